@@ -1,0 +1,97 @@
+"""The book's only writer: an entry and the balance it makes, in one transaction, once per reference.
+
+Every function takes the account locked (``locks.account``) and keeps the given row's numbers true, so that a caller may go
+on deciding with them.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+
+from billing import locks, money
+from billing.models import Account, LedgerEntry, User
+
+
+class ReferenceReused(Exception):
+    """The reference names an entry of another account, type or amount."""
+
+
+class AmountNotPositive(ValueError):
+    """Callers give magnitudes; the type of the entry decides the sign."""
+
+
+def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str, prompt_tokens: int, completion_tokens: int,
+                settlement: str) -> LedgerEntry:  # fmt: skip
+    """Charge one completion. ``cost_nanos`` may be 0: a completion that cost nothing still has its line.
+
+    ``settlement`` says what the figures rest on: reported by the upstream, estimated, or partial.
+    """
+    metadata = {
+        "model": model,
+        "tokens": prompt_tokens + completion_tokens,
+        "completionId": reference,
+        "promptTokens": prompt_tokens,
+        "completionTokens": completion_tokens,
+        "costInDollars": money.dollars(cost_nanos),
+        "settlement": settlement,
+    }
+    return _append(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata)
+
+
+def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> LedgerEntry:
+    """Book a payment that the processor confirmed. Booking the same payment again returns the entry it has."""
+    metadata = {f"{processor}PaymentId": payment_id}
+    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"pay:{processor}:{payment_id}", metadata)
+
+
+def refund(account: Account, *, amount_cents: int, reference: str, reason: str) -> LedgerEntry:
+    """Take back money that went back to the card. The only entry that may push a balance below zero."""
+    return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", {"reason": reason})
+
+
+def grant_support_credit(account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
+                         ) -> LedgerEntry:  # fmt: skip
+    """Credit an account on behalf of support, in a transaction of its own.
+
+    ``reference`` is made before the first try (by the form, say): submitting twice credits once and returns the same entry.
+    Raises ReferenceReused when it named something else, AmountNotPositive.
+    """
+    with transaction.atomic():
+        account = locks.account(account_id)
+        return _book_once(
+            account, LedgerEntry.Type.SUPPORT_CREDIT, amount_cents, f"support:{reference}", {"reason": reason}, issued_by
+        )
+
+
+def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, reference: str, metadata: dict[str, Any],
+               issued_by: User | None = None) -> LedgerEntry:  # fmt: skip
+    if amount_cents <= 0:
+        raise AmountNotPositive(f"{amount_cents} cents is not a positive amount")
+    amount_nanos = money.nanos(amount_cents) * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1)
+    booked = LedgerEntry.objects.filter(reference=reference).first()
+    if booked is None:
+        return _append(account, type, amount_nanos, reference, metadata, issued_by)
+    if (booked.account_id, booked.type, booked.amount_nanos) != (account.pk, type, amount_nanos):
+        raise ReferenceReused(f"{reference} is already booked as something else")
+    return booked
+
+
+def _append(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any],
+            issued_by: User | None = None) -> LedgerEntry:  # fmt: skip
+    entry = LedgerEntry.objects.create(
+        account=account,
+        seq=account.last_seq + 1,
+        type=type,
+        amount_nanos=amount_nanos,
+        balance_after_nanos=account.balance_nanos + amount_nanos,
+        reference=reference,
+        metadata=metadata,
+        issued_by=issued_by,
+    )
+    Account.objects.filter(pk=account.pk).update(
+        balance_nanos=F("balance_nanos") + amount_nanos, last_seq=F("last_seq") + 1
+    )
+    account.balance_nanos, account.last_seq = entry.balance_after_nanos, entry.seq
+    return entry

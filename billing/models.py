@@ -1,0 +1,176 @@
+"""Accounts, their members, the book and the holds. Every invariant that fits a constraint is one, named as a sentence.
+
+What must hold between rows is kept by the triggers of migration 0002.
+"""
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.base_user import BaseUserManager
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Lower, Now
+
+from gateway_project import identifiers
+
+
+class UserManager(BaseUserManager["User"]):
+    """People are known by their e-mail address, whatever its capitals."""
+
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> "User":
+        user = self.model(email=email.strip().lower(), **fields)
+        user.set_password(password)
+        user.save(using=self._db)
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> "User":
+        return self.create_user(email, password, **{"is_staff": True, "is_superuser": True, **fields})
+
+    def get_by_natural_key(self, email: str | None) -> "User":
+        return self.get(email=(email or "").strip().lower())
+
+
+class User(AbstractUser):
+    """Somebody who signs in: an account's owner, or staff."""
+
+    username = None  # type: ignore[assignment]
+    email = models.EmailField("e-mail address", unique=True)
+
+    USERNAME_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+    objects: ClassVar[UserManager] = UserManager()  # type: ignore[assignment]
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(email=Lower("email")), name="an_email_is_stored_in_lower_case"),
+        ]
+
+    def clean(self) -> None:
+        self.email = self.email.strip().lower()
+
+
+class Account(models.Model):
+    """A prepaid balance and who may spend it. Balance, holds and last seq are written by ``ledger`` and ``holds`` alone."""
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    name = models.CharField(max_length=200)
+    is_active = models.BooleanField(default=True, help_text="Keys of an account that is not active are refused.")
+    balance_nanos = models.BigIntegerField(default=0, editable=False)
+    held_nanos = models.BigIntegerField(default=0, editable=False)
+    last_seq = models.BigIntegerField(default=0, editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    members = models.ManyToManyField(User, through="Membership", related_name="accounts")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(held_nanos__gte=0), name="held_money_is_never_negative"),
+            models.CheckConstraint(condition=Q(last_seq__gte=0), name="a_book_begins_at_zero"),
+        ]
+        permissions = [("issue_support_credit", "Can issue a SUPPORT_CREDIT")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_authenticated(self) -> bool:
+        """An account that authenticated by key is DRF's ``request.user``."""
+        return True
+
+    @property
+    def available_nanos(self) -> int:
+        """What new usage may still hold."""
+        return self.balance_nanos - self.held_nanos
+
+
+class Membership(models.Model):
+    """A person's place in an account: whoever has one sees its book and manages its keys."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["account", "user"], name="a_person_joins_an_account_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.account}"
+
+
+class LedgerEntry(models.Model):
+    """One line of an account's book. Written once by ``ledger``, never changed; corrections are new entries."""
+
+    class Type(models.TextChoices):
+        CREDIT_PURCHASE = "CREDIT_PURCHASE"
+        USAGE_DEBIT = "USAGE_DEBIT"
+        SUPPORT_CREDIT = "SUPPORT_CREDIT"
+        REFUND_DEBIT = "REFUND_DEBIT"
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="entries", db_index=False)
+    seq = models.BigIntegerField(help_text="1, 2, 3 ... without gaps within the account.")
+    type = models.CharField(max_length=20, choices=Type.choices)
+    amount_nanos = models.BigIntegerField()
+    balance_after_nanos = models.BigIntegerField()
+    reference = models.CharField(max_length=255, unique=True, help_text="The business fact this entry books, once.")
+    metadata = models.JSONField(default=dict)
+    issued_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        verbose_name_plural = "ledger entries"
+        constraints = [
+            models.UniqueConstraint(fields=["account", "seq"], name="a_place_in_the_book_is_taken_once"),
+            models.CheckConstraint(condition=Q(seq__gte=1), name="seq_counts_from_one"),
+            models.CheckConstraint(
+                condition=Q(type__in=["CREDIT_PURCHASE", "SUPPORT_CREDIT"], amount_nanos__gt=0)
+                | Q(type="REFUND_DEBIT", amount_nanos__lt=0)
+                | Q(type="USAGE_DEBIT", amount_nanos__lte=0),
+                name="credits_add_and_debits_take",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.reference}"
+
+
+class Hold(models.Model):
+    """Money set aside for one piece of usage, by the id of which it is known. Resolves once; a resolved hold stays as it is."""
+
+    class State(models.TextChoices):
+        HELD = "HELD"
+        SETTLED = "SETTLED"
+        RELEASED = "RELEASED"
+        EXPIRED = "EXPIRED"
+
+    reference = models.CharField(max_length=64, primary_key=True)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="holds", db_index=False)
+    amount_nanos = models.BigIntegerField()
+    state = models.CharField(max_length=10, choices=State.choices, default=State.HELD)
+    settled_nanos = models.BigIntegerField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(amount_nanos__gte=0), name="a_hold_is_never_negative"),
+            models.CheckConstraint(
+                condition=Q(settled_nanos__isnull=True) | Q(settled_nanos__gte=0, settled_nanos__lte=F("amount_nanos")),
+                name="no_more_is_settled_than_was_held",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="SETTLED", settled_nanos__isnull=False) | (~Q(state="SETTLED") & Q(settled_nanos__isnull=True)),
+                name="only_a_settled_hold_says_what_it_cost",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="HELD", resolved_at__isnull=True) | (~Q(state="HELD") & Q(resolved_at__isnull=False)),
+                name="a_hold_is_open_until_it_is_resolved",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["expires_at"], condition=Q(state="HELD"), name="open_holds_by_expiry"),
+            models.Index(fields=["account"], condition=Q(state="HELD"), name="open_holds_by_account"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.reference}"

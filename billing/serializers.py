@@ -1,0 +1,57 @@
+"""The edge of billing: cents and camelCase, and nowhere else."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from billing import money
+from billing.models import Account, LedgerEntry
+from gateway_project import timestamps
+
+
+class BalanceSerializer(serializers.Serializer[Account]):
+    """Spec 2.1. Both figures are the floor: what is certainly there."""
+
+    balanceInCents = serializers.IntegerField()
+    balanceInDollars = serializers.FloatField()
+
+    def to_representation(self, account: Account) -> dict[str, Any]:
+        cents = money.floor_cents(account.balance_nanos)
+        return {"balanceInCents": cents, "balanceInDollars": cents / 100}
+
+
+class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
+    """Spec 2.2."""
+
+    id = serializers.CharField()
+    type = serializers.ChoiceField(choices=LedgerEntry.Type.choices)
+    amountInCents = serializers.IntegerField()
+    balanceAfterInCents = serializers.IntegerField()
+    metadata = serializers.DictField()
+    createdAt = serializers.CharField(help_text="ISO 8601 with milliseconds and Z")
+
+    def to_representation(self, entry: LedgerEntry) -> dict[str, Any]:
+        return {
+            "id": str(entry.pk),
+            "type": entry.type,
+            "amountInCents": money.entry_cents(
+                amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos
+            ),
+            "balanceAfterInCents": money.floor_cents(entry.balance_after_nanos),
+            "metadata": entry.metadata,
+            "createdAt": timestamps.iso_millis(entry.created_at),
+        }
+
+
+class LedgerQuerySerializer(serializers.Serializer[Any]):
+    """Spec 4.5: the query parameters and their bounds."""
+
+    limit = serializers.IntegerField(default=10, min_value=1, max_value=100)
+    offset = serializers.IntegerField(default=0, min_value=0)
+
+
+class LedgerPageSerializer(serializers.Serializer[Any]):
+    entries = LedgerEntrySerializer(many=True)
+    limit = serializers.IntegerField()
+    offset = serializers.IntegerField()
+    count = serializers.IntegerField(help_text="Entries in this response")

@@ -1,0 +1,19 @@
+"""One chat request, from the bytes that come in to the cent that is booked.
+
+Owns the catalogue (providers, models, dated prices, routes), the request schema, admission, the relay and settlement.
+May import ``keys``, ``billing`` and the leaves of ``gateway_project``.
+
+A request, a file after a file:
+
+    views -> schema -> catalog -> admission (committed) -> providers -> relay -> settlement -> reply
+
+- ``chat``        what is passed inward: frozen dataclasses
+- ``schema``      JSON -> ChatRequest, or an error that names the field
+- ``catalog``     model id -> what is offered under it, or model_not_found
+- ``pricing``     pure: what a request may cost at most, what it did cost
+- ``admission``   the one door in: every refusal in order, then the hold
+- ``providers``   a file each, behind one small interface
+- ``relay``       the reply, whole or streamed, settled on every way out
+- ``settlement``  the one door out: hold -> ledger entry, or release; once
+- ``sse``         pure: framing of event streams, both ways
+"""

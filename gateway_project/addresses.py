@@ -1,0 +1,37 @@
+"""LEAF. The two addresses of the service: {api_url} serves /v1, {base_url} everything else.
+
+With GATEWAY_API_HOST and GATEWAY_BASE_HOST unset, one address serves both.
+"""
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+# Probes come by IP address, from machines that know no host name of ours.
+_ANY_HOST = {"/healthz", "/readyz", "/metrics"}
+
+
+class AddressMiddleware:
+    """Chooses the routes by host. A host that is neither of the two is refused by ALLOWED_HOSTS or finds nothing."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info not in _ANY_HOST:
+            urlconf = _urlconf(request.get_host().lower())
+            if urlconf:
+                request.urlconf = urlconf  # type: ignore[attr-defined]
+        return self.get_response(request)
+
+
+def _urlconf(host: str) -> str | None:
+    api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
+    if not (api_host and base_host) or api_host == base_host:
+        return None
+    if host == api_host:
+        return "gateway_project.urls_api"
+    if host == base_host:
+        return "gateway_project.urls_base"
+    return "gateway_project.urls_health"

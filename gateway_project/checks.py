@@ -1,0 +1,62 @@
+"""System checks: what a deployment gets wrong, each with a number and a way out."""
+
+from typing import Any
+
+from cryptography.fernet import Fernet
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
+
+PEPPER_CHARACTERS_MIN = 32
+
+
+@register()
+def check_secrets(**kwargs: Any) -> list[CheckMessage]:
+    """E001-E003: the three secrets that have no default."""
+    found: list[CheckMessage] = []
+    if len(settings.SECRET_KEY or "") < 50:
+        found.append(Error("GATEWAY_SECRET_KEY is missing or shorter than 50 characters.", hint=_MAKE, id="gateway.E001"))
+    if not settings.KEY_PEPPERS or min(map(len, settings.KEY_PEPPERS)) < PEPPER_CHARACTERS_MIN:
+        found.append(Error("GATEWAY_KEY_PEPPERS is missing or holds one shorter than 32 characters.", hint=_MAKE, id="gateway.E002"))
+    if not _are_fernet_keys(settings.ENCRYPTION_KEYS):
+        found.append(Error("GATEWAY_ENCRYPTION_KEYS is missing or holds something that is no Fernet key.", hint=_FERNET, id="gateway.E003"))
+    return found
+
+
+_MAKE = "python -c 'import secrets; print(secrets.token_urlsafe(64))'"
+_FERNET = "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
+
+
+def _are_fernet_keys(keys: list[str]) -> bool:
+    try:
+        return bool([Fernet(key) for key in keys])
+    except ValueError:
+        return False
+
+
+@register()
+def check_stores(**kwargs: Any) -> list[CheckMessage]:
+    """E004 no database, E005 no hosts, W001 no Redis."""
+    found: list[CheckMessage] = []
+    if settings.DATABASES["default"]["ENGINE"].endswith("dummy"):
+        found.append(Error("DATABASE_URL is not set.", hint="postgresql://user:password@host/name, PostgreSQL 15 or newer", id="gateway.E004"))
+    if not settings.ALLOWED_HOSTS:
+        found.append(Error("No host name is allowed.", hint="Set GATEWAY_ALLOWED_HOSTS, or GATEWAY_API_HOST and GATEWAY_BASE_HOST.", id="gateway.E005"))
+    if not settings.REDIS_URL and not settings.GATEWAY_DEVELOPMENT:
+        found.append(Warning("REDIS_URL is not set: background work and the cache run in process.", id="gateway.W001"))
+    return found
+
+
+@register()
+def check_addresses(**kwargs: Any) -> list[CheckMessage]:
+    """E006: one of the two addresses alone would leave the other half unreachable."""
+    if bool(settings.GATEWAY_API_HOST) == bool(settings.GATEWAY_BASE_HOST):
+        return []
+    return [Error("Set both GATEWAY_API_HOST and GATEWAY_BASE_HOST, or neither.", id="gateway.E006")]
+
+
+@register()
+def check_transactions(**kwargs: Any) -> list[CheckMessage]:
+    """E007: a request-long transaction would hold a connection, and its locks, while an upstream talks."""
+    if not settings.DATABASES["default"].get("ATOMIC_REQUESTS"):
+        return []
+    return [Error("ATOMIC_REQUESTS must be off.", id="gateway.E007")]

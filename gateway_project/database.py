@@ -1,0 +1,61 @@
+"""PostgreSQL: how DATABASE_URL becomes Django's configuration, and the short transactions money moves in."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection, transaction
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+# A statement that waits longer than this means something is wrong; refusing is better than piling up.
+_SERVER_OPTIONS = "-c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
+
+
+def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
+    """Django's DATABASES entry for a libpq URL, such as ``postgresql://user:password@host:5432/name?sslmode=require``.
+
+    A pool size of 0 gives every thread its own connection.
+    """
+    if not url:
+        # Commands that need no database still work; the first query says what is missing.
+        return {"ENGINE": "django.db.backends.dummy"}
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL is not a PostgreSQL URL: {error}") from None
+    options: dict[str, Any] = {"options": _SERVER_OPTIONS}
+    if pool_size:
+        options["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 5, "max_waiting": 2_000}
+    named = {key: parts.pop(key, "") for key in ("dbname", "user", "password", "host", "port")}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": named["dbname"],
+        "USER": named["user"],
+        "PASSWORD": named["password"],
+        "HOST": named["host"],
+        "PORT": str(named["port"] or ""),
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {**parts, **options},
+    }
+
+
+@contextmanager
+def short_transaction() -> Iterator[None]:
+    """One transaction, after which the connection goes back to the pool at once.
+
+    Django gives it back when the response is closed; a stream closes minutes later, and a few connections must carry
+    thousands of streams.
+    """
+    try:
+        with transaction.atomic():
+            yield
+    finally:
+        give_back_connection()
+
+
+def give_back_connection() -> None:
+    """Return this thread's connection to the pool, unless somebody's transaction is still open on it."""
+    if not connection.in_atomic_block:
+        connection.close()

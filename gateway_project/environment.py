@@ -1,0 +1,44 @@
+"""Typed readers of environment variables. A value that cannot be read stops the process and says why."""
+
+import os
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+def text(name: str, default: str = "") -> str:
+    """The value of ``name`` without surrounding space."""
+    return os.environ.get(name, default).strip()
+
+
+def boolean(name: str, *, default: bool) -> bool:
+    """1, true, yes, on; 0, false, no, off. Anything else is refused: a typo must not mean False."""
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    if value.strip().lower() in _TRUE:
+        return True
+    if value.strip().lower() in _FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} must be one of 1, true, yes, on, 0, false, no, off; it is {value!r}.")
+
+
+def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
+    """A whole number within its bounds."""
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} must be a whole number; it is {value!r}.") from None
+    if not minimum <= number <= maximum:
+        raise ImproperlyConfigured(f"{name} must be between {minimum} and {maximum}; it is {number}.")
+    return number
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """A comma-separated list."""
+    return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]

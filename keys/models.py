@@ -1,0 +1,104 @@
+"""API keys, and what each spent day by day."""
+
+from typing import ClassVar
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from billing import money
+from billing.models import Account, User
+from gateway_project import identifiers
+
+
+class SpendingType(models.TextChoices):
+    FIXED = "FIXED", "one-time limit"
+    RECURRING = "RECURRING", "resets each period"
+
+
+class SpendingPeriod(models.TextChoices):
+    DAILY = "DAILY", "per day"
+    WEEKLY = "WEEKLY", "per week, from Monday"
+    MONTHLY = "MONTHLY", "per month"
+
+
+class ApiKey(models.Model):
+    """A key: who it belongs to, what it may spend, and whether it may be used at all. Its secret is not here."""
+
+    id = models.CharField(primary_key=True, max_length=22, default=identifiers.short_uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="keys")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    last_four = models.CharField(max_length=4, editable=False, help_text="The end of the secret, to tell keys apart.")
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    # Spec 2.3. All three empty: no limit.
+    spending_limit_cents = models.PositiveBigIntegerField(null=True, blank=True)
+    spending_type = models.CharField(max_length=10, choices=SpendingType.choices, null=True, blank=True)
+    spending_period = models.CharField(max_length=10, choices=SpendingPeriod.choices, null=True, blank=True)
+
+    requests_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
+    tokens_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
+    requests_full_at = models.DateTimeField(null=True, editable=False, help_text="When the whole allowance is back.")
+    tokens_full_at = models.DateTimeField(null=True, editable=False, help_text="When the whole allowance is back.")
+
+    allowed_models: ClassVar = ArrayField(
+        models.CharField(max_length=200), null=True, blank=True, help_text="Model ids this key may use. Empty: all."
+    )
+
+    class Meta:
+        verbose_name = "API key"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(spending_limit_cents__isnull=True, spending_type__isnull=True, spending_period__isnull=True)
+                | Q(spending_limit_cents__isnull=False, spending_type="FIXED", spending_period__isnull=True)
+                | Q(spending_limit_cents__isnull=False, spending_type="RECURRING", spending_period__isnull=False),
+                name="a_limit_has_a_type_and_only_a_recurring_one_a_period",
+            ),
+            models.CheckConstraint(
+                condition=Q(spending_limit_cents__isnull=True)
+                | Q(spending_limit_cents__lte=money.NANOS_MAX // money.NANOS_PER_CENT),
+                name="a_limit_fits_in_nanodollars",
+            ),
+            models.CheckConstraint(
+                condition=(Q(requests_per_minute__isnull=True) | Q(requests_per_minute__gte=1))
+                & (Q(tokens_per_minute__isnull=True) | Q(tokens_per_minute__gte=1)),
+                name="a_rate_is_at_least_one_a_minute",
+            ),
+        ]
+        permissions = [("set_spending_limit", "Can set or clear a key's spending limit"), ("revoke_apikey", "Can revoke a key")]
+
+    def __str__(self) -> str:
+        return f"{self.name} (...{self.last_four})"
+
+    @property
+    def spending_limit_nanos(self) -> int | None:
+        return None if self.spending_limit_cents is None else money.nanos(self.spending_limit_cents)
+
+
+class SpendingDay(models.Model):
+    """What a key spent, holds and used on one UTC day. A limit's window is the sum of its days: nothing is ever reset.
+
+    A completion counts on the day it was admitted, by the database's clock, however long it runs.
+    """
+
+    key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="spending_days", db_index=False)
+    day = models.DateField()
+    spent_nanos = models.BigIntegerField(default=0)
+    held_nanos = models.BigIntegerField(default=0)
+    completions = models.BigIntegerField(default=0)
+    prompt_tokens = models.BigIntegerField(default=0)
+    completion_tokens = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["key", "day"], name="a_key_has_one_row_a_day"),
+            models.CheckConstraint(condition=Q(spent_nanos__gte=0, held_nanos__gte=0), name="a_day_is_never_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key_id} on {self.day}"

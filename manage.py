@@ -1,0 +1,19 @@
+#!/usr/bin/env python
+"""Django's command line. Without DATABASE_URL it uses this machine's own PostgreSQL, starting it if need be."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    from gateway_project import development
+
+    development.prepare(os.environ)
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""What tests are made of. Plain functions; a balance is made by posting an entry, as everywhere."""
+
+from typing import Any
+
+from billing import ledger, money
+from billing.models import Account, Membership, User
+from completions.models import LanguageModel, Price, Provider, Route
+from gateway_project import identifiers
+from keys import keyring
+from keys.models import ApiKey
+
+PASSWORD = "correct horse battery staple"
+
+
+def make_user(email: str, **fields: Any) -> User:
+    return User.objects.create_user(email, PASSWORD, **fields)
+
+
+def make_account(name: str = "Example", *, cents: int = 0, owner: User | None = None) -> Account:
+    account = Account.objects.create(name=name)
+    if owner:
+        Membership.objects.create(account=account, user=owner)
+    if cents:
+        credit(account, cents)
+    return account
+
+
+def credit(account: Account, cents: int) -> None:
+    ledger.grant_support_credit(account.pk, amount_cents=cents, reason="test", reference=identifiers.short_uuid7())
+    account.refresh_from_db()
+
+
+def make_key(account: Account, name: str = "test", **fields: Any) -> tuple[ApiKey, str]:
+    return keyring.issue(account, name=name, **fields)
+
+
+def make_provider(slug: str = "echo", *, kind: str = "echo", **fields: Any) -> Provider:
+    return Provider.objects.get_or_create(slug=slug, defaults={"kind": kind, **fields})[0]
+
+
+def make_model(model_id: str = "demo/echo", *, provider: Provider | None = None, input: str = "0.50", output: str = "1.50",
+               cached_input: str | None = None, upstream_model: str = "echo", **fields: Any) -> LanguageModel:  # fmt: skip
+    defaults = {"name": model_id, "provider": "Demo", "context_window": 128_000, "max_output_tokens": 4_096}
+    model = LanguageModel.objects.create(id=model_id, **{**defaults, **fields})
+    Price.objects.create(
+        model=model,
+        input_nanos=money.price_nanos(input),
+        output_nanos=money.price_nanos(output),
+        cached_input_nanos=None if cached_input is None else money.price_nanos(cached_input),
+    )
+    Route.objects.create(model=model, provider=provider or make_provider(), upstream_model=upstream_model)
+    return model
