@@ -26,7 +26,7 @@ def prepare(environ: Environment) -> None:
 def var(environ: Environment) -> Path:
     """Where this machine's data is, made if need be."""
     path = Path(environ.get("GATEWAY_VAR") or ROOT / "var").resolve()
-    path.mkdir(parents=True, exist_ok=True)
+    (path / "static").mkdir(parents=True, exist_ok=True)
     return path
 
 

@@ -147,7 +147,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT = GATEWAY_VAR / "static"
 STATICFILES_DIRS = [BASE_DIR / "templates" / "static"]
 WHITENOISE_USE_FINDERS = GATEWAY_DEVELOPMENT  # no collectstatic on a developer's machine
 WHITENOISE_AUTOREFRESH = False
