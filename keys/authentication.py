@@ -69,7 +69,6 @@ def _bearer(request: Request) -> str:
     if not header:
         raise errors.InvalidApiKey("You did not provide an API key. Send it as Authorization: Bearer <API_KEY>.")
     scheme, _, given = header.partition(" ")
-    given = given.strip()
     if scheme.lower() != "bearer" or len(header) > HEADER_CHARACTERS_MAX or secret.key_id(given) is None:
         # Decided by shape and checksum alone: a flood of junk costs no query.
         raise errors.InvalidApiKey(REFUSED)
