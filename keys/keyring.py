@@ -7,13 +7,16 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from billing import locks as account_locks
+from billing import money
 from billing.models import Account, User
 from keys import locks, secret
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
+LIMIT_CENTS_MAX = money.NANOS_MAX // money.NANOS_PER_CENT
+
 
 class BadLimit(ValueError):
-    """A limit without a type, a RECURRING one without a period, or a FIXED one with a period."""
+    """A limit out of range, without a type, RECURRING without a period, or FIXED with one."""
 
 
 def issue(account: Account, *, name: str, created_by: User | None = None, expires_at: datetime | None = None,
@@ -49,6 +52,8 @@ def check_limit(limit_cents: int | None, type: str | None, period: str | None) -
     """Raises BadLimit, saying what does not go together."""
     if limit_cents is None and (type or period):
         raise BadLimit("a type or period needs a spending limit")
+    if limit_cents is not None and not 0 <= limit_cents <= LIMIT_CENTS_MAX:
+        raise BadLimit(f"a spending limit is between 0 and {LIMIT_CENTS_MAX} cents")
     if limit_cents is not None and type not in SpendingType.values:
         raise BadLimit("a spending limit needs a type, FIXED or RECURRING")
     if type == SpendingType.RECURRING and period not in SpendingPeriod.values:
