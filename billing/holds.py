@@ -6,7 +6,6 @@ resolved already: resolving twice is a fact to live with, not an error.
 
 from datetime import datetime
 
-
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -38,7 +37,7 @@ def refusal(account: Account, need_nanos: int) -> errors.ApiError:
 
 
 def settle(account: Account, reference: str, *, cost_nanos: int) -> Hold | None:
-    """Turn the hold into a cost of at most what was held; the rest is free again."""
+    """Turn the hold into a cost, of which no more is settled than was held; the rest is free again."""
     return _resolve(account, reference, Hold.State.SETTLED, cost_nanos)
 
 
@@ -56,7 +55,10 @@ def _resolve(account: Account, reference: str, state: Hold.State, settled_nanos:
     hold = locks.hold(reference)
     if hold.state != Hold.State.HELD:
         return None
+    if settled_nanos is not None:
+        settled_nanos = min(settled_nanos, hold.amount_nanos)
     Hold.objects.filter(pk=reference).update(state=state, settled_nanos=settled_nanos, resolved_at=Now())
     Account.objects.filter(pk=account.pk).update(held_nanos=F("held_nanos") - hold.amount_nanos)
     account.held_nanos -= hold.amount_nanos
+    hold.state, hold.settled_nanos = state, settled_nanos
     return hold

@@ -90,8 +90,6 @@ def _append(account: Account, type: LedgerEntry.Type, amount_nanos: int, referen
         metadata=metadata,
         issued_by=issued_by,
     )
-    Account.objects.filter(pk=account.pk).update(
-        balance_nanos=F("balance_nanos") + amount_nanos, last_seq=F("last_seq") + 1
-    )
+    Account.objects.filter(pk=account.pk).update(balance_nanos=F("balance_nanos") + amount_nanos, last_seq=F("last_seq") + 1)
     account.balance_nanos, account.last_seq = entry.balance_after_nanos, entry.seq
     return entry

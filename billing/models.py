@@ -159,7 +159,8 @@ class Hold(models.Model):
                 name="no_more_is_settled_than_was_held",
             ),
             models.CheckConstraint(
-                condition=Q(state="SETTLED", settled_nanos__isnull=False) | (~Q(state="SETTLED") & Q(settled_nanos__isnull=True)),
+                condition=Q(state="SETTLED", settled_nanos__isnull=False)
+                | (~Q(state="SETTLED") & Q(settled_nanos__isnull=True)),
                 name="only_a_settled_hold_says_what_it_cost",
             ),
             models.CheckConstraint(

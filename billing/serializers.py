@@ -34,9 +34,7 @@ class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
         return {
             "id": str(entry.pk),
             "type": entry.type,
-            "amountInCents": money.entry_cents(
-                amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos
-            ),
+            "amountInCents": money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos),
             "balanceAfterInCents": money.floor_cents(entry.balance_after_nanos),
             "metadata": entry.metadata,
             "createdAt": timestamps.iso_millis(entry.created_at),

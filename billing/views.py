@@ -6,13 +6,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from billing import books
+from billing.models import Account
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer, LedgerQuerySerializer
 
 
 class BalanceView(APIView):
     @extend_schema(responses=BalanceSerializer)
     def get(self, request: Request) -> Response:
-        return Response(BalanceSerializer(request.user).data)
+        return Response(BalanceSerializer(_account(request)).data)
 
 
 class LedgerView(APIView):
@@ -20,6 +21,12 @@ class LedgerView(APIView):
     def get(self, request: Request) -> Response:
         query = LedgerQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
-        entries = books.page(request.user, **query.validated_data)
-        data = LedgerEntrySerializer(entries, many=True).data
+        entries = books.page(_account(request), **query.validated_data)
+        data = [LedgerEntrySerializer(entry).data for entry in entries]
         return Response({"entries": data, **query.validated_data, "count": len(data)})
+
+
+def _account(request: Request) -> Account:
+    """Whose key this is. The authentication that the settings name puts the account here."""
+    assert isinstance(request.user, Account)
+    return request.user

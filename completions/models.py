@@ -66,7 +66,7 @@ class LanguageModel(models.Model):
 
 
 class Price(models.Model):
-    """What a model costs from a moment on, in nanodollars per million tokens. A completion keeps the price it was admitted at."""
+    """What a model costs from a moment on, in nanodollars per million tokens. A completion keeps the price of its admission."""
 
     model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="prices", db_index=False)
     effective_from = models.DateTimeField(db_default=Now())
@@ -101,9 +101,7 @@ class Route(models.Model):
 
     class Meta:
         ordering = ["priority", "id"]
-        constraints = [
-            models.UniqueConstraint(fields=["model", "provider", "upstream_model"], name="a_route_is_declared_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["model", "provider", "upstream_model"], name="a_route_is_declared_once")]
 
     def __str__(self) -> str:
         return f"{self.model_id} at {self.provider_id}"

@@ -1,1 +1,10 @@
-urlpatterns = []
+from django.urls import path
+
+from completions import views
+
+urlpatterns = [
+    path("chat/completions", views.ChatCompletionsView.as_view()),
+    path("models", views.ModelListView.as_view()),
+    path("models/<path:model_id>", views.ModelView.as_view()),
+    path("usage", views.UsageView.as_view()),
+]

@@ -22,7 +22,7 @@ class AddressMiddleware:
         if request.path_info not in _ANY_HOST:
             urlconf = _urlconf(request.get_host().lower())
             if urlconf:
-                request.urlconf = urlconf  # type: ignore[attr-defined]
+                request.urlconf = urlconf
         return self.get_response(request)
 
 

@@ -66,7 +66,8 @@ _TRANSLATIONS: list[tuple[type[Exception], type[errors.ApiError], str]] = [
 
 
 def _from_validation(exception: exceptions.ValidationError) -> errors.InvalidRequest:
-    detail, path = exception.detail, ""
+    detail: Any = exception.detail
+    path = ""
     while not isinstance(detail, str):
         if isinstance(detail, dict):
             name, detail = next(iter(detail.items()))

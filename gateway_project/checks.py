@@ -6,6 +6,7 @@ from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 
+SECRET_KEY_CHARACTERS_MIN = 50
 PEPPER_CHARACTERS_MIN = 32
 
 
@@ -13,12 +14,15 @@ PEPPER_CHARACTERS_MIN = 32
 def check_secrets(**kwargs: Any) -> list[CheckMessage]:
     """E001-E003: the three secrets that have no default."""
     found: list[CheckMessage] = []
-    if len(settings.SECRET_KEY or "") < 50:
-        found.append(Error("GATEWAY_SECRET_KEY is missing or shorter than 50 characters.", hint=_MAKE, id="gateway.E001"))
-    if not settings.KEY_PEPPERS or min(map(len, settings.KEY_PEPPERS)) < PEPPER_CHARACTERS_MIN:
-        found.append(Error("GATEWAY_KEY_PEPPERS is missing or holds one shorter than 32 characters.", hint=_MAKE, id="gateway.E002"))
+    if len(settings.SECRET_KEY or "") < SECRET_KEY_CHARACTERS_MIN:
+        message = f"GATEWAY_SECRET_KEY is missing or shorter than {SECRET_KEY_CHARACTERS_MIN} characters."
+        found.append(Error(message, hint=_MAKE, id="gateway.E001"))
+    if min(map(len, settings.KEY_PEPPERS), default=0) < PEPPER_CHARACTERS_MIN:
+        message = f"GATEWAY_KEY_PEPPERS is missing or holds one shorter than {PEPPER_CHARACTERS_MIN} characters."
+        found.append(Error(message, hint=_MAKE, id="gateway.E002"))
     if not _are_fernet_keys(settings.ENCRYPTION_KEYS):
-        found.append(Error("GATEWAY_ENCRYPTION_KEYS is missing or holds something that is no Fernet key.", hint=_FERNET, id="gateway.E003"))
+        message = "GATEWAY_ENCRYPTION_KEYS is missing or holds something that is no Fernet key."
+        found.append(Error(message, hint=_FERNET, id="gateway.E003"))
     return found
 
 
@@ -38,11 +42,14 @@ def check_stores(**kwargs: Any) -> list[CheckMessage]:
     """E004 no database, E005 no hosts, W001 no Redis."""
     found: list[CheckMessage] = []
     if settings.DATABASES["default"]["ENGINE"].endswith("dummy"):
-        found.append(Error("DATABASE_URL is not set.", hint="postgresql://user:password@host/name, PostgreSQL 15 or newer", id="gateway.E004"))
+        hint = "postgresql://user:password@host/name, PostgreSQL 15 or newer"
+        found.append(Error("DATABASE_URL is not set.", hint=hint, id="gateway.E004"))
     if not settings.ALLOWED_HOSTS:
-        found.append(Error("No host name is allowed.", hint="Set GATEWAY_ALLOWED_HOSTS, or GATEWAY_API_HOST and GATEWAY_BASE_HOST.", id="gateway.E005"))
+        hint = "Set GATEWAY_ALLOWED_HOSTS, or GATEWAY_API_HOST and GATEWAY_BASE_HOST."
+        found.append(Error("No host name is allowed.", hint=hint, id="gateway.E005"))
     if not settings.REDIS_URL and not settings.GATEWAY_DEVELOPMENT:
-        found.append(Warning("REDIS_URL is not set: background work and the cache run in process.", id="gateway.W001"))
+        message = "REDIS_URL is not set: background work and the cache run in process."
+        found.append(Warning(message, id="gateway.W001"))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -59,3 +60,11 @@ def give_back_connection() -> None:
     """Return this thread's connection to the pool, unless somebody's transaction is still open on it."""
     if not connection.in_atomic_block:
         connection.close()
+
+
+def now() -> datetime:
+    """The database's clock: the one clock of windows, rates and expiries, whichever host asks."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement_timestamp()")
+        moment: datetime = cursor.fetchone()[0]
+    return moment

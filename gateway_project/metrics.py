@@ -13,7 +13,9 @@ request_seconds = Histogram(
 )
 completions_total = Counter("gateway_completions_total", "Completions by how they ended.", ["model", "settlement"])
 operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost above the hold, which nobody is charged.")
-ledger_violations = Gauge("gateway_ledger_violations", "Findings of the last audit of the book.", multiprocess_mode="mostrecent")
+ledger_violations = Gauge(
+    "gateway_ledger_violations", "Findings of the last audit of the book.", multiprocess_mode="mostrecent"
+)
 
 
 def observe_request(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
@@ -28,5 +30,5 @@ def render() -> bytes:
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return generate_latest(REGISTRY)
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    MultiProcessCollector(registry)
     return generate_latest(registry)

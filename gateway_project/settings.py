@@ -100,9 +100,7 @@ REDIS_URL = environment.text("REDIS_URL")
 CACHES = {
     "default": {
         "BACKEND": (
-            "django.core.cache.backends.redis.RedisCache"
-            if REDIS_URL
-            else "django.core.cache.backends.locmem.LocMemCache"
+            "django.core.cache.backends.redis.RedisCache" if REDIS_URL else "django.core.cache.backends.locmem.LocMemCache"
         ),
         "LOCATION": REDIS_URL,
     }
@@ -175,7 +173,7 @@ SPECTACULAR_SETTINGS = {
 REQUEST_BYTES_MAX = environment.integer("GATEWAY_REQUEST_BYTES_MAX", 20_000_000, minimum=1_000, maximum=200_000_000)
 REQUEST_BODY_TIMEOUT_SECONDS = environment.integer("GATEWAY_REQUEST_BODY_TIMEOUT", 30, minimum=1, maximum=600)
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
-DATA_UPLOAD_MAX_MEMORY_SIZE = None  # the API has its own bound above; page forms are bounded by DATA_UPLOAD_MAX_NUMBER_FIELDS
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # of page forms; the API reads its bodies itself, within the bound above
 
 # --- Completions -------------------------------------------------------------------------------------------------
 
@@ -184,8 +182,12 @@ UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_S
 UPSTREAM_IDLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_IDLE_SECONDS", 120, minimum=1, maximum=3600)
 UPSTREAM_TOTAL_SECONDS = environment.integer("GATEWAY_UPSTREAM_TOTAL_SECONDS", 900, minimum=1, maximum=7200)
 UPSTREAM_CONNECTIONS_MAX = environment.integer("GATEWAY_UPSTREAM_CONNECTIONS_MAX", 2_000, minimum=1, maximum=100_000)
-UPSTREAM_REPLY_BYTES_MAX = environment.integer("GATEWAY_UPSTREAM_REPLY_BYTES_MAX", 50_000_000, minimum=1_000, maximum=1_000_000_000)
-UPSTREAM_EVENT_BYTES_MAX = environment.integer("GATEWAY_UPSTREAM_EVENT_BYTES_MAX", 8_000_000, minimum=1_000, maximum=100_000_000)
+UPSTREAM_REPLY_BYTES_MAX = environment.integer(
+    "GATEWAY_UPSTREAM_REPLY_BYTES_MAX", 50_000_000, minimum=1_000, maximum=1_000_000_000
+)
+UPSTREAM_EVENT_BYTES_MAX = environment.integer(
+    "GATEWAY_UPSTREAM_EVENT_BYTES_MAX", 8_000_000, minimum=1_000, maximum=100_000_000
+)
 STREAM_HEARTBEAT_SECONDS = environment.integer("GATEWAY_STREAM_HEARTBEAT_SECONDS", 12, minimum=1, maximum=60)
 
 # --- Background work ---------------------------------------------------------------------------------------------

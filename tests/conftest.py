@@ -3,7 +3,6 @@
 alice has $10 of credit and a key; bob has a key and nothing else; charlie has an account of his own and is nobody here.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,11 @@ from tests import factories
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     # Transactional tests end with a TRUNCATE of every table, which this trigger refuses, as it should. One test puts it
     # back and proves it.
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE billing_ledgerentry DISABLE TRIGGER entries_are_never_truncated")
-    yield
 
 
 @pytest.fixture

@@ -95,6 +95,4 @@ class Migration(migrations.Migration):
     dependencies = [("billing", "0001_initial")]
 
     # A list with parameters, so that Django neither splits a function body at its semicolons nor leaves a % undoubled.
-    operations = [
-        migrations.RunSQL([(sql, []) for sql in (APPEND_ONLY, CHAIN, BALANCE, HOLDS)], reverse_sql=[(UNDO, [])])
-    ]
+    operations = [migrations.RunSQL([(sql, []) for sql in (APPEND_ONLY, CHAIN, BALANCE, HOLDS)], reverse_sql=[(UNDO, [])])]

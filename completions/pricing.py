@@ -1,0 +1,50 @@
+"""What a request may cost at most, and what it did cost. Pure; nanodollars, rounded once, upwards."""
+
+import math
+
+from billing import money
+from completions.chat import ChatRequest, PriceList, Usage
+
+BYTES_PER_TOKEN = 4  # for estimates, and on the low side of what tokenizers make of most text: in the caller's favour
+SENSIBLE_TOKENS = 1_024  # without max_tokens, the least worth generating as long as it can be paid
+SHARE_OF_BUDGET = 8  # ... and one request may lock an eighth of the money, so that small accounts can run several
+
+
+def prompt_tokens_max(request: ChatRequest) -> int:
+    """No prompt has more tokens than bytes; the JSON around the text pays for what a chat template adds."""
+    return request.body_bytes
+
+
+def prompt_tokens_estimate(request: ChatRequest) -> int:
+    return estimate(request.text_bytes)
+
+
+def estimate(text_bytes: int) -> int:
+    """Tokens in so many bytes of text, when nobody counted them."""
+    return math.ceil(text_bytes / BYTES_PER_TOKEN)
+
+
+def worst_case(request: ChatRequest, price: PriceList, max_tokens: int) -> int:
+    """The most that the request can cost when it generates ``max_tokens``."""
+    dearest_input_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
+    return money.round_up(prompt_tokens_max(request) * dearest_input_nanos + max_tokens * price.output_nanos)
+
+
+def affordable_tokens(request: ChatRequest, price: PriceList, budget_nanos: int) -> int:
+    """How many generated tokens the budget pays for beside the prompt; negative when it does not pay for the prompt."""
+    left_nanos = budget_nanos - worst_case(request, price, 0)
+    if left_nanos < 0:
+        return -1
+    if price.output_nanos == 0:
+        return 2**31 - 1
+    return left_nanos * money.TOKENS_PER_PRICE // price.output_nanos
+
+
+def cost(usage: Usage, price: PriceList) -> int:
+    """What this usage costs, exactly, rounded up to the next nanodollar."""
+    uncached_tokens = usage.prompt_tokens - usage.cached_tokens
+    return money.round_up(
+        uncached_tokens * price.input_nanos
+        + usage.cached_tokens * price.cached_input_nanos
+        + usage.completion_tokens * price.output_nanos
+    )

@@ -1,0 +1,14 @@
+"""Providers, a file each, behind the one small interface of ``base``. This dict is the registry: kind -> adapter.
+
+To add one: write ``<kind>.py`` with an Adapter, name it here and in ``Provider.Kind``, and give it a test that runs it
+against a real HTTP server speaking its wire format.
+"""
+
+from completions.providers.base import Adapter
+from completions.providers.echo import Echo
+from completions.providers.openai import OpenAI
+
+ADAPTERS: dict[str, Adapter] = {
+    "openai": OpenAI(),
+    "echo": Echo(),
+}

@@ -1,0 +1,240 @@
+"""Any server that speaks OpenAI's chat completions: OpenAI itself, vLLM, Ollama, Groq, OpenRouter and many more."""
+
+import json
+import logging
+import re
+from collections.abc import Generator, Iterator
+from typing import Any, NoReturn
+
+from django.conf import settings
+
+from completions import sse
+from completions.chat import Answer, Call, ChatRequest, Chunk
+from completions.providers.base import ProviderFailed, usage_from_openai
+from gateway_project import errors, http
+
+logger = logging.getLogger("gateway.providers")
+
+_RETRY_AFTER_SECONDS_MAX = 120
+_MESSAGE_CHARACTERS_MAX = 300
+_CONTENT = re.compile(rb'"content":"((?:[^"\\]|\\.)*)"')
+
+
+class OpenAI:
+    """The wire format of openai.com, which is also ours; so a stream's choices are passed on as the bytes they came in."""
+
+    def check(self, request: ChatRequest) -> None:
+        """Nothing: what an upstream cannot do, it says itself."""
+
+    def complete(self, call: Call) -> Answer:
+        reply = _post(call, stream=False)
+        try:
+            return _answer(reply.read_all())
+        except http.OutboundError as error:
+            raise _broken_off(error, started=True) from error
+        finally:
+            reply.close()
+
+    def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
+        reply = _post(call, stream=True)
+        chunks = _ChunkReader()
+        try:
+            yield from _read(reply, chunks)
+        except (http.OutboundError, sse.EventTooLarge) as error:
+            if not chunks.finished:  # what breaks after the finish reason cost the caller nothing
+                raise _broken_off(error, started=True) from error
+        finally:
+            reply.close()
+
+
+def _read(reply: http.Reply, chunks: "_ChunkReader") -> Iterator[list[Chunk]]:
+    decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
+    idle_seconds = 0
+    while not chunks.done:
+        received = reply.read_some(settings.STREAM_HEARTBEAT_SECONDS)
+        if received is None:
+            idle_seconds += settings.STREAM_HEARTBEAT_SECONDS
+            if idle_seconds >= settings.UPSTREAM_IDLE_SECONDS:
+                raise http.TimedOut("idle")
+            yield []
+            continue
+        if not received:
+            break
+        idle_seconds = 0
+        arrived = [chunk for data in decoder.feed(received) for chunk in chunks.read(data)]
+        if arrived:
+            yield arrived
+    if not chunks.finished:
+        raise http.Broken("the stream ended without a finish reason")
+
+
+# --- Asking -----------------------------------------------------------------------------------------------------
+
+
+def _post(call: Call, *, stream: bool) -> http.Reply:
+    headers = {"Content-Type": "application/json", "Accept": "text/event-stream" if stream else "application/json"}
+    if call.offer.api_key:
+        headers["Authorization"] = f"Bearer {call.offer.api_key}"
+    body = json.dumps(_body(call, stream), ensure_ascii=False, separators=(",", ":")).encode()
+    try:
+        reply = http.post(f"{call.offer.base_url}/chat/completions", headers=headers, body=body)
+    except http.OutboundError as error:
+        raise _broken_off(error, started=False) from error
+    if not 200 <= reply.status < 300:
+        try:
+            raise ProviderFailed(_refusal(call, reply), started=False)
+        finally:
+            reply.close()
+    return reply
+
+
+def _body(call: Call, stream: bool) -> dict[str, Any]:
+    fields = {name: value for name, value in call.request.fields.items() if name != "echo"}
+    cap = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+    fields.update({"model": call.offer.upstream_model, "stream": stream, cap: call.max_tokens})
+    if stream:
+        # Asked for whether or not the caller did: it is what we charge by.
+        fields["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
+    return fields
+
+
+# --- Reading ----------------------------------------------------------------------------------------------------
+
+
+def _answer(body: bytes) -> Answer:
+    try:
+        reply = json.loads(body, parse_constant=_no_constant)
+        choices = reply["choices"]
+        text_bytes = sum(len((choice["message"].get("content") or "").encode()) for choice in choices)
+        if not choices:
+            raise ValueError("no choices")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        logger.error("a provider's reply is not a chat completion: %r", body[:200])
+        raise ProviderFailed(errors.UpstreamFailed("The model's provider sent no readable reply."), started=False) from error
+    return Answer(choices=choices, usage=usage_from_openai(reply.get("usage")), text_bytes=text_bytes)
+
+
+class _ChunkReader:
+    """Event data in, Chunks out.
+
+    Most events of a stream differ in their choices alone. So the bytes before and after the choices of one event are
+    remembered, and an event between the same bytes needs no parsing: a JSON round trip a token is what a relay cannot afford.
+    """
+
+    def __init__(self) -> None:
+        self.finished = False
+        self.done = False
+        self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
+
+    def read(self, data: bytes) -> list[Chunk]:
+        """The chunks in one event. Raises Broken."""
+        if self.done:
+            return []
+        if data == b"[DONE]":
+            self.done = True
+            return []
+        if data.startswith(self._before) and data.endswith(self._after):
+            choices = data[len(self._before) : len(data) - len(self._after)]
+            if _is_plain(choices):
+                return [Chunk(choices, text_bytes=_text_bytes(choices))]
+        return self._parse(data)
+
+    def _parse(self, data: bytes) -> list[Chunk]:
+        try:
+            text = data.decode()
+            event = json.loads(text, parse_constant=_no_constant)
+            if not isinstance(event, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            raise http.Broken("an event is not JSON") from error
+        if event.get("error"):
+            raise http.Broken(f"the upstream reports {json.dumps(event['error'])[:_MESSAGE_CHARACTERS_MAX]}")
+        self._remember(text)
+        chunks = []
+        if choices := event.get("choices"):
+            chunks.append(self._chunk(choices))
+        if usage := usage_from_openai(event.get("usage")):
+            chunks.append(Chunk(b"[]", usage=usage))
+        return chunks
+
+    def _chunk(self, choices: Any) -> Chunk:
+        try:
+            finishes = any(choice.get("finish_reason") for choice in choices)
+            text_bytes = sum(len(((choice.get("delta") or {}).get("content") or "").encode()) for choice in choices)
+        except (AttributeError, TypeError) as error:
+            raise http.Broken("an event's choices are not choices") from error
+        self.finished = self.finished or finishes
+        return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes=text_bytes, finishes=finishes)
+
+    def _remember(self, text: str) -> None:
+        start = text.find('"choices":') + len('"choices":')
+        try:
+            _, end = json.JSONDecoder().raw_decode(text, start)
+        except ValueError:  # white space before the value, or no such name: this upstream is parsed event by event
+            return
+        self._before, self._after = text[:start].encode(), text[end:].encode()
+
+
+def _is_plain(choices: bytes) -> bool:
+    """One delta, and nothing in it that we must know of. In JSON a quote inside a string is escaped, so this cannot be text."""
+    return (
+        choices.startswith(b'[{"index":0,"delta":{')
+        and choices.endswith(b"}]")
+        and b'"finish_reason":null' in choices
+        and choices.count(b'"choices":') == 0
+        and choices.count(b'"usage":') == 0
+        and choices.count(b'"error":') == 0
+    )
+
+
+def _text_bytes(choices: bytes) -> int:
+    """The length of a plain delta's content, as it stands escaped: no less than the text's own."""
+    content = _CONTENT.search(choices)
+    return len(content[1]) if content else 0
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# --- Failing ----------------------------------------------------------------------------------------------------
+
+
+def _refusal(call: Call, reply: http.Reply) -> errors.ApiError:
+    """What the caller is told about a status that is not 2xx. Never the upstream's own 401, 402 or 403: they are about us."""
+    message = _message(reply).replace(call.offer.api_key or "\x00", "***")
+    logger.warning("provider %s answered %s: %s", call.offer.provider_slug, reply.status, message)
+    if reply.status in (400, 413, 422):
+        return errors.InvalidRequest(f"The model's provider refused the request: {message or 'no reason given'}")
+    if reply.status in (429, 503, 529):
+        return errors.UpstreamOverloaded("The model's provider is overloaded.", headers=_retry_after(reply))
+    if reply.status in (408, 504):
+        return errors.UpstreamTimeout("The model's provider did not answer in time.")
+    return errors.UpstreamFailed("The model's provider failed.")
+
+
+def _message(reply: http.Reply) -> str:
+    try:
+        body = json.loads(reply.read_all())
+        body = body[0] if isinstance(body, list) else body
+        error = body["error"] if isinstance(body["error"], str) else body["error"]["message"]
+        text = str(error)[:_MESSAGE_CHARACTERS_MAX]
+    except (http.OutboundError, ValueError, KeyError, TypeError, IndexError):
+        return ""
+    return "".join(character for character in text if character.isprintable())
+
+
+def _retry_after(reply: http.Reply) -> dict[str, str]:
+    seconds = reply.header("retry-after")
+    if seconds.isascii() and seconds.isdigit() and int(seconds) <= _RETRY_AFTER_SECONDS_MAX:
+        return {"Retry-After": seconds}
+    return {}
+
+
+def _broken_off(error: Exception, *, started: bool) -> ProviderFailed:
+    logger.warning("a provider broke off (%s): %s", type(error).__name__, error)
+    if isinstance(error, http.TimedOut):
+        return ProviderFailed(errors.UpstreamTimeout("The model's provider did not answer in time."), started=started)
+    if isinstance(error, http.ConnectFailed):
+        return ProviderFailed(errors.UpstreamFailed("The model's provider cannot be reached."), started=started)
+    return ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), started=started)

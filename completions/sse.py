@@ -1,0 +1,48 @@
+"""Framing of server-sent events, both ways. Pure."""
+
+DONE = b"data: [DONE]\n\n"
+HEARTBEAT = b": keep-alive\n\n"
+
+
+class EventTooLarge(Exception):
+    """An event grew past the bound without ending."""
+
+
+class Decoder:
+    """Bytes in, the data of complete events out. Lines end in LF, CRLF or CR; comments and other fields are passed over."""
+
+    def __init__(self, event_bytes_max: int) -> None:
+        self._event_bytes_max = event_bytes_max
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+
+    def feed(self, received: bytes) -> list[bytes]:
+        """The events that ``received`` completes. Raises EventTooLarge."""
+        lines = (self._rest + received).replace(b"\r\n", b"\n")
+        # A CR at the very end may be the first half of CRLF.
+        held_back = b"\r" if lines.endswith(b"\r") else b""
+        *complete, self._rest = lines[: len(lines) - len(held_back)].replace(b"\r", b"\n").split(b"\n")
+        self._rest += held_back
+        events = []
+        for line in complete:
+            if line:
+                self._take(line)
+            elif self._data:
+                events.append(b"\n".join(self._data))
+                self._data, self._data_bytes = [], 0
+        if len(self._rest) + self._data_bytes > self._event_bytes_max:
+            raise EventTooLarge
+        return events
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            value = value.removeprefix(b" ")
+            self._data.append(value)
+            self._data_bytes += len(value)
+
+
+def event(data: bytes) -> bytes:
+    """One event with this data, which has no line breaks."""
+    return b"data: " + data + b"\n\n"

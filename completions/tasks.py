@@ -1,0 +1,28 @@
+"""Background work: what a worker that died left behind."""
+
+import logging
+
+from celery import shared_task
+
+from billing.models import Hold
+from completions import settlement
+from completions.models import Completion
+from gateway_project import database
+
+logger = logging.getLogger("gateway.sweeper")
+
+
+@shared_task(name="completions.tasks.release_expired_holds")
+def release_expired_holds() -> int:
+    """Release every hold that nobody resolved in time; how many. May run at any time, anywhere, twice at once."""
+    released = 0
+    for completion in _overdue():
+        released += settlement.release(completion.pk, completion.account_id, completion.key_id, expired=True)
+    if released:
+        logger.warning("released %s holds that nobody settled in time", released)
+    return released
+
+
+def _overdue() -> list[Completion]:
+    holds = Hold.objects.filter(state=Hold.State.HELD, expires_at__lt=database.now())
+    return list(Completion.objects.filter(pk__in=holds.values("reference")).order_by("created_at"))

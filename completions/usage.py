@@ -1,0 +1,66 @@
+"""GET /v1/usage: the key, its limit and what is left of it, what it used, and the account's balance."""
+
+from datetime import date
+from typing import Any
+
+from django.db.models import Q, Sum
+
+from billing import money
+from billing.serializers import BalanceSerializer
+from gateway_project import database, timestamps
+from keys import periods, spending
+from keys.models import ApiKey, SpendingDay, SpendingPeriod
+
+
+def usage_object(key: ApiKey) -> dict[str, Any]:
+    """The reply, in the names of the spec where it has them. Cents are floors; dollars are exact, as strings."""
+    now = database.now()
+    return {
+        "object": "usage",
+        "key": {
+            "id": key.pk,
+            "name": key.name,
+            "createdAt": timestamps.iso_millis(key.created_at),
+            "expiresAt": key.expires_at and timestamps.iso_millis(key.expires_at),
+        },
+        "limit": _limit(key, spending.window(key, now)),
+        "usage": _usage(key, now.date()),
+        "balance": {
+            **BalanceSerializer(key.account).data,
+            "heldInDollars": money.dollars(key.account.held_nanos),
+            "availableInDollars": money.dollars(key.account.available_nanos),
+        },
+    }
+
+
+def _limit(key: ApiKey, window: spending.Window | None) -> dict[str, Any] | None:
+    if window is None:
+        return None
+    return {
+        "spendingLimit": key.spending_limit_cents,
+        "spendingType": key.spending_type,
+        "spendingPeriod": key.spending_period,
+        "spentInDollars": money.dollars(window.spent_nanos),
+        "heldInDollars": money.dollars(window.held_nanos),
+        "remainingInCents": money.floor_cents(window.available_nanos),
+        "remainingInDollars": money.dollars(window.available_nanos),
+        "resetsAt": window.resets_at and timestamps.iso_millis(window.resets_at),
+    }
+
+
+def _usage(key: ApiKey, today: date) -> dict[str, Any]:
+    month = periods.first_day(SpendingPeriod.MONTHLY, today)
+    spans = {"today": Q(day=today), "thisMonth": Q(day__gte=month), "total": Q()}
+    return {name: _sums(key, span) for name, span in spans.items()}
+
+
+def _sums(key: ApiKey, span: Q) -> dict[str, Any]:
+    columns = ("completions", "prompt_tokens", "completion_tokens", "spent_nanos")
+    sums = SpendingDay.objects.filter(span, key=key).aggregate(**{name: Sum(name, default=0) for name in columns})
+    return {
+        "completions": int(sums["completions"]),
+        "promptTokens": int(sums["prompt_tokens"]),
+        "completionTokens": int(sums["completion_tokens"]),
+        "totalTokens": int(sums["prompt_tokens"] + sums["completion_tokens"]),
+        "costInDollars": money.dollars(int(sums["spent_nanos"])),
+    }

@@ -1,0 +1,71 @@
+"""The completion interface under /v1. Each view translates and makes one call inward."""
+
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from completions import admission, catalog, providers, relay, schema
+from completions.serializers import ChatRequestSerializer, ModelListSerializer, ModelSerializer, UsageSerializer, model_object
+from completions.usage import usage_object
+from keys.authentication import Caller, CallerAuthentication
+from keys.models import ApiKey
+
+_STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class ChatCompletionsView(APIView):
+    """One chat request. The caller is known from the cache; whether the key may spend is decided in admission."""
+
+    authentication_classes = [CallerAuthentication]
+
+    @extend_schema(request=ChatRequestSerializer, responses=OpenApiTypes.OBJECT)
+    def post(self, request: Request) -> HttpResponseBase:
+        assert isinstance(request.user, Caller)
+        assert isinstance(request.data, dict)  # the parser raises on anything else
+        chat = schema.parse(request.data, body_bytes=int(request.META["CONTENT_LENGTH"]))
+        offer = catalog.find(chat.model)
+        providers.ADAPTERS[offer.kind].check(chat)
+        admitted = admission.admit(chat, offer, request.user)
+        if chat.stream:
+            headers = {**_STREAM_HEADERS, **admitted.headers}
+            return StreamingHttpResponse(relay.Stream(admitted), content_type="text/event-stream", headers=headers)
+        return Response(relay.whole(admitted), headers={"Cache-Control": "no-store", **admitted.headers})
+
+
+class ModelListView(APIView):
+    @extend_schema(responses=ModelListSerializer)
+    def get(self, request: Request) -> Response:
+        listings = catalog.listing(_allowed(request))
+        return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
+
+
+class ModelView(APIView):
+    @extend_schema(responses=ModelSerializer)
+    def get(self, request: Request, model_id: str) -> Response:
+        allowed = _allowed(request)
+        if allowed is None or model_id in allowed:
+            for listing in catalog.listing([model_id]):
+                return Response(model_object(listing))
+        raise catalog.not_found(model_id)
+
+
+class UsageView(APIView):
+    """What the key and its account have used and have left. It answers when either is exhausted: that is when one asks."""
+
+    @extend_schema(responses=UsageSerializer)
+    def get(self, request: Request) -> Response:
+        return Response(usage_object(_key(request)))
+
+
+def _key(request: Request) -> ApiKey:
+    """The key that authenticated the request, as it is now."""
+    assert isinstance(request.auth, ApiKey)
+    return request.auth
+
+
+def _allowed(request: Request) -> list[str] | None:
+    return _key(request).allowed_models or None

@@ -1,0 +1,130 @@
+"""LEAF. The one door through which completions reach an upstream.
+
+geventhttpclient, because it parses in C and hands over what has arrived; one pool of connections per event loop and origin.
+Its errors become ours here, once, by phase. Redirects are not followed, proxies of the environment not used, replies bounded.
+"""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import gevent
+from django.conf import settings
+from geventhttpclient import HTTPClient
+from geventhttpclient.response import HTTPParseError
+
+_READ_BYTES = 65_536
+_pools: WeakKeyDictionary[Any, dict[str, HTTPClient]] = WeakKeyDictionary()  # by event loop, then by origin
+
+
+class OutboundError(Exception):
+    """The upstream could not be asked, or did not finish its answer."""
+
+
+class ConnectFailed(OutboundError):
+    """No connection: nothing was sent."""
+
+
+class TimedOut(OutboundError):
+    """A deadline passed while we waited for bytes."""
+
+
+class Broken(OutboundError):
+    """The connection ended, or spoke something else than HTTP, in the middle."""
+
+
+class TooLarge(OutboundError):
+    """The reply is larger than UPSTREAM_REPLY_BYTES_MAX."""
+
+
+def post(url: str, *, headers: dict[str, str], body: bytes) -> "Reply":
+    """Send, and wait for the status and headers. Raises ConnectFailed, TimedOut, Broken. Close the reply."""
+    parts = urlsplit(url)
+    target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    started = time.monotonic()
+    with _mapped_errors():
+        response = _client(f"{parts.scheme}://{parts.netloc}").request("POST", target, body, headers)
+    return Reply(response, started + settings.UPSTREAM_TOTAL_SECONDS)
+
+
+@contextmanager
+def _mapped_errors() -> Iterator[None]:
+    try:
+        yield
+    except (ConnectionRefusedError, socket.gaierror) as error:
+        raise ConnectFailed(str(error)) from error
+    except TimeoutError as error:
+        raise TimedOut(str(error)) from error
+    except (OSError, HTTPParseError) as error:
+        raise Broken(str(error)) from error
+
+
+@dataclass(slots=True)
+class Reply:
+    """An upstream's reply whose head has arrived."""
+
+    _response: Any
+    _deadline: float
+
+    @property
+    def status(self) -> int:
+        return int(self._response.status_code)
+
+    def header(self, name: str) -> str:
+        value = self._response.get(name, "")
+        return value if isinstance(value, str) else value[0]
+
+    def read_all(self) -> bytes:
+        """The whole body. Raises TimedOut, Broken, TooLarge."""
+        body = bytearray()
+        while data := self.read_some(settings.UPSTREAM_IDLE_SECONDS):
+            body += data
+            if len(body) > settings.UPSTREAM_REPLY_BYTES_MAX:
+                raise TooLarge(f"more than {settings.UPSTREAM_REPLY_BYTES_MAX} bytes")
+        if data is None:
+            raise TimedOut("idle")
+        return bytes(body)
+
+    def read_some(self, patience_seconds: float) -> bytes | None:
+        """What has arrived by now, waiting for the first byte of it. b"" at the end; None when patience ran out.
+
+        Raises TimedOut past the total deadline, Broken.
+        """
+        # The library's own read(n) waits for n bytes; a stream must pass on what is there. Hence its inner buffer.
+        response = self._response
+        while not response._body_buffer and not response.message_complete:
+            left_seconds = self._deadline - time.monotonic()
+            if left_seconds <= 0:
+                raise TimedOut("total")
+            arrived = None
+            # A timer, not settimeout(): the socket goes back to the pool and would keep it.
+            with gevent.Timeout(min(patience_seconds, left_seconds), False), _mapped_errors():
+                arrived = response._sock.recv(_READ_BYTES)
+                response.feed(arrived)
+            if arrived is None:
+                return None
+        data = bytes(response._body_buffer)
+        response._body_buffer.clear()
+        return data
+
+    def close(self) -> None:
+        """Give the connection back, or close it when the reply was not read to its end."""
+        self._response.release()
+
+
+def _client(origin: str) -> HTTPClient:
+    clients = _pools.setdefault(gevent.get_hub(), {})
+    if origin not in clients:
+        clients[origin] = HTTPClient.from_url(
+            origin,
+            concurrency=settings.UPSTREAM_CONNECTIONS_MAX,
+            connection_timeout=settings.UPSTREAM_CONNECT_SECONDS,
+            network_timeout=settings.UPSTREAM_FIRST_BYTE_SECONDS,
+            headers={"User-Agent": "model-gateway"},
+        )
+    return clients[origin]
