@@ -1,0 +1,85 @@
+"""What completions ask the whole book (``billing.audit``): do completions, holds and the days of keys tell one story?"""
+
+from billing.audit import Question
+from keys.audit import KEYS
+
+COMPLETIONS = {
+    **KEYS,
+    "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+}
+
+COMPLETIONS_ARE_THEIR_ACCOUNTS = Question(
+    "completions_are_their_accounts",
+    "A completion belongs to the account of its key and has a hold there.",
+    """
+    SELECT completion.account_id, completion.id AS completion_id, completion.key_id,
+        keys_apikey.account_id AS key_account_id, billing_hold.account_id AS hold_account_id
+    FROM completion
+    JOIN keys_apikey ON keys_apikey.id = completion.key_id
+    LEFT JOIN billing_hold ON billing_hold.reference = completion.id
+    WHERE keys_apikey.account_id <> completion.account_id
+        OR billing_hold.account_id IS DISTINCT FROM completion.account_id
+    """,
+    tables=COMPLETIONS,
+)
+
+COMPLETIONS_END_AS_THEIR_HOLDS_DO = Question(
+    "completions_end_as_their_holds_do",
+    "A completion runs while its hold is open, and then says how the hold was resolved and what was settled.",
+    """
+    SELECT completion.account_id, completion.id AS completion_id, settlement, state, cost_nanos, settled_nanos
+    FROM completion JOIN hold ON hold.reference = completion.id
+    WHERE coalesce(cost_nanos, 0) <> coalesce(settled_nanos, 0) OR state <> CASE
+        WHEN settlement IS NULL THEN 'HELD'
+        WHEN settlement = 'released' THEN 'RELEASED'
+        WHEN settlement = 'expired' THEN 'EXPIRED'
+        ELSE 'SETTLED'
+    END
+    """,
+    tables=COMPLETIONS,
+)
+
+COMPLETIONS_ARE_BOOKED_AS_USED = Question(
+    "completions_are_booked_as_used",
+    "The usage entry of a completion names its model and its tokens.",
+    """
+    SELECT completion.account_id, completion.id AS completion_id, model_id, prompt_tokens, completion_tokens, metadata
+    FROM completion JOIN entry ON entry.reference = completion.id AND entry.type = 'USAGE_DEBIT'
+    WHERE (metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens')
+        IS DISTINCT FROM (model_id::text, prompt_tokens::text, completion_tokens::text)
+    """,
+    tables=COMPLETIONS,
+)
+
+DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Question(
+    "days_are_the_sum_of_their_completions",
+    "What a key holds, spent and used on a day is what its completions of that day hold, cost and used.",
+    """
+    SELECT key_id, day, says, sums FROM (
+        SELECT key_id, day, jsonb_build_object('held', held_nanos, 'spent', spent_nanos, 'completions', completions,
+            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens) AS says
+        FROM day
+        WHERE (held_nanos, spent_nanos, completions, prompt_tokens, completion_tokens) <> (0, 0, 0, 0, 0)
+    ) AS days FULL JOIN (
+        SELECT key_id, spending_day AS day, jsonb_build_object(
+            'held', coalesce(sum(amount_nanos) FILTER (WHERE state = 'HELD'), 0),
+            'spent', coalesce(sum(settled_nanos), 0),
+            'completions', count(*) FILTER (WHERE state = 'SETTLED'),
+            'prompt_tokens', coalesce(sum(prompt_tokens) FILTER (WHERE state = 'SETTLED'), 0),
+            'completion_tokens', coalesce(sum(completion_tokens) FILTER (WHERE state = 'SETTLED'), 0)) AS sums
+        FROM completion JOIN hold ON hold.reference = completion.id
+        WHERE state IN ('HELD', 'SETTLED')
+        GROUP BY key_id, spending_day
+    ) AS used USING (key_id, day)
+    WHERE says IS DISTINCT FROM sums
+        AND NOT (says IS NULL AND (sums ->> 'held')::numeric = 0 AND (sums ->> 'completions')::numeric = 0)
+    """,
+    tables=COMPLETIONS,
+)
+
+QUESTIONS = [
+    COMPLETIONS_ARE_THEIR_ACCOUNTS,
+    COMPLETIONS_END_AS_THEIR_HOLDS_DO,
+    COMPLETIONS_ARE_BOOKED_AS_USED,
+    DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS,
+]
