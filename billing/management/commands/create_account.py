@@ -1,0 +1,31 @@
+"""Open an account for a person. Repeating it is safe: whoever has an account keeps it, and the answer is the same."""
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from billing import accounts
+from billing.management import operators
+
+
+class Command(operators.OperatorCommand):
+    help = "Open an account for EMAIL, who becomes a user if unknown. An account that EMAIL already has is answered as it is."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("email", metavar="EMAIL", help="Who will own the account.")
+        parser.add_argument("--name", help="What to call it. Default: EMAIL.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        email = operators.email("EMAIL", options["email"])
+        name = operators.text("--name", email if options["name"] is None else options["name"], characters_max=200)
+        try:
+            account, is_new = accounts.open_for(email, name=name)
+        except accounts.SeveralAccounts as error:
+            raise CommandError(f"EMAIL: {error}.") from None
+        sentence = (
+            f"Opened account {account.pk} for {email}. A password is set with: manage.py changepassword {email}"
+            if is_new
+            else f"{email} already has account {account.pk}, {account.name!r}; nothing was changed."
+        )
+        self.answer(options, {"account": str(account.pk)}, sentence)

@@ -1,0 +1,47 @@
+"""Issue a SUPPORT_CREDIT."""
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.db import DataError
+
+from billing import ledger, money
+from billing.management import operators
+from gateway_project import identifiers
+
+CENTS_MAX = money.NANOS_MAX // money.NANOS_PER_CENT
+
+
+class Command(operators.OperatorCommand):
+    help = "Credit the account of EMAIL with CENTS, as a SUPPORT_CREDIT."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        operators.add_account_arguments(parser)
+        parser.add_argument("cents", metavar="CENTS", help="How much, in whole cents.")
+        parser.add_argument("--reason", required=True, help="Why. The account's owner reads it.")
+        parser.add_argument(
+            "--reference",
+            metavar="REF",
+            help="Such as a ticket: the same REF credits once. Default: a new one.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        cents = operators.whole_number("CENTS", options["cents"], minimum=1, maximum=CENTS_MAX)
+        reason = operators.text("--reason", options["reason"], characters_max=1_000)
+        typed = identifiers.short_uuid7() if options["reference"] is None else options["reference"]
+        reference = operators.text("--reference", typed, characters_max=200)
+        account = operators.account(options)
+        try:
+            entry = ledger.grant_support_credit(account.pk, amount_cents=cents, reason=reason, reference=reference)
+        except ledger.ReferenceReused as error:
+            raise CommandError(f"--reference: {error}.") from None
+        except DataError:
+            raise CommandError("CENTS: the balance would be larger than the book can say.") from None
+        account.refresh_from_db()
+        balance_cents = money.floor_cents(account.balance_nanos)
+        self.answer(
+            options,
+            {"entry": str(entry.pk), "balanceInCents": balance_cents},
+            f"Credited {cents} cents as entry {entry.pk}, reference {reference}. The balance is {balance_cents} cents.",
+        )

@@ -1,0 +1,49 @@
+"""Ask the whole book whether it is true. Read-only; safe while the gateway runs."""
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from billing import audit
+from billing.audit import Violation
+from billing.management import operators
+from billing.models import Account
+
+
+class Command(operators.OperatorCommand):
+    help = "Ask the whole book, or one account's, whether it is true. Exits with 1 and says what is wrong if it is not."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--account", metavar="ID", help="Ask about this account only.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        account_id = None if options["account"] is None else operators.account_id("--account", options["account"])
+        if account_id and not Account.objects.filter(pk=account_id).exists():
+            raise CommandError(f"--account: there is no account {account_id}.")
+        asked = len(audit.questions(account_id))
+        violations = audit.verify(account_id, progress=self._say)
+        facts = {"ok": not violations, "violations": list(map(_facts, violations)), "questions": asked}
+        sentence = "\n".join(map(_lines, violations)) or f"The book is true: {asked} questions, no findings."
+        self.answer(options, facts, sentence)
+        if violations:
+            raise CommandError(f"The book is not true: {len(violations)} of {asked} questions found something.")
+
+    def _say(self, line: str) -> None:
+        self.stderr.write(line, self.style.NOTICE)
+
+
+def _facts(violation: Violation) -> dict[str, Any]:
+    question = violation.question
+    return {
+        "question": question.name,
+        "kind": question.kind,
+        "invariant": question.invariant,
+        "count": violation.count,
+        "rows": violation.rows,
+    }
+
+
+def _lines(violation: Violation) -> str:
+    rows = ["  " + ", ".join(f"{name}={value}" for name, value in row.items()) for row in violation.rows]
+    return "\n".join([str(violation), *rows])

@@ -1,0 +1,88 @@
+"""What the commands of operators share: a sentence, or one JSON object with --json; errors that name the argument."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.serializers.json import DjangoJSONEncoder
+from django.core.validators import validate_email
+from django.db import InterfaceError, OperationalError
+
+from billing import accounts
+from billing.models import Account
+
+
+class OperatorCommand(BaseCommand):
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="Print one JSON object instead of a sentence.")
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except (OperationalError, InterfaceError) as error:
+            raise CommandError(f"The database is away: {error}") from None
+
+    def answer(self, options: dict[str, Any], facts: dict[str, Any], sentence: str) -> None:
+        """Print ``facts`` for programs or ``sentence`` for people."""
+        self.stdout.write(json.dumps(facts, cls=DjangoJSONEncoder) if options["json"] else sentence)
+
+
+# --- Readers: what was typed, as a value, or a CommandError that names the argument --------------------------------
+
+
+def whole_number(argument: str, typed: str, *, minimum: int, maximum: int) -> int:
+    """Digits, within bounds."""
+    try:
+        number = int(typed)
+    except ValueError:
+        raise CommandError(f"{argument}: {typed!r} is not a whole number.") from None
+    if not minimum <= number <= maximum:
+        raise CommandError(f"{argument}: {number} is not between {minimum} and {maximum}.")
+    return number
+
+
+def text(argument: str, typed: str, *, characters_max: int) -> str:
+    """Something printable, and not too much of it."""
+    value = typed.strip()
+    if not value or not value.isprintable():
+        raise CommandError(f"{argument}: give some printable text.")
+    if len(value) > characters_max:
+        raise CommandError(f"{argument}: {len(value)} characters are more than {characters_max}.")
+    return value
+
+
+def email(argument: str, typed: str) -> str:
+    """An e-mail address as it is stored."""
+    value = typed.strip().lower()
+    try:
+        validate_email(value)
+    except ValidationError:
+        raise CommandError(f"{argument}: {typed!r} is not an e-mail address.") from None
+    return text(argument, value, characters_max=254)
+
+
+def account_id(argument: str, typed: str) -> UUID:
+    """An account's id, known or not."""
+    try:
+        return UUID(typed)
+    except ValueError:
+        raise CommandError(f"{argument}: {typed!r} is not an account's id.") from None
+
+
+def add_account_arguments(parser: CommandParser) -> None:
+    """EMAIL, and --account for those who are members of several."""
+    parser.add_argument("email", metavar="EMAIL", help="A member of the account.")
+    parser.add_argument("--account", metavar="ID", help="Which account, if EMAIL is a member of several.")
+
+
+def account(options: dict[str, Any]) -> Account:
+    """The account that EMAIL and --account mean."""
+    chosen = None if options["account"] is None else account_id("--account", options["account"])
+    try:
+        return accounts.of(email("EMAIL", options["email"]), chosen)
+    except accounts.NoAccount as error:
+        raise CommandError(f"EMAIL: {error}. manage.py create_account makes one.") from None
+    except accounts.SeveralAccounts as error:
+        raise CommandError(f"EMAIL: {error}. Choose one with --account.") from None

@@ -1,0 +1,60 @@
+"""Make an API key. Its secret is printed once and kept nowhere."""
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from billing.management import operators
+from billing.models import User
+from keys import keyring
+from keys.models import ApiKey, SpendingPeriod, SpendingType
+
+RATE_MAX = 2**31 - 1
+
+
+class Command(operators.OperatorCommand):
+    help = "Make an API key for the account of EMAIL and print its secret, which cannot be shown again."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        operators.add_account_arguments(parser)
+        parser.add_argument("--name", default="made by an operator", help="What to call it. Default: %(default)r.")
+        parser.add_argument("--limit", metavar="CENTS", help="What it may spend, in whole cents. Needs --type.")
+        parser.add_argument("--type", metavar="|".join(SpendingType.values), help="Once, or again each period.")
+        parser.add_argument("--period", metavar="|".join(SpendingPeriod.values), help="Of a RECURRING limit.")
+        parser.add_argument("--rpm", metavar="N", help="Requests per minute. Default: no limit.")
+        parser.add_argument("--tpm", metavar="N", help="Tokens per minute. Default: no limit.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name = operators.text("--name", options["name"], characters_max=100)
+        limits = _limits(options)
+        account = operators.account(options)
+        owner = User.objects.get(email=operators.email("EMAIL", options["email"]))
+        try:
+            key, secret = keyring.issue(account, name=name, created_by=owner, **limits)
+        except keyring.BadLimit as error:
+            raise CommandError(f"--limit, --type, --period: {error}.") from None
+        self.answer(
+            options, {"key": key.pk, "secret": secret}, f"{_sentence(key)} Keep its secret, it is shown once:\n{secret}"
+        )
+
+
+def _limits(options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "limit_cents": _optional("--limit", options["limit"], minimum=0, maximum=keyring.LIMIT_CENTS_MAX),
+        "type": options["type"] and options["type"].upper(),
+        "period": options["period"] and options["period"].upper(),
+        "requests_per_minute": _optional("--rpm", options["rpm"], minimum=1, maximum=RATE_MAX),
+        "tokens_per_minute": _optional("--tpm", options["tpm"], minimum=1, maximum=RATE_MAX),
+    }
+
+
+def _optional(argument: str, typed: str | None, *, minimum: int, maximum: int) -> int | None:
+    return None if typed is None else operators.whole_number(argument, typed, minimum=minimum, maximum=maximum)
+
+
+def _sentence(key: ApiKey) -> str:
+    if key.spending_limit_cents is None:
+        return f"Made key {key.pk} without a spending limit."
+    each = f" {key.spending_period}" if key.spending_period else ""
+    return f"Made key {key.pk} with a {key.spending_type}{each} limit of {key.spending_limit_cents} cents."
