@@ -1,0 +1,77 @@
+"""A load generator: so many clients, each sending its next request when the last is answered.
+
+    python bench/load.py PORT CLIENTS SECONDS < request-bytes      -> one JSON object
+
+It reads a reply by its Content-Length or its last chunk and looks at nothing but the status.
+"""
+
+import asyncio
+import json
+import sys
+import time
+
+
+class Client(asyncio.Protocol):
+    def __init__(self, request: bytes, latencies: list[float], statuses: dict[int, int], until: float) -> None:
+        self.request, self.latencies, self.statuses, self.until = request, latencies, statuses, until
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        self.received = b""
+        self.sent_at = time.perf_counter()
+        self.transport.write(self.request)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        head, separator, body = self.received.partition(b"\r\n\r\n")
+        if not separator or not _is_whole(head.lower(), body):
+            return
+        now = time.perf_counter()
+        self.latencies.append(now - self.sent_at)
+        status = int(head[9:12])
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        if now < self.until:
+            self._send()
+        else:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+def _is_whole(head: bytes, body: bytes) -> bool:
+    if b"transfer-encoding: chunked" in head:
+        return body.endswith(b"0\r\n\r\n")
+    start = head.index(b"content-length:") + 15
+    return len(body) >= int(head[start : start + 20].split(b"\r")[0])
+
+
+async def main(port: int, clients: int, seconds: float) -> None:
+    request = sys.stdin.buffer.read()
+    latencies: list[float] = []
+    statuses: dict[int, int] = {}
+    loop = asyncio.get_running_loop()
+    started = time.perf_counter()
+    made = [
+        await loop.create_connection(lambda: Client(request, latencies, statuses, started + seconds), "127.0.0.1", port)
+        for _ in range(clients)
+    ]
+    await asyncio.gather(*(client.done for _, client in made))
+    elapsed = time.perf_counter() - started
+    latencies.sort()
+    result = {
+        "per_second": round(len(latencies) / elapsed, 1),
+        "p50_ms": round(latencies[len(latencies) // 2] * 1000, 2),
+        "p99_ms": round(latencies[len(latencies) * 99 // 100] * 1000, 2),
+        "statuses": statuses,
+    }
+    sys.stdout.write(json.dumps(result))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])))

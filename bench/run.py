@@ -1,0 +1,139 @@
+"""`make bench`: completions against a bare view of the same server, in one run, as ratios. One core for the web process.
+
+    python -m bench.run [SECONDS]
+
+The machine it runs on is noisy: compare ratios of one run, not figures of two.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from gateway_project import development
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+CLIENTS = (1, 8, 64, 256)
+CATALOG = """
+[providers.bench]
+kind = "openai"
+base_url = "http://127.0.0.1:{port}/v1"
+
+[models."bench/instant"]
+name = "Instant"
+provider = "Bench"
+context_window = 128000
+max_output_tokens = 4096
+price = {{ input = "0.15", output = "0.60" }}
+routes = [ {{ provider = "bench", upstream_model = "bench" }} ]
+"""
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5
+    directory = Path(tempfile.mkdtemp(prefix="bench-"))
+    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
+    environ.pop("DATABASE_URL", None)
+    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    development.prepare(environ)  # its PostgreSQL runs as long as this process
+    upstream_port, port = _free_port(), _free_port()
+    environ["PORT"] = str(port)
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        secret = _fill(environ, directory, upstream_port)
+        processes.append(_start([PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
+        processes.append(_start([PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
+        _wait(port)
+        _report(port, secret, seconds)
+        _manage(environ, "verify_ledger")
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(60)
+
+
+def _fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:
+    """Migrate, load the catalogue of one model, credit one account; its key's secret."""
+    catalogue = directory / "bench.toml"
+    catalogue.write_text(CATALOG.format(port=upstream_port))
+    _manage(environ, "migrate", "--verbosity=0")
+    _manage(environ, "load_catalog", str(catalogue))
+    _manage(environ, "create_account", "bench@example.org")
+    _manage(environ, "grant_credit", "bench@example.org", "100000000", "--reason", "bench")
+    return str(json.loads(_manage(environ, "create_key", "bench@example.org", "--json"))["secret"])
+
+
+def _manage(environ: dict[str, str], *arguments: str) -> str:
+    return subprocess.run(
+        [PYTHON, "manage.py", *arguments], env=environ, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+
+
+def _start(command: list[str], environ: dict[str, str], core: int) -> subprocess.Popen[bytes]:
+    pinned = ["taskset", "-c", str(core), *command] if shutil.which("taskset") else command
+    log = open(Path(environ["GATEWAY_VAR"]) / f"{Path(command[1]).stem}.log", "wb")  # noqa: SIM115  the process keeps it
+    return subprocess.Popen(pinned, env=environ, cwd=ROOT, stdout=log, stderr=log)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(port: int) -> None:
+    for _ in range(300):
+        try:
+            urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2).read()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit("the gateway did not become ready")
+
+
+def _report(port: int, secret: str, seconds: float) -> None:
+    hello = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    kinds = {"hello": hello, "whole": _completion(secret, stream=False), "stream": _completion(secret, stream=True)}
+    sys.stdout.write("clients  kind      req/s     p50 ms     p99 ms   of hello\n")
+    for clients in CLIENTS:
+        hello_per_second = None
+        for kind, request in kinds.items():
+            result = _load(port, clients, seconds, request)
+            hello_per_second = hello_per_second or result["per_second"]
+            ratio = result["per_second"] / hello_per_second
+            odd = "" if set(result["statuses"]) == {"200"} else f"  {result['statuses']}"
+            figures = f"{result['per_second']:8.0f} {result['p50_ms']:10.2f} {result['p99_ms']:10.2f} {ratio:10.2f}"
+            sys.stdout.write(f"{clients:7}  {kind:6} {figures}{odd}\n")
+            sys.stdout.flush()
+
+
+def _completion(secret: str, *, stream: bool) -> bytes:
+    body = {"model": "bench/instant", "messages": [{"role": "user", "content": "Say something."}], "max_tokens": 200}
+    data = json.dumps({**body, "stream": True} if stream else body, separators=(",", ":")).encode()
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {secret}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    )
+    return head.encode() + data
+
+
+def _load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
+    command = [PYTHON, "bench/load.py", str(port), str(clients), str(seconds)]
+    pinned = ["taskset", "-c", "1", *command] if shutil.which("taskset") else command
+    done = subprocess.run(pinned, cwd=ROOT, input=request, stdout=subprocess.PIPE, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+if __name__ == "__main__":
+    main()

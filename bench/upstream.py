@@ -1,0 +1,62 @@
+"""An upstream that is never the bottleneck: it answers every chat completion at once, with the same bytes.
+
+python bench/upstream.py PORT
+"""
+
+import asyncio
+import json
+import sys
+
+WORDS = 100
+USAGE = {"prompt_tokens": 9, "completion_tokens": WORDS, "total_tokens": 9 + WORDS}
+HEAD = {"id": "chatcmpl-upstream", "created": 1, "model": "bench"}
+
+
+def _whole() -> bytes:
+    message = {"role": "assistant", "content": "word " * WORDS}
+    choices = [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}]
+    body = json.dumps({**HEAD, "object": "chat.completion", "choices": choices, "usage": USAGE}).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+def _stream() -> bytes:
+    def event(choices: list, **more: object) -> bytes:
+        chunk = {**HEAD, "object": "chat.completion.chunk", "choices": choices, **more}
+        return b"data: " + json.dumps(chunk, separators=(",", ":")).encode() + b"\n\n"
+
+    def delta(delta: dict, finish_reason: str | None = None) -> bytes:
+        return event([{"index": 0, "delta": delta, "finish_reason": finish_reason}])
+
+    events = [delta({"role": "assistant", "content": ""}), *[delta({"content": "word "})] * WORDS, delta({}, "stop")]
+    body = b"".join(events) + event([], usage=USAGE) + b"data: [DONE]\n\n"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(body)
+    return head + body
+
+
+WHOLE, STREAM = _whole(), _stream()
+
+
+class Upstream(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.received = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        head, separator, body = self.received.partition(b"\r\n\r\n")
+        if not separator:
+            return
+        length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+        if len(body) < length:
+            return
+        self.received = body[length:]
+        self.transport.write(STREAM if b'"stream":true' in body else WHOLE)  # type: ignore[attr-defined]
+
+
+async def main(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", port)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1])))
