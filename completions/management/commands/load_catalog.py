@@ -1,0 +1,56 @@
+"""Load a catalogue file: see ``completions.catalog_file``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from billing.management import operators
+from completions import catalog_file
+from completions.models import Provider
+
+
+class Command(operators.OperatorCommand):
+    help = "Make providers, models, prices and routes as a TOML file says. Everything is checked before anything is written."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "files",
+            nargs="*",
+            metavar="FILE.toml",
+            type=Path,
+            help="A table of a later file replaces the same table of an earlier one. Without a file: the built-in catalogue.",
+        )
+        parser.add_argument("--check", action="store_true", help="Only check the files; write nothing.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        paths = options["files"] or [catalog_file.BUILT_IN]
+        try:
+            catalogue = catalog_file.read(paths, known_providers=Provider.objects.values_list("pk", flat=True))
+        except catalog_file.InvalidCatalogue as invalid:
+            raise CommandError(f"{invalid}\nNothing was written.") from None
+        if options["check"]:
+            self._answer_checked(options, catalogue)
+        else:
+            self._answer_loaded(options, catalog_file.apply(catalogue))
+
+    def _answer_checked(self, options: dict[str, Any], catalogue: catalog_file.Catalogue) -> None:
+        providers, models = len(catalogue.providers), len(catalogue.models)
+        sentence = f"{providers} providers and {models} models are in order. Nothing was written."
+        self.answer(options, {"checked": {"providers": providers, "models": models}}, sentence)
+
+    def _answer_loaded(self, options: dict[str, Any], report: catalog_file.Report) -> None:
+        counts = {noun: asdict(getattr(report, noun)) for noun in ("providers", "models", "prices", "routes")}
+        if not options["json"]:
+            for warning in report.warnings:
+                self.stderr.write(f"warning: {warning}")
+        facts = {"asOf": report.as_of, **counts, "warnings": report.warnings}
+        self.answer(options, facts, _sentence(report, counts) if report.written else "Nothing changed.")
+
+
+def _sentence(report: catalog_file.Report, counts: dict[str, dict[str, int]]) -> str:
+    said = [f"{number} {noun} {what}" for noun, count in counts.items() for what, number in count.items() if number]
+    dated = f" Prices are of {report.as_of}." if report.as_of else ""
+    return f"{', '.join(said)}.{dated}"
