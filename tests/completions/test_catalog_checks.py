@@ -1,0 +1,93 @@
+"""The system checks of the catalogue, as ``check --database default`` runs them."""
+
+import io
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from completions.models import LanguageModel, Price, Provider, Route
+from gateway_project import secretbox
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+def found() -> list[tuple[str, str]]:
+    """(id, first word) of what the checks of this catalogue say."""
+    messages = run_checks(tags=["database"], databases=["default"])
+    return [(message.id, message.msg) for message in messages if message.id and message.id.startswith("gateway.")]
+
+
+def test_a_catalogue_in_order_is_silent(echo_model):
+    assert found() == []
+
+
+def test_an_enabled_model_without_a_price_is_w002(echo_model):
+    Price.objects.all().delete()
+
+    assert found() == [("gateway.W002", "demo/echo is enabled but has no price in force, so it is not served.")]
+
+
+def test_a_price_that_begins_tomorrow_is_not_yet_in_force(echo_model):
+    Price.objects.update(effective_from=timezone.now() + timezone.timedelta(days=1))
+
+    assert [check for check, _ in found()] == ["gateway.W002"]
+
+
+@pytest.mark.parametrize("lose", [lambda: Route.objects.all().delete(), lambda: Route.objects.update(is_enabled=False)])
+def test_an_enabled_model_without_an_enabled_route_is_w003(echo_model, lose):
+    lose()
+
+    assert found() == [("gateway.W003", "demo/echo is enabled but has no enabled route, so it is not served.")]
+
+
+def test_a_disabled_model_may_lack_both(echo_model):
+    Price.objects.all().delete()
+    Route.objects.all().delete()
+    LanguageModel.objects.update(is_enabled=False)
+
+    assert found() == []
+
+
+def test_a_sealed_key_that_can_be_read_is_silent(db):
+    factories.make_provider("shed", sealed_api_key=secretbox.encrypt("sk-1", purpose="provider:shed"))
+
+    assert found() == []
+
+
+def test_a_sealed_key_of_a_lost_encryption_key_is_e008(db, settings):
+    factories.make_provider("shed", sealed_api_key=secretbox.encrypt("sk-1", purpose="provider:shed"))
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+
+    assert found() == [("gateway.E008", "The key of provider shed cannot be read with GATEWAY_ENCRYPTION_KEYS.")]
+
+
+def test_a_sealed_key_copied_from_another_provider_is_e008(db):
+    factories.make_provider("shed", sealed_api_key=secretbox.encrypt("sk-1", purpose="provider:barn"))
+
+    assert [check for check, _ in found()] == ["gateway.E008"]
+
+
+def test_without_usable_encryption_keys_the_check_still_answers(db, settings):
+    factories.make_provider("shed", sealed_api_key=secretbox.encrypt("sk-1", purpose="provider:shed"))
+    settings.ENCRYPTION_KEYS = []
+
+    assert [check for check, _ in found()] == ["gateway.E008"]
+
+
+def test_before_the_first_migration_there_is_nothing_to_say(db):
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE completions_languagemodel RENAME TO not_yet")
+    Provider.objects.create(slug="shed", kind="openai", sealed_api_key="unreadable")
+
+    assert found() == []
+    assert Provider.objects.count() == 1  # the transaction around is still usable
+
+
+def test_a_plain_check_asks_no_database(django_assert_num_queries):
+    with django_assert_num_queries(0):
+        call_command("check", stdout=io.StringIO(), stderr=io.StringIO())
