@@ -13,6 +13,7 @@ from gateway_project import errors
 
 ROLES = ("system", "user", "assistant")
 MODEL_CHARACTERS_MAX = 200
+MAX_TOKENS_MAX = 2**31 - 1
 
 
 def parse(fields: dict[str, Any], *, body_bytes: int) -> ChatRequest:
@@ -81,8 +82,8 @@ def _max_tokens(fields: dict[str, Any]) -> int | None:
     value = fields[given[0]]
     if type(value) is not int:
         raise _refused(given[0], "must be an integer")
-    if not 1 <= value < 2**31:
-        raise _refused(given[0], f"must be between 1 and {2**31 - 1}")
+    if not 1 <= value <= MAX_TOKENS_MAX:
+        raise _refused(given[0], f"must be between 1 and {MAX_TOKENS_MAX}")
     return value
 
 

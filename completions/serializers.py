@@ -3,11 +3,12 @@
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from rest_framework import serializers
 
 from billing import money
 from completions.catalog import Listing
-from completions.schema import ROLES
+from completions.schema import MAX_TOKENS_MAX, MODEL_CHARACTERS_MAX, ROLES
 
 
 def model_object(listing: Listing) -> dict[str, Any]:
@@ -48,16 +49,53 @@ def _per_token(nanos_per_million: int | None) -> str | None:
 
 class MessageSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=ROLES)
-    content = serializers.CharField()
+    content = serializers.CharField(allow_blank=True)
+
+
+class StreamOptionsSerializer(serializers.Serializer[Any]):
+    include_usage = serializers.BooleanField(required=False, allow_null=True)
 
 
 class ChatRequestSerializer(serializers.Serializer[Any]):
+    """A null counts as absent. Fields that are not listed are passed on to the upstream."""
+
+    model = serializers.CharField(max_length=MODEL_CHARACTERS_MAX)
+    messages = serializers.ListField(child=MessageSerializer(), min_length=1, max_length=settings.REQUEST_MESSAGES_MAX)
+    max_tokens = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=MAX_TOKENS_MAX)
+    max_completion_tokens = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=MAX_TOKENS_MAX, help_text="Another name for max_tokens."
+    )
+    temperature = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=2)
+    top_p = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=1)
+    n = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=1)
+    stream = serializers.BooleanField(required=False, allow_null=True, default=False)
+    stream_options = StreamOptionsSerializer(required=False, allow_null=True)
+
+
+class AnswerMessageSerializer(serializers.Serializer[Any]):
+    role = serializers.CharField()
+    content = serializers.CharField(allow_blank=True, allow_null=True)
+
+
+class ChoiceSerializer(serializers.Serializer[Any]):
+    index = serializers.IntegerField()
+    message = AnswerMessageSerializer()
+    finish_reason = serializers.CharField()
+
+
+class TokensSerializer(serializers.Serializer[Any]):
+    prompt_tokens = serializers.IntegerField()
+    completion_tokens = serializers.IntegerField()
+    total_tokens = serializers.IntegerField()
+
+
+class ChatCompletionSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField()
+    created = serializers.IntegerField(help_text="Unix seconds")
     model = serializers.CharField()
-    messages = MessageSerializer(many=True)
-    max_tokens = serializers.IntegerField(required=False, min_value=1)
-    temperature = serializers.FloatField(required=False, min_value=0, max_value=2)
-    top_p = serializers.FloatField(required=False, min_value=0, max_value=1)
-    stream = serializers.BooleanField(required=False, default=False)
+    choices = ChoiceSerializer(many=True)
+    usage = TokensSerializer()
 
 
 class ModelSerializer(serializers.Serializer[Any]):

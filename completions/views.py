@@ -9,11 +9,20 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from completions import admission, catalog, providers, relay, schema
-from completions.serializers import ChatRequestSerializer, ModelListSerializer, ModelSerializer, UsageSerializer, model_object
+from completions.serializers import (
+    ChatCompletionSerializer,
+    ChatRequestSerializer,
+    ModelListSerializer,
+    ModelSerializer,
+    UsageSerializer,
+    model_object,
+)
 from completions.usage import usage_object
+from gateway_project import strict_json
 from keys.authentication import Caller, CallerAuthentication
 from keys.models import ApiKey
 
+_RESPONSES = {(200, "application/json"): ChatCompletionSerializer, (200, "text/event-stream"): OpenApiTypes.STR}
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -22,11 +31,12 @@ class ChatCompletionsView(APIView):
 
     authentication_classes = [CallerAuthentication]
 
-    @extend_schema(request=ChatRequestSerializer, responses=OpenApiTypes.OBJECT)
+    @extend_schema(request=ChatRequestSerializer, responses=_RESPONSES)
     def post(self, request: Request) -> HttpResponseBase:
         assert isinstance(request.user, Caller)
+        body_bytes = strict_json.body_bytes(request)
         assert isinstance(request.data, dict)  # the parser raises on anything else
-        chat = schema.parse(request.data, body_bytes=int(request.META["CONTENT_LENGTH"]))
+        chat = schema.parse(request.data, body_bytes=body_bytes)
         offer = catalog.find(chat.model)
         providers.ADAPTERS[offer.kind].check(chat)
         admitted = admission.admit(chat, offer, request.user)
@@ -37,7 +47,7 @@ class ChatCompletionsView(APIView):
 
 
 class ModelListView(APIView):
-    @extend_schema(responses=ModelListSerializer)
+    @extend_schema(operation_id="v1_models_list", responses=ModelListSerializer)
     def get(self, request: Request) -> Response:
         listings = catalog.listing(_allowed(request))
         return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
@@ -47,7 +57,8 @@ class ModelView(APIView):
     @extend_schema(responses=ModelSerializer)
     def get(self, request: Request, model_id: str) -> Response:
         allowed = _allowed(request)
-        if allowed is None or model_id in allowed:
+        # No id has a NUL, which PostgreSQL would not even compare with one.
+        if "\x00" not in model_id and (allowed is None or model_id in allowed):
             for listing in catalog.listing([model_id]):
                 return Response(model_object(listing))
         raise catalog.not_found(model_id)
