@@ -29,7 +29,7 @@ from completions.models import Completion
 from gateway_project import database, errors, identifiers
 from keys import locks as key_locks
 from keys import rate_limits, spending
-from keys.authentication import Caller, require_active
+from keys.authentication import REFUSED, Caller, require_active
 from keys.models import ApiKey
 from keys.spending import Window
 
@@ -52,8 +52,7 @@ def admit(request: ChatRequest, offer: Offer, caller: Caller) -> Admitted:
     """Hold the money for ``request``, or raise the refusal."""
     _check_max_tokens(request, offer)
     with database.short_transaction():
-        account = account_locks.account(caller.account_id)
-        key = key_locks.key(caller.key_id)
+        account, key = _locked(caller)
         now = database.now()
         require_active(key, account, now)
         if key.allowed_models and offer.model_id not in key.allowed_models:
@@ -63,6 +62,13 @@ def admit(request: ChatRequest, offer: Offer, caller: Caller) -> Admitted:
         window = spending.window(key, now)
         max_tokens = _size(request, offer, account, window, now)
         return _place(request, offer, account, key, now, max_tokens, rates)
+
+
+def _locked(caller: Caller) -> tuple[Account, ApiKey]:
+    try:
+        return account_locks.account(caller.account_id), key_locks.key(caller.key_id)
+    except (Account.DoesNotExist, ApiKey.DoesNotExist):  # deleted since its identity was cached
+        raise errors.InvalidApiKey(REFUSED) from None
 
 
 def _place(request: ChatRequest, offer: Offer, account: Account, key: ApiKey, now: datetime, max_tokens: int,
