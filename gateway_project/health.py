@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
@@ -20,7 +20,7 @@ def ready(request: HttpRequest) -> HttpResponse:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
         _require_migrated()
-    except (DatabaseError, _NotMigrated) as error:
+    except (Error, _NotMigrated) as error:
         reason = "migrations are missing" if isinstance(error, _NotMigrated) else "the database does not answer"
         refusal = errors.ServiceUnavailable(f"Not ready: {reason}.")
         return JsonResponse(refusal.body(), status=refusal.status, headers=refusal.headers)

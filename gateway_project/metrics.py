@@ -17,11 +17,14 @@ ledger_violations = Gauge(
     "gateway_ledger_violations", "Findings of the last audit of the book.", multiprocess_mode="mostrecent"
 )
 
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
 
 def observe_request(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-    """Count a reply under its route: never under its path, which anybody can vary without end."""
+    """Count a reply under its route: never under its path, nor a method of the caller's making, which have no end."""
     route = request.resolver_match.route if request.resolver_match else "unknown"
-    requests_total.labels(route, request.method, response.status_code).inc()
+    method = request.method if request.method in _METHODS else "other"
+    requests_total.labels(route, method, response.status_code).inc()
     request_seconds.labels(route).observe(seconds)
 
 
