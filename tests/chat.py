@@ -1,0 +1,56 @@
+"""How tests ask for a completion, and everything that asking may write."""
+
+import json
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.test import APIClient
+
+from billing.models import Account, Hold, LedgerEntry
+from completions.models import Completion
+from keys.models import ApiKey, SpendingDay
+
+PATH = "/v1/chat/completions"
+WRITTEN = (LedgerEntry, Hold, Completion, SpendingDay, Account, ApiKey)
+
+
+def body(**fields: Any) -> bytes:
+    """A body that is fine, but for what ``fields`` change in it."""
+    fine = {"model": "demo/echo", "messages": [{"role": "user", "content": "one two three"}]}
+    return json.dumps({**fine, **fields}).encode()
+
+
+def ask(client: APIClient, **fields: Any) -> HttpResponse:
+    return send(client, body(**fields))
+
+
+def send(client: APIClient, raw: bytes, content_type: str = "application/json", **extra: Any) -> HttpResponse:
+    """POST these very bytes."""
+    return client.generic("POST", PATH, raw, content_type=content_type, **extra)
+
+
+def events(reply: HttpResponse) -> list[Any]:
+    """The data of a stream's events, parsed, but for the [DONE] at the end, which stays as it is."""
+    frames = reply.getvalue().decode().split("\n\n")
+    assert frames.pop() == ""
+    data = [frame.removeprefix("data: ") for frame in frames]
+    return [item if item == "[DONE]" else json.loads(item) for item in data]
+
+
+def everything_written() -> dict[str, list[dict[str, Any]]]:
+    """Every row, whole, of every table that a completion may touch."""
+    return {table.__name__: list(table.objects.order_by("pk").values()) for table in WRITTEN}
+
+
+def assert_error(reply: HttpResponse, status: int, code: str, param: str | None = None) -> dict[str, Any]:
+    """The reply is this refusal, in the one shape that all have. Gives back the error."""
+    assert reply.status_code == status, reply.content
+    assert reply["content-type"] == "application/json"
+    assert reply["x-request-id"].startswith("req_")
+    assert "set-cookie" not in reply
+    assert list(reply.json()) == ["error"]
+    error = reply.json()["error"]
+    assert set(error) == {"message", "type", "code", "param"}
+    assert error["message"].endswith((".", "?")), error["message"]
+    assert (error["code"], error["param"]) == (code, param)
+    return error
