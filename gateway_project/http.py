@@ -47,7 +47,8 @@ def post(url: str, *, headers: dict[str, str], body: bytes) -> "Reply":
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     started = time.monotonic()
-    with _mapped_errors():
+    # The sockets have a timeout of their own for each step; this one is for a head that comes a byte at a time.
+    with gevent.Timeout(settings.UPSTREAM_TOTAL_SECONDS, TimedOut("total")), _mapped_errors():
         response = _client(f"{parts.scheme}://{parts.netloc}").request("POST", target, body, headers)
     return Reply(response, started + settings.UPSTREAM_TOTAL_SECONDS)
 
