@@ -29,7 +29,8 @@ class Decoder:
             if line:
                 self._take(line)
             elif self._data:
-                events.append(b"\n".join(self._data))
+                if data := b"\n".join(self._data):  # an event without data is none
+                    events.append(data)
                 self._data, self._data_bytes = [], 0
         if len(self._rest) + self._data_bytes > self._event_bytes_max:
             raise EventTooLarge

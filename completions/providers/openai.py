@@ -17,7 +17,12 @@ logger = logging.getLogger("gateway.providers")
 
 _RETRY_AFTER_SECONDS_MAX = 120
 _MESSAGE_CHARACTERS_MAX = 300
-_CONTENT = re.compile(rb'"content":"((?:[^"\\]|\\.)*)"')
+
+# The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
+_TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
+_PLAIN = re.compile(
+    rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"(' + _TEXT + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
+)
 
 
 class OpenAI:
@@ -31,7 +36,7 @@ class OpenAI:
         try:
             return _answer(reply.read_all())
         except http.OutboundError as error:
-            raise _broken_off(error, started=True) from error
+            raise _broken_off(call, error, started=not isinstance(error, _Unusable)) from error
         finally:
             reply.close()
 
@@ -42,7 +47,7 @@ class OpenAI:
             yield from _read(reply, chunks)
         except (http.OutboundError, sse.EventTooLarge) as error:
             if not chunks.finished:  # what breaks after the finish reason cost the caller nothing
-                raise _broken_off(error, started=True) from error
+                raise _broken_off(call, error, started=chunks.began or not isinstance(error, _Unusable)) from error
         finally:
             reply.close()
 
@@ -64,6 +69,8 @@ def _read(reply: http.Reply, chunks: "_ChunkReader") -> Iterator[list[Chunk]]:
         arrived = [chunk for data in decoder.feed(received) for chunk in chunks.read(data)]
         if arrived:
             yield arrived
+    if not chunks.began:
+        raise _Unusable("the stream ended before it began")
     if not chunks.finished:
         raise http.Broken("the stream ended without a finish reason")
 
@@ -79,7 +86,7 @@ def _post(call: Call, *, stream: bool) -> http.Reply:
     try:
         reply = http.post(f"{call.offer.base_url}/chat/completions", headers=headers, body=body)
     except http.OutboundError as error:
-        raise _broken_off(error, started=False) from error
+        raise _broken_off(call, error, started=False) from error
     if not 200 <= reply.status < 300:
         try:
             raise ProviderFailed(_refusal(call, reply), started=False)
@@ -101,17 +108,28 @@ def _body(call: Call, stream: bool) -> dict[str, Any]:
 # --- Reading ----------------------------------------------------------------------------------------------------
 
 
+class _Unusable(http.OutboundError):
+    """What came is not a chat completion, or says that there will be none."""
+
+
 def _answer(body: bytes) -> Answer:
     try:
-        reply = json.loads(body, parse_constant=_no_constant)
+        reply = json.loads(body.decode(), parse_constant=_no_constant)
         choices = reply["choices"]
-        text_bytes = sum(len((choice["message"].get("content") or "").encode()) for choice in choices)
+        text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
         if not choices:
             raise ValueError("no choices")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        logger.error("a provider's reply is not a chat completion: %r", body[:200])
-        raise ProviderFailed(errors.UpstreamFailed("The model's provider sent no readable reply."), started=False) from error
-    return Answer(choices=choices, usage=usage_from_openai(reply.get("usage")), text_bytes=text_bytes)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _Unusable(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
+    return Answer(choices=_encodable(body, choices), usage=usage_from_openai(reply.get("usage")), text_bytes=text_bytes)
+
+
+def _encodable(body: bytes, choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The choices, with a question mark for half a surrogate pair, which our reply could not be sent with."""
+    if b"\\u" not in body:  # so all of it was UTF-8
+        return choices
+    whole: list[dict[str, Any]] = json.loads(json.dumps(choices, ensure_ascii=False).encode(errors="replace"))
+    return whole
 
 
 class _ChunkReader:
@@ -122,21 +140,22 @@ class _ChunkReader:
     """
 
     def __init__(self) -> None:
+        self.began = False
         self.finished = False
         self.done = False
         self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
 
     def read(self, data: bytes) -> list[Chunk]:
-        """The chunks in one event. Raises Broken."""
+        """The chunks in one event. Raises _Unusable."""
         if self.done:
             return []
         if data == b"[DONE]":
             self.done = True
             return []
         if data.startswith(self._before) and data.endswith(self._after):
-            choices = data[len(self._before) : len(data) - len(self._after)]
-            if _is_plain(choices):
-                return [Chunk(choices, text_bytes=_text_bytes(choices))]
+            plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
+            if plain and _is_utf8(plain[1]):
+                return [Chunk(plain[0], text_bytes=_unescaped_bytes(plain[1]))]
         return self._parse(data)
 
     def _parse(self, data: bytes) -> list[Chunk]:
@@ -145,10 +164,10 @@ class _ChunkReader:
             event = json.loads(text, parse_constant=_no_constant)
             if not isinstance(event, dict):
                 raise ValueError("not an object")
-        except ValueError as error:
-            raise http.Broken("an event is not JSON") from error
+        except (ValueError, RecursionError) as error:
+            raise _Unusable("an event is not JSON") from error
         if event.get("error"):
-            raise http.Broken(f"the upstream reports {json.dumps(event['error'])[:_MESSAGE_CHARACTERS_MAX]}")
+            raise _Unusable(f"it reports {json.dumps(event['error'])}")
         self._remember(text)
         chunks = []
         if choices := event.get("choices"):
@@ -160,37 +179,53 @@ class _ChunkReader:
     def _chunk(self, choices: Any) -> Chunk:
         try:
             finishes = any(choice.get("finish_reason") for choice in choices)
-            text_bytes = sum(len(((choice.get("delta") or {}).get("content") or "").encode()) for choice in choices)
+            text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
         except (AttributeError, TypeError) as error:
-            raise http.Broken("an event's choices are not choices") from error
+            raise _Unusable("an event's choices are not choices") from error
+        self.began = True
         self.finished = self.finished or finishes
         return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes=text_bytes, finishes=finishes)
 
     def _remember(self, text: str) -> None:
-        start = text.find('"choices":') + len('"choices":')
+        before, name, after = text.partition('"choices":')
+        if not name or name in after:  # none, or who knows which
+            return
+        start = len(before) + len(name)
         try:
             _, end = json.JSONDecoder().raw_decode(text, start)
-        except ValueError:  # white space before the value, or no such name: this upstream is parsed event by event
+        except ValueError:  # white space before the value: this upstream is parsed event by event
             return
         self._before, self._after = text[:start].encode(), text[end:].encode()
 
 
-def _is_plain(choices: bytes) -> bool:
-    """One delta, and nothing in it that we must know of. In JSON a quote inside a string is escaped, so this cannot be text."""
-    return (
-        choices.startswith(b'[{"index":0,"delta":{')
-        and choices.endswith(b"}]")
-        and b'"finish_reason":null' in choices
-        and choices.count(b'"choices":') == 0
-        and choices.count(b'"usage":') == 0
-        and choices.count(b'"error":') == 0
-    )
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.isascii() or text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
-def _text_bytes(choices: bytes) -> int:
-    """The length of a plain delta's content, as it stands escaped: no less than the text's own."""
-    content = _CONTENT.search(choices)
-    return len(content[1]) if content else 0
+def _unescaped_bytes(text: bytes) -> int:
+    """UTF-8 bytes of a JSON string's text."""
+    return _text_bytes(json.loads(b'"%s"' % text)) if b"\\" in text else len(text)
+
+
+def _generated_bytes(message: Any) -> int:
+    """UTF-8 bytes of what the model generated in a message or a delta: what it says, thinks and calls tools with.
+
+    Raises AttributeError or TypeError for what is neither.
+    """
+    texts = [message.get("content"), message.get("refusal"), message.get("reasoning") or message.get("reasoning_content")]
+    for tool_call in message.get("tool_calls") or []:
+        function = tool_call.get("function") or {}
+        texts += [function.get("name"), function.get("arguments")]
+    return sum(_text_bytes(text) for text in texts if isinstance(text, str))
+
+
+def _text_bytes(text: str) -> int:
+    # Some upstreams cut their text in the middle of an emoji, and JSON can carry either half.
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -202,7 +237,7 @@ def _no_constant(name: str) -> NoReturn:
 
 def _refusal(call: Call, reply: http.Reply) -> errors.ApiError:
     """What the caller is told about a status that is not 2xx. Never the upstream's own 401, 402 or 403: they are about us."""
-    message = _message(reply).replace(call.offer.api_key or "\x00", "***")
+    message = _presentable(call, _message(reply))
     logger.warning("provider %s answered %s: %s", call.offer.provider_slug, reply.status, message)
     if reply.status in (400, 413, 422):
         return errors.InvalidRequest(f"The model's provider refused the request: {message or 'no reason given'}")
@@ -217,24 +252,32 @@ def _message(reply: http.Reply) -> str:
     try:
         body = json.loads(reply.read_all())
         body = body[0] if isinstance(body, list) else body
-        error = body["error"] if isinstance(body["error"], str) else body["error"]["message"]
-        text = str(error)[:_MESSAGE_CHARACTERS_MAX]
-    except (http.OutboundError, ValueError, KeyError, TypeError, IndexError):
+        return str(body["error"] if isinstance(body["error"], str) else body["error"]["message"])
+    except (http.OutboundError, ValueError, KeyError, TypeError, IndexError, RecursionError):
         return ""
-    return "".join(character for character in text if character.isprintable())
+
+
+def _presentable(call: Call, text: str) -> str:
+    """An upstream's words without our key in them, on one line of bounded length."""
+    printable = "".join(character for character in text if character.isprintable())
+    return printable.replace(call.offer.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
 
 
 def _retry_after(reply: http.Reply) -> dict[str, str]:
     seconds = reply.header("retry-after")
-    if seconds.isascii() and seconds.isdigit() and int(seconds) <= _RETRY_AFTER_SECONDS_MAX:
+    if seconds.isascii() and seconds.isdigit() and len(seconds) < 10 and int(seconds) <= _RETRY_AFTER_SECONDS_MAX:
         return {"Retry-After": seconds}
     return {}
 
 
-def _broken_off(error: Exception, *, started: bool) -> ProviderFailed:
-    logger.warning("a provider broke off (%s): %s", type(error).__name__, error)
+def _broken_off(call: Call, error: Exception, *, started: bool) -> ProviderFailed:
+    logger.warning(
+        "provider %s broke off (%s): %s", call.offer.provider_slug, type(error).__name__, _presentable(call, str(error))
+    )
     if isinstance(error, http.TimedOut):
         return ProviderFailed(errors.UpstreamTimeout("The model's provider did not answer in time."), started=started)
     if isinstance(error, http.ConnectFailed):
         return ProviderFailed(errors.UpstreamFailed("The model's provider cannot be reached."), started=started)
+    if isinstance(error, _Unusable) and not started:
+        return ProviderFailed(errors.UpstreamFailed("The model's provider sent no readable reply."), started=started)
     return ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), started=started)
