@@ -1,0 +1,214 @@
+"""An OpenAI-compatible upstream that does as it is told: a real HTTP server on loopback, a thread for each connection.
+
+A script is a list of steps, played when a request has been read:
+
+    bytes   sent as they are
+    0.5     wait so many seconds, unless the peer leaves first
+    RESET   break the connection with a RST
+    LEAVE   close it, in the middle of whatever it is in
+    STAY    say nothing more until the peer leaves
+
+``whole``, ``stream`` and ``refusal`` make the usual ones. What came in is in ``requests``.
+"""
+
+import json
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gateway_project import http
+
+RESET, LEAVE, STAY = "RESET", "LEAVE", "STAY"
+Step = bytes | float | str
+Script = list[Step]
+
+KEY = "sk-upstream-0123456789abcdef"  # what the gateway must show the upstream, and nobody else
+KEY_ENV = "SCRIPTED_UPSTREAM_KEY"
+USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+DONE = b"data: [DONE]\n\n"
+
+
+# --- Scripts ----------------------------------------------------------------------------------------------------
+
+
+def reply(body: bytes, *, status: int = 200, content_type: str = "application/json", **headers: str) -> Script:
+    """One reply with a Content-Length."""
+    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return ["\r\n".join([*lines, "", ""]).encode() + body]
+
+
+def whole(content: str = "Hello you", *, usage: Any = USAGE, **choice: Any) -> Script:
+    """A chat completion object; ``usage=None`` leaves the usage out."""
+    message = {"role": "assistant", "content": content}
+    body = {
+        "id": "up-1", "object": "chat.completion", "created": 1, "model": "upstream-name",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", **choice}],
+        **({} if usage is None else {"usage": usage}),
+    }  # fmt: skip
+    return reply(json.dumps(body).encode())
+
+
+def refusal(status: int, message: str = "no", **headers: str) -> Script:
+    body = {"error": {"message": message, "type": "upstream_type", "code": "upstream_code", "param": None}}
+    return reply(json.dumps(body).encode(), status=status, **headers)
+
+
+def stream(*steps: Step, content_type: str = "text/event-stream") -> Script:
+    """A reply of status 200 in chunked coding, which ends properly unless the steps end it otherwise."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    script: Script = [head, *(_coded(step) if isinstance(step, bytes) else step for step in steps)]
+    return script if steps and steps[-1] in (RESET, LEAVE, STAY) else [*script, b"0\r\n\r\n"]
+
+
+def _coded(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def event(data: Any) -> bytes:
+    return b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
+
+
+def chunk(delta: dict[str, Any] | None = None, finish_reason: str | None = None, **fields: Any) -> bytes:
+    """One event of a stream, in OpenAI's own spelling; ``choices=[]`` and ``usage`` are given as fields."""
+    choices = [{"index": 0, "delta": delta or {}, "logprobs": None, "finish_reason": finish_reason}]
+    head = {"id": "up-1", "object": "chat.completion.chunk", "created": 1, "model": "upstream-name"}
+    return event({**head, "choices": choices, **fields})
+
+
+ROLE = chunk({"role": "assistant", "content": ""})
+FINISH = chunk(finish_reason="stop")
+
+
+def words(*contents: str) -> bytes:
+    return b"".join(chunk({"content": content}) for content in contents)
+
+
+def usage(value: Any = USAGE) -> bytes:
+    return chunk(choices=[], usage=value)
+
+
+def streamed(*contents: str) -> Script:
+    """A stream as it should be: role, words, finish reason, usage, [DONE]."""
+    return stream(ROLE, words(*(contents or ("Hello ", "you"))), FINISH, usage(), DONE)
+
+
+# --- The server -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Received:
+    """A request, and when its peer was seen to leave while the script was still playing."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    connection: int
+    left: threading.Event = field(default_factory=threading.Event)
+
+
+class Upstream:
+    def __init__(self) -> None:
+        self.requests: list[Received] = []
+        self._scripts: list[Script] = [whole()]
+        self._stopped = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self._connections: set[socket.socket] = set()
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def will(self, *scripts: Script) -> None:
+        """Play these, one a request; the last one for every further request."""
+        self._scripts = list(scripts)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+        for connection in list(self._connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        number = 0
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            number += 1
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connections.add(connection)
+            threading.Thread(target=self._serve, args=(connection, number), daemon=True).start()
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        with connection, connection.makefile("rb") as reader, suppress(OSError, ValueError):
+            while received := self._read(reader, number):
+                self.requests.append(received)
+                script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
+                if not self._play(script, connection, received):
+                    break
+        self._connections.discard(connection)
+
+    def _read(self, reader: Any, number: int) -> Received | None:
+        line = reader.readline()
+        if not line:
+            return None
+        headers = {}
+        while (header := reader.readline().strip()) != b"":
+            name, _, value = header.decode().partition(":")
+            headers[name.lower()] = value.strip()
+        body = reader.read(int(headers.get("content-length", 0)))
+        return Received(line.split()[1].decode(), headers, json.loads(body), number)
+
+    def _play(self, script: Script, connection: socket.socket, received: Received) -> bool:
+        """Whether the connection may serve another request."""
+        for step in script:
+            if isinstance(step, bytes):
+                try:
+                    connection.sendall(step)
+                except OSError:
+                    received.left.set()
+                    return False
+            elif step == RESET:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                return False
+            elif step == LEAVE:
+                connection.shutdown(socket.SHUT_RDWR)
+                return False
+            elif self._leaves_within(connection, 60 if step == STAY else float(step)):
+                received.left.set()
+                return False
+        return True
+
+    def _leaves_within(self, connection: socket.socket, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and not self._stopped.is_set():
+            if select.select([connection], [], [], min(left, 0.05))[0]:
+                try:
+                    return not connection.recv(1, socket.MSG_PEEK)
+                except OSError:
+                    return True
+        return False
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+    """An upstream that answers "Hello you" until it is told something else; its key is in the environment."""
+    monkeypatch.setenv(KEY_ENV, KEY)
+    server = Upstream()
+    yield server
+    for clients in list(http._pools.values()):
+        if client := clients.pop(server.url.removesuffix("/v1"), None):
+            client.close()
+    server.stop()
