@@ -7,7 +7,7 @@ on deciding with them.
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from billing import locks, money
@@ -72,7 +72,14 @@ def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, refe
     amount_nanos = money.nanos(amount_cents) * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1)
     booked = LedgerEntry.objects.filter(reference=reference).first()
     if booked is None:
-        return _append(account, type, amount_nanos, reference, metadata, issued_by)
+        try:
+            with transaction.atomic():
+                return _append(account, type, amount_nanos, reference, metadata, issued_by)
+        except IntegrityError:
+            # Our lock keeps out who books for this account, but not who books the same reference for another one.
+            booked = LedgerEntry.objects.filter(reference=reference).first()
+            if booked is None:
+                raise
     if (booked.account_id, booked.type, booked.amount_nanos) != (account.pk, type, amount_nanos):
         raise ReferenceReused(f"{reference} is already booked as something else")
     return booked
