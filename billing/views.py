@@ -19,7 +19,8 @@ class BalanceView(APIView):
 class LedgerView(APIView):
     @extend_schema(parameters=[LedgerQuerySerializer], responses=LedgerPageSerializer)
     def get(self, request: Request) -> Response:
-        query = LedgerQuerySerializer(data=request.query_params)
+        # As a dict: in a QueryDict, DRF would take "?limit=" for a field of a form that was left empty, and not refuse it.
+        query = LedgerQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         entries = books.page(_account(request), **query.validated_data)
         data = [LedgerEntrySerializer(entry).data for entry in entries]
