@@ -9,6 +9,7 @@ A question is about every account at once and reads each table once: on millions
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from importlib import import_module
 from typing import Any
@@ -101,7 +102,13 @@ def _ask(cursor: CursorWrapper, question: Question, account_id: UUID | None) -> 
     rows = cursor.fetchall()
     if not rows:
         return []
-    return [Violation(question, rows[0][0], [dict(zip(columns, row[1:], strict=True)) for row in rows])]
+    named = [dict(zip(columns, map(_plain, row[1:]), strict=True)) for row in rows]
+    return [Violation(question, rows[0][0], named)]
+
+
+def _plain(value: Any) -> Any:
+    # PostgreSQL's sums of bigint are numeric: whole numbers that Python sees as Decimal.
+    return int(value) if isinstance(value, Decimal) else value
 
 
 # --- The book ----------------------------------------------------------------------------------------------------
