@@ -1,0 +1,283 @@
+"""Every question finds the row that was broken for it by hand, past every guard, and no other question does."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from prometheus_client.registry import REGISTRY
+
+from billing import audit, tasks
+from billing.models import Account, Hold, LedgerEntry
+from tests import factories
+from tests.billing import usage
+
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+MONEY_TABLES = ("billing_account", "billing_ledgerentry", "billing_hold")
+
+
+@pytest.fixture
+def busy(alice: Account) -> Account:
+    """Alice after some days: credits, two completions, one hold open, one released."""
+    usage.spend(alice, 5)
+    usage.spend(alice, 7)
+    usage.place(alice, 9, reference="open")
+    usage.release(alice, usage.place(alice, 11, reference="released"))
+    usage.check_deferred()
+    return alice
+
+
+@pytest.fixture
+def _unguarded(busy: Account) -> None:
+    """No trigger and no constraint stands in the way of this test's transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(
+            "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE conrelid::regclass::text = ANY(%s)"
+            " AND (contype = 'c' OR contype = 'u' AND conname LIKE '%%reference%%')",
+            [list(MONEY_TABLES)],
+        )
+        for table, name in cursor.fetchall():
+            cursor.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')
+        for table in MONEY_TABLES:
+            cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+
+
+def found(account_id: Any = None) -> set[str]:
+    """The names of the questions that found something, the guards that the test itself took away apart."""
+    return {violation.question.name for violation in audit.verify(account_id) if violation.question.kind != "unguarded"}
+
+
+def entries(**which: Any) -> Any:
+    return LedgerEntry.objects.filter(**which)
+
+
+def skip_a_seq(account: Account) -> None:
+    entries(seq=3).update(seq=4)
+    Account.objects.filter(pk=account.pk).update(last_seq=4)
+
+
+def miscount_in_the_middle(account: Account) -> None:
+    entries(seq=2).update(balance_after_nanos=F("balance_after_nanos") + 1)
+
+
+def begin_with_money_from_nowhere(account: Account) -> None:
+    entries(seq=1).update(amount_nanos=F("amount_nanos") - 1)
+
+
+def forget_an_entry(account: Account) -> None:
+    Account.objects.filter(pk=account.pk).update(last_seq=2)
+
+
+def have_money_without_a_book(account: Account) -> None:
+    Account.objects.create(name="Rich from birth", balance_nanos=7)
+
+
+def call_a_credit_a_debit(account: Account) -> None:
+    entries(seq=1).update(type="REFUND_DEBIT")
+
+
+def invent_a_type(account: Account) -> None:
+    entries(seq=1).update(type="GIFT")
+
+
+def book_a_reference_twice(account: Account) -> None:
+    other = factories.make_account("Other", cents=5)
+    other.entries.update(reference=account.entries.get(seq=1).reference)
+
+
+def forget_the_model(account: Account) -> None:
+    entries(seq=2).update(metadata={"tokens": 7})
+
+
+def miscount_tokens(account: Account) -> None:
+    entry = entries(seq=2).get()
+    entries(seq=2).update(metadata={**entry.metadata, "tokens": 8})
+
+
+def hold_more_than_the_holds(account: Account) -> None:
+    Account.objects.filter(pk=account.pk).update(held_nanos=10)
+
+
+def hold_without_holds(account: Account) -> None:
+    Account.objects.filter(pk=factories.make_account("Other").pk).update(held_nanos=1)
+
+
+def settle_more_than_was_held(account: Account) -> None:
+    Hold.objects.filter(settled_nanos=5).update(amount_nanos=4)
+
+
+def hold_less_than_nothing(account: Account) -> None:
+    Hold.objects.filter(pk="released").update(amount_nanos=-1)
+
+
+def release_at_a_price(account: Account) -> None:
+    Hold.objects.filter(pk="released").update(settled_nanos=1)
+
+
+def resolve_at_no_time(account: Account) -> None:
+    Hold.objects.filter(pk="released").update(resolved_at=None)
+
+
+def settle_without_a_debit(account: Account) -> None:
+    Hold.objects.filter(pk="released").update(state="SETTLED", settled_nanos=11)
+
+
+def debit_another_amount_than_was_settled(account: Account) -> None:
+    Hold.objects.filter(settled_nanos=5).update(settled_nanos=4)
+
+
+def debit_without_a_hold(account: Account) -> None:
+    Account.objects.get(pk=account.pk)
+    usage.debit(Account.objects.get(pk=account.pk), 3, "never admitted")
+
+
+def debit_what_was_released(account: Account) -> None:
+    usage.debit(Account.objects.get(pk=account.pk), 3, "released")
+
+
+def leave_a_hold_open(account: Account) -> None:
+    Hold.objects.filter(pk="open").update(expires_at=LONG_AGO)
+
+
+BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
+    (skip_a_seq, {"seq_has_no_gaps"}),
+    (miscount_in_the_middle, {"balances_chain"}),
+    # The sum cannot be wrong while the chain and its end are right.
+    (begin_with_money_from_nowhere, {"balances_chain", "entries_sum_to_the_balance"}),
+    (forget_an_entry, {"accounts_say_what_their_last_entry_says"}),
+    (have_money_without_a_book, {"accounts_say_what_their_last_entry_says", "entries_sum_to_the_balance"}),
+    (call_a_credit_a_debit, {"credits_add_and_debits_take"}),
+    (invent_a_type, {"credits_add_and_debits_take"}),
+    (book_a_reference_twice, {"a_reference_is_booked_once"}),
+    (forget_the_model, {"usage_says_what_was_used"}),
+    (miscount_tokens, {"usage_says_what_was_used"}),
+    (hold_more_than_the_holds, {"open_holds_sum_to_what_is_held"}),
+    (hold_without_holds, {"open_holds_sum_to_what_is_held"}),
+    (settle_more_than_was_held, {"no_more_is_settled_than_was_held"}),
+    (hold_less_than_nothing, {"no_more_is_settled_than_was_held"}),
+    (release_at_a_price, {"holds_are_in_one_state"}),
+    (resolve_at_no_time, {"holds_are_in_one_state"}),
+    (settle_without_a_debit, {"settled_holds_are_debited"}),
+    (debit_another_amount_than_was_settled, {"settled_holds_are_debited"}),
+    (debit_without_a_hold, {"debits_were_held"}),
+    (debit_what_was_released, {"debits_were_held"}),
+    (leave_a_hold_open, {"holds_do_not_outlive_their_expiry"}),
+]
+
+
+def test_a_true_book_has_no_findings(busy, charlie):
+    assert audit.verify() == []
+    assert audit.verify(busy.pk) == []
+
+
+@pytest.mark.usefixtures("_unguarded")
+@pytest.mark.parametrize(("break_it", "names"), BREAKS, ids=lambda value: getattr(value, "__name__", None))
+def test_what_is_broken_is_found_by_its_question_alone(busy, break_it, names):
+    assert found() == set()
+    break_it(busy)
+    assert found() == names
+
+
+def test_every_question_of_billing_has_been_asked_something_untrue():
+    asked = {name for _, names in BREAKS for name in names} | {"triggers_stand_guard"}
+    assert asked == {question.name for question in audit.QUESTIONS}
+
+
+@pytest.mark.usefixtures("_unguarded")
+@pytest.mark.parametrize("break_it", [skip_a_seq, miscount_in_the_middle, hold_more_than_the_holds, settle_without_a_debit])
+def test_one_account_can_be_asked_about(busy, charlie, break_it):
+    break_it(busy)
+    assert found(charlie.pk) == set()
+    assert len(found(busy.pk)) == 1
+
+
+@pytest.mark.usefixtures("_unguarded")
+def test_a_violation_shows_its_rows(busy):
+    hold_more_than_the_holds(busy)
+    violation = next(each for each in audit.verify() if each.question.name == "open_holds_sum_to_what_is_held")
+    assert violation.count == 1
+    assert violation.rows == [{"account_id": busy.pk, "held_nanos": 10, "sum_nanos": 9}]
+    assert str(violation) == (
+        "untrue: open_holds_sum_to_what_is_held: 1 rows against: What an account holds is the sum of its open holds."
+    )
+
+
+@pytest.mark.usefixtures("_unguarded")
+def test_a_violation_of_many_rows_counts_all_and_shows_some(busy):
+    Hold.objects.bulk_create(
+        Hold(reference=f"late-{i}", account=busy, amount_nanos=0, expires_at=LONG_AGO) for i in range(audit.ROWS_SHOWN_MAX + 1)
+    )
+    (violation,) = [each for each in audit.verify() if each.question.kind == "overdue"]
+    assert (violation.count, len(violation.rows)) == (audit.ROWS_SHOWN_MAX + 1, audit.ROWS_SHOWN_MAX)
+
+
+def test_a_hold_that_expired_just_now_is_not_overdue_yet(alice):
+    usage.place(alice, 5, expires_at=datetime.now(UTC) - timedelta(minutes=14))
+    assert audit.verify() == []
+    usage.place(alice, 5, expires_at=datetime.now(UTC) - timedelta(minutes=16))
+    assert [violation.question.kind for violation in audit.verify()] == ["overdue"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "state"),
+    [
+        ("ALTER TABLE billing_ledgerentry DISABLE TRIGGER entries_are_never_truncated", "disabled"),
+        ("ALTER TABLE billing_ledgerentry ENABLE REPLICA TRIGGER entries_are_never_changed", "for replicas only"),
+        ("DROP TRIGGER holds_resolve_once ON billing_hold", "missing"),
+        ("ALTER FUNCTION billing_check_chain RENAME TO billing_check_nothing", "missing"),
+    ],
+)
+def test_a_guard_that_is_away_is_reported(db, statement, state):
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+    (violation,) = audit.verify()
+    assert (violation.question.name, violation.question.kind) == ("triggers_stand_guard", "unguarded")
+    assert [row["state"] for row in violation.rows] == [state]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_everything_is_asked_of_one_moment_and_nothing_can_be_written():
+    factories.make_account("Alice", cents=1000)
+    seen = []
+
+    def look(line: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW transaction_isolation")
+            seen.append(cursor.fetchone())
+            cursor.execute("SHOW transaction_read_only")
+            seen.append(cursor.fetchone())
+
+    assert audit.verify(progress=look) == []
+    assert seen == [("repeatable read",), ("on",)] * len(audit.questions())
+    factories.make_account("Bob", cents=1)  # afterwards, the connection writes again
+
+
+def test_progress_names_every_question_in_turn(db):
+    lines: list[str] = []
+    audit.verify(progress=lines.append)
+    asked = audit.questions()
+    assert lines == [f"{number}/{len(asked)} {question.name}" for number, question in enumerate(asked, start=1)]
+    assert len({question.name for question in asked}) == len(asked)
+
+
+def test_the_nightly_task_finds_nothing_in_a_true_book(busy, caplog):
+    assert tasks.verify_ledger.name == "billing.tasks.verify_ledger"
+    assert tasks.verify_ledger() == 0
+    assert REGISTRY.get_sample_value("gateway_ledger_violations") == 0
+    assert caplog.records == []
+
+
+@pytest.mark.usefixtures("_unguarded")
+def test_the_nightly_task_logs_what_it_finds_and_shows_it_as_a_metric(busy, caplog):
+    hold_more_than_the_holds(busy)
+    assert tasks.verify_ledger() == 2
+    assert REGISTRY.get_sample_value("gateway_ledger_violations") == 2
+    assert [(record.levelname, record.getMessage().split(":")[1].strip()) for record in caplog.records] == [
+        ("ERROR", "open_holds_sum_to_what_is_held"),
+        ("ERROR", "triggers_stand_guard"),
+    ]
+    assert str(busy.pk) in caplog.text
+    tasks.metrics.ledger_violations.set(0)

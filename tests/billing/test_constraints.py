@@ -1,0 +1,274 @@
+"""The database refuses: one test for every constraint and every trigger, whoever writes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.db import DataError, IntegrityError, connection, transaction
+from django.db.models import F, ProtectedError
+
+from billing import audit, money
+from billing.models import Account, Hold, LedgerEntry, Membership, User
+from tests import factories
+from tests.billing import usage
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+@contextmanager
+def refused(by: str) -> Iterator[None]:
+    """The statements in the block, or the checks at their commit, are refused by the constraint or trigger."""
+    with pytest.raises(IntegrityError, match=by), transaction.atomic():  # noqa: PT012  the block is the caller's
+        yield
+        usage.check_deferred()
+
+
+def execute(sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def add_entry(account: Account, **fields) -> LedgerEntry:
+    """Past the ledger: an entry that follows the last one, except as ``fields`` say."""
+    amount = fields.pop("amount_nanos", 5)
+    fields = {
+        "type": "SUPPORT_CREDIT",
+        "seq": account.last_seq + 1,
+        "balance_after_nanos": account.balance_nanos + amount,
+        "reference": "by hand",
+        **fields,
+    }
+    return LedgerEntry.objects.create(account=account, amount_nanos=amount, **fields)
+
+
+def add_hold(account: Account, **fields) -> Hold:
+    return Hold.objects.create(account=account, **{"reference": "by hand", "amount_nanos": 5, "expires_at": NOW, **fields})
+
+
+# --- People and accounts -------------------------------------------------------------------------------------------
+
+
+def test_an_email_is_stored_in_lower_case(db):
+    with refused("an_email_is_stored_in_lower_case"):
+        User.objects.create(email="Ann@example.org")
+
+
+def test_an_email_is_taken_once(db):
+    User.objects.create_user("ann@example.org")
+    with refused("email"):
+        User.objects.create_user("ANN@example.org")
+
+
+def test_a_person_joins_an_account_once(alice):
+    with refused("a_person_joins_an_account_once"):
+        Membership.objects.create(account=alice, user=alice.members.get())
+
+
+def test_held_money_is_never_negative(alice):
+    with refused("held_money_is_never_negative"):
+        Account.objects.filter(pk=alice.pk).update(held_nanos=-1)
+
+
+def test_a_book_begins_at_zero(bob):
+    with refused("a_book_begins_at_zero"):
+        Account.objects.filter(pk=bob.pk).update(last_seq=-1)
+
+
+def test_an_account_with_a_book_stays(alice):
+    with pytest.raises(ProtectedError):
+        alice.delete()
+    with refused("foreign key"):
+        execute("DELETE FROM billing_membership")
+        execute("DELETE FROM billing_account")
+
+
+# --- Entries -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("type", "amount_nanos"),
+    [
+        ("CREDIT_PURCHASE", 0), ("CREDIT_PURCHASE", -1), ("SUPPORT_CREDIT", 0), ("SUPPORT_CREDIT", -1),
+        ("REFUND_DEBIT", 0), ("REFUND_DEBIT", 1), ("USAGE_DEBIT", 1), ("GIFT", 1), ("GIFT", -1),
+    ],
+)  # fmt: skip
+def test_credits_add_and_debits_take(alice, type, amount_nanos):
+    with refused("credits_add_and_debits_take"):
+        add_entry(alice, type=type, amount_nanos=amount_nanos)
+
+
+def test_a_reference_is_booked_once(alice):
+    with refused("reference"):
+        add_entry(alice, reference=alice.entries.get().reference)
+
+
+@pytest.mark.parametrize(("seq", "name"), [(1, "a_place_in_the_book_is_taken_once"), (0, "seq_counts_from_one")])
+def test_a_place_in_the_book_is_taken_once_even_without_the_chain(alice, seq, name):
+    execute("SET CONSTRAINTS ALL IMMEDIATE")
+    execute("ALTER TABLE billing_ledgerentry DISABLE TRIGGER entries_follow_each_other")
+    with refused(name):
+        add_entry(alice, seq=seq)
+
+
+@pytest.mark.parametrize("seq", [1, 3])
+def test_entries_follow_each_other_without_gaps(alice, seq):
+    with refused(f"seq {seq} does not follow 1"):
+        add_entry(alice, seq=seq)
+
+
+def test_a_book_starts_with_seq_one(bob):
+    with refused("seq 2 does not follow 0"):
+        add_entry(bob, seq=2)
+
+
+def test_entries_follow_each_other_in_their_balance(alice):
+    with refused("balance 7 is not 10000000000 plus 5"):
+        add_entry(alice, balance_after_nanos=7)
+
+
+def test_entries_of_one_statement_follow_each_other(bob):
+    def entry(seq: int) -> LedgerEntry:
+        return LedgerEntry(
+            account=bob, seq=seq, type="SUPPORT_CREDIT", amount_nanos=5, balance_after_nanos=5 * seq, reference=f"r{seq}"
+        )
+
+    with refused("seq 2 does not follow 0"):
+        LedgerEntry.objects.bulk_create([entry(2), entry(1)])
+    LedgerEntry.objects.bulk_create([entry(1), entry(2)])
+    Account.objects.filter(pk=bob.pk).update(balance_nanos=10, last_seq=2)
+    usage.check_deferred()
+
+
+def test_entries_are_never_changed(alice):
+    for change in ({"amount_nanos": 1}, {"metadata": {}}, {"reference": "other"}, {"created_at": NOW}):
+        with refused("UPDATE on billing_ledgerentry is refused"):
+            LedgerEntry.objects.update(**change)
+
+
+def test_entries_are_never_changed_by_deleting_them(alice):
+    entry = alice.entries.get()
+    with refused("DELETE on billing_ledgerentry is refused"):
+        LedgerEntry.objects.all().delete()
+    with refused("DELETE on billing_ledgerentry is refused"):
+        execute("DELETE FROM billing_ledgerentry")
+    assert alice.entries.get() == entry
+
+
+@pytest.mark.django_db(transaction=True)
+def test_entries_are_never_truncated():
+    account = factories.make_account("Alice", cents=1000)
+    for statement in ("TRUNCATE billing_ledgerentry", "TRUNCATE billing_account CASCADE"):
+        with refused("TRUNCATE on billing_ledgerentry is refused"):
+            execute(statement)
+    assert account.entries.count() == 1
+
+
+# --- Entries and accounts, at commit ---------------------------------------------------------------------------------
+
+
+def test_accounts_agree_with_their_book(alice):
+    for change in ({"balance_nanos": F("balance_nanos") + 1}, {"last_seq": 2}):
+        with refused(f"account {alice.pk} says"):
+            Account.objects.filter(pk=alice.pk).update(**change)
+    with refused("says balance 7 and seq 0, its book 0 and 0"):
+        Account.objects.create(name="Rich from birth", balance_nanos=7)
+
+
+def test_entries_agree_with_their_account(alice):
+    with refused("its book 10000000005 and 2"):
+        add_entry(alice)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_that_leaves_book_and_account_apart_is_not_committed():
+    account = factories.make_account("Alice", cents=1000)
+    with pytest.raises(IntegrityError, match="its book"), transaction.atomic():
+        add_entry(account)
+    with pytest.raises(IntegrityError, match="its book"), transaction.atomic():
+        Account.objects.filter(pk=account.pk).update(balance_nanos=0)
+    assert usage.numbers(account)["balance"] == money.nanos(1000)
+    assert account.entries.count() == 1
+
+
+def test_a_balance_beyond_the_largest_number_is_refused(alice):
+    with pytest.raises(DataError), transaction.atomic():
+        factories.credit(alice, money.NANOS_MAX // money.NANOS_PER_CENT)
+    assert usage.numbers(alice)["seq"] == 1
+
+
+# --- Holds ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_hold_is_never_negative(alice):
+    with refused("a_hold_is_never_negative"):
+        add_hold(alice, amount_nanos=-1)
+
+
+@pytest.mark.parametrize("settled_nanos", [6, -1])
+def test_no_more_is_settled_than_was_held(alice, settled_nanos):
+    with refused("no_more_is_settled_than_was_held"):
+        add_hold(alice, state="SETTLED", settled_nanos=settled_nanos, resolved_at=NOW)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"state": "SETTLED", "resolved_at": NOW},
+        {"state": "RELEASED", "settled_nanos": 0, "resolved_at": NOW},
+        {"state": "HELD", "settled_nanos": 0},
+    ],
+)
+def test_only_a_settled_hold_says_what_it_cost(alice, fields):
+    with refused("only_a_settled_hold_says_what_it_cost"):
+        add_hold(alice, **fields)
+
+
+@pytest.mark.parametrize("fields", [{"state": "RELEASED"}, {"state": "HELD", "resolved_at": NOW}])
+def test_a_hold_is_open_until_it_is_resolved(alice, fields):
+    with refused("a_hold_is_open_until_it_is_resolved"):
+        add_hold(alice, **fields)
+
+
+def test_a_reference_is_held_once(alice):
+    usage.place(alice, 5, reference="one")
+    with refused("billing_hold_pkey"):
+        usage.place(alice, 5, reference="one")
+    assert usage.numbers(alice)["held"] == 5
+
+
+@pytest.mark.parametrize("resolve", [usage.release, usage.expire])
+def test_holds_resolve_once(alice, resolve):
+    hold = usage.place(alice, 5)
+    resolve(alice, hold)
+    for change in ({"state": "HELD", "resolved_at": None}, {"state": "EXPIRED"}, {"expires_at": NOW}):
+        with refused("and stays so"):
+            Hold.objects.filter(pk=hold.pk).update(**change)
+
+
+def test_holds_resolve_once_and_are_never_forgotten(alice):
+    usage.place(alice, 5)
+    with refused("is HELD and stays so"):
+        Hold.objects.all().delete()
+
+
+def test_holds_resolve_once_on_the_terms_they_were_placed_on(alice, bob):
+    usage.place(alice, 5)
+    for change in ({"amount_nanos": 4}, {"account": bob}, {"reference": "other"}):
+        with refused("the terms of hold"):
+            Hold.objects.update(**change)
+
+
+def test_every_constraint_and_every_trigger_has_its_test(db):
+    names = {constraint.name for model in apps.get_app_config("billing").get_models() for constraint in model._meta.constraints}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN"
+            " ('billing_account'::regclass, 'billing_ledgerentry'::regclass, 'billing_hold'::regclass)"
+        )
+        triggers = {name for (name,) in cursor.fetchall()}
+    assert all(name in audit.TRIGGERS_STAND_GUARD.sql for name in triggers)
+    text = Path(__file__).read_text()
+    assert [name for name in sorted(names | triggers) if f"test_{name}" not in text and f'"{name}"' not in text] == []

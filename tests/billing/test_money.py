@@ -1,0 +1,97 @@
+"""Units of money: nothing is lost, and what is shown adds up."""
+
+from decimal import Decimal
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from billing import money
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+repeatable = settings.get_profile("repeatable")
+amounts = st.integers(-(2**62), 2**62)
+
+
+@repeatable
+@given(amounts)
+def test_cents_are_the_floor_of_the_exact_balance(nanos):
+    shown = money.floor_cents(nanos)
+    assert shown * money.NANOS_PER_CENT <= nanos < (shown + 1) * money.NANOS_PER_CENT
+
+
+@repeatable
+@given(st.lists(amounts, max_size=30))
+def test_the_cents_of_a_book_add_up_and_chain(book):
+    balances = [0]
+    for amount in book:
+        balances.append(balances[-1] + amount)
+    shown = [money.entry_cents(amount_nanos=a, balance_after_nanos=b) for a, b in zip(book, balances[1:], strict=True)]
+    assert sum(shown) == money.floor_cents(balances[-1])
+    for (before, after), cents in zip(pairwise(balances), shown, strict=True):
+        assert money.floor_cents(before) + cents == money.floor_cents(after)
+
+
+@repeatable
+@given(amounts)
+def test_whole_cents_are_shown_exactly(cents):
+    assert money.floor_cents(money.nanos(cents)) == cents
+
+
+def test_the_first_tiny_debit_shows_a_cent_and_the_next_ones_none():
+    balance, shown = money.nanos(1000), []
+    for _ in range(3):
+        balance -= 400_000  # $0.0004
+        shown.append((money.entry_cents(amount_nanos=-400_000, balance_after_nanos=balance), money.floor_cents(balance)))
+    assert shown == [(-1, 999), (0, 999), (0, 999)]
+
+
+def test_below_zero_the_floor_is_towards_minus_infinity():
+    assert [money.floor_cents(nanos) for nanos in (1, 0, -1, -10_000_000, -10_000_001)] == [0, 0, -1, -1, -2]
+
+
+@repeatable
+@given(st.integers(0, 2**80))
+def test_a_charge_is_rounded_up_to_the_next_nanodollar_and_never_further(price_times_tokens):
+    charged = money.round_up(price_times_tokens)
+    assert 0 <= charged * money.TOKENS_PER_PRICE - price_times_tokens < money.TOKENS_PER_PRICE
+
+
+@repeatable
+@given(st.integers(0, 9_000_000_000))
+def test_a_price_is_read_exactly(nanos):
+    assert money.price_nanos(str(Decimal(nanos) / money.NANOS_PER_DOLLAR)) == nanos
+
+
+@pytest.mark.parametrize(
+    ("printed", "nanos"),
+    [("0.15", 150_000_000), ("0.0375", 37_500_000), ("15", 15_000_000_000), ("0", 0), ("1e-9", 1), ("0.000000001", 1)],
+)
+def test_prices_as_makers_print_them(printed, nanos):
+    assert money.price_nanos(printed) == nanos
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["", "free", "-0.01", "NaN", "sNaN", "Infinity", "-Infinity", "1e-10", "1e30", "1e999999", "0,15"],
+)
+def test_what_is_no_price_is_refused_with_its_text(printed):
+    with pytest.raises(ValueError, match="price|amount"):
+        money.price_nanos(printed)
+
+
+@repeatable
+@given(amounts)
+def test_dollars_are_exact(nanos):
+    written = money.dollars(nanos)
+    assert Decimal(written) * money.NANOS_PER_DOLLAR == nanos
+    assert len(written.partition(".")[2]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("nanos", "written"),
+    [(0, "0.00"), (10_000_000_000, "10.00"), (-195_000, "-0.000195"), (1, "0.000000001"), (120_000_000, "0.12")],
+)
+def test_dollars_as_people_write_them(nanos, written):
+    assert money.dollars(nanos) == written

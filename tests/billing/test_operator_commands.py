@@ -1,0 +1,209 @@
+"""What operators type about accounts, credits and the book: answers for programs and people, errors that name the argument."""
+
+import json
+from io import StringIO
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.core.management import ManagementUtility, call_command
+from django.core.management.base import CommandError
+from django.db import connection
+
+from billing import money
+from billing.models import Account, LedgerEntry, Membership, User
+from tests import factories
+from tests.billing import usage
+
+
+def run(*argv: str) -> tuple[str, str]:
+    """What the command printed to stdout and to stderr."""
+    stdout, stderr = StringIO(), StringIO()
+    call_command(*argv, stdout=stdout, stderr=stderr)
+    return stdout.getvalue(), stderr.getvalue()
+
+
+def answer(*argv: str) -> Any:
+    """The one JSON object on stdout."""
+    return json.loads(run(*argv, "--json")[0])
+
+
+def refusal(*argv: str) -> str:
+    with pytest.raises(CommandError) as error:
+        run(*argv, "--json")
+    assert error.value.returncode == 1
+    return str(error.value)
+
+
+# --- create_account ------------------------------------------------------------------------------------------------
+
+
+def test_an_account_is_opened_for_somebody_new(db):
+    reply = answer("create_account", " Ann@Example.org ", "--name", "Ann & Co")
+    assert set(reply) == {"account"}
+    account = Account.objects.get(pk=UUID(reply["account"]))
+    assert (account.name, account.balance_nanos, account.is_active) == ("Ann & Co", 0, True)
+    person = account.members.get()
+    assert (person.email, person.is_staff, person.has_usable_password()) == ("ann@example.org", False, False)
+
+
+def test_an_account_is_named_after_its_owner_unless_told(db):
+    stdout, _ = run("create_account", "ann@example.org")
+    account = Account.objects.get()
+    assert account.name == "ann@example.org"
+    assert str(account.pk) in stdout
+    assert "manage.py changepassword ann@example.org" in stdout
+
+
+def test_opening_again_answers_the_same_account_and_changes_nothing(alice):
+    assert answer("create_account", "ALICE@example.org", "--name", "Other") == {"account": str(alice.pk)}
+    assert "nothing was changed" in run("create_account", "alice@example.org")[0]
+    assert (Account.objects.get().name, User.objects.count(), Membership.objects.count()) == ("Alice", 1, 1)
+
+
+def test_a_known_person_without_an_account_gets_one_and_keeps_the_password(db):
+    person = factories.make_user("ann@example.org")
+    answer("create_account", "ann@example.org")
+    assert Membership.objects.get().user == person
+    assert User.objects.get().check_password(factories.PASSWORD)
+
+
+@pytest.mark.parametrize("email", ["", "ann", "@example.org", "ann@example.org, bob@example.org", "a" * 250 + "@example.org"])
+def test_an_account_needs_an_address(db, email):
+    assert refusal("create_account", email).startswith("EMAIL: ")
+    assert not User.objects.exists()
+    assert not Account.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "n" * 201])
+def test_an_account_needs_a_name_that_can_be_shown(db, name):
+    assert refusal("create_account", "ann@example.org", "--name", name).startswith("--name: ")
+    assert not User.objects.exists()
+
+
+# --- grant_credit --------------------------------------------------------------------------------------------------
+
+
+def test_a_credit_is_granted(alice):
+    usage.spend(alice, 1)
+    reply = answer("grant_credit", "alice@example.org", "500", "--reason", "outage of Friday")
+    entry = LedgerEntry.objects.get(pk=UUID(reply["entry"]))
+    assert reply == {"entry": str(entry.pk), "balanceInCents": 1499}
+    assert (entry.account, entry.type, entry.amount_nanos) == (alice, "SUPPORT_CREDIT", money.nanos(500))
+    assert entry.metadata == {"reason": "outage of Friday"}
+
+
+def test_without_a_reference_every_grant_is_a_new_one(alice):
+    for _ in range(2):
+        run("grant_credit", "alice@example.org", "1", "--reason", "again")
+    assert usage.numbers(alice)["balance"] == money.nanos(1002)
+
+
+def test_with_a_reference_repeating_a_grant_credits_once(alice):
+    argv = ("grant_credit", "alice@example.org", "500", "--reason", "sorry", "--reference", "ticket-1")
+    assert answer(*argv) == answer(*argv)
+    assert usage.numbers(alice)["entries"][1:] == [("SUPPORT_CREDIT", money.nanos(500), "support:ticket-1")]
+    assert "reference ticket-1" in run(*argv)[0]
+
+
+def test_a_reference_of_another_grant_is_refused(alice):
+    run("grant_credit", "alice@example.org", "500", "--reason", "sorry", "--reference", "ticket-1")
+    before = usage.numbers(alice)
+    message = refusal("grant_credit", "alice@example.org", "501", "--reason", "sorry", "--reference", "ticket-1")
+    assert message.startswith("--reference: ")
+    assert usage.numbers(alice) == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "argument"),
+    [
+        (["alice@example.org", "0", "--reason", "r"], "CENTS"),
+        (["alice@example.org", "-5", "--reason", "r"], "CENTS"),
+        (["alice@example.org", "5.00", "--reason", "r"], "CENTS"),
+        (["alice@example.org", "five", "--reason", "r"], "CENTS"),
+        (["alice@example.org", "922337203686", "--reason", "r"], "CENTS"),
+        (["alice@example.org", "922337203685", "--reason", "r"], "CENTS"),  # alone it fits, on top of the balance it does not
+        (["alice@example.org", "5", "--reason", " "], "--reason"),
+        (["alice@example.org", "5", "--reason", "r", "--reference", "r" * 201], "--reference"),
+        (["alice@example.org", "5", "--reason", "r", "--account", "alice"], "--account"),
+        (["alice@example.org", "5", "--reason", "r", "--account", str(uuid4())], "EMAIL"),
+        (["nobody@example.org", "5", "--reason", "r"], "EMAIL"),
+        (["nobody", "5", "--reason", "r"], "EMAIL"),
+    ],
+)
+def test_a_grant_that_cannot_be_says_which_argument_is_wrong(alice, argv, argument):
+    before = usage.numbers(alice)
+    assert refusal("grant_credit", *argv).startswith(f"{argument}: ")
+    assert usage.numbers(alice) == before
+
+
+def test_of_several_accounts_one_must_be_chosen(alice):
+    second = factories.make_account("Second", owner=alice.members.get())
+    message = refusal("grant_credit", "alice@example.org", "5", "--reason", "r")
+    assert str(alice.pk) in message
+    assert str(second.pk) in message
+    assert answer("grant_credit", "alice@example.org", "5", "--reason", "r", "--account", str(second.pk))["balanceInCents"] == 5
+    assert refusal("create_account", "alice@example.org").startswith("EMAIL: ")
+    assert usage.numbers(alice)["balance"] == money.nanos(1000)
+
+
+# --- verify_ledger -------------------------------------------------------------------------------------------------
+
+
+def break_the_book(account: Account) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("UPDATE billing_account SET held_nanos = 7 WHERE id = %s", [account.pk])
+
+
+def test_a_true_book_is_said_to_be_true(alice):
+    stdout, stderr = run("verify_ledger", "--json")
+    reply = json.loads(stdout)
+    assert (reply["ok"], reply["violations"]) == (True, [])
+    assert len(stderr.splitlines()) == reply["questions"] > 14
+    assert "The book is true" in run("verify_ledger")[0]
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_a_book_that_is_not_true_is_an_error_with_its_violations(alice, bob, one):
+    break_the_book(alice)
+    stdout = StringIO()
+    with pytest.raises(CommandError, match="not true: 1 of"):
+        call_command(
+            "verify_ledger", "--json", *(["--account", str(alice.pk)] if one else []), stdout=stdout, stderr=StringIO()
+        )
+    reply = json.loads(stdout.getvalue())
+    (violation,) = reply["violations"]
+    assert reply["ok"] is False
+    assert violation == {
+        "question": "open_holds_sum_to_what_is_held",
+        "kind": "untrue",
+        "invariant": "What an account holds is the sum of its open holds.",
+        "count": 1,
+        "rows": [{"account_id": str(alice.pk), "held_nanos": 7, "sum_nanos": 0}],
+    }
+    assert json.loads(run("verify_ledger", "--json", "--account", str(bob.pk))[0])["ok"] is True
+
+
+def test_people_read_the_violations_line_by_line(alice):
+    break_the_book(alice)
+    stdout = StringIO()
+    with pytest.raises(CommandError):
+        call_command("verify_ledger", stdout=stdout, stderr=StringIO())
+    assert f"account_id={alice.pk}, held_nanos=7, sum_nanos=0" in stdout.getvalue()
+
+
+@pytest.mark.parametrize("account_id", ["alice", "", str(uuid4())])
+def test_an_account_to_verify_must_exist(db, account_id):
+    assert refusal("verify_ledger", "--account", account_id).startswith("--account: ")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_exit_status_says_whether_the_book_is_true(capsys):
+    account = factories.make_account("Alice", cents=1000)
+    ManagementUtility(["manage.py", "verify_ledger"]).execute()
+    Account.objects.filter(pk=account.pk).update(held_nanos=7)
+    with pytest.raises(SystemExit) as exit:
+        ManagementUtility(["manage.py", "verify_ledger"]).execute()
+    assert exit.value.code == 1
+    assert "open_holds_sum_to_what_is_held" in capsys.readouterr().out
