@@ -5,12 +5,17 @@ alice has $10 of credit and a key; bob has a key and nothing else; charlie has a
 
 from typing import Any
 
+import hypothesis
 import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
 from billing.models import Account
 from tests import factories
+
+# The same examples every time, however slow the machine.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
