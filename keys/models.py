@@ -55,8 +55,11 @@ class ApiKey(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(spending_limit_cents__isnull=True, spending_type__isnull=True, spending_period__isnull=True)
-                | Q(spending_limit_cents__isnull=False, spending_type="FIXED", spending_period__isnull=True)
-                | Q(spending_limit_cents__isnull=False, spending_type="RECURRING", spending_period__isnull=False),
+                # isnull beside each comparison: a CHECK lets through what is neither true nor false.
+                | Q(spending_limit_cents__isnull=False, spending_type__isnull=False, spending_type="FIXED")
+                & Q(spending_period__isnull=True)
+                | Q(spending_limit_cents__isnull=False, spending_type__isnull=False, spending_type="RECURRING")
+                & Q(spending_period__isnull=False, spending_period__in=["DAILY", "WEEKLY", "MONTHLY"]),
                 name="a_limit_has_a_type_and_only_a_recurring_one_a_period",
             ),
             models.CheckConstraint(
