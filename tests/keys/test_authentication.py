@@ -1,0 +1,182 @@
+"""Authorization: Bearer <API key>, over HTTP."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from billing.models import Account
+from gateway_project import identifiers
+from keys import authentication, keyring, secret
+from keys.models import ApiKey
+from tests import factories
+from tests.conftest import client_for
+
+BALANCE = "/api/billing/balance"
+
+
+def get(header=None):
+    headers = {} if header is None else {"HTTP_AUTHORIZATION": header}
+    return client_for(None).get(BALANCE, **headers)
+
+
+def assert_refused(reply):
+    assert reply.status_code == 401
+    assert reply["WWW-Authenticate"] == "Bearer"
+    error = reply.json()["error"]
+    assert set(reply.json()) == {"error"}
+    assert set(error) == {"message", "type", "code", "param"}
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "invalid_api_key", None)
+
+
+@pytest.fixture(autouse=True)
+def _no_identity_is_cached():
+    authentication._callers.clear()
+
+
+@pytest.fixture
+def key(alice):
+    return factories.make_key(alice)
+
+
+def test_a_key_opens_its_account(key):
+    reply = get(f"Bearer {key[1]}")
+    assert reply.status_code == 200
+    assert reply.json()["balanceInCents"] == 1000
+
+
+def test_the_scheme_may_be_written_in_any_case(key):
+    assert get(f"bearer {key[1]}").status_code == 200
+
+
+def junk(real):
+    unknown = secret.mint(identifiers.short_uuid7())
+    return {
+        "nothing": None,
+        "an empty header": "",
+        "no scheme": real,
+        "another scheme": f"Basic {real}",
+        "a scheme alone": "Bearer",
+        "a scheme and a space": "Bearer ",
+        "two spaces": f"Bearer  {real}",
+        "a space behind": f"Bearer {real} ",
+        "a tab": f"Bearer\t{real}",
+        "two keys": f"Bearer {real}, Bearer {real}",
+        "another product's key": "Bearer sk-proj-abcdefghijklmnopqrstuvwxyz0123456789",
+        "one character mistyped": f"Bearer {real[:-1]}{'0' if real[-1] != '0' else '1'}",
+        "a key cut short": f"Bearer {real[:-1]}",
+        "another prefix": f"Bearer mgw_test_{real[9:]}",
+        "a very long header": f"Bearer {unknown}{'x' * 100_000}",
+        "a long scheme": f"{'b' * 250} {real}",
+        "letters beyond ASCII": f"Bearer {real[:-1]}\u00e9",
+        "digits beyond ASCII": f"Bearer {real[:-1]}\u0661",
+        "a line break": f"Bearer {real}\n",
+        "a NUL": f"Bearer {real}\x00",
+        "quotes": f'Bearer "{real}"',
+        "SQL": "Bearer ' OR 1=1 --",
+    }
+
+
+@pytest.mark.parametrize("what", junk(secret.mint("0" * 22)))
+def test_junk_is_refused_without_a_query(key, what, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        assert_refused(get(junk(key[1])[what]))
+
+
+def test_who_sends_no_key_is_told_how():
+    assert "Authorization: Bearer <API_KEY>" in get().json()["error"]["message"]
+
+
+def test_a_well_formed_key_that_nobody_has_is_refused(db, django_assert_num_queries):
+    with django_assert_num_queries(1):
+        assert_refused(get(f"Bearer {secret.mint(identifiers.short_uuid7())}"))
+
+
+def test_another_secret_for_a_known_key_is_refused(key):
+    assert_refused(get(f"Bearer {secret.mint(key[0].pk)}"))
+
+
+def test_all_refusals_read_alike(key):
+    unknown = get(f"Bearer {secret.mint(identifiers.short_uuid7())}").json()
+    keyring.revoke(key[0])
+    assert get(f"Bearer {key[1]}").json() == get("Bearer nonsense").json() == unknown
+
+
+@pytest.fixture(params=["at first sight", "although its identity was cached"])
+def seen_before(request, key):
+    if request.param != "at first sight":
+        assert get(f"Bearer {key[1]}").status_code == 200
+        assert authentication._callers
+
+
+@pytest.mark.usefixtures("seen_before")
+def test_a_revoked_key_stops_at_once(key):
+    keyring.revoke(key[0])
+    assert_refused(get(f"Bearer {key[1]}"))
+
+
+@pytest.mark.usefixtures("seen_before")
+def test_an_expired_key_stops_at_once(key):
+    ApiKey.objects.update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    assert_refused(get(f"Bearer {key[1]}"))
+
+
+@pytest.mark.usefixtures("seen_before")
+def test_the_keys_of_a_closed_account_stop_at_once(key):
+    Account.objects.update(is_active=False)
+    assert_refused(get(f"Bearer {key[1]}"))
+    Account.objects.update(is_active=True)
+    assert get(f"Bearer {key[1]}").status_code == 200
+
+
+def test_a_key_that_expires_later_works_until_then(alice):
+    _, minted = factories.make_key(alice, expires_at=datetime.now(UTC) + timedelta(hours=1))
+    assert get(f"Bearer {minted}").status_code == 200
+
+
+def test_a_key_made_a_moment_ago_works_although_its_like_was_just_refused(alice):
+    key, minted = factories.make_key(alice)
+    kept = key.digest
+    ApiKey.objects.update(digest="0" * 64)
+    assert_refused(get(f"Bearer {minted}"))
+    ApiKey.objects.update(digest=kept)
+    assert get(f"Bearer {minted}").status_code == 200
+
+
+def test_a_known_key_costs_one_query(key, django_assert_num_queries):
+    get(f"Bearer {key[1]}")
+    with django_assert_num_queries(1):
+        get(f"Bearer {key[1]}")
+
+
+def test_keys_open_only_their_own_account(alice, bob):
+    secrets = [factories.make_key(account)[1] for account in (alice, bob)]
+    for _ in range(2):  # looked up, then cached
+        assert [get(f"Bearer {each}").json()["balanceInCents"] for each in secrets] == [1000, 0]
+
+
+def test_keys_outlive_the_rotation_of_the_pepper(key, settings):
+    old = settings.KEY_PEPPERS[0]
+    settings.KEY_PEPPERS = ["n" * 40, old]
+    assert get(f"Bearer {key[1]}").status_code == 200
+    settings.KEY_PEPPERS = ["n" * 40]
+    authentication._callers.clear()  # as in a process that starts with the settings of today
+    assert_refused(get(f"Bearer {key[1]}"))
+
+
+def test_the_cache_of_identities_is_bounded(alice, monkeypatch):
+    monkeypatch.setattr(authentication, "_CALLERS_MAX", 2)
+    for _ in range(4):
+        assert get(f"Bearer {factories.make_key(alice)[1]}").status_code == 200
+    assert len(authentication._callers) == 2
+
+
+def test_no_part_of_a_secret_is_stored_logged_or_answered(alice, caplog):
+    with CaptureQueriesContext(connection) as captured:
+        key, minted = factories.make_key(alice)
+        replies = [get(f"Bearer {minted}").content.decode(), get(f"Bearer {minted}x").content.decode()]
+    random = minted[32:64]
+    everything = [*replies, caplog.text, str(authentication._callers), *(query["sql"] for query in captured)]
+    assert [text for text in everything if random in text] == []
+    assert (key.last_four, ApiKey.objects.get().digest) == (minted[-4:], key.digest)

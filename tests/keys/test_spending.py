@@ -1,0 +1,151 @@
+"""A key's window: FIXED counts everything ever, RECURRING the days of its period; a new limit means what it says at once."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from billing import money
+from gateway_project import errors
+from keys import keyring, spending
+from keys.models import SpendingDay
+from tests import factories
+
+CENT = money.NANOS_PER_CENT
+NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)  # a Wednesday
+TODAY = NOW.date()
+
+
+def spend(key, day, cents):
+    spending.reserve(key, day=day, amount_nanos=2 * cents * CENT)
+    spending.commit(key, day=day, held_nanos=2 * cents * CENT, spent_nanos=cents * CENT, prompt_tokens=3, completion_tokens=4)
+
+
+@pytest.fixture
+def key(alice):
+    """It spent a cent, two, four, ... on each of some days; a sum says which days were counted."""
+    key, _ = factories.make_key(alice)
+    for cents, day in [
+        (1, TODAY),
+        (2, date(2026, 11, 16)),  # Monday
+        (4, date(2026, 11, 15)),  # Sunday of the week before
+        (8, date(2026, 11, 1)),
+        (16, date(2026, 10, 31)),
+        (32, date(2020, 2, 29)),
+    ]:
+        spend(key, day, cents)
+    return key
+
+
+def spent_cents(key, now=NOW):
+    return spending.window(key, now).spent_nanos // CENT
+
+
+@pytest.mark.parametrize(
+    ("type", "period", "cents", "resets_at"),
+    [
+        ("FIXED", None, 63, None),
+        ("RECURRING", "DAILY", 1, datetime(2026, 11, 19, tzinfo=UTC)),
+        ("RECURRING", "WEEKLY", 3, datetime(2026, 11, 23, tzinfo=UTC)),
+        ("RECURRING", "MONTHLY", 15, datetime(2026, 12, 1, tzinfo=UTC)),
+    ],
+)
+def test_the_window_counts_the_days_of_its_limit(key, type, period, cents, resets_at):
+    keyring.limit(key, limit_cents=100, type=type, period=period)
+    window = spending.window(key, NOW)
+    assert (window.limit_nanos, window.spent_nanos, window.held_nanos) == (100 * CENT, cents * CENT, 0)
+    assert window.resets_at == resets_at
+    assert window.available_nanos == window.unspent_nanos == (100 - cents) * CENT
+
+
+@pytest.mark.parametrize(
+    ("period", "last_moment", "next_moment", "before"),
+    [
+        ("DAILY", datetime(2026, 11, 18, 23, 59, 59, 999999, tzinfo=UTC), datetime(2026, 11, 19, tzinfo=UTC), 1),
+        ("WEEKLY", datetime(2026, 11, 22, 23, 59, 59, 999999, tzinfo=UTC), datetime(2026, 11, 23, tzinfo=UTC), 3),
+        ("MONTHLY", datetime(2026, 11, 30, 23, 59, 59, 999999, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC), 15),
+    ],
+)
+def test_a_recurring_limit_begins_anew_at_midnight_and_nothing_resets_it(key, period, last_moment, next_moment, before):
+    keyring.limit(key, limit_cents=100, type="RECURRING", period=period)
+    rows = list(SpendingDay.objects.order_by("day").values())
+    assert (spent_cents(key, last_moment), spent_cents(key, next_moment)) == (before, 0)
+    assert list(SpendingDay.objects.order_by("day").values()) == rows
+
+
+def test_a_key_without_a_limit_has_no_window(key):
+    assert spending.window(key, NOW) is None
+
+
+def test_changing_the_limit_its_type_or_its_period_counts_what_was_really_spent(key):
+    limits = [(100, "FIXED", None), (2, "RECURRING", "DAILY"), (2, "RECURRING", "WEEKLY"), (40, "FIXED", None)]
+    seen = []
+    for limit_cents, type, period in limits:
+        keyring.limit(key, limit_cents=limit_cents, type=type, period=period)
+        window = spending.window(key, NOW)
+        seen.append((window.spent_nanos // CENT, window.available_nanos // CENT))
+    assert seen == [(63, 37), (1, 1), (3, 0), (63, 0)]
+    keyring.limit(key, limit_cents=None, type=None, period=None)
+    assert spending.window(key, NOW) is None
+
+
+def test_what_is_reserved_is_not_available_but_not_spent(key):
+    keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    spending.reserve(key, day=TODAY, amount_nanos=6 * CENT)
+    window = spending.window(key, NOW)
+    assert (window.spent_nanos, window.held_nanos) == (1 * CENT, 6 * CENT)
+    assert (window.unspent_nanos, window.available_nanos) == (9 * CENT, 3 * CENT)
+    spending.release(key, day=TODAY, held_nanos=6 * CENT)
+    assert spending.window(key, NOW).available_nanos == 9 * CENT
+
+
+def test_a_completion_counts_on_the_day_it_was_admitted(key):
+    keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    spending.reserve(key, day=TODAY, amount_nanos=6 * CENT)
+    tomorrow = NOW + timedelta(days=1)
+    spending.commit(key, day=TODAY, held_nanos=6 * CENT, spent_nanos=5 * CENT, prompt_tokens=1, completion_tokens=1)
+    assert (spent_cents(key), spent_cents(key, tomorrow)) == (6, 0)
+
+
+def test_a_commit_counts_the_completion_and_its_tokens(key):
+    row = SpendingDay.objects.get(day=TODAY)
+    assert (row.spent_nanos, row.held_nanos, row.completions, row.prompt_tokens, row.completion_tokens) == (CENT, 0, 1, 3, 4)
+    spend(key, TODAY, 1)
+    row.refresh_from_db()
+    assert (row.spent_nanos, row.completions, row.prompt_tokens, row.completion_tokens) == (2 * CENT, 2, 6, 8)
+
+
+def test_the_days_of_another_key_do_not_count(key, alice):
+    other, _ = factories.make_key(alice, limit_cents=10, type="FIXED")
+    assert spending.window(other, NOW).spent_nanos == 0
+
+
+def test_a_limit_that_is_only_tied_up_is_refused_as_such(key):
+    keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    spending.reserve(key, day=TODAY, amount_nanos=6 * CENT)
+    refusal = spending.refusal(spending.window(key, NOW), 9 * CENT, NOW)
+    assert type(refusal) is errors.TiedUp
+    assert (refusal.status, refusal.code, refusal.headers) == (429, "rate_limit_exceeded", {"Retry-After": "1"})
+
+
+def test_a_recurring_limit_that_is_reached_says_when_it_resets(key):
+    keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    refusal = spending.refusal(spending.window(key, NOW), 9 * CENT + 1, NOW)
+    assert type(refusal) is errors.SpendingLimitReached
+    assert (refusal.status, refusal.code) == (429, "rate_limit_exceeded")
+    assert refusal.headers == {"x-should-retry": "false", "Retry-After": str(8 * 3600 + 30 * 60)}
+    assert refusal.message == (
+        "The key's spending limit of $0.10 is reached: $0.01 is spent and this request may cost up to $0.090000001."
+    )
+
+
+def test_a_retry_is_never_sent_before_the_reset(key):
+    keyring.limit(key, limit_cents=1, type="RECURRING", period="DAILY")
+    almost = datetime(2026, 11, 18, 23, 59, 59, 999999, tzinfo=UTC)
+    assert spending.refusal(spending.window(key, almost), CENT, almost).headers["Retry-After"] == "1"
+
+
+def test_a_fixed_limit_that_is_reached_never_resets(key):
+    keyring.limit(key, limit_cents=63, type="FIXED", period=None)
+    refusal = spending.refusal(spending.window(key, NOW), 1, NOW)
+    assert type(refusal) is errors.SpendingLimitReached
+    assert refusal.headers == {"x-should-retry": "false"}
