@@ -12,10 +12,9 @@ from prometheus_client.registry import REGISTRY
 from billing import audit, tasks
 from billing.models import Account, Hold, LedgerEntry
 from tests import factories
-from tests.billing import usage
+from tests.billing import guards, usage
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
-MONEY_TABLES = ("billing_account", "billing_ledgerentry", "billing_hold")
 
 
 @pytest.fixture
@@ -32,17 +31,7 @@ def busy(alice: Account) -> Account:
 @pytest.fixture
 def _unguarded(busy: Account) -> None:
     """No trigger and no constraint stands in the way of this test's transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute(
-            "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE conrelid::regclass::text = ANY(%s)"
-            " AND (contype = 'c' OR contype = 'u' AND conname LIKE '%%reference%%')",
-            [list(MONEY_TABLES)],
-        )
-        for table, name in cursor.fetchall():
-            cursor.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')
-        for table in MONEY_TABLES:
-            cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+    guards.remove("billing_account", "billing_ledgerentry", "billing_hold")
 
 
 def found(account_id: Any = None) -> set[str]:

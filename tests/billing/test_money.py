@@ -4,24 +4,20 @@ from decimal import Decimal
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from billing import money
 
-settings.register_profile("repeatable", derandomize=True, deadline=None)
-repeatable = settings.get_profile("repeatable")
 amounts = st.integers(-(2**62), 2**62)
 
 
-@repeatable
 @given(amounts)
 def test_cents_are_the_floor_of_the_exact_balance(nanos):
     shown = money.floor_cents(nanos)
     assert shown * money.NANOS_PER_CENT <= nanos < (shown + 1) * money.NANOS_PER_CENT
 
 
-@repeatable
 @given(st.lists(amounts, max_size=30))
 def test_the_cents_of_a_book_add_up_and_chain(book):
     balances = [0]
@@ -33,7 +29,6 @@ def test_the_cents_of_a_book_add_up_and_chain(book):
         assert money.floor_cents(before) + cents == money.floor_cents(after)
 
 
-@repeatable
 @given(amounts)
 def test_whole_cents_are_shown_exactly(cents):
     assert money.floor_cents(money.nanos(cents)) == cents
@@ -51,14 +46,12 @@ def test_below_zero_the_floor_is_towards_minus_infinity():
     assert [money.floor_cents(nanos) for nanos in (1, 0, -1, -10_000_000, -10_000_001)] == [0, 0, -1, -1, -2]
 
 
-@repeatable
 @given(st.integers(0, 2**80))
 def test_a_charge_is_rounded_up_to_the_next_nanodollar_and_never_further(price_times_tokens):
     charged = money.round_up(price_times_tokens)
     assert 0 <= charged * money.TOKENS_PER_PRICE - price_times_tokens < money.TOKENS_PER_PRICE
 
 
-@repeatable
 @given(st.integers(0, 9_000_000_000))
 def test_a_price_is_read_exactly(nanos):
     assert money.price_nanos(str(Decimal(nanos) / money.NANOS_PER_DOLLAR)) == nanos
@@ -81,7 +74,6 @@ def test_what_is_no_price_is_refused_with_its_text(printed):
         money.price_nanos(printed)
 
 
-@repeatable
 @given(amounts)
 def test_dollars_are_exact(nanos):
     written = money.dollars(nanos)

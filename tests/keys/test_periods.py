@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keys import periods
@@ -65,7 +65,6 @@ def test_a_fixed_limit_counts_everything_ever_and_never_resets():
     assert periods.resets_at(None, date(2026, 11, 21)) is None
 
 
-@settings(derandomize=True, deadline=None)
 @given(period=st.sampled_from(PERIODS), today=days)
 def test_today_is_in_its_window_and_the_next_one_begins_where_it_ends(period, today):
     first, end = periods.first_day(period, today), periods.resets_at(period, today)

@@ -4,13 +4,12 @@ from collections import deque
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keys import rate_limits
 from keys.rate_limits import MINUTE
 
-repeatable = settings(derandomize=True, deadline=None)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIMITS = [1, 2, 3, 7, 11, 59, 60, 61, 999, 1000, 7_001]
 
@@ -93,7 +92,6 @@ def test_a_correction_stays_within_an_hour_whatever_an_upstream_claims(differenc
     assert NOW <= corrected <= NOW + 60 * MINUTE
 
 
-@repeatable
 @given(
     limit=st.integers(1, 50),
     requests=st.lists(st.tuples(st.integers(0, 40_000_000), st.integers(1, 60)), max_size=60),
@@ -114,7 +112,6 @@ def test_a_bucket_that_refills_evenly_decides_the_same(limit, requests):
         full_at = decision.full_at if decision.allowed else full_at
 
 
-@repeatable
 @given(limit=st.integers(1, 20), waits=st.lists(st.integers(0, 20_000_000), min_size=1, max_size=80))
 def test_no_minute_sees_more_than_a_full_bucket_and_a_minutes_refill(limit, waits):
     full_at, now, passed = None, NOW, deque()

@@ -1,0 +1,174 @@
+"""The days of keys, completions and holds tell one story, and the audit finds where they do not."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from billing import audit
+from billing.models import Account, Hold, LedgerEntry
+from completions import audit as completions_audit
+from completions import settlement
+from completions.models import Completion
+from gateway_project import identifiers
+from keys import audit as keys_audit
+from keys import spending
+from keys.models import ApiKey, SpendingDay
+from tests import chat, factories
+from tests.billing import guards
+from tests.conftest import client_for
+
+TODAY = datetime.now(UTC).date()
+
+
+@pytest.fixture
+def story(alice: Account, echo_model: Any) -> ApiKey:
+    """Alice's key after two completions that were charged, one that was released, and one that still runs."""
+    key, minted = factories.make_key(alice, limit_cents=500, type="FIXED")
+    api = client_for(minted)
+    for _ in range(4):
+        assert chat.ask(api).status_code == 200
+    unsettle(alice, key)
+    return key
+
+
+def unsettle(account: Account, key: ApiKey) -> None:
+    """Two more completions: they were admitted, and one was released since."""
+    like = Completion.objects.order_by("id").first()
+    for name in ("running", "released"):
+        spending.reserve(key, day=TODAY, amount_nanos=100)
+        Hold.objects.create(reference=name, account=account, amount_nanos=100, expires_at="2100-01-01T00:00:00Z")
+        Account.objects.filter(pk=account.pk).update(held_nanos=Account.objects.get(pk=account.pk).held_nanos + 100)
+        Completion.objects.create(
+            id=name, account=account, key=key, model=like.model, price=like.price, provider=like.provider, is_stream=False,
+            spending_day=TODAY, counted_tokens=1,
+        )  # fmt: skip
+    settlement.release("released", account.pk, key.pk)
+
+
+@pytest.fixture
+def _unguarded(story: ApiKey) -> None:
+    guards.remove("billing_account", "billing_ledgerentry", "billing_hold", "keys_apikey", "keys_spendingday")
+
+
+def found(account_id: Any = None) -> set[str]:
+    return {violation.question.name for violation in audit.verify(account_id) if violation.question.kind != "unguarded"}
+
+
+def days(**fields: Any) -> None:
+    SpendingDay.objects.update(**fields)
+
+
+def completions(which: str, **fields: Any) -> None:
+    by = {"settlement": "reported"} if which == "charged" else {"id": which}
+    Completion.objects.filter(pk=Completion.objects.filter(**by).order_by("pk").first().pk).update(**fields)
+
+
+def forget_the_type_of_a_limit(key: ApiKey) -> None:
+    ApiKey.objects.update(spending_type=None)
+
+
+def have_a_period_without_a_limit(key: ApiKey) -> None:
+    ApiKey.objects.update(spending_limit_cents=None, spending_type=None, spending_period="DAILY")
+
+
+def spend_on_a_day_without_completions(key: ApiKey) -> None:
+    days(completions=0)
+
+
+def hold_less_than_nothing(key: ApiKey) -> None:
+    days(held_nanos=-1)
+
+
+def hold_more_than_the_account(key: ApiKey) -> None:
+    days(held_nanos=101)
+
+
+def hold_less_than_the_completions(key: ApiKey) -> None:
+    days(held_nanos=99)
+
+
+def miscount_tokens(key: ApiKey) -> None:
+    days(prompt_tokens=1)
+
+
+def lose_a_day(key: ApiKey) -> None:
+    SpendingDay.objects.all().delete()
+
+
+def count_on_another_day(key: ApiKey) -> None:
+    completions("charged", spending_day="2026-01-01")
+
+
+def run_without_a_hold(key: ApiKey) -> None:
+    Hold.objects.filter(pk="released").delete()
+
+
+def use_another_accounts_key(key: ApiKey) -> None:
+    other, _ = factories.make_key(factories.make_account("Other"))
+    completions("released", key=other)
+
+
+def end_otherwise_than_the_hold(key: ApiKey) -> None:
+    completions("released", settlement="expired")
+
+
+def end_while_the_hold_is_open(key: ApiKey) -> None:
+    completions("running", settlement="reported", finished_at=datetime.now(UTC))
+
+
+def cost_otherwise_than_settled(key: ApiKey) -> None:
+    completions("charged", cost_nanos=1)
+
+
+def be_booked_as_another_model(key: ApiKey) -> None:
+    entry = LedgerEntry.objects.filter(type="USAGE_DEBIT").first()
+    LedgerEntry.objects.filter(pk=entry.pk).update(metadata={**entry.metadata, "model": "demo/other"})
+
+
+BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
+    (forget_the_type_of_a_limit, {"limits_are_whole"}),
+    (have_a_period_without_a_limit, {"limits_are_whole"}),
+    (spend_on_a_day_without_completions, {"a_day_is_never_negative", "days_are_the_sum_of_their_completions"}),
+    (hold_less_than_nothing, {"a_day_is_never_negative", "days_are_the_sum_of_their_completions"}),
+    (hold_more_than_the_account, {"keys_spend_within_their_account", "days_are_the_sum_of_their_completions"}),
+    (hold_less_than_the_completions, {"days_are_the_sum_of_their_completions"}),
+    (miscount_tokens, {"days_are_the_sum_of_their_completions"}),
+    (lose_a_day, {"days_are_the_sum_of_their_completions"}),
+    (count_on_another_day, {"days_are_the_sum_of_their_completions"}),
+    (run_without_a_hold, {"completions_are_their_accounts"}),
+    (use_another_accounts_key, {"completions_are_their_accounts"}),
+    (end_otherwise_than_the_hold, {"completions_end_as_their_holds_do"}),
+    (end_while_the_hold_is_open, {"completions_end_as_their_holds_do"}),
+    (cost_otherwise_than_settled, {"completions_end_as_their_holds_do"}),
+    (be_booked_as_another_model, {"completions_are_booked_as_used"}),
+]
+
+
+def test_a_true_story_has_no_findings(story):
+    assert (found(), found(story.account_id)) == (set(), set())
+    day = SpendingDay.objects.get()
+    assert (day.completions, day.held_nanos) == (4, 100)
+    assert day.spent_nanos > 0
+
+
+@pytest.mark.usefixtures("_unguarded")
+@pytest.mark.parametrize(("break_it", "names"), BREAKS, ids=lambda value: getattr(value, "__name__", None))
+def test_what_is_broken_is_found_by_its_question_alone(story, break_it, names):
+    break_it(story)
+    assert found() == names
+
+
+@pytest.mark.usefixtures("_unguarded")
+@pytest.mark.parametrize(("break_it", "names"), BREAKS, ids=lambda value: getattr(value, "__name__", None))
+def test_it_is_found_in_its_own_account_and_in_no_other(story, break_it, names):
+    bystander = factories.make_account(identifiers.short_uuid7(), cents=5)
+    break_it(story)
+    assert found(bystander.pk) == set()
+    assert found(story.account_id) == names
+
+
+def test_every_question_of_keys_and_completions_has_been_asked_something_untrue():
+    questions = [*keys_audit.QUESTIONS, *completions_audit.QUESTIONS]
+    assert {name for _, names in BREAKS for name in names} == {question.name for question in questions}
