@@ -26,18 +26,23 @@ def estimate(text_bytes: int) -> int:
 
 def worst_case(request: ChatRequest, price: PriceList, max_tokens: int) -> int:
     """The most that the request can cost when it generates ``max_tokens``."""
-    dearest_input_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
-    return money.round_up(prompt_tokens_max(request) * dearest_input_nanos + max_tokens * price.output_nanos)
+    return money.round_up(_dearest_prompt(request, price) + max_tokens * price.output_nanos)
 
 
 def affordable_tokens(request: ChatRequest, price: PriceList, budget_nanos: int) -> int:
     """How many generated tokens the budget pays for beside the prompt; negative when it does not pay for the prompt."""
-    left_nanos = budget_nanos - worst_case(request, price, 0)
-    if left_nanos < 0:
+    # Before any rounding, so that it is the largest cap whose worst case fits.
+    left = budget_nanos * money.TOKENS_PER_PRICE - _dearest_prompt(request, price)
+    if left < 0:
         return -1
     if price.output_nanos == 0:
         return 2**31 - 1
-    return left_nanos * money.TOKENS_PER_PRICE // price.output_nanos
+    return left // price.output_nanos
+
+
+def _dearest_prompt(request: ChatRequest, price: PriceList) -> int:
+    """Nanodollars times a million: what the prompt costs at most, not rounded yet."""
+    return prompt_tokens_max(request) * max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
 
 
 def cost(usage: Usage, price: PriceList) -> int:
