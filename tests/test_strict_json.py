@@ -1,5 +1,6 @@
 """JSON as the API takes it: what means one thing is read, everything else is refused, and no bytes whatever break anything."""
 
+import copy
 import io
 import json
 from typing import Any
@@ -184,7 +185,7 @@ def almost_well(draw: st.DrawFn) -> bytes:
     """A good body after a few changes: values replaced, names dropped or added, bytes overwritten."""
     fields: dict[str, Any] = json.loads(json.dumps(WELL))
     for name in draw(st.lists(st.sampled_from([*WELL, "stream_options", "max_completion_tokens", "stop"]), max_size=2)):
-        fields[name] = draw(ODD)
+        fields[name] = copy.deepcopy(draw(ODD))
     for name in draw(st.lists(st.sampled_from(list(WELL)), max_size=1)):
         fields.pop(name, None)
     if draw(st.booleans()) and isinstance(fields.get("messages"), list):
