@@ -32,8 +32,8 @@ class Decoder:
                 if data := b"\n".join(self._data):  # an event without data is none
                     events.append(data)
                 self._data, self._data_bytes = [], 0
-        if len(self._rest) + self._data_bytes > self._event_bytes_max:
-            raise EventTooLarge
+        if not events and len(self._rest) + self._data_bytes > self._event_bytes_max:
+            raise EventTooLarge  # or at the next bytes, when this read brought others worth having
         return events
 
     def _take(self, line: bytes) -> None:

@@ -66,13 +66,28 @@ def _read(reply: http.Reply, chunks: "_ChunkReader") -> Iterator[list[Chunk]]:
         if not received:
             break
         idle_seconds = 0
-        arrived = [chunk for data in decoder.feed(received) for chunk in chunks.read(data)]
-        if arrived:
+        arrived, failure = _chunks(decoder.feed(received), chunks)
+        # An error right after the role is still an early one, which a true status can tell.
+        if arrived and (not failure or any(chunk.text_bytes for chunk in arrived)):
+            chunks.began = True
             yield arrived
+        if failure:
+            raise failure
     if not chunks.began:
         raise _Unusable("the stream ended before it began")
     if not chunks.finished:
         raise http.Broken("the stream ended without a finish reason")
+
+
+def _chunks(events: list[bytes], chunks: "_ChunkReader") -> tuple[list[Chunk], "_Unusable | None"]:
+    """What one read brought, up to the event that is none of ours."""
+    arrived: list[Chunk] = []
+    try:
+        for data in events:
+            arrived += chunks.read(data)
+    except _Unusable as failure:
+        return arrived, failure
+    return arrived, None
 
 
 # --- Asking -----------------------------------------------------------------------------------------------------
@@ -140,7 +155,7 @@ class _ChunkReader:
     """
 
     def __init__(self) -> None:
-        self.began = False
+        self.began = False  # passed on
         self.finished = False
         self.done = False
         self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
@@ -182,7 +197,6 @@ class _ChunkReader:
             text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
         except (AttributeError, TypeError) as error:
             raise _Unusable("an event's choices are not choices") from error
-        self.began = True
         self.finished = self.finished or finishes
         return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes=text_bytes, finishes=finishes)
 
