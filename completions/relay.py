@@ -11,9 +11,13 @@ A stream's first chunk is awaited before the status is sent, so that an early fa
 an error is one event, and no [DONE] follows.
 """
 
+import errno
 import json
 from collections.abc import Generator, Iterator
 from typing import Any
+
+import gevent
+from django.conf import settings
 
 from completions import pricing, providers, settlement, sse
 from completions.admission import Admitted
@@ -23,6 +27,10 @@ from completions.providers.base import ProviderFailed
 from gateway_project import api, errors
 
 Settlement = Completion.Settlement
+
+# A client that stops reading blocks us in its socket, where no deadline of the upstream is looked at. It must be gone before
+# its hold expires, or a reply that was read almost to its end would be free.
+_UNREAD_SECONDS_MAX = 5  # ... past the upstream's own deadline
 
 
 def whole(admitted: Admitted) -> dict[str, Any]:
@@ -54,7 +62,7 @@ class Stream:
     """
 
     def __init__(self, admitted: Admitted) -> None:
-        self._events = _events(admitted)
+        self._events = _within_deadline(_events(admitted))
         self._first: bytes | None = next(self._events)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -66,6 +74,13 @@ class Stream:
 
     def close(self) -> None:
         self._events.close()
+
+
+def _within_deadline(events: Generator[bytes, None, None]) -> Generator[bytes, None, None]:
+    """The events, with an alarm that also rings while the server is writing one: to the server, the client has left."""
+    gone = BrokenPipeError(errno.EPIPE, "the client stopped reading")
+    with gevent.Timeout(settings.UPSTREAM_TOTAL_SECONDS + _UNREAD_SECONDS_MAX, gone):
+        yield from events
 
 
 def _events(admitted: Admitted) -> Generator[bytes, None, None]:
@@ -90,6 +105,7 @@ def _events(admitted: Admitted) -> Generator[bytes, None, None]:
         return
     except BaseException as exception:
         # GeneratorExit: the client has left, and the upstream worked for it. Anything else is a fault of ours.
+        upstream.close()  # first: it generates on, and the database may be slow
         _close_books(admitted, usage, relayed_bytes, began=isinstance(exception, GeneratorExit))
         raise
     finally:

@@ -13,11 +13,13 @@ A token is a word with the space after it.
 
 import json
 import re
+import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import gevent
+from django.conf import settings
 
 from completions.chat import Answer, Call, ChatRequest, Chunk, Usage
 from completions.providers.base import ProviderFailed
@@ -95,10 +97,14 @@ def _fail_if_told(call: Call) -> None:
 
 def _speak(call: Call) -> Iterator[str]:
     script = _Script.of(call.request)
+    deadline = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
     for said, word in enumerate(_words(call)[: call.max_tokens]):
         if said == script.break_after_tokens:
             raise ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), started=True)
-        gevent.sleep(script.delay_seconds)
+        left_seconds = deadline - time.monotonic()
+        gevent.sleep(max(min(script.delay_seconds, left_seconds), 0))
+        if script.delay_seconds > left_seconds:  # the hold does not wait longer either
+            raise ProviderFailed(errors.UpstreamTimeout("The model's provider did not answer in time."), started=True)
         yield word
     if script.break_after_tokens is not None:
         raise ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), started=True)
