@@ -3,6 +3,7 @@
 import logging
 
 from celery import shared_task
+from django.db import DatabaseError
 
 from billing.models import Hold
 from completions import settlement
@@ -17,7 +18,10 @@ def release_expired_holds() -> int:
     """Release every hold that nobody resolved in time; how many. May run at any time, anywhere, twice at once."""
     released = 0
     for completion in _overdue():
-        released += settlement.release(completion.pk, completion.account_id, completion.key_id, expired=True)
+        try:
+            released += settlement.release(completion.pk, completion.account_id, completion.key_id, expired=True)
+        except DatabaseError:  # a row that somebody holds locked must not keep the others' money; it is tried again
+            logger.exception("cannot release the hold of %s", completion.pk)
     if released:
         logger.warning("released %s holds that nobody settled in time", released)
     return released
