@@ -26,6 +26,12 @@ def events(reply: Any) -> list[Any]:
     return parsed(b"".join(reply.streaming_content))
 
 
+def leave(reply: Any) -> None:
+    """What the server does with a reply whose client has gone. (``close`` would close the test's own connection as well.)"""
+    for close in reply._resource_closers:
+        close()
+
+
 def parsed(body: bytes) -> list[Any]:
     *blocks, rest = body.split(b"\n\n")
     assert rest == b""

@@ -356,7 +356,7 @@ SPELLINGS = {
     "without the last blank line": [STREAM.removesuffix(b"\n\n")],
     "without [DONE]": [STREAM.removesuffix(DONE)],
     "with more after [DONE]": [STREAM, words("never"), usage({"prompt_tokens": 1, "completion_tokens": 1}), DONE],
-    "broken after the finish": [STREAM.removesuffix(DONE), RESET],
+    "broken after the finish": [STREAM.removesuffix(DONE), 0.05, RESET],
     "the finish reason twice": [STREAM.replace(usage(), FINISH + usage() + usage())],
 }
 

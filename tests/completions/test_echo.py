@@ -1,0 +1,149 @@
+"""The provider that needs no network: it says what it was told, counts it, and misbehaves on request."""
+
+import pytest
+
+from billing.models import LedgerEntry
+from tests import factories
+from tests.completions.rows import assert_charged, assert_released, assert_true_book, events, leave, parsed, text
+
+pytestmark = pytest.mark.usefixtures("echo_model")
+
+# 500 nanodollars a prompt token, 1,500 a generated one; a token is a word with the space after it, 3 more a message.
+QUESTION = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "one two three"}]
+PROMPT = 3 + 2 + 3 + 3
+
+
+def ask(api, **fields):
+    return api.post("/v1/chat/completions", {"model": "demo/echo", "messages": QUESTION, **fields})
+
+
+def charged(alice, settlement, *, prompt=PROMPT, completion):
+    nanos = prompt * 500 + completion * 1_500
+    assert_charged(alice, settlement, prompt=prompt, completion=completion, nanos=nanos, model="demo/echo")
+
+
+def test_it_says_back_the_last_user_message(api, alice):
+    answer = ask(api).json()
+    assert answer["choices"] == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "one two three", "refusal": None},
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+    ]
+    assert (answer["model"], answer["usage"]["total_tokens"]) == ("demo/echo", PROMPT + 3)
+    charged(alice, "reported", completion=3)
+
+
+def test_it_streams_word_by_word(api, alice):
+    said = events(ask(api, stream=True, stream_options={"include_usage": True}))
+    *chunks, counted, done = said
+    assert [event["choices"][0]["delta"] for event in chunks] == [
+        {"role": "assistant", "content": ""},
+        {"content": "one "},
+        {"content": "two "},
+        {"content": "three"},
+        {},
+    ]
+    assert [event["choices"][0]["finish_reason"] for event in chunks] == [None] * 4 + ["stop"]
+    assert counted["usage"] == ask(api).json()["usage"]
+    assert done == "[DONE]"
+    debits = LedgerEntry.objects.filter(account=alice, type="USAGE_DEBIT")
+    assert len({entry.amount_nanos for entry in debits}) == 1  # the same, whole or streamed
+    assert_true_book()
+
+
+def test_it_stops_at_max_tokens(api, alice):
+    answer = ask(api, max_tokens=2).json()
+    assert answer["choices"][0]["message"]["content"] == "one two "
+    assert answer["choices"][0]["finish_reason"] == "length"
+    charged(alice, "reported", completion=2)
+
+
+def test_without_a_user_message_it_has_nothing_to_say(api, alice):
+    answer = ask(api, messages=[{"role": "system", "content": "Be brief."}]).json()
+    assert (answer["choices"][0]["message"]["content"], answer["choices"][0]["finish_reason"]) == ("", "stop")
+    charged(alice, "reported", prompt=5, completion=0)
+
+
+def test_it_says_what_it_is_told_to(api, alice):
+    assert ask(api, echo={"reply": "é  漢字\n"}).json()["choices"][0]["message"]["content"] == "é  漢字\n"
+    charged(alice, "reported", completion=2)
+
+
+@pytest.mark.parametrize(
+    ("status", "ours"), [(400, 400), (401, 502), (404, 502), (408, 504), (429, 503), (500, 502), (503, 503), (504, 504)]
+)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_it_fails_with_a_status(api, alice, status, ours, stream):
+    answer = ask(api, stream=stream, echo={"status": status})
+    assert answer.status_code == ours
+    assert answer.json()["error"]["code"] == ("invalid_request_error" if ours == 400 else "upstream_error")
+    assert_released(alice)
+
+
+def test_it_breaks_in_the_middle_of_a_stream(api, alice):
+    said = events(ask(api, stream=True, echo={"break_after_tokens": 2}))
+    assert text(said) == "one two "
+    assert said[-1]["error"]["code"] == "upstream_error"
+    assert "[DONE]" not in said
+    charged(alice, "partial", prompt=6, completion=2)  # 22 bytes asked and 8 relayed, at 4 a token
+
+
+@pytest.mark.parametrize("after", [0, 3, 99])
+def test_a_whole_reply_breaks_too_and_costs_the_prompt(api, alice, after):
+    answer = ask(api, echo={"break_after_tokens": after})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    charged(alice, "partial", prompt=6, completion=0)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_it_keeps_its_usage_to_itself(api, alice, stream):
+    answer = ask(api, stream=stream, echo={"report_usage": False})
+    if stream:
+        assert events(answer)[-1] == "[DONE]"
+    charged(alice, "estimated", prompt=6, completion=4)  # 13 bytes
+
+
+def test_it_is_slow_and_a_client_may_leave(api, alice):
+    answer = ask(api, stream=True, echo={"delay_seconds": 0.05})
+    body = iter(answer.streaming_content)
+    assert text(parsed(next(body) + next(body))) == "one "
+    leave(answer)
+    charged(alice, "partial", prompt=6, completion=1)
+
+
+def test_it_is_never_slower_than_an_upstream_may_be(api, alice, settings):
+    settings.UPSTREAM_TOTAL_SECONDS = 0.3
+    said = events(ask(api, stream=True, echo={"delay_seconds": 0.2}))
+    assert text(said) == "one "
+    assert "error" in said[-1]
+    charged(alice, "partial", prompt=6, completion=1)
+
+
+@pytest.mark.parametrize(
+    ("echo", "param"),
+    [
+        ("loud", "echo"),
+        ({"volume": 11}, "echo.volume"),
+        ({"reply": 1}, "echo.reply"),
+        ({"delay_seconds": 61}, "echo.delay_seconds"),
+        ({"delay_seconds": -1}, "echo.delay_seconds"),
+        ({"delay_seconds": True}, "echo.delay_seconds"),
+        ({"status": 200}, "echo.status"),
+        ({"status": "500"}, "echo.status"),
+        ({"break_after_tokens": -1}, "echo.break_after_tokens"),
+        ({"report_usage": "no"}, "echo.report_usage"),
+    ],
+)
+def test_an_order_it_cannot_follow_is_refused_before_any_money_is_held(api, alice, echo, param):
+    answer = ask(api, echo=echo)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+    assert not alice.holds.exists()
+    assert not alice.completions.exists()
+
+
+def test_it_needs_no_key_of_anybody(api):
+    assert factories.make_provider().api_key_env == ""
+    assert ask(api).status_code == 200

@@ -1,0 +1,182 @@
+"""Holds that nobody resolved: what a dead process left behind is given back, once; what still runs is left alone."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from billing import locks
+from billing.models import Account, Hold
+from completions import admission, catalog, schema, settlement, tasks
+from completions.chat import Usage
+from completions.models import Completion
+from keys.authentication import Caller
+from keys.models import ApiKey, SpendingDay
+from tests import factories
+from tests.completions.rows import assert_charged, assert_released, assert_true_book
+
+pytestmark = pytest.mark.usefixtures("echo_model")
+
+
+def admit(key: ApiKey) -> admission.Admitted:
+    """A request whose process dies right after it was admitted."""
+    fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
+    caller = Caller(key_id=key.pk, account_id=key.account_id)
+    return admission.admit(schema.parse(fields, body_bytes=100), catalog.find("demo/echo"), caller)
+
+
+def expire(*admitted: admission.Admitted) -> None:
+    references = [each.completion_id for each in admitted]
+    Hold.objects.filter(pk__in=references).update(expires_at=Now() - timedelta(seconds=1))
+
+
+@pytest.fixture
+def key(alice: Account) -> ApiKey:
+    return factories.make_key(alice, tokens_per_minute=1_000)[0]
+
+
+def test_an_expired_hold_is_given_back_everywhere(alice, key):
+    admitted = admit(key)
+    alice.refresh_from_db()
+    assert alice.held_nanos == 100 * 500 + 100 * 1_500 == SpendingDay.objects.get(key=key).held_nanos
+    expire(admitted)
+    assert tasks.release_expired_holds() == 1
+    assert_released(alice, "expired")
+    key.refresh_from_db()
+    assert key.tokens_full_at <= admitted.created + timedelta(seconds=0.1)  # the minute's tokens are back as well
+
+
+def test_a_running_hold_is_left_alone(alice, key):
+    admitted = admit(key)
+    assert tasks.release_expired_holds() == 0
+    alice.refresh_from_db()
+    assert alice.held_nanos == 200_000
+    assert Hold.objects.get().state == Hold.State.HELD
+    assert Completion.objects.get(pk=admitted.completion_id).settlement is None
+    assert_true_book()
+
+
+def test_a_hold_outlives_the_last_deadline_of_its_request(alice, key, settings):
+    admitted = admit(key)
+    hold = Hold.objects.get()
+    assert hold.expires_at - admitted.created > timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS + 60)
+
+
+def test_sweeping_again_changes_nothing(alice, key):
+    expire(admit(key))
+    assert [tasks.release_expired_holds() for _ in range(3)] == [1, 0, 0]
+    assert_released(alice, "expired")
+
+
+def test_settling_after_the_expiry_does_nothing(alice, key):
+    admitted = admit(key)
+    expire(admitted)
+    tasks.release_expired_holds()
+    assert settlement.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) is None
+    assert settlement.release(admitted.completion_id, alice.pk, key.pk) is False
+    assert_released(alice, "expired")
+
+
+def test_settling_before_the_sweep_stands(alice, key):
+    admitted = admit(key)
+    expire(admitted)
+    assert settlement.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
+    assert tasks.release_expired_holds() == 0
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+
+
+def test_settling_twice_charges_once(alice, key):
+    admitted = admit(key)
+    usage = Usage(10, 10)
+    assert settlement.settle(admitted, usage, Completion.Settlement.REPORTED) == 20_000
+    assert settlement.settle(admitted, Usage(50, 50), Completion.Settlement.ESTIMATED) is None
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+
+
+def test_what_was_held_yesterday_is_given_back_to_yesterday(alice, key):
+    admitted = admit(key)
+    SpendingDay.objects.filter(key=key).update(day=admitted.created.date() - timedelta(days=1))
+    Completion.objects.update(spending_day=admitted.created.date() - timedelta(days=1))
+    expire(admitted)
+    tasks.release_expired_holds()
+    assert_released(alice, "expired")
+
+
+# --- At once -----------------------------------------------------------------------------------------------------
+
+
+def at_once(*calls: Any) -> list[Any]:
+    """What the calls return, each made in a thread of its own, all let go at the same moment."""
+    results: list[Any] = [None] * len(calls)
+    gate = threading.Barrier(len(calls))
+
+    def run(place: int) -> None:
+        try:
+            gate.wait()
+            results[place] = calls[place]()
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=[place]) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_sweepers_at_once_release_each_hold_once(alice, key):
+    expire(*[admit(key) for _ in range(5)])
+    released = at_once(tasks.release_expired_holds, tasks.release_expired_holds)
+    assert sum(released) == 5
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000, 0)
+    assert set(Hold.objects.values_list("state", flat=True)) == {Hold.State.EXPIRED}
+    assert_true_book()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sweeper_and_a_settlement_at_once_resolve_a_hold_once(alice, key):
+    admitted = [admit(key) for _ in range(4)]
+    expire(*admitted)
+
+    def settle_all() -> int:
+        settled = [settlement.settle(each, Usage(10, 10), Completion.Settlement.REPORTED) for each in admitted]
+        return len([nanos for nanos in settled if nanos is not None])
+
+    released, settled = at_once(tasks.release_expired_holds, settle_all)
+    assert released + settled == 4
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - settled * 20_000, 0)
+    assert_true_book()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_account_that_is_locked_keeps_nobody_elses_money(alice, key, charlie, monkeypatch):
+    expire(admit(key), admit(factories.make_key(charlie)[0]))
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=300")
+    connection.close()
+    locked, done = threading.Event(), threading.Event()
+
+    def keep_locked() -> None:
+        with transaction.atomic():
+            locks.account(alice.pk)
+            locked.set()
+            done.wait(10)
+        connection.close()
+
+    keeper = threading.Thread(target=keep_locked)
+    keeper.start()
+    try:
+        assert locked.wait(5)
+        assert tasks.release_expired_holds() == 1
+        assert Hold.objects.get(account=charlie).state == Hold.State.EXPIRED
+    finally:
+        done.set()
+        keeper.join()
+    assert tasks.release_expired_holds() == 1
+    assert_released(alice, "expired")
