@@ -1,0 +1,145 @@
+"""Pages of an account's members: which account they look at, and its statement. Every page is for members alone."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import PasswordChangeView
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse_lazy
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from billing import books, money, statement
+from billing.models import Account
+
+ENTRIES_PER_PAGE = 25
+_CHOICE = "account_id"  # the session's key for the account a member of several looks at
+
+Page = Callable[..., HttpResponse]
+
+
+@dataclass(frozen=True)
+class Choice:
+    id: str
+    name: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class Member:
+    """What the frame of every page says about the reader; templates find it at ``request.member``."""
+
+    email: str
+    is_staff: bool
+    account_id: str
+    account_name: str
+    account_is_active: bool
+    choices: list[Choice]
+
+
+def member_page(view: Page) -> Page:
+    """For members of an account, signed in: the view is given the account they chose. Browsers and proxies keep no copy."""
+
+    @never_cache
+    @login_required
+    @functools.wraps(view)
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        # Asked of the database every time: who is removed from an account sees nothing more of it.
+        accounts = list(request.user.accounts.order_by("name", "id"))  # type: ignore[union-attr]
+        if not accounts:
+            return render(request, "dashboard/no_account.html", status=403)
+        chosen = request.session.get(_CHOICE)
+        account = next((account for account in accounts if str(account.pk) == chosen), accounts[0])
+        request.member = _member(request, account, accounts)  # type: ignore[attr-defined]
+        return view(request, account, *args, **kwargs)
+
+    return page
+
+
+def _member(request: HttpRequest, account: Account, accounts: list[Account]) -> Member:
+    return Member(
+        email=request.user.email,  # type: ignore[union-attr]
+        is_staff=request.user.is_staff,
+        account_id=str(account.pk),
+        account_name=account.name,
+        account_is_active=account.is_active,
+        choices=[Choice(str(one.pk), one.name, one == account) for one in accounts],
+    )
+
+
+@require_POST
+@member_page
+def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
+    """Look at another of one's accounts, from now on."""
+    chosen = request.POST.get("account", "")
+    if chosen not in {choice.id for choice in request.member.choices}:  # type: ignore[attr-defined]
+        raise Http404
+    request.session[_CHOICE] = chosen
+    return redirect("dashboard")
+
+
+@require_safe
+@member_page
+def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
+    """The book, newest first."""
+    pager = Pager.of(request, count=account.last_seq, per_page=ENTRIES_PER_PAGE)
+    entries = books.page(account, limit=ENTRIES_PER_PAGE, offset=pager.offset)
+    context = {
+        "rows": [statement.row(entry) for entry in entries],
+        "pager": pager,
+        "balance": statement.usd(account.balance_nanos),
+        "balance_cents": money.floor_cents(account.balance_nanos),
+    }
+    return render(request, "dashboard/statement.html", context)
+
+
+@dataclass(frozen=True)
+class Pager:
+    """Where a page stands in a list of ``count`` things."""
+
+    number: int
+    count: int
+    per_page: int
+
+    @classmethod
+    def of(cls, request: HttpRequest, *, count: int, per_page: int) -> "Pager":
+        """From ``?page=``. What is no page of the list leads to the nearest that is: lists grow and shrink under bookmarks."""
+        asked = request.GET.get("page", "1")
+        number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= 15 else 1
+        return cls(min(max(number, 1), cls._last(count, per_page)), count, per_page)
+
+    @staticmethod
+    def _last(count: int, per_page: int) -> int:
+        return max(-(-count // per_page), 1)
+
+    @property
+    def last(self) -> int:
+        return self._last(self.count, self.per_page)
+
+    @property
+    def offset(self) -> int:
+        return (self.number - 1) * self.per_page
+
+    @property
+    def newer(self) -> int | None:
+        return self.number - 1 if self.number > 1 else None
+
+    @property
+    def older(self) -> int | None:
+        return self.number + 1 if self.number < self.last else None
+
+
+class ChangePassword(PasswordChangeView):
+    """Django's own, which signs every other session of this person out."""
+
+    template_name = "dashboard/password.html"
+    success_url = reverse_lazy("dashboard")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        messages.success(self.request, "Your password is changed.")
+        return super().form_valid(form)

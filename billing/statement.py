@@ -1,0 +1,65 @@
+"""The book as people read it: plain values for pages, exact dollars, and the whole cents that the API reports."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from billing import money
+from billing.models import LedgerEntry
+
+_TITLES = {
+    LedgerEntry.Type.CREDIT_PURCHASE: "Payment",
+    LedgerEntry.Type.USAGE_DEBIT: "Usage",
+    LedgerEntry.Type.SUPPORT_CREDIT: "Support credit",
+    LedgerEntry.Type.REFUND_DEBIT: "Refund",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One entry of the book."""
+
+    id: str
+    seq: int
+    type: str
+    title: str
+    detail: str
+    amount: str
+    amount_cents: int
+    is_credit: bool
+    balance_after: str
+    balance_after_cents: int
+    created_at: datetime
+    issued_by: str
+
+
+def row(entry: LedgerEntry, *, issued_by: str = "") -> Row:
+    """``issued_by`` is who granted a credit, where the reader may know."""
+    return Row(
+        id=str(entry.pk),
+        seq=entry.seq,
+        type=entry.type,
+        title=_TITLES[LedgerEntry.Type(entry.type)],
+        detail=_detail(entry.metadata),
+        amount=("+" if entry.amount_nanos > 0 else "") + usd(entry.amount_nanos),
+        amount_cents=money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos),
+        is_credit=entry.amount_nanos > 0,
+        balance_after=usd(entry.balance_after_nanos),
+        balance_after_cents=money.floor_cents(entry.balance_after_nanos),
+        created_at=entry.created_at,
+        issued_by=issued_by,
+    )
+
+
+def usd(amount_nanos: int) -> str:
+    """Exact dollars for people: "$10.00", "-$1,234.000195"."""
+    whole, _, fraction = money.dollars(abs(amount_nanos)).partition(".")
+    return f"{'-' if amount_nanos < 0 else ''}${int(whole):,}.{fraction}"
+
+
+def _detail(metadata: dict[str, Any]) -> str:
+    if "model" in metadata:
+        return f"{metadata['model']}, {metadata.get('tokens', 0):,} tokens"
+    if "reason" in metadata:
+        return str(metadata["reason"])
+    return ", ".join(str(value) for name, value in metadata.items() if name.endswith("PaymentId"))

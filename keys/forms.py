@@ -1,0 +1,131 @@
+"""What owners and support type about keys."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+
+from billing import money
+from billing.forms import DollarsField
+from billing.models import Account
+from keys import keyring
+from keys.models import ApiKey, SpendingPeriod, SpendingType
+
+LIMIT_CENTS_MAX = money.NANOS_MAX // money.NANOS_PER_CENT
+_NONE = "NONE"  # said in a word: a form that lost its fields must not clear a limit
+_TYPES = [
+    (_NONE, "No limit"),
+    (SpendingType.FIXED.value, "One-time limit (FIXED)"),
+    (SpendingType.RECURRING.value, "Limit that resets (RECURRING)"),
+]
+_PERIODS = [
+    ("", "—"),
+    (SpendingPeriod.DAILY.value, "every day (DAILY)"),
+    (SpendingPeriod.WEEKLY.value, "every Monday (WEEKLY)"),
+    (SpendingPeriod.MONTHLY.value, "every month (MONTHLY)"),
+]
+
+
+class LimitForm(forms.Form):
+    """A spending limit: none, one-time, or one that resets."""
+
+    spending_type = forms.ChoiceField(label="Spending limit", choices=_TYPES, widget=forms.RadioSelect, initial=_NONE)
+    spending_limit = DollarsField(
+        label="At most, in US dollars", max_cents=LIMIT_CENTS_MAX, required=False, help_text="Such as 5 or 12.50."
+    )
+    spending_period = forms.ChoiceField(
+        label="Resets", choices=_PERIODS, required=False, help_text="At 00:00 UTC. Only for a limit that resets."
+    )
+
+    @staticmethod
+    def initial_of(key: ApiKey) -> dict[str, Any]:
+        """The form's fields as the key has them."""
+        return {
+            "spending_type": key.spending_type or _NONE,
+            "spending_limit": key.spending_limit_cents,
+            "spending_period": key.spending_period or "",
+        }
+
+    def clean(self) -> None:
+        # A contradiction is shown, never resolved by guessing: a limit that is silently dropped costs money.
+        limit_cents = self.cleaned_data.get("spending_limit")
+        type, period = self.cleaned_data.get("spending_type"), self.cleaned_data.get("spending_period")
+        if limit_cents is not None and type == _NONE:
+            self.add_error("spending_type", "Choose the kind of limit, or leave the amount empty.")
+        if type in SpendingType.values and limit_cents is None and "spending_limit" not in self.errors:
+            self.add_error("spending_limit", "Enter the most that the key may spend.")
+        if type == SpendingType.RECURRING and not period:
+            self.add_error("spending_period", "Choose when the limit resets.")
+        if type in (_NONE, SpendingType.FIXED) and period:
+            self.add_error("spending_period", "Only a limit that resets has a period: choose —.")
+
+    @property
+    def limit(self) -> dict[str, Any]:
+        """``limit_cents``, ``type`` and ``period``, as the keyring takes them."""
+        type = self.cleaned_data["spending_type"]
+        return {
+            "limit_cents": self.cleaned_data["spending_limit"],
+            "type": None if type == _NONE else type,
+            "period": self.cleaned_data["spending_period"] or None,
+        }
+
+
+class SupportLimitForm(LimitForm):
+    """The same in the admin's frame, which has no room for radio buttons."""
+
+    spending_type = forms.ChoiceField(label="Spending limit", choices=_TYPES, initial=_NONE)
+
+
+class KeyForm(LimitForm):
+    """A new key. Validate it under the account's lock: two clicks on one form must not make two keys."""
+
+    name = forms.CharField(max_length=100, help_text="Where you will use it, such as “production” or “laptop”.")
+    last_day = forms.DateField(
+        label="Last day it works",
+        required=False,
+        widget=forms.DateInput(attrs={"type": "date"}),
+        help_text="Until midnight UTC. Empty: it never expires.",
+    )
+    account = forms.CharField(widget=forms.HiddenInput)
+
+    field_order = ["name", "last_day", "spending_type", "spending_limit", "spending_period"]
+
+    def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.for_account = for_account
+        self.fields["account"].initial = str(for_account.pk)
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if ApiKey.objects.filter(account=self.for_account, name__iexact=name, revoked_at=None).exists():
+            raise forms.ValidationError(
+                "There is a key of this name. If you made it just now, its secret was shown then and cannot be shown again."
+            )
+        return name
+
+    def clean_last_day(self) -> date | None:
+        day: date | None = self.cleaned_data["last_day"]
+        if day is not None and day < timezone.now().astimezone(UTC).date():
+            raise forms.ValidationError("This day is over.")
+        if day == date.max:
+            raise forms.ValidationError("Leave it empty for a key that never expires.")
+        return day
+
+    def clean(self) -> None:
+        super().clean()
+        if self.cleaned_data.get("account") != str(self.for_account.pk):
+            # Written for one account, sent after choosing another in a second window. Show whose key it would be.
+            self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
+            self.add_error(None, f"You look at {self.for_account.name} now. Send the form again to make the key there.")
+
+    def issue(self, created_by: Any) -> tuple[ApiKey, str]:
+        """The key and its secret."""
+        day = self.cleaned_data["last_day"]
+        return keyring.issue(
+            self.for_account,
+            name=self.cleaned_data["name"],
+            created_by=created_by,
+            expires_at=None if day is None else datetime.combine(day + timedelta(days=1), time.min, UTC),
+            **self.limit,
+        )

@@ -1,0 +1,186 @@
+"""Keys and their spending as pages show them: plain values, a fixed number of queries however many keys there are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.db.models import F, Max, Q, QuerySet, Sum
+
+from billing import money, statement
+from billing.models import Account
+from keys import periods, secret
+from keys.models import ApiKey, SpendingDay, SpendingPeriod
+from keys.spending import Window
+
+CHART_DAYS = 30
+CHART_HEIGHT = 100
+_EACH = {SpendingPeriod.DAILY: "per day", SpendingPeriod.WEEKLY: "per week", SpendingPeriod.MONTHLY: "per month"}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A key's limit and what is left of it. Percentages are whole, towards zero."""
+
+    amount: str
+    terms: str
+    spent: str
+    held: str
+    left: str
+    used_percent: int
+    resets_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One key."""
+
+    id: str
+    name: str
+    hint: str
+    state: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used: date | None
+    spent_in_total: str
+    limit: Limit | None
+
+    @property
+    def is_revoked(self) -> bool:
+        return self.revoked_at is not None
+
+
+def summaries(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
+    """One query for the spending of all of ``keys``."""
+    keys = list(keys)
+    sums = _sums(keys, now.date())
+    return [_summary(key, sums.get(key.pk, {}), now) for key in keys]
+
+
+def newest_first(account: Account) -> QuerySet[ApiKey]:
+    """The account's keys: those not revoked, then the revoked ones, each from the newest."""
+    return ApiKey.objects.filter(account=account).order_by(F("revoked_at").desc(nulls_first=True), "-id")
+
+
+def hint(key: ApiKey) -> str:
+    """How the key's secret begins and ends."""
+    return f"{secret.PREFIX}{key.pk[:4]}…{key.last_four}"
+
+
+def state(key: ApiKey, now: datetime) -> str:
+    """Active, Expired or Revoked."""
+    if key.revoked_at is not None:
+        return "Revoked"
+    return "Expired" if key.expires_at is not None and key.expires_at <= now else "Active"
+
+
+def describe(limit_cents: int | None, period: str | None) -> str:
+    """A limit in words: "$5.00 per day", "$5.00 in total", "no limit"."""
+    if limit_cents is None:
+        return "no limit"
+    return f"{statement.usd(money.nanos(limit_cents))} {_terms(period)}"
+
+
+def _terms(period: str | None) -> str:
+    return _EACH[SpendingPeriod(period)] if period else "in total"
+
+
+def _summary(key: ApiKey, sums: dict[str, Any], now: datetime) -> Summary:
+    return Summary(
+        id=key.pk,
+        name=key.name,
+        hint=hint(key),
+        state=state(key, now),
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+        last_used=sums.get("last_day"),
+        spent_in_total=statement.usd(int(sums.get("spent_None", 0))),
+        limit=_limit(key, window(key, sums, now)),
+    )
+
+
+def _limit(key: ApiKey, window: Window | None) -> Limit | None:
+    if window is None:
+        return None
+    used_nanos = min(window.spent_nanos + window.held_nanos, window.limit_nanos)
+    return Limit(
+        amount=statement.usd(window.limit_nanos),
+        terms=_terms(key.spending_period),
+        spent=statement.usd(window.spent_nanos),
+        held=statement.usd(window.held_nanos) if window.held_nanos else "",
+        left=statement.usd(window.available_nanos),
+        used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
+        resets_at=window.resets_at,
+    )
+
+
+def window(key: ApiKey, sums: dict[str, Any], now: datetime) -> Window | None:
+    """What ``spending.window`` says, from sums that were read for many keys at once."""
+    if key.spending_limit_nanos is None:
+        return None
+    return Window(
+        limit_nanos=key.spending_limit_nanos,
+        spent_nanos=int(sums.get(f"spent_{key.spending_period}", 0)),
+        held_nanos=int(sums.get(f"held_{key.spending_period}", 0)),
+        resets_at=periods.resets_at(key.spending_period, now.date()),
+    )
+
+
+def _sums(keys: list[ApiKey], today: date) -> dict[str, dict[str, Any]]:
+    # By key: spent_<period>, held_<period> for each period and None (since ever), and last_day.
+    columns: dict[str, Any] = {"last_day": Max("day")}
+    for period in (None, *SpendingPeriod.values):
+        since = Q(day__gte=periods.first_day(period, today))
+        columns[f"spent_{period}"] = Sum("spent_nanos", filter=since, default=0)
+        columns[f"held_{period}"] = Sum("held_nanos", filter=since, default=0)
+    days = SpendingDay.objects.filter(key__in=[key.pk for key in keys])
+    rows: Any = days.values("key_id").annotate(**columns)
+    return {row["key_id"]: row for row in rows}
+
+
+# --- The last thirty days ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bar:
+    day: date
+    spent: str
+    height: int
+    left: int
+
+    @property
+    def top(self) -> int:
+        return CHART_HEIGHT - self.height
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Bars of a drawing CHART_HEIGHT high and ten wide a day."""
+
+    bars: list[Bar]
+    total: str
+    highest: str
+
+    @property
+    def width(self) -> int:
+        return 10 * len(self.bars)
+
+
+def chart(account: Account, today: date) -> Chart | None:
+    """What all of the account's keys spent on each of the last CHART_DAYS UTC days; None when it was nothing."""
+    days = [today - timedelta(days=ago) for ago in reversed(range(CHART_DAYS))]
+    rows = SpendingDay.objects.filter(key__account=account, day__gte=days[0]).values("day").annotate(sum=Sum("spent_nanos"))
+    spent_nanos = {row["day"]: int(row["sum"]) for row in rows}
+    highest_nanos = max(spent_nanos.values(), default=0)
+    if not highest_nanos:
+        return None
+    bars = [_bar(place, day, spent_nanos.get(day, 0), highest_nanos) for place, day in enumerate(days)]
+    return Chart(bars, total=statement.usd(sum(spent_nanos.values())), highest=statement.usd(highest_nanos))
+
+
+def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> Bar:
+    # A day with any spending at all shows a bar.
+    height = -(-spent_nanos * CHART_HEIGHT // highest_nanos)
+    return Bar(day=day, spent=statement.usd(spent_nanos), height=height, left=10 * place)

@@ -1,0 +1,111 @@
+"""The dashboard: what an account has and spends, and its keys. Each page is for the account's members alone."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
+
+from billing import books, money, statement
+from billing import locks as account_locks
+from billing.models import Account
+from billing.pages import Pager, member_page
+from keys import keyring, summaries
+from keys.forms import KeyForm, LimitForm
+from keys.models import ApiKey
+
+LATEST_ENTRIES = 5
+LATEST_KEYS = 5
+KEYS_PER_PAGE = 50
+
+
+@require_safe
+@member_page
+def overview(request: HttpRequest, account: Account) -> HttpResponse:
+    """The balance, what moved it last, the keys, and thirty days of spending."""
+    now = timezone.now()
+    keys = summaries.newest_first(account).filter(revoked_at=None)
+    context = {
+        **_balance(account),
+        "rows": [statement.row(entry) for entry in books.page(account, limit=LATEST_ENTRIES, offset=0)],
+        "keys": summaries.summaries(keys[:LATEST_KEYS], now),
+        "keys_count": keys.count(),
+        "chart": summaries.chart(account, now.date()),
+        "api_url": _api_url(request),
+    }
+    return render(request, "dashboard/overview.html", context)
+
+
+def _balance(account: Account) -> dict[str, Any]:
+    return {
+        "balance": statement.usd(account.balance_nanos),
+        "balance_cents": money.floor_cents(account.balance_nanos),
+        "held": statement.usd(account.held_nanos),
+        "available": statement.usd(account.available_nanos),
+        "is_empty": account.available_nanos <= 0,
+        "is_new": account.last_seq == 0,
+    }
+
+
+def _api_url(request: HttpRequest) -> str:
+    return f"{request.scheme}://{settings.GATEWAY_API_HOST or request.get_host()}"
+
+
+@require_safe
+@member_page
+def key_list(request: HttpRequest, account: Account) -> HttpResponse:
+    """Every key: those that work first, the newest of them on top."""
+    keys = summaries.newest_first(account)
+    pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
+    page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
+    context = {"keys": summaries.summaries(page, timezone.now()), "pager": pager, "api_url": _api_url(request)}
+    return render(request, "dashboard/keys.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+def new_key(request: HttpRequest, account: Account) -> HttpResponse:
+    """Make a key. The reply to the POST is the only place its secret is ever shown: not in a URL, a cookie or a session."""
+    if request.method != "POST":
+        return render(request, "dashboard/key_new.html", {"form": KeyForm(account)})
+    with transaction.atomic():
+        account_locks.account(account.pk)
+        form = KeyForm(account, request.POST)
+        issued = form.issue(request.user) if form.is_valid() else None
+    if issued is None:
+        return render(request, "dashboard/key_new.html", {"form": form})
+    key, secret = issued
+    context = {"name": key.name, "secret": secret, "api_url": _api_url(request)}
+    return render(request, "dashboard/key_made.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Set, change or clear a key's spending limit."""
+    key = get_object_or_404(ApiKey, pk=key_id, account=account, revoked_at=None)
+    form = LimitForm(request.POST if request.method == "POST" else None, initial=LimitForm.initial_of(key))
+    if request.method == "POST" and form.is_valid():
+        keyring.limit(key, **form.limit)
+        limit = summaries.describe(key.spending_limit_cents, key.spending_period)
+        messages.success(request, f"The spending limit of {key.name} is now: {limit}.")
+        return redirect("keys")
+    [summary] = summaries.summaries([key], timezone.now())
+    return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Ask first, then stop the key for good. Revoking twice is fine."""
+    key = get_object_or_404(ApiKey, pk=key_id, account=account)
+    if request.method == "POST":
+        keyring.revoke(key)
+        messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on.")
+        return redirect("keys")
+    [summary] = summaries.summaries([key], timezone.now())
+    return render(request, "dashboard/key_revoke.html", {"key": summary})

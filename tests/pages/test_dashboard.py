@@ -1,0 +1,414 @@
+"""Overview, statement and keys, as their owner uses them; and what others get of them, which is nothing."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from billing import holds, ledger, locks
+from keys import spending, summaries
+from keys.models import ApiKey
+from tests import factories
+from tests.conftest import client_for
+from tests.pages.conftest import owner_of, session_texts
+
+SECRET = re.compile(r"mgw_live_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
+
+
+def text(reply):
+    """What the page says, without its markup."""
+    assert reply.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
+
+
+def use(key, *, cost_nanos, number=1, day=None):
+    """A settled completion of the key: on its day and in the book."""
+    account = locks.account(key.account_id)
+    day = day or timezone.now().date()
+    spending.reserve(key, day=day, amount_nanos=cost_nanos)
+    spending.commit(key, day=day, held_nanos=cost_nanos, spent_nanos=cost_nanos, prompt_tokens=5, completion_tokens=9)
+    return ledger.debit_usage(account, cost_nanos=cost_nanos, reference=f"chatcmpl-{key.pk}-{number}", model="demo/echo",
+                              prompt_tokens=5, completion_tokens=9, settlement="reported")  # fmt: skip
+
+
+def queries_of(client, path):
+    with CaptureQueriesContext(connection) as captured:
+        assert client.get(path).status_code == 200
+    return len(captured)
+
+
+# --- Overview ----------------------------------------------------------------------------------------------------
+
+
+def test_the_balance_is_shown_in_exact_dollars_and_whole_cents(owner, key):
+    use(key, cost_nanos=195_000)
+    page = text(owner.get("/dashboard/"))
+    assert "$9.999805" in page
+    assert "999 whole cents" in page
+
+
+def test_what_running_requests_hold_is_shown(owner, alice):
+    holds.place(locks.account(alice.pk), reference="running", amount_nanos=250_000_000, expires_at=timezone.now())
+    page = text(owner.get("/dashboard/"))
+    assert "Held by running requests $0.25" in page
+    assert "Free to spend $9.75" in page
+
+
+def test_an_account_without_credit_and_keys_says_what_to_do(bob):
+    from tests.pages.conftest import signed_in
+
+    reply = signed_in(owner_of(bob)).get("/dashboard/", headers={"host": "localhost:8123"})
+    page = text(reply)
+    assert "There is no credit yet" in page
+    assert "There is no key yet" in page
+    assert 'href="/dashboard/keys/new/"' in reply.content.decode()
+    assert "curl http://localhost:8123/v1/chat/completions" in page
+    assert "Nothing is booked yet" in page
+    assert "Nothing was spent in the last 30 days" in page
+
+
+def test_the_example_request_uses_the_address_of_the_api(owner, settings):
+    settings.GATEWAY_API_HOST = "api.example.org"
+    assert "curl http://api.example.org/v1/chat/completions" in text(owner.get("/dashboard/"))
+
+
+def test_the_chart_has_a_bar_for_each_of_thirty_days(owner, key):
+    today = timezone.now().date()
+    use(key, cost_nanos=40_000_000, number=1)
+    use(key, cost_nanos=20_000_000, number=2, day=today - timedelta(days=29))
+    use(key, cost_nanos=70_000_000, number=3, day=today - timedelta(days=30))
+    page = owner.get("/dashboard/").content.decode()
+    heights = [int(height) for height in re.findall(r'class="bar"[^>]* height="(\d+)"', page)]
+    assert heights == [50, *[0] * 28, 100]
+    assert "<strong>$0.06</strong> in the last 30 days" in page
+
+
+def test_a_day_with_the_least_spending_shows_a_bar(owner, key):
+    use(key, cost_nanos=9_000_000_000, number=1)
+    use(key, cost_nanos=1, number=2, day=timezone.now().date() - timedelta(days=1))
+    heights = re.findall(r'class="bar"[^>]* height="(\d+)"', owner.get("/dashboard/").content.decode())
+    assert heights[-2:] == ["1", "100"]
+
+
+def test_the_chart_shows_no_other_accounts_spending(owner, charlie):
+    use(factories.make_key(charlie)[0], cost_nanos=40_000_000)
+    assert "Nothing was spent in the last 30 days" in text(owner.get("/dashboard/"))
+
+
+def test_the_overview_takes_as_many_queries_for_many_keys_and_entries_as_for_one(owner, alice, key):
+    use(key, cost_nanos=1)
+    few = queries_of(owner, "/dashboard/")
+    for number in range(30):
+        use(factories.make_key(alice, f"key {number}", limit_cents=5, type="FIXED")[0], cost_nanos=1)
+    assert queries_of(owner, "/dashboard/") == few <= 10
+
+
+# --- Statement ---------------------------------------------------------------------------------------------------
+
+
+def test_the_statement_shows_each_entry_in_dollars_and_cents(owner, key):
+    use(key, cost_nanos=195_000, number=1)
+    use(key, cost_nanos=195_000, number=2)
+    page = text(owner.get("/dashboard/ledger/"))
+    assert "Usage demo/echo, 14 tokens -$0.000195 0 ¢ $9.99961 999 ¢" in page
+    assert "Usage demo/echo, 14 tokens -$0.000195 -1 ¢ $9.999805 999 ¢" in page
+    assert "Support credit test +$10.00 1000 ¢ $10.00 1000 ¢" in page
+
+
+def test_the_statement_pages_from_the_newest(owner, key):
+    for number in range(60):
+        use(key, cost_nanos=number + 1, number=number)
+    seqs = [[row.seq for row in owner.get(f"/dashboard/ledger/?page={page}").context["rows"]] for page in (1, 2, 3)]
+    assert seqs == [list(range(61, 36, -1)), list(range(36, 11, -1)), list(range(11, 0, -1))]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("0", 1), ("-1", 1), ("x", 1), ("", 1), ("²", 1), ("1e3", 1), ("99", 2), ("9" * 5000, 1)]
+)
+def test_a_page_that_is_none_leads_to_one_that_is(owner, key, asked, shown):
+    for number in range(30):
+        use(key, cost_nanos=1, number=number)
+    assert owner.get("/dashboard/ledger/", {"page": asked}).context["pager"].number == shown
+
+
+def test_the_statement_takes_as_many_queries_for_many_entries_as_for_one(owner, alice, key):
+    few = queries_of(owner, "/dashboard/ledger/")
+    for number in range(30):
+        use(key, cost_nanos=1, number=number)
+    assert queries_of(owner, "/dashboard/ledger/") == few <= 5
+
+
+def test_a_reason_is_shown_as_text(owner, alice):
+    ledger.grant_support_credit(alice.pk, amount_cents=1, reason="<script>alert(1)</script>", reference="x")
+    assert "&lt;script&gt;alert(1)" in owner.get("/dashboard/ledger/").content.decode()
+
+
+# --- Keys --------------------------------------------------------------------------------------------------------
+
+
+def form_for(account, **fields):
+    return {"account": str(account.pk), "name": "laptop", "last_day": "", "spending_type": "NONE", "spending_limit": "",
+            "spending_period": "", **fields}  # fmt: skip
+
+
+def test_a_key_is_made_and_works(owner, alice):
+    reply = owner.post("/dashboard/keys/new/", form_for(alice))
+    secret = SECRET.search(text(reply))[0]
+    key = ApiKey.objects.get()
+    assert (key.account, key.name, key.created_by, key.expires_at) == (alice, "laptop", owner_of(alice), None)
+    assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (None, None, None)
+    assert client_for(secret).get("/api/billing/balance").json()["balanceInCents"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("type", "amount", "period", "kept"),
+    [
+        ("FIXED", "12.50", "", (1250, "FIXED", None)),
+        ("FIXED", "$1,200", "", (120_000, "FIXED", None)),
+        ("FIXED", "0", "", (0, "FIXED", None)),
+        ("RECURRING", "5", "DAILY", (500, "RECURRING", "DAILY")),
+        ("RECURRING", "0.01", "WEEKLY", (1, "RECURRING", "WEEKLY")),
+        ("RECURRING", "9,223,372,036.85", "MONTHLY", (922_337_203_685, "RECURRING", "MONTHLY")),
+    ],
+)
+def test_a_key_is_made_with_a_limit(owner, alice, type, amount, period, kept):
+    owner.post("/dashboard/keys/new/", form_for(alice, spending_type=type, spending_limit=amount, spending_period=period))
+    key = ApiKey.objects.get()
+    assert (key.spending_limit_cents, key.spending_type, key.spending_period) == kept
+
+
+def test_a_key_expires_at_the_end_of_its_last_day(owner, alice):
+    owner.post("/dashboard/keys/new/", form_for(alice, last_day="2099-12-31"))
+    assert ApiKey.objects.get().expires_at == datetime(2100, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("fields", "at_fault"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "x" * 101}, "name"),
+        ({"name": "a\x00b"}, "name"),
+        ({"last_day": "2020-01-01"}, "last_day"),
+        ({"last_day": "9999-12-31"}, "last_day"),
+        ({"last_day": "soon"}, "last_day"),
+        ({"spending_type": ""}, "spending_type"),
+        ({"spending_type": "WHENEVER"}, "spending_type"),
+        ({"spending_limit": "5"}, "spending_type"),
+        ({"spending_type": "FIXED"}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "-5"}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "5.001"}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "1e3"}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "NaN"}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "1,5"}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "٥"}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "9223372036.86"}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "9" * 5000}, "spending_limit"),
+        ({"spending_type": "FIXED", "spending_limit": "5", "spending_period": "DAILY"}, "spending_period"),
+        ({"spending_type": "RECURRING", "spending_limit": "5"}, "spending_period"),
+        ({"spending_type": "RECURRING", "spending_limit": "5", "spending_period": "YEARLY"}, "spending_period"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field_and_nothing_typed_is_lost(owner, alice, fields, at_fault):
+    typed = form_for(alice, **{"name": "my laptop", **fields})
+    reply = owner.post("/dashboard/keys/new/", typed)
+    assert reply.status_code == 200
+    form = reply.context["form"]
+    assert list(form.errors) == [at_fault]
+    assert f'id="id_{at_fault}_error"' in reply.content.decode()
+    assert {name: form[name].value() for name in typed} == typed
+    assert not ApiKey.objects.exists()
+
+
+def test_a_secret_is_shown_once_and_kept_nowhere(owner, alice):
+    reply = owner.post("/dashboard/keys/new/", form_for(alice))
+    [secret] = SECRET.findall(reply.content.decode())
+    assert "no-store" in reply["Cache-Control"]
+    assert secret not in str(reply.headers) + str(owner.cookies) + session_texts()
+    for path in [
+        "/dashboard/",
+        "/dashboard/keys/",
+        "/dashboard/keys/new/",
+        f"/dashboard/keys/{ApiKey.objects.get().pk}/limit/",
+    ]:
+        assert not SECRET.search(owner.get(path).content.decode())
+
+
+def test_the_same_form_sent_again_makes_no_second_key_and_shows_no_secret(owner, alice):
+    owner.post("/dashboard/keys/new/", form_for(alice))
+    again = owner.post("/dashboard/keys/new/", form_for(alice))
+    assert ApiKey.objects.count() == 1
+    assert not SECRET.search(again.content.decode())
+    assert "its secret was shown then" in text(again)
+
+
+def test_the_name_of_a_revoked_key_may_be_used_again(owner, alice, key):
+    owner.post(f"/dashboard/keys/{key.pk}/revoke/")
+    owner.post("/dashboard/keys/new/", form_for(alice, name="laptop"))
+    assert ApiKey.objects.filter(name="laptop", revoked_at=None).count() == 1
+
+
+def test_a_limit_is_changed_and_cleared(owner, key):
+    path = f"/dashboard/keys/{key.pk}/limit/"
+    limit = {"spending_type": "RECURRING", "spending_limit": "7.50", "spending_period": "WEEKLY"}
+    assert owner.post(path, limit)["Location"] == "/dashboard/keys/"
+    key.refresh_from_db()
+    assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (750, "RECURRING", "WEEKLY")
+    assert 'value="7.50"' in owner.get(path).content.decode()
+    assert owner.post(path, {"spending_type": "NONE", "spending_limit": "", "spending_period": ""}).status_code == 302
+    key.refresh_from_db()
+    assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (None, None, None)
+
+
+def test_a_form_without_its_fields_clears_no_limit(owner, alice):
+    key, _ = factories.make_key(alice, limit_cents=500, type="FIXED")
+    assert list(owner.post(f"/dashboard/keys/{key.pk}/limit/", {}).context["form"].errors) == ["spending_type"]
+    key.refresh_from_db()
+    assert key.spending_limit_cents == 500
+
+
+def test_a_page_to_look_at_writes_nothing(owner, key, rows):
+    before = rows()
+    for path in ["", "ledger/", "keys/", "keys/new/", f"keys/{key.pk}/limit/", f"keys/{key.pk}/revoke/"]:
+        assert owner.get(f"/dashboard/{path}").status_code == 200
+    assert rows() == before
+
+
+def test_a_revoked_key_is_refused_at_once(owner, alice):
+    key, secret = factories.make_key(alice)
+    assert client_for(secret).get("/api/billing/balance").status_code == 200
+    assert "Revoke test?" in text(owner.get(f"/dashboard/keys/{key.pk}/revoke/"))
+    assert owner.post(f"/dashboard/keys/{key.pk}/revoke/")["Location"] == "/dashboard/keys/"
+    assert client_for(secret).get("/api/billing/balance").status_code == 401
+    assert "Revoked" in text(owner.get("/dashboard/keys/"))
+
+
+def test_revoking_twice_keeps_the_first_time(owner, key):
+    owner.post(f"/dashboard/keys/{key.pk}/revoke/")
+    first = ApiKey.objects.get().revoked_at
+    assert owner.post(f"/dashboard/keys/{key.pk}/revoke/").status_code == 302
+    assert ApiKey.objects.get().revoked_at == first
+
+
+def test_a_revoked_key_has_no_limit_to_change(owner, key, rows):
+    owner.post(f"/dashboard/keys/{key.pk}/revoke/")
+    before = rows()
+    limit = {"spending_type": "FIXED", "spending_limit": "1"}
+    assert owner.post(f"/dashboard/keys/{key.pk}/limit/", limit).status_code == 404
+    assert rows() == before
+
+
+@pytest.mark.parametrize(
+    ("type", "period"), [("FIXED", None), ("RECURRING", "DAILY"), ("RECURRING", "WEEKLY"), ("RECURRING", "MONTHLY")]
+)
+def test_what_is_left_of_a_limit_is_what_admission_counts(alice, type, period):
+    key, _ = factories.make_key(alice, limit_cents=500, type=type, period=period)
+    now = datetime(2026, 11, 19, 12, tzinfo=UTC)  # a Thursday
+    for number, days_ago in enumerate([0, 2, 10, 40]):
+        use(key, cost_nanos=10**number * 1_000_000, number=number, day=now.date() - timedelta(days=days_ago))
+    spending.reserve(key, day=now.date(), amount_nanos=3)
+    exact = spending.window(key, now)
+    [summary] = summaries.summaries([key], now)
+    assert summaries.window(key, summaries._sums([key], now.date())[key.pk], now) == exact
+    assert summary.limit.left == summaries.statement.usd(exact.available_nanos)
+    assert summary.limit.resets_at == exact.resets_at
+
+
+def test_an_expired_key_is_shown_as_expired(owner, alice):
+    factories.make_key(alice, expires_at=timezone.now() - timedelta(seconds=1))
+    assert "Expired" in text(owner.get("/dashboard/keys/"))
+
+
+def test_the_list_of_keys_takes_as_many_queries_for_many_as_for_one(owner, alice, key):
+    few = queries_of(owner, "/dashboard/keys/")
+    for number in range(30):
+        use(factories.make_key(alice, f"key {number}", limit_cents=5, type="FIXED")[0], cost_nanos=1)
+    assert queries_of(owner, "/dashboard/keys/") == few <= 6
+
+
+def test_the_list_of_keys_pages(owner, alice):
+    for number in range(51):
+        factories.make_key(alice, f"key {number}")
+    assert [key.name for key in owner.get("/dashboard/keys/?page=2").context["keys"]] == ["key 0"]
+
+
+# --- Others ------------------------------------------------------------------------------------------------------
+
+KEY_PAGES = ["limit/", "revoke/"]
+LIMIT = {"spending_type": "FIXED", "spending_limit": "1", "spending_period": ""}
+
+
+@pytest.mark.parametrize("page", KEY_PAGES)
+def test_a_stranger_gets_nothing_of_a_key(stranger, key, rows, page):
+    before = rows()
+    for reply in (stranger.get(f"/dashboard/keys/{key.pk}/{page}"), stranger.post(f"/dashboard/keys/{key.pk}/{page}", LIMIT)):
+        assert reply.status_code == 302
+        assert reply["Location"].startswith("/dashboard/sign-in/")
+        assert reply.content == b""
+    assert rows() == before
+
+
+def test_a_stranger_makes_no_key(stranger, alice, rows):
+    before = rows()
+    assert stranger.post("/dashboard/keys/new/", form_for(alice)).status_code == 302
+    assert rows() == before
+
+
+@pytest.mark.parametrize("page", KEY_PAGES)
+def test_an_owner_of_another_account_gets_nothing_of_a_key(other_owner, key, rows, page):
+    before = rows()
+    for reply in (
+        other_owner.get(f"/dashboard/keys/{key.pk}/{page}"),
+        other_owner.post(f"/dashboard/keys/{key.pk}/{page}", LIMIT),
+    ):
+        assert reply.status_code == 404
+        assert "laptop" not in reply.content.decode()
+    assert rows() == before
+
+
+def test_an_owner_of_another_account_makes_no_key_here(other_owner, alice, charlie, rows):
+    before = rows()
+    assert "You look at Charlie now" in text(other_owner.post("/dashboard/keys/new/", form_for(alice)))
+    assert rows() == before
+
+
+@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/ledger/", "/dashboard/keys/"])
+def test_an_owner_of_another_account_sees_nothing_of_this_one(other_owner, alice, key, path):
+    use(key, cost_nanos=123_456_789)
+    page = text(other_owner.get(path))
+    assert "laptop" not in page
+    assert "0.123456789" not in page
+
+
+def test_support_reads_accounts_in_the_admin_and_not_here(support, alice, key, rows):
+    before = rows()
+    for path in ["", "ledger/", "keys/", "keys/new/", f"keys/{key.pk}/limit/", f"keys/{key.pk}/revoke/"]:
+        assert support.get(f"/dashboard/{path}").status_code == 403
+    assert support.post(f"/dashboard/keys/{key.pk}/revoke/").status_code == 403
+    assert rows() == before
+
+
+@pytest.mark.parametrize("key_id", ["0" * 22, "nope", "%00", "a%00b"])
+def test_a_key_that_does_not_exist_is_not_found(owner, key_id):
+    assert owner.get(f"/dashboard/keys/{key_id}/limit/").status_code == 404
+    assert owner.post(f"/dashboard/keys/{key_id}/revoke/").status_code == 404
+
+
+def test_two_clicks_at_once_make_one_key(transactional_db, alice):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.pages.conftest import signed_in
+
+    clients = [signed_in(owner_of(alice)) for _ in range(4)]
+
+    def click(client):
+        try:
+            return len(SECRET.findall(client.post("/dashboard/keys/new/", form_for(alice)).content.decode()))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sorted(threads.map(click, clients)) == [0, 0, 0, 1]
+    assert ApiKey.objects.count() == 1

@@ -1,0 +1,145 @@
+import pytest
+
+from billing.models import Account, Membership
+from keys.models import ApiKey
+from tests import factories
+from tests.pages.conftest import owner_of, signed_in
+
+PAGES = ["/dashboard/", "/dashboard/ledger/", "/dashboard/keys/", "/dashboard/keys/new/", "/dashboard/password/"]
+
+
+def test_an_owner_signs_in_by_e_mail_whatever_its_capitals(stranger, alice):
+    reply = stranger.post("/dashboard/sign-in/", {"username": "Alice@Example.org", "password": factories.PASSWORD})
+    assert (reply.status_code, reply["Location"]) == (302, "/dashboard/")
+    assert stranger.get("/dashboard/").status_code == 200
+
+
+def test_after_signing_in_one_is_where_one_wanted_to_be(stranger, alice):
+    credentials = {"username": "alice@example.org", "password": factories.PASSWORD, "next": "/dashboard/keys/"}
+    assert stranger.post("/dashboard/sign-in/", credentials)["Location"] == "/dashboard/keys/"
+
+
+def test_signing_in_leads_to_no_other_site(stranger, alice):
+    credentials = {"username": "alice@example.org", "password": factories.PASSWORD, "next": "https://example.net/"}
+    assert stranger.post("/dashboard/sign-in/", credentials)["Location"] == "/dashboard/"
+
+
+@pytest.mark.parametrize("email", ["alice@example.org", "nobody@example.org", "a\x00b", ""])
+def test_a_wrong_password_signs_nobody_in(stranger, alice, email):
+    reply = stranger.post("/dashboard/sign-in/", {"username": email, "password": "wrong"})
+    assert reply.status_code == 200
+    assert 'role="alert"' in reply.content.decode()
+    assert stranger.get("/dashboard/").status_code == 302
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_who_is_not_signed_in_is_led_to_the_sign_in_page(stranger, alice, path):
+    reply = stranger.get(path)
+    assert (reply.status_code, reply["Location"]) == (302, f"/dashboard/sign-in/?next={path}")
+    assert reply.content == b""
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_browser_and_no_proxy_keeps_a_page(owner, path):
+    reply = owner.get(path)
+    assert reply.status_code == 200
+    assert "no-store" in reply["Cache-Control"]
+    assert "private" in reply["Cache-Control"]
+
+
+def test_pages_run_no_script_and_no_style_but_our_files(owner):
+    assert "default-src 'self'" in owner.get("/dashboard/")["Content-Security-Policy"]
+
+
+def test_signing_out_takes_a_post(owner):
+    assert owner.get("/dashboard/sign-out/").status_code == 405
+    assert owner.get("/dashboard/").status_code == 200
+    assert owner.post("/dashboard/sign-out/")["Location"] == "/dashboard/sign-in/"
+    assert owner.get("/dashboard/").status_code == 302
+
+
+def test_a_changed_password_signs_the_other_sessions_out(owner, alice):
+    elsewhere = signed_in(owner_of(alice))
+    new = {
+        "old_password": factories.PASSWORD,
+        "new_password1": "a wholly new sentence",
+        "new_password2": "a wholly new sentence",
+    }
+    assert owner.post("/dashboard/password/", new)["Location"] == "/dashboard/"
+    assert owner_of(alice).check_password("a wholly new sentence")
+    assert owner.get("/dashboard/").status_code == 200
+    assert elsewhere.get("/dashboard/").status_code == 302
+
+
+def test_a_form_without_its_csrf_token_does_nothing(alice, key, rows):
+    from django.test import Client
+
+    forger = Client(enforce_csrf_checks=True)
+    forger.force_login(owner_of(alice))
+    before = rows()
+    for path in ["keys/new/", f"keys/{key.pk}/limit/", f"keys/{key.pk}/revoke/", "account/", "password/", "sign-out/"]:
+        assert forger.post(f"/dashboard/{path}", {"name": "forged"}).status_code == 403, path
+    assert rows() == before
+    assert forger.get("/dashboard/").status_code == 200
+
+
+# --- Members of several accounts, of none, of no more ----------------------------------------------------------
+
+
+def test_a_member_of_several_accounts_chooses_one(owner, alice):
+    second = factories.make_account("Second", cents=4200, owner=owner_of(alice))
+    assert "$42.00" not in owner.get("/dashboard/").content.decode()
+    assert owner.post("/dashboard/account/", {"account": str(second.pk)})["Location"] == "/dashboard/"
+    for path in PAGES[:2]:
+        assert "$42.00" in owner.get(path).content.decode()
+
+
+@pytest.mark.parametrize("choice", ["theirs", "", "nonsense", "\x00"])
+def test_nobody_chooses_an_account_of_others(owner, alice, charlie, choice):
+    reply = owner.post("/dashboard/account/", {"account": str(charlie.pk) if choice == "theirs" else choice})
+    assert reply.status_code == 404
+    assert owner.get("/dashboard/").context["request"].member.account_id == str(alice.pk)
+
+
+def test_who_is_removed_from_an_account_sees_nothing_more_of_it(owner, alice, key, rows):
+    Membership.objects.all().delete()
+    before = rows()
+    for path in [*PAGES, f"/dashboard/keys/{key.pk}/limit/"]:
+        for reply in (owner.get(path), owner.post(path, {})):
+            assert reply.status_code in (403, 405)
+            assert "Alice" not in reply.content.decode()
+    assert rows() == before
+
+
+def test_a_chosen_account_one_was_removed_from_is_chosen_no_more(owner, alice):
+    second = factories.make_account("Second", cents=4200, owner=owner_of(alice))
+    owner.post("/dashboard/account/", {"account": str(second.pk)})
+    Membership.objects.filter(account=second).delete()
+    reply = owner.get("/dashboard/")
+    assert "$10.00" in reply.content.decode()
+    assert "Second" not in reply.content.decode()
+
+
+def test_a_key_is_not_made_in_an_account_chosen_behind_the_forms_back(owner, alice):
+    form = {"name": "laptop", "spending_type": "NONE", "account": str(alice.pk)}
+    second = factories.make_account("Second", owner=owner_of(alice))
+    owner.post("/dashboard/account/", {"account": str(second.pk)})
+    reply = owner.post("/dashboard/keys/new/", form)
+    assert "You look at Second now" in reply.content.decode()
+    assert not ApiKey.objects.exists()
+    assert owner.post("/dashboard/keys/new/", {**form, "account": str(second.pk)}).status_code == 200
+    assert ApiKey.objects.get().account == second
+
+
+def test_a_closed_account_says_so(owner, alice):
+    Account.objects.update(is_active=False)
+    assert "This account is closed" in owner.get("/dashboard/").content.decode()
+
+
+@pytest.mark.parametrize(("path", "status"), [("/dashboard/nowhere/", 404), ("/nowhere", 404)])
+def test_a_wrong_address_answers_with_a_page_that_needs_no_database(stranger, django_assert_num_queries, db, path, status):
+    with django_assert_num_queries(0):
+        reply = stranger.get(path, headers={"accept": "text/html"})
+    assert reply.status_code == status
+    assert "There is nothing at this path." in reply.content.decode()
+    assert reply["Content-Type"].startswith("text/html")
