@@ -1,0 +1,240 @@
+"""Support's view of people, accounts and the book. What moves money goes through ``ledger``; the book itself is read-only."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from billing import books, locks, money, statement
+from billing.forms import NewUserForm, SupportCreditForm, UserForm
+from billing.models import Account, Hold, LedgerEntry, Membership, User
+
+LATEST_ENTRIES = 20
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """To look at, with the permission to view. Nobody adds, changes or deletes here, superusers included."""
+
+    show_full_result_count = False
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        # PostgreSQL's texts hold no NUL, and what asks for one gets an error where "there is none" is meant.
+        return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ActionsMixin:
+    """Pages of one object that do one thing: found by who may view the object, used by who has the action's permission."""
+
+    def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
+        """The object. Raises Http404, PermissionDenied."""
+        found = self.get_object(request, object_id)  # type: ignore[attr-defined]
+        if not (self.has_view_permission(request, found) and request.user.has_perm(permission)):  # type: ignore[attr-defined]
+            raise PermissionDenied
+        if found is None:
+            raise Http404
+        return found
+
+    def show_action(self, request: HttpRequest, template: str, title: str, original: Any, **context: Any) -> HttpResponse:
+        """A page in the admin's frame."""
+        frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": title, "original": original}  # type: ignore[attr-defined]
+        return TemplateResponse(request, template, {**frame, **context})
+
+    def back_to(self, original: Any) -> HttpResponse:
+        return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[original.pk]))  # type: ignore[attr-defined]
+
+
+class MembershipInline(admin.TabularInline):
+    model = Membership
+    extra = 0
+    autocomplete_fields = ("user", "account")
+    readonly_fields = ("created_at",)
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin):
+    """Django's own, for people without a username."""
+
+    form = UserForm
+    add_form = NewUserForm
+    fieldsets = (
+        (None, {"fields": ("email", "password")}),
+        ("Person", {"fields": ("first_name", "last_name")}),
+        ("May do", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
+        ("Dates", {"fields": ("last_login", "date_joined")}),
+    )
+    add_fieldsets = (
+        (None, {"classes": ("wide",), "fields": ("email", "usable_password", "password1", "password2", "is_staff", "groups")}),
+    )
+    readonly_fields = ("last_login", "date_joined")
+    list_display = ("email", "first_name", "last_name", "is_staff", "is_active")
+    search_fields = ("email", "first_name", "last_name")
+    ordering = ("email",)
+    inlines = (MembershipInline,)
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
+        return self.inlines if obj else ()
+
+
+@admin.register(Account)
+class AccountAdmin(ActionsMixin, admin.ModelAdmin):
+    """Find an account by a member's e-mail address, see where it stands, credit it."""
+
+    change_form_template = "admin/billing/account/change_form.html"
+    list_display = ("name", "balance", "held", "is_active", "created_at")
+    list_filter = ("is_active",)
+    search_fields = ("name", "members__email")
+    search_help_text = "A member's e-mail address, the account's name, or its id."
+    fields = ("name", "is_active", "id", "balance", "held", "available", "created_at")
+    readonly_fields = ("id", "balance", "held", "available", "created_at")
+    ordering = ("name", "id")
+    inlines = (MembershipInline,)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # a book is kept; close the account instead
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Account], search_term: str
+                           ) -> tuple[QuerySet[Account], bool]:  # fmt: skip
+        try:
+            return queryset.filter(pk=UUID(search_term.strip())), False
+        except ValueError:
+            return super().get_search_results(request, queryset, search_term)
+
+    def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
+        # Only what was typed: the balance in this copy may be old by now.
+        obj.save(**({"update_fields": form.changed_data} if change else {}))
+
+    @admin.display(ordering="balance_nanos")
+    def balance(self, account: Account) -> str:
+        return statement.usd(account.balance_nanos)
+
+    @admin.display(ordering="held_nanos", description="held by running requests")
+    def held(self, account: Account) -> str:
+        return statement.usd(account.held_nanos)
+
+    @admin.display(description="free to spend")
+    def available(self, account: Account) -> str:
+        return statement.usd(account.available_nanos)
+
+    # --- Beside the form: the latest of the book, and what subclasses know about the account ----------------------
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        account = self.get_object(request, object_id)
+        if account is not None and self.has_view_permission(request, account):
+            extra_context = {**(extra_context or {}), **self.panels(request, account)}
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def panels(self, request: HttpRequest, account: Account) -> dict[str, Any]:
+        """What the reader may see of the account beside its own fields, as plain values."""
+        panels: dict[str, Any] = {"may_credit": request.user.has_perm("billing.issue_support_credit")}
+        if request.user.has_perm("billing.view_ledgerentry"):
+            panels |= {"rows": _latest_rows(account), "rows_count": account.last_seq}
+        if not request.user.has_perm("billing.view_membership"):
+            panels["member_emails"] = list(account.members.order_by("email").values_list("email", flat=True))
+        return panels
+
+    # --- Issue credit --------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        credit = self.admin_site.admin_view(self.credit_view)
+        return [path("<path:object_id>/credit/", credit, name="billing_account_credit"), *super().get_urls()]
+
+    def credit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """A SUPPORT_CREDIT, once per form however often it is sent."""
+        account = self.object_for(request, object_id, "billing.issue_support_credit")
+        form = SupportCreditForm(account, request.POST if request.method == "POST" else None)
+        if request.method == "POST" and form.is_valid() and self._credit(request, account, form):
+            return self.back_to(account)
+        context = {"form": form, "balance": statement.usd(account.balance_nanos)}
+        return self.show_action(request, "admin/billing/account/credit.html", "Issue credit", account, **context)
+
+    def _credit(self, request: HttpRequest, account: Account, form: SupportCreditForm) -> bool:
+        with transaction.atomic():
+            last_seq = locks.account(account.pk).last_seq
+            entry = form.grant(request.user)  # type: ignore[arg-type]  # admin_view lets nobody else in
+            if entry is None:
+                return False
+            amount = statement.usd(entry.amount_nanos)
+            if entry.seq <= last_seq:
+                messages.warning(request, f"This credit of {amount} was booked already. Nothing was added.")
+                return True
+            self.log_change(request, account, f"Issued a SUPPORT_CREDIT of {amount}, entry {entry.pk}.")
+        messages.success(request, f"{amount} credited. The balance is {statement.usd(entry.balance_after_nanos)}.")
+        return True
+
+
+def _latest_rows(account: Account) -> list[statement.Row]:
+    entries = books.page(account, limit=LATEST_ENTRIES, offset=0)
+    emails = dict(User.objects.filter(pk__in={entry.issued_by_id for entry in entries}).values_list("pk", "email"))
+    return [statement.row(entry, issued_by=emails.get(entry.issued_by_id or 0, "")) for entry in entries]
+
+
+@admin.register(Membership)
+class MembershipAdmin(admin.ModelAdmin):
+    list_display = ("user", "account", "created_at")
+    list_select_related = ("user", "account")
+    search_fields = ("user__email", "account__name")
+    autocomplete_fields = ("user", "account")
+    readonly_fields = ("created_at",)
+
+
+@admin.register(LedgerEntry)
+class LedgerEntryAdmin(ReadOnlyAdmin):
+    list_display = ("created_at", "account", "seq", "type", "amount", "balance_after", "reference")
+    list_filter = ("type",)
+    list_select_related = ("account",)
+    search_fields = ("reference__exact",)
+    search_help_text = "The exact reference, such as a completion's id. One account's entries: from the account's page."
+    fields = ("id", "account", "seq", "type", "amount", "amount_cents", "balance_after", "balance_after_cents", "reference",
+              "metadata", "issued_by", "created_at")  # fmt: skip
+    ordering = ("-id",)  # ids sort by time, and unlike times they are indexed
+
+    @admin.display(description="amount")
+    def amount(self, entry: LedgerEntry) -> str:
+        return statement.usd(entry.amount_nanos)
+
+    @admin.display(description="balance after")
+    def balance_after(self, entry: LedgerEntry) -> str:
+        return statement.usd(entry.balance_after_nanos)
+
+    @admin.display(description="amount in cents, as the API reports it")
+    def amount_cents(self, entry: LedgerEntry) -> int:
+        return statement.row(entry).amount_cents
+
+    @admin.display(description="balance after in cents")
+    def balance_after_cents(self, entry: LedgerEntry) -> int:
+        return money.floor_cents(entry.balance_after_nanos)
+
+
+@admin.register(Hold)
+class HoldAdmin(ReadOnlyAdmin):
+    list_display = ("reference", "account", "state", "amount", "settled", "created_at", "expires_at")
+    list_filter = ("state",)
+    list_select_related = ("account",)
+    search_fields = ("reference__exact",)
+    fields = ("reference", "account", "state", "amount", "settled", "created_at", "expires_at", "resolved_at")
+    ordering = ("-reference",)
+
+    @admin.display(description="held")
+    def amount(self, hold: Hold) -> str:
+        return statement.usd(hold.amount_nanos)
+
+    @admin.display(description="settled at", empty_value="-")
+    def settled(self, hold: Hold) -> str | None:
+        return None if hold.settled_nanos is None else statement.usd(hold.settled_nanos)

@@ -1,0 +1,141 @@
+"""Support's view of keys: set or clear a spending limit, revoke. Everything else about a key is to look at."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from django.utils import timezone
+
+from billing import admin as billing_admin
+from billing import locks as account_locks
+from billing import statement
+from billing.models import Account
+from keys import keyring, summaries
+from keys.forms import SupportLimitForm
+from keys.models import ApiKey, SpendingDay
+
+KEYS_SHOWN = 50
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(billing_admin.ActionsMixin, billing_admin.ReadOnlyAdmin):
+    change_form_template = "admin/keys/apikey/change_form.html"
+    list_display = ("name", "hint", "account", "state", "limit", "created_at", "expires_at")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter), "spending_type")
+    list_select_related = ("account",)
+    search_fields = ("name", "id__exact", "last_four__exact", "account__name", "account__members__email")
+    search_help_text = "A member's e-mail address, the account's or the key's name, its id or the last four of its secret."
+    # The digest is nobody's business.
+    fields = ("name", "id", "hint", "account", "state", "limit", "window", "requests_per_minute",
+              "tokens_per_minute", "allowed_models", "created_by", "created_at", "expires_at", "revoked_at")  # fmt: skip
+    ordering = ("-id",)
+
+    @admin.display(description="secret")
+    def hint(self, key: ApiKey) -> str:
+        return summaries.hint(key)
+
+    @admin.display()
+    def state(self, key: ApiKey) -> str:
+        return summaries.state(key, timezone.now())
+
+    @admin.display(description="spending limit")
+    def limit(self, key: ApiKey) -> str:
+        return summaries.describe(key.spending_limit_cents, key.spending_period)
+
+    @admin.display(description="in the limit's window")
+    def window(self, key: ApiKey) -> str:
+        [summary] = summaries.summaries([key], timezone.now())
+        limit = summary.limit
+        if limit is None:
+            return f"{summary.spent_in_total} spent since ever"
+        resets = f", resets {limit.resets_at:%Y-%m-%d %H:%M} UTC" if limit.resets_at else ""
+        return f"{limit.spent} spent, {limit.held or '$0.00'} held, {limit.left} left{resets}"
+
+    # --- What support does ---------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        limit, revoke = self.admin_site.admin_view(self.limit_view), self.admin_site.admin_view(self.revoke_view)
+        return [
+            path("<path:object_id>/limit/", limit, name="keys_apikey_limit"),
+            path("<path:object_id>/revoke/", revoke, name="keys_apikey_revoke"),
+            *super().get_urls(),
+        ]
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        may = {
+            "may_limit": request.user.has_perm("keys.set_spending_limit"),
+            "may_revoke": request.user.has_perm("keys.revoke_apikey"),
+        }
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
+
+    def limit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Set, change or clear the spending limit."""
+        key = self.object_for(request, object_id, "keys.set_spending_limit")
+        if key.revoked_at is not None:
+            raise Http404
+        form = SupportLimitForm(request.POST if request.method == "POST" else None, initial=SupportLimitForm.initial_of(key))
+        if request.method == "POST" and form.is_valid():
+            self._limit(request, key, form.limit)
+            return self.back_to(key)
+        context = {"form": form, "limit": self.limit(key)}
+        return self.show_action(request, "admin/keys/apikey/limit.html", "Spending limit", key, **context)
+
+    def _limit(self, request: HttpRequest, key: ApiKey, limit: dict[str, Any]) -> None:
+        before, after = self.limit(key), summaries.describe(limit["limit_cents"], limit["period"])
+        with transaction.atomic():
+            keyring.limit(key, **limit)
+            self.log_change(request, key, f"Set the spending limit to {after}; it was {before}.")
+        messages.success(request, f"The spending limit is now: {after}.")
+
+    def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask first, then stop the key for good."""
+        key = self.object_for(request, object_id, "keys.revoke_apikey")
+        if request.method == "POST":
+            self._revoke(request, key)
+            return self.back_to(key)
+        return self.show_action(request, "admin/keys/apikey/revoke.html", "Revoke key", key)
+
+    def _revoke(self, request: HttpRequest, key: ApiKey) -> None:
+        with transaction.atomic():
+            account_locks.account(key.account_id)  # a second click waits here, and finds the key revoked
+            key.refresh_from_db(fields=["revoked_at"])
+            if key.revoked_at is not None:
+                messages.warning(request, "The key was revoked already.")
+                return
+            keyring.revoke(key)
+            self.log_change(request, key, "Revoked the key.")
+        messages.success(request, "The key is revoked. Requests with it are refused from now on.")
+
+
+@admin.register(SpendingDay)
+class SpendingDayAdmin(billing_admin.ReadOnlyAdmin):
+    list_display = ("day", "key", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
+    list_select_related = ("key",)
+    fields = ("key", "day", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
+    search_fields = ("key__id__exact", "key__name")
+    search_help_text = "The key's id or name."
+    ordering = ("-id",)
+
+    @admin.display(ordering="spent_nanos")
+    def spent(self, day: SpendingDay) -> str:
+        return statement.usd(day.spent_nanos)
+
+    @admin.display(ordering="held_nanos")
+    def held(self, day: SpendingDay) -> str:
+        return statement.usd(day.held_nanos)
+
+
+# billing has never heard of keys, so keys add themselves to its page of an account.
+admin.site.unregister(Account)
+
+
+@admin.register(Account)
+class AccountAdmin(billing_admin.AccountAdmin):
+    def panels(self, request: HttpRequest, account: Account) -> dict[str, Any]:
+        panels = super().panels(request, account)
+        if request.user.has_perm("keys.view_apikey"):
+            keys = summaries.newest_first(account)
+            panels |= {"keys": summaries.summaries(keys[:KEYS_SHOWN], timezone.now()), "keys_count": keys.count()}
+        return panels

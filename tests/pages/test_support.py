@@ -1,0 +1,476 @@
+"""Support in the Django admin: exactly the permissions it needs, not a superuser. Everybody else gets nothing."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from billing import holds, ledger, locks, money
+from billing.models import Account, LedgerEntry, Membership, User
+from keys.models import SpendingDay
+from tests import factories
+from tests.conftest import client_for
+from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, signed_in
+from tests.pages.test_dashboard import use
+
+LIMIT = {"spending_type": "RECURRING", "spending_limit": "2.50", "spending_period": "DAILY"}
+
+
+NEW_PASSWORD = {"usable_password": "true", "password1": factories.PASSWORD, "password2": factories.PASSWORD}
+
+
+def account_page(account, action="change"):
+    return f"/admin/billing/account/{account.pk}/{action}/"
+
+
+def key_page(key, action="change"):
+    return f"/admin/keys/apikey/{key.pk}/{action}/"
+
+
+def text(reply):
+    assert reply.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
+
+
+def credit_form(client, account, **fields):
+    """A filled-in form as the page gives it, with its reference."""
+    page = client.get(account_page(account, "credit")).content.decode()
+    reference = re.search(r'name="reference" value="(\w{22})"', page)[1]
+    return {"amount": "5.00", "reason": "Sorry for the outage", "reference": reference, **fields}
+
+
+# --- Find --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("term", ["alice@example.org", "ALICE@example", "Alice", "id"])
+def test_an_account_is_found_by_e_mail_name_or_id(support, alice, charlie, term):
+    page = text(support.get("/admin/billing/account/", {"q": str(alice.pk) if term == "id" else term}))
+    assert "Alice" in page
+    assert "$10.00" in page
+    assert "Charlie" not in page
+
+
+@pytest.mark.parametrize("path", ["billing/account/", "billing/ledgerentry/", "keys/apikey/"])
+@pytest.mark.parametrize("term", ["' OR 1=1 --", "%", "9" * 300])
+def test_a_strange_search_finds_nothing_and_breaks_nothing(support, alice, key, path, term):
+    assert "alice" not in support.get(f"/admin/{path}", {"q": term}).content.decode().lower()
+
+
+def test_an_accounts_page_shows_balance_entries_keys_and_members(support, alice, key):
+    use(key, cost_nanos=195_000)
+    holds.place(locks.account(alice.pk), reference="running", amount_nanos=250_000_000, expires_at=timezone.now())
+    page = text(support.get(account_page(alice)))
+    assert "alice@example.org" in page
+    assert "Balance: $9.999805 Held by running requests: $0.25 Free to spend: $9.749805" in page
+    assert "USAGE_DEBIT demo/echo, 14 tokens -$0.000195 -1 $9.999805" in page
+    assert re.search(r"laptop mgw_live_\w{4}…\w{4} Active no limit", page)
+    assert "All 2 entries" in page
+
+
+def test_an_accounts_page_shows_the_latest_twenty_entries_and_leads_to_all(support, alice, key):
+    for number in range(30):
+        use(key, cost_nanos=1, number=number)
+    reply = support.get(account_page(alice))
+    assert [row.seq for row in reply.context["rows"]] == list(range(31, 11, -1))
+    every = support.get(re.search(r'href="(/admin/billing/ledgerentry/\?[^"]+)"', reply.content.decode())[1])
+    assert every.context["cl"].result_count == 31
+
+
+def test_all_entries_of_an_account_are_of_no_other(support, alice, charlie):
+    every = support.get("/admin/billing/ledgerentry/", {"account__id__exact": str(alice.pk)})
+    assert [entry.account for entry in every.context["cl"].result_list] == [alice]
+
+
+def test_who_may_not_read_the_book_or_keys_sees_none_on_the_accounts_page(alice, key):
+    reader = signed_in(make_staff("reader@example.org", ["billing.view_account"]))
+    page = text(reader.get(account_page(alice)))
+    assert "$10.00" in page
+    for hidden in ("SUPPORT_CREDIT", "laptop", "Latest entries", "Issue credit"):
+        assert hidden not in page
+
+
+def test_a_search_for_a_nul_character_is_refused(support, alice):
+    assert "Null characters are not allowed." in text(support.get("/admin/billing/account/", {"q": "\x00"}))
+
+
+# --- Issue credit ------------------------------------------------------------------------------------------------
+
+
+def test_support_credits_an_account(support, support_user, alice):
+    reply = support.post(account_page(alice, "credit"), credit_form(support, alice))
+    assert (reply.status_code, reply["Location"]) == (302, account_page(alice))
+    entry = LedgerEntry.objects.get(account=alice, seq=2)
+    assert (entry.type, entry.amount_nanos, entry.issued_by) == ("SUPPORT_CREDIT", 5_000_000_000, support_user)
+    assert entry.metadata == {"reason": "Sorry for the outage"}
+    alice.refresh_from_db()
+    assert alice.balance_nanos == money.nanos(1500)
+    log = LogEntry.objects.get()
+    assert (log.user, log.object_id) == (support_user, str(alice.pk))
+    assert f"SUPPORT_CREDIT of $5.00, entry {entry.pk}" in log.change_message
+    assert "$5.00 credited. The balance is $15.00." in text(support.get(account_page(alice)))
+
+
+def test_a_double_submit_credits_once(support, alice):
+    form = credit_form(support, alice)
+    support.post(account_page(alice, "credit"), form)
+    assert support.post(account_page(alice, "credit"), form).status_code == 302
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.last_seq) == (money.nanos(1500), 2)
+    assert LogEntry.objects.count() == 1
+    assert "booked already. Nothing was added." in text(support.get(account_page(alice)))
+
+
+def test_clicks_at_once_credit_once(transactional_db, alice):
+    user = make_staff("support@example.org", SUPPORT_PERMISSIONS)
+    clients = [signed_in(user) for _ in range(4)]
+    form = credit_form(clients[0], alice)
+
+    def click(client):
+        try:
+            return client.post(account_page(alice, "credit"), form).status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(click, clients)) == [302] * 4
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.last_seq) == (money.nanos(1500), 2)
+    assert LogEntry.objects.count() == 1
+
+
+def test_each_form_credits_for_itself(support, alice):
+    for _ in range(2):
+        support.post(account_page(alice, "credit"), credit_form(support, alice))
+    alice.refresh_from_db()
+    assert alice.balance_nanos == money.nanos(2000)
+
+
+def test_a_form_used_for_one_amount_books_no_other(support, alice, charlie, rows):
+    form = credit_form(support, alice)
+    support.post(account_page(alice, "credit"), form)
+    before = rows()
+    for account, changed in ((alice, {**form, "amount": "6"}), (charlie, form)):
+        assert "used for another credit already" in text(support.post(account_page(account, "credit"), changed))
+    assert rows() == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "at_fault"),
+    [
+        ({"amount": "-5"}, "amount"),
+        ({"amount": "0"}, "amount"),
+        ({"amount": "0.00"}, "amount"),
+        ({"amount": ""}, "amount"),
+        ({"amount": "1000000.01"}, "amount"),
+        ({"amount": "9" * 18}, "amount"),
+        ({"amount": "9" * 5000}, "amount"),
+        ({"amount": "5.005"}, "amount"),
+        ({"amount": "1e3"}, "amount"),
+        ({"amount": "Infinity"}, "amount"),
+        ({"reason": ""}, "reason"),
+        ({"reason": "   "}, "reason"),
+        ({"reason": "a\x00b"}, "reason"),
+        ({"reason": "x" * 501}, "reason"),
+        ({"reference": ""}, "reference"),
+        ({"reference": "x' --"}, "reference"),
+    ],
+)
+def test_what_is_wrong_with_a_credit_is_said_and_nothing_is_booked(support, alice, rows, fields, at_fault):
+    form = credit_form(support, alice, **fields)
+    before = rows()
+    reply = support.post(account_page(alice, "credit"), form)
+    assert reply.status_code == 200
+    shown = reply.context["form"]
+    assert list(shown.errors) == [at_fault]
+    assert {name: shown[name].value() for name in form} == form
+    assert rows() == before
+
+
+def test_a_million_dollars_is_the_most_at_once(support, alice):
+    support.post(account_page(alice, "credit"), credit_form(support, alice, amount="$1,000,000"))
+    alice.refresh_from_db()
+    assert alice.balance_nanos == money.nanos(100_001_000)
+
+
+def test_a_credit_that_the_book_cannot_hold_is_refused(support, alice, rows):
+    ledger.grant_support_credit(
+        alice.pk, amount_cents=money.NANOS_MAX // money.NANOS_PER_CENT - 1000, reason="x", reference="much"
+    )
+    form = credit_form(support, alice)
+    before = rows()
+    assert "more than the book can hold" in text(support.post(account_page(alice, "credit"), form))
+    assert rows() == before
+
+
+# --- Keys --------------------------------------------------------------------------------------------------------
+
+
+def test_support_sets_and_clears_a_keys_limit(support, support_user, key):
+    assert support.post(key_page(key, "limit"), LIMIT)["Location"] == key_page(key)
+    key.refresh_from_db()
+    assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (250, "RECURRING", "DAILY")
+    cleared = {"spending_type": "NONE", "spending_limit": "", "spending_period": ""}
+    assert support.post(key_page(key, "limit"), cleared).status_code == 302
+    key.refresh_from_db()
+    assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (None, None, None)
+    assert [(log.user, log.change_message) for log in LogEntry.objects.order_by("pk")] == [
+        (support_user, "Set the spending limit to $2.50 per day; it was no limit."),
+        (support_user, "Set the spending limit to no limit; it was $2.50 per day."),
+    ]
+
+
+def test_a_wrong_limit_is_refused_beside_its_field(support, key, rows):
+    before = rows()
+    reply = support.post(key_page(key, "limit"), {**LIMIT, "spending_period": ""})
+    assert "Choose when the limit resets." in text(reply)
+    assert rows() == before
+
+
+def test_support_revokes_a_key(support, support_user, alice):
+    key, secret = factories.make_key(alice)
+    assert "Revoke the key" in support.get(key_page(key, "revoke")).content.decode()
+    assert client_for(secret).get("/api/billing/balance").status_code == 200
+    for _ in range(2):
+        assert support.post(key_page(key, "revoke"))["Location"] == key_page(key)
+    assert client_for(secret).get("/api/billing/balance").status_code == 401
+    log = LogEntry.objects.get()
+    assert (log.user, log.object_id, log.change_message) == (support_user, key.pk, "Revoked the key.")
+
+
+def test_a_revoked_key_has_no_limit_to_set(support, key, rows):
+    support.post(key_page(key, "revoke"))
+    before = rows()
+    assert support.post(key_page(key, "limit"), LIMIT).status_code == 404
+    assert rows() == before
+
+
+def test_a_keys_page_shows_what_is_left(support, alice):
+    key, _ = factories.make_key(alice, limit_cents=500, type="FIXED")
+    use(key, cost_nanos=1_250_000_000)
+    assert "$1.25 spent, $0.00 held, $3.75 left" in text(support.get(key_page(key)))
+
+
+@pytest.mark.parametrize("path", ["", "{key}/change/", "{key}/limit/", "{key}/revoke/", "{key}/history/"])
+def test_no_page_shows_a_digest(superuser, key, path):
+    page = superuser.get(f"/admin/keys/apikey/{path.format(key=key.pk)}")
+    assert page.status_code == 200
+    assert key.digest not in page.content.decode()
+
+
+# --- The book is read-only, for superusers too -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["billing/ledgerentry", "billing/hold", "keys/apikey", "keys/spendingday"])
+def test_nobody_adds_changes_or_deletes_rows_that_the_gateway_keeps(superuser, alice, key, rows, model):
+    entry = use(key, cost_nanos=1)
+    hold = holds.place(locks.account(alice.pk), reference="running", amount_nanos=1, expires_at=timezone.now())
+    kept = {"ledgerentry": entry, "hold": hold, "apikey": key, "spendingday": SpendingDay.objects.get()}
+    pk = kept[model.partition("/")[2]].pk
+    before = rows()
+    page = superuser.get(f"/admin/{model}/{pk}/change/")
+    assert page.status_code == 200
+    assert 'name="_save"' not in page.content.decode()
+    for path in ("add/", f"{pk}/delete/", f"{pk}/change/"):
+        assert superuser.post(f"/admin/{model}/{path}", {"amount_nanos": 1, "post": "yes"}).status_code == 403
+    delete = {"action": "delete_selected", "_selected_action": [str(pk)], "post": "yes"}
+    superuser.post(f"/admin/{model}/", delete)
+    assert rows() == before
+
+
+def test_an_account_is_never_deleted(superuser, alice, rows):
+    before = rows()
+    assert superuser.post(account_page(alice, "delete"), {"post": "yes"}).status_code == 403
+    assert rows() == before
+
+
+def test_renaming_an_account_keeps_a_balance_that_moved_meanwhile(superuser, alice, monkeypatch):
+    from billing.admin import AccountAdmin
+
+    save = AccountAdmin.save_model
+
+    def save_late(self, request, obj, form, change):
+        ledger.grant_support_credit(alice.pk, amount_cents=1, reason="meanwhile", reference="meanwhile")
+        save(self, request, obj, form, change)
+
+    monkeypatch.setattr(AccountAdmin, "save_model", save_late)
+    member = alice.memberships.get()
+    form = {"name": "Alice Ltd", "is_active": "on", "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 1,
+            "memberships-0-id": member.pk, "memberships-0-user": member.user_id, "memberships-0-account": alice.pk}  # fmt: skip
+    assert superuser.post(account_page(alice), form).status_code == 302
+    alice.refresh_from_db()
+    assert (alice.name, alice.balance_nanos, alice.last_seq) == ("Alice Ltd", money.nanos(1001), 2)
+
+
+# --- People ------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_is_added_by_e_mail_and_password(superuser, db):
+    group = Group.objects.create(name="Support")
+    form = {"email": "New@Example.org", "is_staff": "on", "groups": [group.pk], **NEW_PASSWORD}
+    reply = superuser.post("/admin/billing/user/add/", form)
+    assert reply.status_code == 302
+    user = User.objects.get(email="new@example.org")
+    assert (user.is_staff, user.is_superuser, list(user.groups.all())) == (True, False, [group])
+    assert user.check_password(factories.PASSWORD)
+    assert superuser.get(reply["Location"]).status_code == 200
+
+
+def test_an_e_mail_address_is_taken_once_whatever_its_capitals(superuser, alice):
+    form = {"email": "ALICE@example.org", **NEW_PASSWORD}
+    reply = superuser.post("/admin/billing/user/add/", form)
+    assert "email" in reply.context["adminform"].form.errors
+    assert User.objects.filter(email__iexact="alice@example.org").count() == 1
+
+
+def test_a_person_is_made_member_of_an_account(superuser, alice, bob):
+    user = owner_of(bob)
+    form = {"email": user.email, "is_active": "on", "memberships-TOTAL_FORMS": 2, "memberships-INITIAL_FORMS": 1,
+            "memberships-0-id": user.memberships.get().pk, "memberships-0-user": user.pk, "memberships-0-account": bob.pk,
+            "memberships-1-user": user.pk, "memberships-1-account": alice.pk}  # fmt: skip
+    assert superuser.post(f"/admin/billing/user/{user.pk}/change/", form).status_code == 302
+    assert set(user.accounts.all()) == {alice, bob}
+
+
+def test_an_account_is_opened_with_its_member(superuser, alice):
+    user = owner_of(alice)
+    form = {"name": "Second", "is_active": "on", "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 0,
+            "memberships-0-user": user.pk}  # fmt: skip
+    assert superuser.post("/admin/billing/account/add/", form).status_code == 302
+    opened = Account.objects.get(name="Second")
+    assert (opened.balance_nanos, opened.last_seq, list(opened.members.all())) == (0, 0, [user])
+
+
+@pytest.mark.parametrize("model", ["user", "account", "membership", "ledgerentry", "hold"])
+def test_every_list_and_form_of_billing_opens(superuser, alice, key, model):
+    use(key, cost_nanos=1)
+    assert superuser.get(f"/admin/billing/{model}/").status_code == 200
+    objects = {
+        "user": owner_of(alice),
+        "account": alice,
+        "membership": Membership.objects.get(),
+        "ledgerentry": LedgerEntry.objects.first(),
+    }
+    if model in objects:
+        assert superuser.get(f"/admin/billing/{model}/{objects[model].pk}/change/").status_code == 200
+
+
+# --- Who may -----------------------------------------------------------------------------------------------------
+
+
+def doors(alice, key):
+    """Every page that support works with, and what it would send."""
+    return {
+        account_page(alice): {},
+        account_page(alice, "credit"): {"amount": "5", "reason": "x", "reference": "A" * 22},
+        "/admin/billing/account/?q=alice": {},
+        "/admin/billing/ledgerentry/": {},
+        f"/admin/billing/ledgerentry/{LedgerEntry.objects.first().pk}/change/": {},
+        "/admin/billing/hold/": {},
+        "/admin/billing/user/": {},
+        "/admin/keys/apikey/": {},
+        "/admin/keys/spendingday/": {},
+        key_page(key): {},
+        key_page(key, "limit"): LIMIT,
+        key_page(key, "revoke"): {},
+        key_page(key, "history"): {},
+    }
+
+
+def assert_gets_nothing(client, alice, key, rows, *, status):
+    before = rows()
+    for path, form in doors(alice, key).items():
+        for reply in (client.get(path), client.post(path, form)):
+            assert reply.status_code == status, path
+            content = reply.content.decode()
+            assert "laptop" not in content
+            assert "$10.00" not in content
+    assert rows() == before
+
+
+def test_a_stranger_gets_nothing(stranger, alice, key, rows):
+    assert_gets_nothing(stranger, alice, key, rows, status=302)
+
+
+def test_an_owner_gets_nothing_of_the_admin_not_even_of_the_own_account(owner, alice, key, rows):
+    assert_gets_nothing(owner, alice, key, rows, status=302)
+
+
+def test_staff_without_permission_gets_nothing(powerless, alice, key, rows):
+    assert_gets_nothing(powerless, alice, key, rows, status=403)
+
+
+def test_staff_who_left_gets_nothing(support, support_user, alice, key, rows):
+    User.objects.filter(pk=support_user.pk).update(is_active=False)
+    assert_gets_nothing(support, alice, key, rows, status=302)
+
+
+@pytest.mark.parametrize(
+    ("missing", "page"),
+    [
+        ("billing.issue_support_credit", "credit"),
+        ("billing.view_account", "credit"),
+        ("keys.set_spending_limit", "limit"),
+        ("keys.view_apikey", "limit"),
+        ("keys.revoke_apikey", "revoke"),
+        ("keys.view_apikey", "revoke"),
+    ],
+)
+def test_each_action_takes_its_own_permission(alice, key, rows, missing, page):
+    client = signed_in(make_staff("less@example.org", [one for one in SUPPORT_PERMISSIONS if one != missing]))
+    path = account_page(alice, page) if page == "credit" else key_page(key, page)
+    before = rows()
+    for reply in (client.get(path), client.post(path, doors(alice, key)[path])):
+        assert reply.status_code == 403
+    assert rows() == before
+
+
+def test_support_changes_nothing_but_through_its_three_actions(support, alice, key, rows):
+    before = rows()
+    posts = {
+        account_page(alice): {"name": "x"},
+        account_page(alice, "delete"): {"post": "yes"},
+        "/admin/billing/account/add/": {"name": "x"},
+        "/admin/billing/user/add/": {"email": "x@example.org"},
+        key_page(key): {"name": "x"},
+    }
+    for path, form in posts.items():
+        assert support.post(path, form).status_code == 403, path
+    assert rows() == before
+
+
+@pytest.mark.parametrize("path", ["billing/account/{}/credit/", "keys/apikey/{}/limit/", "keys/apikey/{}/revoke/"])
+@pytest.mark.parametrize("object_id", ["0" * 22, "nope", "%00", "_00"])
+def test_what_does_not_exist_is_not_found(support, db, path, object_id):
+    assert support.get(f"/admin/{path.format(object_id)}").status_code == 404
+    assert support.post(f"/admin/{path.format(object_id)}", {}).status_code == 404
+
+
+def test_a_form_without_its_csrf_token_does_nothing(support_user, alice, key, rows):
+    forger = Client(enforce_csrf_checks=True)
+    forger.force_login(support_user)
+    before = rows()
+    for path in (account_page(alice, "credit"), key_page(key, "limit"), key_page(key, "revoke")):
+        assert forger.post(path, doors(alice, key)[path]).status_code == 403
+    assert rows() == before
+
+
+def test_the_index_says_which_permissions_support_needs(superuser, support):
+    page = text(superuser.get("/admin/"))
+    for permission in SUPPORT_PERMISSIONS:
+        assert permission in page
+    assert "Give your support staff" not in text(support.get("/admin/"))
+
+
+def test_support_signs_in_by_e_mail(stranger, support_user):
+    credentials = {"username": "support@example.org", "password": factories.PASSWORD, "next": "/admin/"}
+    assert stranger.post("/admin/login/", credentials)["Location"] == "/admin/"
+    assert "Model Gateway support" in text(stranger.get("/admin/"))
+
+
+def test_a_key_is_found_by_its_owners_e_mail(support, key):
+    assert "laptop" in text(support.get("/admin/keys/apikey/", {"q": "alice@example.org"}))
