@@ -33,6 +33,7 @@ from keys.authentication import REFUSED, Caller, require_active
 from keys.models import ApiKey
 from keys.spending import Window
 
+_PATIENCE = timedelta(minutes=1)  # told to wait longer, some clients sleep through it and others come back at once
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
 
 
@@ -188,6 +189,8 @@ class _Rates:
         else:
             headers["Retry-After"] = str(max(math.ceil(decision.retry_in.total_seconds()), 1))
             headers["retry-after-ms"] = str(max(math.ceil(decision.retry_in.total_seconds() * 1000), 1))
+            if decision.retry_in > _PATIENCE:
+                headers["x-should-retry"] = "false"
             why = f"try again in {_go_duration(decision.retry_in)}"
         return errors.RateLimitExceeded(f"The key is limited to {decision.limit} {what} per minute: {why}.", headers=headers)
 
