@@ -48,27 +48,25 @@ class LimitForm(forms.Form):
         }
 
     def clean(self) -> None:
-        # A contradiction is shown, never resolved by guessing: a limit that is silently dropped costs money.
+        # "No limit" beside an amount typed just now is a contradiction to show, not to resolve by guessing: a limit that is
+        # silently dropped costs money. Beside the amount that the key has it means what it says.
         limit_cents = self.cleaned_data.get("spending_limit")
         type, period = self.cleaned_data.get("spending_type"), self.cleaned_data.get("spending_period")
-        if limit_cents is not None and type == _NONE:
+        if type == _NONE and limit_cents is not None and "spending_limit" in self.changed_data:
             self.add_error("spending_type", "Choose the kind of limit, or leave the amount empty.")
         if type in SpendingType.values and limit_cents is None and "spending_limit" not in self.errors:
             self.add_error("spending_limit", "Enter the most that the key may spend.")
         if type == SpendingType.RECURRING and not period:
             self.add_error("spending_period", "Choose when the limit resets.")
-        if type in (_NONE, SpendingType.FIXED) and period:
-            self.add_error("spending_period", "Only a limit that resets has a period: choose —.")
 
     @property
     def limit(self) -> dict[str, Any]:
         """``limit_cents``, ``type`` and ``period``, as the keyring takes them."""
         type = self.cleaned_data["spending_type"]
-        return {
-            "limit_cents": self.cleaned_data["spending_limit"],
-            "type": None if type == _NONE else type,
-            "period": self.cleaned_data["spending_period"] or None,
-        }
+        if type == _NONE:
+            return {"limit_cents": None, "type": None, "period": None}
+        period = self.cleaned_data["spending_period"] if type == SpendingType.RECURRING else None
+        return {"limit_cents": self.cleaned_data["spending_limit"], "type": type, "period": period}
 
 
 class SupportLimitForm(LimitForm):

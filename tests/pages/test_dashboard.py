@@ -169,6 +169,8 @@ def test_a_key_is_made_and_works(owner, alice):
         ("FIXED", "12.50", "", (1250, "FIXED", None)),
         ("FIXED", "$1,200", "", (120_000, "FIXED", None)),
         ("FIXED", "0", "", (0, "FIXED", None)),
+        ("FIXED", "5", "DAILY", (500, "FIXED", None)),
+        ("NONE", "", "DAILY", (None, None, None)),
         ("RECURRING", "5", "DAILY", (500, "RECURRING", "DAILY")),
         ("RECURRING", "0.01", "WEEKLY", (1, "RECURRING", "WEEKLY")),
         ("RECURRING", "9,223,372,036.85", "MONTHLY", (922_337_203_685, "RECURRING", "MONTHLY")),
@@ -206,7 +208,6 @@ def test_a_key_expires_at_the_end_of_its_last_day(owner, alice):
         ({"spending_type": "FIXED", "spending_limit": "٥"}, "spending_limit"),
         ({"spending_type": "FIXED", "spending_limit": "9223372036.86"}, "spending_limit"),
         ({"spending_type": "FIXED", "spending_limit": "9" * 5000}, "spending_limit"),
-        ({"spending_type": "FIXED", "spending_limit": "5", "spending_period": "DAILY"}, "spending_period"),
         ({"spending_type": "RECURRING", "spending_limit": "5"}, "spending_period"),
         ({"spending_type": "RECURRING", "spending_limit": "5", "spending_period": "YEARLY"}, "spending_period"),
     ],
@@ -260,6 +261,22 @@ def test_a_limit_is_changed_and_cleared(owner, key):
     assert owner.post(path, {"spending_type": "NONE", "spending_limit": "", "spending_period": ""}).status_code == 302
     key.refresh_from_db()
     assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (None, None, None)
+
+
+def test_no_limit_clears_the_limit_that_the_form_still_shows(owner, alice):
+    key, _ = factories.make_key(alice, limit_cents=500, type="RECURRING", period="DAILY")
+    left_over = {"spending_type": "NONE", "spending_limit": "5.00", "spending_period": "DAILY"}
+    assert owner.post(f"/dashboard/keys/{key.pk}/limit/", left_over).status_code == 302
+    key.refresh_from_db()
+    assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (None, None, None)
+
+
+def test_no_limit_beside_another_amount_is_a_contradiction(owner, alice):
+    key, _ = factories.make_key(alice, limit_cents=500, type="FIXED")
+    changed = {"spending_type": "NONE", "spending_limit": "6", "spending_period": ""}
+    assert list(owner.post(f"/dashboard/keys/{key.pk}/limit/", changed).context["form"].errors) == ["spending_type"]
+    key.refresh_from_db()
+    assert key.spending_limit_cents == 500
 
 
 def test_a_form_without_its_fields_clears_no_limit(owner, alice):
