@@ -9,7 +9,10 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     from gateway_project import development
 
-    development.prepare(os.environ)
+    try:
+        development.prepare(os.environ)
+    except development.CannotStart as error:
+        sys.exit(str(error))
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -1,11 +1,18 @@
 """The Celery application: configuration from the settings, tasks from each app's ``tasks`` module."""
 
 import os
+from typing import Any
 
 from celery import Celery
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
 app = Celery("gateway")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@setup_logging.connect
+def keep_our_logs(**kwargs: Any) -> None:
+    """Celery replaces the logging configuration unless somebody listens here: LOGGING of the settings stands."""

@@ -1,0 +1,58 @@
+# The everyday commands. `make` alone lists them. Needs Python 3.11 or newer with pip, and nothing else.
+
+PYTHON ?= python3
+PORT ?= 8000
+CATALOG ?=
+export PORT CATALOG
+
+IN := .venv/bin/python
+PIP := $(IN) -m pip install --disable-pip-version-check --no-input --require-hashes
+COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
+
+.PHONY: help run test lint lock clean
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+help:  ## List the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: .venv/installed  ## Serve the gateway: PORT=8000, CATALOG=FILE.toml adds models of yours
+	@exec $(IN) -m gateway_project.supervisor
+
+test: .venv/installed-dev  ## Run all tests: ARGS=tests/billing runs some
+	@$(IN) -m pytest $(ARGS)
+
+lint: .venv/installed-dev  ## Check style, types, migrations and the law of imports
+	$(IN) -m ruff check .
+	$(IN) -m ruff format --check .
+	$(IN) -m mypy .
+	$(IN) manage.py makemigrations --check --dry-run
+	$(IN) -m pytest -q tests/test_import_law.py
+
+lock: .venv/installed-dev  ## Pin the requirements anew, with hashes: ARGS=--upgrade takes newer versions
+	$(COMPILE) $(ARGS) -o requirements.txt
+	$(COMPILE) $(ARGS) --extra dev -c requirements.txt -o requirements-dev.txt
+
+clean:  ## Remove the virtual environment and caches; the data in var/ stays
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis test-results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- The virtual environment, made anew when its Python is gone ---------------------------------------------------
+
+.venv/installed: requirements.txt
+	@$(MAKE) --no-print-directory _venv
+	@echo "Installing requirements.txt ..."
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+.venv/installed-dev: requirements-dev.txt
+	@$(MAKE) --no-print-directory _venv
+	@echo "Installing requirements-dev.txt ..."
+	@$(PIP) -r requirements-dev.txt
+	@touch .venv/installed $@
+
+.PHONY: _venv
+_venv:
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): install Python 3.11 or newer, or say make PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "The gateway needs Python 3.11 or newer; $(PYTHON) is %d.%d. Say make PYTHON=..." % sys.version_info[:2])'
+	@$(IN) -m pip --version >/dev/null 2>&1 || { echo "Making .venv ..."; $(PYTHON) -m venv --clear .venv; }

@@ -1,0 +1,91 @@
+"""The demo that ``make run`` prepares, and quickstart.json, which tells people and scripts how to use it.
+
+Safe to run again: the credit is given once, and the key and passwords in the file stay as long as they open something.
+"""
+
+import json
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from billing import ledger
+from billing.models import Account, LedgerEntry, Membership, User
+from keys import keyring, secret
+from keys.models import ApiKey
+
+ADMIN_EMAIL = "admin@example.com"
+OWNER_EMAIL = "owner@example.com"
+MODEL = "demo/echo"
+CREDIT_CENTS = 1_000
+_REFERENCE = "quickstart"
+
+
+def prepare(path: Path, *, base_url: str, api_url: str) -> dict[str, Any]:
+    """Make what is missing of the demo and write ``path``. Returns what it holds."""
+    known = _read(path)
+    admin, admin_password = _person(ADMIN_EMAIL, known.get("admin"), is_staff=True, is_superuser=True)
+    owner, owner_password = _person(OWNER_EMAIL, known.get("owner"))
+    account = _account()
+    Membership.objects.get_or_create(account=account, user=owner)
+    facts = {
+        "base_url": base_url,
+        "api_url": api_url,
+        "api_key": _api_key(account, known.get("api_key"), owner),
+        "model": MODEL,
+        "admin": {"email": admin.email, "password": admin_password},
+        "owner": {"email": owner.email, "password": owner_password},
+    }
+    _write(path, facts)
+    return facts
+
+
+def _person(email: str, known: Any, **flags: bool) -> tuple[User, str]:
+    """The user, who has the password of the file, or a new one when the file is lost."""
+    password = known.get("password") if isinstance(known, dict) else None
+    user = User.objects.filter(email=email).first() or User(email=email)
+    if not (password and user.pk and user.check_password(password)):
+        password = password or secrets.token_urlsafe(16)
+        user.set_password(password)
+    for name, value in {"is_active": True, **flags}.items():
+        setattr(user, name, value)
+    user.save()
+    return user, password
+
+
+@transaction.atomic  # an account without its credit would get another account the next time
+def _account() -> Account:
+    credited = LedgerEntry.objects.filter(reference=f"support:{_REFERENCE}").select_related("account").first()
+    if credited:
+        return credited.account
+    account = Account.objects.create(name="Demo")
+    ledger.grant_support_credit(account.pk, amount_cents=CREDIT_CENTS, reason="demo credit", reference=_REFERENCE)
+    return account
+
+
+def _api_key(account: Account, known: Any, owner: User) -> str:
+    """The secret of the file if its key still works, else that of a new key."""
+    key_id = secret.key_id(known) if isinstance(known, str) else None
+    key = ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, expires_at=None).first() if key_id else None
+    if key and secret.matches(known, key.digest, settings.KEY_PEPPERS):
+        return str(known)
+    return keyring.issue(account, name="quickstart", created_by=owner)[1]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _write(path: Path, facts: dict[str, Any]) -> None:
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".quickstart-")  # mode 600
+    with os.fdopen(descriptor, "w") as file:
+        file.write(json.dumps(facts, indent=2) + "\n")
+    os.replace(draft, path)

@@ -1,0 +1,58 @@
+"""Each misconfiguration has its number, and a web process does not start on one."""
+
+import subprocess
+import sys
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.checks import run_checks
+
+from gateway_project import development
+from tests.runtime.launch import bare_environment
+
+
+def found() -> set[str]:
+    return {message.id for message in run_checks() if message.id.startswith("gateway.")}
+
+
+@pytest.mark.parametrize(
+    ("number", "setting", "value"),
+    [
+        ("E001", "SECRET_KEY", "too short"),
+        ("E002", "KEY_PEPPERS", []),
+        ("E002", "KEY_PEPPERS", ["p" * 40, "too short"]),
+        ("E003", "ENCRYPTION_KEYS", []),
+        ("E003", "ENCRYPTION_KEYS", [Fernet.generate_key().decode(), "no Fernet key"]),
+        ("E005", "ALLOWED_HOSTS", []),
+        ("E006", "GATEWAY_API_HOST", "api.example.com"),
+        ("E006", "GATEWAY_BASE_HOST", "www.example.com"),
+        ("W001", "GATEWAY_DEVELOPMENT", False),
+    ],
+)
+def test_a_misconfiguration_has_its_number(settings, number, setting, value):
+    settings.REDIS_URL = ""
+    assert found() == set()
+    setattr(settings, setting, value)
+    assert found() == {f"gateway.{number}"}
+
+
+@pytest.mark.parametrize(
+    ("number", "key", "value"), [("E004", "ENGINE", "django.db.backends.dummy"), ("E007", "ATOMIC_REQUESTS", True)]
+)
+def test_a_database_that_is_missing_or_wrongly_used_has_its_number(settings, monkeypatch, number, key, value):
+    monkeypatch.setitem(settings.DATABASES["default"], key, value)
+    assert found() == {f"gateway.{number}"}
+
+
+def test_both_addresses_together_are_right(settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.com", "www.example.com"
+    assert found() == set()
+
+
+def test_the_web_process_refuses_to_start_without_secrets():
+    environ = bare_environment(DATABASE_URL="postgresql://nobody@localhost/nothing")
+    command = [sys.executable, "-c", "import gateway_project.wsgi"]
+    done = subprocess.run(command, cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    for number in ("E001", "E002", "E003", "E005"):
+        assert f"gateway.{number}" in done.stderr

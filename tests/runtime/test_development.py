@@ -1,0 +1,103 @@
+"""What a developer's machine gets for free, and what a deployment does not."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway_project import development
+from tests.runtime.launch import bare_environment
+
+
+def test_secrets_are_made_once_for_their_owner_alone(tmp_path):
+    first, second = {"GATEWAY_VAR": str(tmp_path)}, {"GATEWAY_VAR": str(tmp_path)}
+    development.prepare_secrets(first)
+    development.prepare_secrets(second)
+    assert first == second
+    assert set(first) == {"GATEWAY_VAR", "GATEWAY_SECRET_KEY", "GATEWAY_KEY_PEPPERS", "GATEWAY_ENCRYPTION_KEYS"}
+    assert stat.S_IMODE((tmp_path / "secrets.env").stat().st_mode) == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"secrets.env", "static"}
+
+
+def test_a_secret_that_is_set_stays(tmp_path):
+    environ = {"GATEWAY_VAR": str(tmp_path), "GATEWAY_KEY_PEPPERS": "mine"}
+    development.prepare_secrets(environ)
+    assert environ["GATEWAY_KEY_PEPPERS"] == "mine"
+
+
+@pytest.mark.parametrize("switch", [{}, {"GATEWAY_DEVELOPMENT": "0"}, {"GATEWAY_DEVELOPMENT": "off"}])
+def test_a_deployment_is_given_nothing(tmp_path, switch):
+    environ = {"GATEWAY_VAR": str(tmp_path / "var"), "DATABASE_URL": "postgresql://db/gateway", **switch}
+    development.prepare(environ)
+    assert set(environ) == {"GATEWAY_VAR", "DATABASE_URL", "GATEWAY_DEVELOPMENT"}
+    assert not (tmp_path / "var").exists()
+
+
+def test_a_path_with_a_space_is_refused_in_one_line():
+    environ = bare_environment(GATEWAY_VAR="/tmp/a path")
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "set GATEWAY_VAR to a path without spaces" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["d" * 90, "a space", "percent%41"])
+def test_redis_listens_elsewhere_where_a_socket_cannot_be(tmp_path, name):
+    directory = tmp_path / name
+    directory.mkdir()
+    process = development.start_redis(directory)
+    assert process
+    url = development.running_redis(directory)
+    socket = Path(url.removeprefix("unix://"))
+    assert len(os.fsencode(socket)) <= 100
+    assert socket.parent != directory
+    assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+    development.stop_redis(directory)
+    assert process.wait(timeout=10) == 0
+    assert development.running_redis(directory) == ""
+    socket.parent.rmdir()
+
+
+def test_redis_is_started_anew_over_a_socket_that_a_kill_left(tmp_path):
+    first = development.start_redis(tmp_path)
+    first.kill()
+    first.wait(timeout=10)
+    assert (tmp_path / "redis.sock").exists()
+    assert development.running_redis(tmp_path) == ""
+    second = development.start_redis(tmp_path)
+    assert development.running_redis(tmp_path) == f"unix://{tmp_path / 'redis.sock'}"
+    development.stop_redis(tmp_path)
+    assert second.wait(timeout=10) == 0
+
+
+STALE = """
+import json, os, sys
+from pathlib import Path
+from gateway_project import development
+
+var = Path(sys.argv[1])
+url = development.start_postgresql(var)
+import psycopg
+print(psycopg.connect(url).execute("SELECT 6 * 7").fetchone()[0])
+"""
+
+
+@pytest.mark.parametrize("pid_line", ["1", "{ours}", "not a number", ""])
+def test_a_stale_postmaster_file_does_not_break_the_start(tmp_path_factory, pid_line):
+    var = tmp_path_factory.mktemp("pg")
+    (var / "postgresql").mkdir()
+    _run_postgresql(var)
+    (var / "postgresql" / "postmaster.pid").write_text(f"{pid_line.format(ours=os.getpid())}\n{var}\n1700000000\n5432\n")
+    (var / "postgresql" / ".handle_pids.json").write_text(f"[{2**22 - 7}]")
+    _run_postgresql(var)
+    assert not (var / "postgresql" / "postmaster.pid").exists()
+
+
+def _run_postgresql(var: Path) -> None:
+    command = [sys.executable, "-c", STALE, str(var)]
+    done = subprocess.run(command, env=bare_environment(), cwd=development.ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
