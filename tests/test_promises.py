@@ -1,0 +1,322 @@
+"""The contract, promise by promise: every field, type, bound, default and enumeration that callers may rely on."""
+
+import re
+import time
+
+import pytest
+
+from billing import ledger, locks
+from billing.models import LedgerEntry
+from gateway_project import database, errors
+from keys import keyring
+from keys.models import ApiKey, SpendingDay, SpendingPeriod, SpendingType
+from tests import chat, factories
+from tests.conftest import client_for
+
+LEDGER = "/api/billing/ledger"
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def types(value: dict) -> dict:
+    """The same object with types in place of values."""
+    return {name: types(item) if isinstance(item, dict) else type(item) for name, item in value.items()}
+
+
+# --- POST /v1/chat/completions: what may be sent ------------------------------------------------------------------
+
+ACCEPTED = [
+    {"max_tokens": 1},
+    {"max_tokens": 4_096},
+    {"temperature": 0},
+    {"temperature": 0.0},
+    {"temperature": 2},
+    {"temperature": 2.0},
+    {"temperature": 1.999},
+    {"top_p": 0},
+    {"top_p": 1},
+    {"top_p": 1.0},
+    {"top_p": 0.5},
+    {"stream": False},
+    {"stream": True},
+    *({name: None} for name in ("max_tokens", "temperature", "top_p", "stream")),  # null counts as absent
+    *({"messages": [{"role": role, "content": "hi"}]} for role in ("system", "user", "assistant")),
+    {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]},
+    {"messages": [{"role": "user", "content": ""}]},
+]
+
+
+@pytest.mark.parametrize("fields", ACCEPTED, ids=str)
+def test_a_request_within_the_bounds_is_served(api, echo_model, fields):
+    reply = chat.ask(api, **fields)
+    assert reply.status_code == 200
+    assert reply["content-type"] == ("text/event-stream" if fields.get("stream") else "application/json")
+    assert reply.getvalue()
+
+
+REFUSED = [
+    *(("model", value) for value in (None, 1, True, [], {}, "")),
+    *(("messages", value) for value in (None, "hi", {}, [], 1)),
+    ("messages[0]", ["hi"]),
+    *(("messages[0].role", [{"role": role, "content": "hi"}]) for role in ("tool", "developer", "USER", "", None, 1)),
+    *(("messages[0].content", [{"role": "user", "content": content}]) for content in (None, 1, True, [], {})),
+    *(("max_tokens", value) for value in (0, -1, 1.0, 1.5, True, "1", [], {}, 4_097, 2**31, 2**63)),
+    *(("temperature", value) for value in (-0.0001, 2.0001, 3, True, "1", [], {})),
+    *(("top_p", value) for value in (-0.0001, 1.0001, 2, False, "0.5", [], {})),
+    *(("stream", value) for value in (1, 0, "true", [], {})),
+]
+
+
+@pytest.mark.parametrize(("param", "value"), REFUSED, ids=str)
+def test_a_request_out_of_bounds_is_refused_by_the_name_of_the_field(api, echo_model, param, value):
+    before = chat.everything_written()
+    reply = chat.ask(api, **{param.partition("[")[0]: value})
+    error = chat.assert_error(reply, 400, "invalid_request_error", param)
+    assert error["type"] == "invalid_request_error"
+    assert param in error["message"]
+    assert chat.everything_written() == before
+
+
+@pytest.mark.parametrize("name", ["model", "messages"])
+def test_model_and_messages_are_required(api, echo_model, name):
+    fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hi"}]}
+    del fields[name]
+    error = chat.assert_error(api.post(chat.PATH, fields), 400, "invalid_request_error", name)
+    assert error["message"] == f"{name} is required."
+
+
+# --- ... and what comes back --------------------------------------------------------------------------------------
+
+
+def test_a_completion_has_every_field_and_each_its_type(api, echo_model):
+    before = int(time.time())
+    reply = chat.ask(api)
+    completion = reply.json()
+    assert types(completion) == {
+        "id": str,
+        "object": str,
+        "created": int,
+        "model": str,
+        "choices": list,
+        "usage": {
+            "prompt_tokens": int,
+            "completion_tokens": int,
+            "total_tokens": int,
+            "prompt_tokens_details": {"cached_tokens": int},
+            "completion_tokens_details": {"reasoning_tokens": int},
+        },
+    }
+    assert re.fullmatch(r"chatcmpl-[0-9a-f]{32}", completion["id"])
+    assert (completion["object"], completion["model"]) == ("chat.completion", "demo/echo")
+    assert before - 60 <= completion["created"] <= time.time() + 60
+    assert completion["choices"] == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "one two three", "refusal": None},
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+    ]
+    usage = completion["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] == 9
+    assert reply["cache-control"] == "no-store"
+
+
+def test_every_completion_has_an_id_of_its_own(api, echo_model):
+    assert len({chat.ask(api).json()["id"] for _ in range(3)}) == 3
+
+
+def test_a_reply_that_is_cut_says_length(api, echo_model):
+    [choice] = chat.ask(api, max_tokens=2).json()["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("one two ", "length")
+
+
+def test_a_stream_is_chunks_and_a_terminator(api, echo_model):
+    reply = chat.ask(api, stream=True)
+    assert (reply["cache-control"], reply["x-accel-buffering"]) == ("no-cache", "no")
+    *chunks, done = chat.events(reply)
+    assert done == "[DONE]"
+    [head] = {(chunk.pop("id"), chunk.pop("object"), chunk.pop("created"), chunk.pop("model")) for chunk in chunks}
+    assert re.fullmatch(r"chatcmpl-[0-9a-f]{32}", head[0])
+    assert (head[1], type(head[2]), head[3]) == ("chat.completion.chunk", int, "demo/echo")
+    assert chunks == [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in ({"role": "assistant", "content": ""}, {"content": "one "}, {"content": "two "}, {"content": "three"})
+    ] + [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
+
+
+def test_a_stream_reports_its_usage_to_who_asks_for_it(api, echo_model):
+    *chunks, last, done = chat.events(chat.ask(api, stream=True, stream_options={"include_usage": True}))
+    assert done == "[DONE]"
+    assert [chunk["usage"] for chunk in chunks] == [None] * 5
+    assert last["choices"] == []
+    assert last["usage"] == chat.ask(api).json()["usage"]
+
+
+# --- GET /v1/models, /v1/usage ------------------------------------------------------------------------------------
+
+
+def test_the_models_are_openais_list(api, echo_model):
+    models = api.get("/v1/models").json()
+    assert (models["object"], type(models["data"])) == ("list", list)
+    assert types(models["data"][0]) == {
+        "id": str, "object": str, "created": int, "owned_by": str,
+        "name": str, "available": bool, "category": str, "context_window": int, "max_output_tokens": int,
+        "pricing": {"prompt": str, "completion": str, "input_cache_read": type(None), "input_cache_write": type(None)},
+        "architecture": {"input_modalities": list, "output_modalities": list},
+        "capabilities": {"image_support": bool, "function_calling": bool},
+        "commercial_use": bool, "license": type(None),
+    }  # fmt: skip
+
+
+def test_usage_tells_key_limit_use_and_balance(alice, echo_model):
+    client = client_for(factories.make_key(alice, limit_cents=1, type="RECURRING", period="DAILY")[1])
+    sums = {"completions": int, "promptTokens": int, "completionTokens": int, "totalTokens": int, "costInDollars": str}
+    assert types(client.get("/v1/usage").json()) == {
+        "object": str,
+        "key": {"id": str, "name": str, "createdAt": str, "expiresAt": type(None)},
+        "limit": {
+            "spendingLimit": int, "spendingType": str, "spendingPeriod": str, "spentInDollars": str, "heldInDollars": str,
+            "remainingInCents": int, "remainingInDollars": str, "resetsAt": str,
+        },
+        "usage": {"today": sums, "thisMonth": sums, "total": sums},
+        "balance": {"balanceInCents": int, "balanceInDollars": float, "heldInDollars": str, "availableInDollars": str},
+    }  # fmt: skip
+
+
+# --- GET /api/billing ---------------------------------------------------------------------------------------------
+
+
+def test_the_balance_is_two_numbers(api):
+    reply = api.get("/api/billing/balance")
+    assert (reply.status_code, reply.json()) == (200, {"balanceInCents": 1000, "balanceInDollars": 10.0})
+    assert types(reply.json()) == {"balanceInCents": int, "balanceInDollars": float}
+
+
+def test_an_entry_has_every_field_and_each_its_type(api, echo_model):
+    chat.ask(api)
+    reply = api.get(LEDGER).json()
+    assert types(reply) == {"entries": list, "limit": int, "offset": int, "count": int}
+    newest, oldest = reply["entries"]
+    for entry in reply["entries"]:
+        metadata = entry.pop("metadata")
+        assert type(metadata) is dict
+        assert types(entry) == {"id": str, "type": str, "amountInCents": int, "balanceAfterInCents": int, "createdAt": str}
+        assert TIMESTAMP.fullmatch(entry["createdAt"])
+    assert (newest["type"], newest["amountInCents"], newest["balanceAfterInCents"]) == ("USAGE_DEBIT", -1, 999)
+    assert (oldest["type"], oldest["amountInCents"], oldest["balanceAfterInCents"]) == ("SUPPORT_CREDIT", 1000, 1000)
+
+
+def test_a_usage_entry_names_model_and_tokens(api, echo_model):
+    completion = chat.ask(api).json()
+    metadata = api.get(LEDGER).json()["entries"][0]["metadata"]
+    assert metadata == {
+        "model": "demo/echo",
+        "tokens": 9,
+        "completionId": completion["id"],
+        "promptTokens": 6,
+        "completionTokens": 3,
+        "costInDollars": "0.0000075",
+        "settlement": "reported",
+    }
+
+
+def test_a_purchase_entry_names_the_payment(alice, api):
+    ledger.credit_purchase(locks.account(alice.pk), amount_cents=500, processor="stripe", payment_id="pi_1")
+    entry = api.get(LEDGER).json()["entries"][0]
+    assert (entry["type"], entry["metadata"]) == ("CREDIT_PURCHASE", {"stripePaymentId": "pi_1"})
+
+
+@pytest.mark.parametrize(
+    ("query", "limit", "offset", "count"),
+    [
+        ("", 10, 0, 10),
+        ("?limit=1", 1, 0, 1),
+        ("?limit=100", 100, 0, 13),
+        ("?offset=0", 10, 0, 10),
+        ("?offset=12", 10, 12, 1),
+        ("?offset=13", 10, 13, 0),
+        ("?limit=2&offset=3", 2, 3, 2),
+    ],
+)
+def test_the_ledger_has_defaults_and_echoes(alice, api, query, limit, offset, count):
+    for _ in range(12):
+        factories.credit(alice, 1)
+    page = api.get(LEDGER + query).json()
+    assert (page["limit"], page["offset"], page["count"]) == (limit, offset, count)
+    newest_first = [str(entry.pk) for entry in LedgerEntry.objects.order_by("-seq")]
+    assert [entry["id"] for entry in page["entries"]] == newest_first[offset : offset + limit]
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [("limit=0", "limit"), ("limit=101", "limit"), ("limit=ten", "limit"), ("limit=", "limit"), ("limit=-1", "limit"),
+     ("offset=-1", "offset"), ("offset=x", "offset"), ("offset=1.5", "offset")],
+)  # fmt: skip
+def test_ledger_parameters_out_of_bounds_are_refused(api, query, param):
+    chat.assert_error(api.get(f"{LEDGER}?{query}"), 400, "invalid_request_error", param)
+
+
+# --- Enumerations -------------------------------------------------------------------------------------------------
+
+
+def test_ledger_types_are_these_four():
+    assert set(LedgerEntry.Type.values) == {"CREDIT_PURCHASE", "USAGE_DEBIT", "SUPPORT_CREDIT", "REFUND_DEBIT"}
+
+
+def test_spending_types_and_periods_are_these():
+    assert set(SpendingType.values) == {"FIXED", "RECURRING"}
+    assert set(SpendingPeriod.values) == {"DAILY", "WEEKLY", "MONTHLY"}
+
+
+@pytest.mark.parametrize(
+    ("type", "period"),
+    [(None, None), ("FIXED", "DAILY"), ("RECURRING", None), ("RECURRING", "YEARLY"), ("fixed", None), ("MONTHLY", "MONTHLY")],
+)
+def test_a_spending_limit_needs_a_type_and_a_period_that_go_together(alice, type, period):
+    with pytest.raises(keyring.BadLimit):
+        factories.make_key(alice, limit_cents=1, type=type, period=period)
+    assert not ApiKey.objects.exists()
+
+
+@pytest.mark.parametrize("limit_cents", [-1, 2**63, keyring.LIMIT_CENTS_MAX + 1])
+def test_a_spending_limit_is_no_negative_and_no_impossible_amount(alice, limit_cents):
+    with pytest.raises(keyring.BadLimit):
+        factories.make_key(alice, limit_cents=limit_cents, type="FIXED")
+
+
+def test_a_spending_limit_is_in_cents(alice, echo_model):
+    key, secret = factories.make_key(alice, limit_cents=7, type="FIXED")
+    SpendingDay.objects.create(key=key, day=database.now().date(), spent_nanos=60_000_000)
+    limit = client_for(secret).get("/v1/usage").json()["limit"]
+    assert (limit["spendingLimit"], limit["remainingInCents"]) == (7, 1)
+
+
+def test_error_codes_are_these_and_no_other():
+    codes = {error.code for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)}
+    assert codes == {
+        "invalid_api_key", "model_not_found", "invalid_request_error", "rate_limit_exceeded", "insufficient_quota",
+        "upstream_error", "service_unavailable", "internal_error",
+    }  # fmt: skip
+
+
+# --- Authentication -----------------------------------------------------------------------------------------------
+
+AUTHENTICATED = ["/v1/models", "/v1/models/demo/echo", "/v1/usage", "/api/billing/balance", LEDGER]
+
+
+@pytest.mark.parametrize("path", AUTHENTICATED)
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_a_bearer_key_opens_every_path(alice, echo_model, path, scheme):
+    secret = factories.make_key(alice)[1]
+    assert client_for(None).get(path, HTTP_AUTHORIZATION=f"{scheme} {secret}").status_code == 200
+
+
+@pytest.mark.parametrize("path", AUTHENTICATED)
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer  {}", "Bearer {} {}", "Bearer {}x", "Token {}"]
+)
+def test_anything_else_opens_none(alice, echo_model, path, header):
+    secret = factories.make_key(alice)[1]
+    reply = client_for(None).get(path, HTTP_AUTHORIZATION=header.format(secret, secret))
+    assert secret not in str(chat.assert_error(reply, 401, "invalid_api_key"))
+    assert reply["www-authenticate"] == "Bearer"
