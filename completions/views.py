@@ -1,5 +1,7 @@
 """The completion interface under /v1. Each view translates and makes one call inward."""
 
+from typing import Any
+
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
@@ -22,6 +24,7 @@ from gateway_project import strict_json
 from keys.authentication import Caller, CallerAuthentication
 from keys.models import ApiKey
 
+_AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi: how status is read is nothing to callers
 _RESPONSES = {(200, "application/json"): ChatCompletionSerializer, (200, "text/event-stream"): OpenApiTypes.STR}
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -31,7 +34,7 @@ class ChatCompletionsView(APIView):
 
     authentication_classes = [CallerAuthentication]
 
-    @extend_schema(request=ChatRequestSerializer, responses=_RESPONSES)
+    @extend_schema(auth=_AUTH, request=ChatRequestSerializer, responses=_RESPONSES)
     def post(self, request: Request) -> HttpResponseBase:
         assert isinstance(request.user, Caller)
         body_bytes = strict_json.body_bytes(request)

@@ -6,8 +6,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
 
 class BearerKeyScheme(OpenApiAuthenticationExtension):
-    target_class = "keys.authentication.CallerAuthentication"
-    match_subclasses = True
+    target_class = "keys.authentication.BearerKeyAuthentication"
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
