@@ -4,7 +4,6 @@ A refusal writes nothing. A streamed request is refused as any other, before the
 """
 
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,7 +11,6 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.db.models.functions import Now
 from django.http import HttpResponse
 from django.utils import timezone
@@ -23,7 +21,7 @@ from completions.models import Completion, LanguageModel, Price, Provider, Route
 from gateway_project import database, errors
 from keys import keyring, secret, spending
 from keys.models import ApiKey, SpendingDay
-from tests import chat, factories
+from tests import chat, factories, outage
 from tests.conftest import client_for
 
 
@@ -341,27 +339,13 @@ def test_an_upstream_that_fails_costs_nothing(stage, told, status, type, code, s
     assert [(day.spent_nanos, day.held_nanos, day.completions) for day in SpendingDay.objects.all()] == [(0, 0, 0)]
 
 
-def where_the_database_is_away(send: Callable[[], HttpResponse]) -> HttpResponse:
-    """``send`` from a thread of its own, whose connection goes where nobody listens."""
-    replies = []
-
-    def run() -> None:
-        connection.settings_dict = {**connection.settings_dict, "HOST": "127.0.0.1", "PORT": "1"}
-        replies.append(send())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return replies[0]
-
-
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("known", [False, True], ids=["a new caller", "a known caller"])
 def test_without_its_store_the_gateway_says_so_and_blames_no_key(stage, known, stream):
     if known:
         assert stage.ask().send().status_code == 200
     before = chat.everything_written()
-    reply = where_the_database_is_away(lambda: stage.ask().send(stream=stream))
+    reply = outage.where_the_database_is_away(lambda: stage.ask().send(stream=stream))
     assert chat.assert_error(reply, 503, "service_unavailable")["type"] == "api_error"
     assert_headers(reply, {"retry-after": "2"})
     assert chat.everything_written() == before
@@ -371,7 +355,7 @@ def test_without_its_store_the_gateway_says_so_and_blames_no_key(stage, known, s
     "path", ["/v1/models", "/v1/models/demo/echo", "/v1/usage", "/api/billing/balance", "/api/billing/ledger"]
 )
 def test_without_its_store_the_gateway_says_so_everywhere(stage, path):
-    reply = where_the_database_is_away(stage.ask(path=path, method="GET").send)
+    reply = outage.where_the_database_is_away(stage.ask(path=path, method="GET").send)
     chat.assert_error(reply, 503, "service_unavailable")
     assert reply["retry-after"] == "2"
 

@@ -1,0 +1,21 @@
+"""What happens to a gateway whose store is away."""
+
+import threading
+from collections.abc import Callable
+
+from django.db import connection
+from django.http import HttpResponse
+
+
+def where_the_database_is_away(send: Callable[[], HttpResponse]) -> HttpResponse:
+    """``send`` from a thread of its own, whose connection goes where nobody listens."""
+    replies = []
+
+    def run() -> None:
+        connection.settings_dict = {**connection.settings_dict, "HOST": "127.0.0.1", "PORT": "1"}
+        replies.append(send())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return replies[0]
