@@ -5,8 +5,12 @@ a time: whoever comes second finds the hold resolved and changes nothing.
 """
 
 import logging
+from collections.abc import Callable
+from typing import TypeVar
 from uuid import UUID
 
+import gevent
+from django.db import InterfaceError, OperationalError
 from django.db.models.functions import Now
 
 from billing import holds, ledger
@@ -22,9 +26,19 @@ from keys.models import ApiKey
 
 logger = logging.getLogger("gateway.settlement")
 
+T = TypeVar("T")
+_PAUSES_SECONDS = (0.1, 0.4, 1.5, 4, 10)  # each try waits for a connection or a lock by itself, too
+
 
 def settle(admitted: Admitted, usage: Usage, settlement: Completion.Settlement) -> int | None:
-    """Charge ``usage`` at the admitted price, at most what was held. Returns the nanodollars, None if resolved before."""
+    """Charge ``usage`` at the admitted price, at most what was held. Returns the nanodollars, None if resolved before.
+
+    Waits for a database that is away or busy, up to half a minute: what was relayed is not free because of that.
+    """
+    return _insist(lambda: _settle(admitted, usage, settlement))
+
+
+def _settle(admitted: Admitted, usage: Usage, settlement: Completion.Settlement) -> int | None:
     cost_nanos = pricing.cost(usage, admitted.call.offer.price)
     with database.short_transaction():
         account = account_locks.account(admitted.account_id)
@@ -49,7 +63,16 @@ def settle(admitted: Admitted, usage: Usage, settlement: Completion.Settlement) 
 
 
 def release(completion_id: str, account_id: UUID, key_id: str, *, expired: bool = False) -> bool:
-    """Give the hold back: nothing is charged. False when it was resolved before."""
+    """Give the hold back: nothing is charged. False when it was resolved before.
+
+    Waits as ``settle`` does; not for an expired hold, to which the sweeper will come back.
+    """
+    if expired:
+        return _release(completion_id, account_id, key_id, expired=True)
+    return _insist(lambda: _release(completion_id, account_id, key_id, expired=False))
+
+
+def _release(completion_id: str, account_id: UUID, key_id: str, *, expired: bool) -> bool:
     with database.short_transaction():
         account = account_locks.account(account_id)
         key = key_locks.key(key_id)
@@ -61,6 +84,17 @@ def release(completion_id: str, account_id: UUID, key_id: str, *, expired: bool 
         _correct_tokens_per_minute(key, -completion.counted_tokens)
         _finish(completion_id, Completion.Settlement.EXPIRED if expired else Completion.Settlement.RELEASED, None, 0)
     return True
+
+
+def _insist(resolve: Callable[[], T]) -> T:
+    """Try again while the database refuses. It is safe when only the answer to a COMMIT was lost: a hold resolves once."""
+    for pause_seconds in _PAUSES_SECONDS:
+        try:
+            return resolve()
+        except (OperationalError, InterfaceError) as error:
+            logger.warning("cannot settle yet, trying again in %s s: %s", pause_seconds, error)
+        gevent.sleep(pause_seconds)
+    return resolve()
 
 
 def _finish(completion_id: str, settlement: Completion.Settlement, usage: Usage | None, cost_nanos: int) -> None:
