@@ -7,6 +7,7 @@ A script is a list of steps, played when a request has been read:
     RESET   break the connection with a RST
     LEAVE   close it, in the middle of whatever it is in
     STAY    say nothing more until the peer leaves
+    Event   wait until a test sets it
 
 ``whole``, ``stream`` and ``refusal`` make the usual ones. What came in is in ``requests``.
 """
@@ -27,7 +28,7 @@ import pytest
 from gateway_project import http
 
 RESET, LEAVE, STAY = "RESET", "LEAVE", "STAY"
-Step = bytes | float | str
+Step = bytes | float | str | threading.Event
 Script = list[Step]
 
 KEY = "sk-upstream-0123456789abcdef"  # what the gateway must show the upstream, and nobody else
@@ -186,14 +187,15 @@ class Upstream:
             elif step == LEAVE:
                 connection.shutdown(socket.SHUT_RDWR)
                 return False
-            elif self._leaves_within(connection, 60 if step == STAY else float(step)):
+            elif self._leaves_during(step, connection):
                 received.left.set()
                 return False
         return True
 
-    def _leaves_within(self, connection: socket.socket, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0 and not self._stopped.is_set():
+    def _leaves_during(self, step: Step, connection: socket.socket) -> bool:
+        deadline = time.monotonic() + (step if isinstance(step, float | int) else 60)
+        over = step if isinstance(step, threading.Event) else self._stopped
+        while (left := deadline - time.monotonic()) > 0 and not over.is_set() and not self._stopped.is_set():
             if select.select([connection], [], [], min(left, 0.05))[0]:
                 try:
                     return not connection.recv(1, socket.MSG_PEEK)

@@ -1,9 +1,13 @@
 """The reply and the books: every way a completion can end is charged as the relay's table says, once."""
 
 import logging
+import threading
+import time
 
 import pytest
+from django.db import connection, transaction
 
+from billing import locks
 from billing.models import LedgerEntry
 from gateway_project import metrics
 from tests.completions.rows import (
@@ -28,6 +32,7 @@ from tests.upstream import (
     USAGE,
     chunk,
     event,
+    refusal,
     reply,
     stream,
     streamed,
@@ -391,3 +396,50 @@ def test_a_released_hold_frees_the_tokens_per_minute_it_took(alice, upstream):
     assert ask(api, max_tokens=900).status_code == 502
     assert_released(alice)
     assert ask(api, max_tokens=900).status_code == 200
+
+
+# --- The database is busy ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("script", [streamed(), stream(ROLE, words("Hello "), 0.05, RESET)], ids=["settles", "charges in part"])
+def test_what_cannot_be_settled_now_is_settled_a_little_later(api, alice, upstream, monkeypatch, script):
+    upstream.will(script)
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100")
+    answer = ask_streamed(api)
+    locked = threading.Event()
+    keeper = threading.Thread(target=keep_locked, args=[alice, locked, 0.5])
+    keeper.start()
+    assert locked.wait(5)
+    said = events(answer)
+    keeper.join()
+    if said[-1] == "[DONE]":
+        assert_charged(alice, "reported", **REPORTED)
+    else:
+        assert_charged(alice, "partial", **PARTIAL)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_cannot_be_released_now_is_released_a_little_later(api, alice, upstream, monkeypatch):
+    gate = threading.Event()
+    upstream.will([gate, *refusal(500)])
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100")
+
+    def lock_when_asked():
+        while not upstream.requests:
+            time.sleep(0.01)
+        keep_locked(alice, gate, 0.5)
+
+    keeper = threading.Thread(target=lock_when_asked)
+    keeper.start()
+    assert ask(api).status_code == 502
+    keeper.join()
+    assert_released(alice)
+
+
+def keep_locked(account, locked, seconds):
+    with transaction.atomic():
+        locks.account(account.pk)
+        locked.set()
+        time.sleep(seconds)
+    connection.close()

@@ -1,0 +1,98 @@
+"""A real gunicorn on the test database. One serves all tests of a session; its settings are small, so that nobody waits."""
+
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+
+from tests.live.gateway import Gateway
+from tests.upstream import KEY, KEY_ENV, Upstream, upstream
+
+__all__ = ["upstream"]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SETTINGS = {
+    "WEB_CONCURRENCY": "1",
+    "GATEWAY_DATABASE_POOL_SIZE": "4",
+    "GATEWAY_REQUEST_BYTES_MAX": "100000",
+    "GATEWAY_REQUEST_BODY_TIMEOUT": "1",
+    "GATEWAY_STREAM_HEARTBEAT_SECONDS": "1",
+    "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "2",
+    "REDIS_URL": "",
+    KEY_ENV: KEY,
+}
+
+
+@pytest.fixture(scope="session")
+def gateways(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Gateway]]:
+    """Starts a gateway with these settings, or returns the one that has them."""
+    running: dict[tuple[tuple[str, str], ...], Gateway] = {}
+
+    def start(**settings: str) -> Gateway:
+        name = tuple(sorted(settings.items()))
+        if name not in running:
+            running[name] = _start(tmp_path_factory.mktemp("gateway") / "log", settings)
+        return running[name]
+
+    yield start
+    for gateway in running.values():
+        gateway.terminate()
+    for gateway in running.values():
+        gateway.stop()
+
+
+@pytest.fixture
+def gateway(transactional_db: None, gateways: Callable[..., Gateway]) -> Iterator[Gateway]:
+    served = gateways()
+    mark = len(served.log())
+    yield served
+    assert "Traceback" not in served.log()[mark:]
+
+
+@pytest.fixture
+def large(upstream: Upstream, gateway: Gateway) -> Any:
+    """A model that the scripted upstream serves, at 3,000 nanodollars a prompt token and 15,000 a generated one."""
+    from tests import factories
+
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
+    return factories.make_model("acme/large", provider=provider, input="3.00", output="15.00", upstream_model="large-2026")
+
+
+def _start(log: Path, settings: dict[str, str]) -> Gateway:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environ = {**os.environ, **SETTINGS, **settings, "DATABASE_URL": _database_url(), "PORT": str(port)}
+    command = [str(ROOT / ".venv/bin/gunicorn"), "gateway_project.wsgi", "-c", "deploy/gunicorn.conf.py"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=file, stderr=file)
+    gateway = Gateway(port, process, log)
+    deadline = time.monotonic() + 30
+    while not _is_ready(gateway.url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            gateway.stop()
+            pytest.fail(f"gunicorn does not come up:\n{gateway.log()}")
+        time.sleep(0.05)
+    return gateway
+
+
+def _database_url() -> str:
+    database = connection.settings_dict
+    parts = {name: database[name.upper()] for name in ("host", "port", "user", "password") if database[name.upper()]}
+    return f"postgresql:///{database['NAME']}?{urlencode(parts)}"
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=5) as reply:
+            return reply.status == 200
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False

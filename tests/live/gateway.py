@@ -1,0 +1,118 @@
+"""A running gateway, spoken to as programs do: through sockets."""
+
+import http.client
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from billing.models import Account, Hold
+from tests.completions.rows import assert_true_book
+
+QUESTION = [{"role": "user", "content": "one two three"}]
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Gateway:
+    def __init__(self, port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        self.port, self._process, self._log = port, process, log
+        self.url = f"http://127.0.0.1:{port}"
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def stop(self) -> None:
+        self.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def answered(self, line: str, since: int = 0) -> int:
+        """How often the log has such a line, as ``POST /v1/chat/completions 402``, after ``since`` characters."""
+        return self.log()[since:].count(f" {line} ")
+
+    def request(self, method: str, path: str, *, secret: str = "", body: Any = None, **headers: str) -> Answer:
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            given = {name.replace("_", "-"): value for name, value in headers.items()}
+            if secret:
+                given["Authorization"] = f"Bearer {secret}"
+            if body is not None:
+                given["Content-Type"] = "application/json"
+            client.request(method, path, None if body is None else json.dumps(body), given)
+            reply = client.getresponse()
+            return Answer(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
+        finally:
+            client.close()
+
+    def ask(self, secret: str, **fields: Any) -> Answer:
+        body = {"model": "demo/echo", "messages": QUESTION, **fields}
+        return self.request("POST", "/v1/chat/completions", secret=secret, body=body)
+
+    def dial(self, *, receive_bytes: int | None = None) -> socket.socket:
+        client = socket.socket()
+        if receive_bytes:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        client.settimeout(20)
+        client.connect(("127.0.0.1", self.port))
+        return client
+
+    def open_stream(self, secret: str, *, receive_bytes: int | None = None, **fields: Any) -> socket.socket:
+        """A connection on which a stream was asked for, and nothing read yet."""
+        client = self.dial(receive_bytes=receive_bytes)
+        body = json.dumps({"model": "demo/echo", "messages": QUESTION, "stream": True, **fields}).encode()
+        client.sendall(head(secret, f"Content-Length: {len(body)}") + body)
+        return client
+
+
+def head(secret: str, *lines: str, target: str = "POST /v1/chat/completions") -> bytes:
+    """The head of a request that is the only one of its connection."""
+    given = [f"{target} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", "Content-Type: application/json"]
+    return "\r\n".join([*given, f"Authorization: Bearer {secret}", *lines, "", ""]).encode()
+
+
+def read_until(client: socket.socket, end: bytes) -> bytes:
+    """What arrives until ``end`` does, or the connection ends."""
+    received = b""
+    while end not in received and (data := client.recv(65_536)):
+        received += data
+    return received
+
+
+def read_all(client: socket.socket) -> bytes:
+    received = b""
+    while data := client.recv(65_536):
+        received += data
+    return received
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def wait_until_settled(account: Account) -> None:
+    """Until no hold is open; then the book must be true."""
+    eventually(lambda: not Hold.objects.filter(account=account, state=Hold.State.HELD).exists())
+    assert Account.objects.get(pk=account.pk).held_nanos == 0
+    assert_true_book()

@@ -1,0 +1,146 @@
+"""The official SDK of OpenAI, which is what our users have, against a running gateway."""
+
+from typing import Any
+
+import openai
+import pytest
+
+from keys import keyring
+from tests import factories
+from tests.completions.rows import assert_charged
+from tests.live.gateway import QUESTION, wait_until_settled
+from tests.upstream import ROLE, event, refusal, stream, streamed, words
+
+pytestmark = pytest.mark.usefixtures("gateway", "echo_model")
+POST = "POST /v1/chat/completions"
+
+
+@pytest.fixture
+def key(alice: Any) -> Any:
+    return factories.make_key(alice)
+
+
+@pytest.fixture
+def sdk(gateway: Any, key: Any) -> Any:
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key=key[1]) as client:
+        yield client
+
+
+def test_it_completes(sdk, alice):
+    answer = sdk.chat.completions.create(model="demo/echo", messages=QUESTION)
+    assert answer.choices[0].message.content == "one two three"
+    assert answer.choices[0].finish_reason == "stop"
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (6, 3)
+    assert answer._request_id.startswith("req_")
+    assert_charged(alice, "reported", prompt=6, completion=3, nanos=6 * 500 + 3 * 1_500, model="demo/echo")
+
+
+def test_it_streams(sdk, alice):
+    with sdk.chat.completions.create(model="demo/echo", messages=QUESTION, stream=True) as chunks:
+        received = list(chunks)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in received) == "one two three"
+    assert all(chunk.usage is None for chunk in received)
+    wait_until_settled(alice)
+    assert_charged(alice, "reported", prompt=6, completion=3, nanos=7_500, model="demo/echo")
+
+
+def test_it_streams_with_usage(sdk):
+    options = {"include_usage": True}
+    with sdk.chat.completions.create(model="demo/echo", messages=QUESTION, stream=True, stream_options=options) as chunks:
+        *_, last = chunks
+    assert last.choices == []
+    assert last.usage.total_tokens == 9
+
+
+def test_it_completes_and_streams_through_an_upstream(sdk, alice, large, upstream):
+    assert sdk.chat.completions.create(model="acme/large", messages=QUESTION).choices[0].message.content == "Hello you"
+    upstream.will(streamed("Hel", "lo é😀"))
+    with sdk.chat.completions.create(model="acme/large", messages=QUESTION, stream=True) as chunks:
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Hello é😀"
+    wait_until_settled(alice)
+    alice.refresh_from_db()
+    assert alice.balance_nanos == 10_000_000_000 - 2 * 57_000
+
+
+def test_it_raises_at_an_error_in_the_middle_of_a_stream(sdk, alice, large, upstream):
+    upstream.will(stream(ROLE, words("Hel"), 0.1, event({"error": {"message": "gone"}})))
+    received = []
+    with (
+        pytest.raises(openai.APIError, match="broke off") as raised,
+        sdk.chat.completions.create(model="acme/large", messages=QUESTION, stream=True) as chunks,
+    ):
+        received += [chunk.choices[0].delta.content for chunk in chunks]
+    assert raised.value.code == "upstream_error"
+    wait_until_settled(alice)
+
+
+def test_it_lists_and_retrieves_models(sdk):
+    assert [model.id for model in sdk.models.list()] == ["demo/echo"]
+    model = sdk.models.retrieve("demo/echo")
+    assert (model.id, model.owned_by, model.context_window) == ("demo/echo", "Demo", 128_000)
+    with pytest.raises(openai.NotFoundError):
+        sdk.models.retrieve("demo/none")
+
+
+# --- What it raises, and how often it tries ----------------------------------------------------------------------
+
+
+def refused(gateway: Any, sdk: Any, error: type[openai.APIStatusError], **fields: Any) -> tuple[Any, int]:
+    """The error that the SDK raises, and after how many requests."""
+    since = len(gateway.log())
+    with pytest.raises(error) as raised:
+        sdk.chat.completions.create(**{"model": "demo/echo", "messages": QUESTION, **fields})
+    return raised.value, gateway.answered(f"{POST} {raised.value.status_code}", since)
+
+
+def test_an_unknown_key_is_tried_once(gateway, sdk):
+    error, attempts = refused(gateway, sdk.with_options(api_key="sk-nobody"), openai.AuthenticationError)
+    assert (error.code, error.type, attempts) == ("invalid_api_key", "invalid_request_error", 1)
+
+
+def test_an_unknown_model_is_tried_once(gateway, sdk):
+    error, attempts = refused(gateway, sdk, openai.NotFoundError, model="demo/none")
+    assert (error.code, error.param, attempts) == ("model_not_found", "model", 1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_malformed_request_is_tried_once(gateway, sdk, stream):
+    error, attempts = refused(gateway, sdk, openai.BadRequestError, temperature=3, stream=stream)
+    assert (error.code, error.param, attempts) == ("invalid_request_error", "temperature", 1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_empty_account_is_tried_once(gateway, sdk, bob, stream):
+    poor = sdk.with_options(api_key=factories.make_key(bob)[1])
+    error, attempts = refused(gateway, poor, openai.APIStatusError, stream=stream)
+    assert (error.status_code, error.code, attempts) == (402, "insufficient_quota", 1)
+
+
+@pytest.mark.parametrize(("type", "period"), [("FIXED", None), ("RECURRING", "MONTHLY")])
+def test_a_spending_limit_that_is_reached_is_tried_once(gateway, sdk, key, type, period):
+    keyring.limit(key[0], limit_cents=0, type=type, period=period)
+    error, attempts = refused(gateway, sdk, openai.RateLimitError)
+    assert (error.code, attempts) == ("rate_limit_exceeded", 1)
+    assert ("retry-after" in error.response.headers) == (type == "RECURRING")
+
+
+def test_funds_that_are_only_tied_up_are_tried_again(gateway, sdk, bob):
+    factories.make_model("demo/dear", output="100", input="0")
+    factories.credit(bob, 1)
+    secret = factories.make_key(bob)[1]
+    slow = {"model": "demo/dear", "messages": QUESTION, "max_tokens": 100, "echo": {"delay_seconds": 4}}
+    with gateway.open_stream(secret, **slow) as client:
+        client.recv(1)
+        error, attempts = refused(
+            gateway, sdk.with_options(api_key=secret), openai.RateLimitError, model="demo/dear", max_tokens=9
+        )
+        assert (error.code, error.response.headers["retry-after"], attempts) == ("rate_limit_exceeded", "1", 3)
+    wait_until_settled(bob)
+
+
+def test_an_upstream_that_fails_is_tried_again_and_charged_for_nothing(gateway, sdk, alice, large, upstream):
+    upstream.will(refusal(500))
+    error, attempts = refused(gateway, sdk, openai.InternalServerError, model="acme/large")
+    assert (error.status_code, error.code, attempts, len(upstream.requests)) == (502, "upstream_error", 3, 3)
+    assert alice.entries.filter(type="USAGE_DEBIT").count() == 0
+    wait_until_settled(alice)
