@@ -39,20 +39,22 @@ clean:  ## Remove the virtual environment and caches; the data in var/ stays
 
 # --- The virtual environment, made anew when its Python is gone ---------------------------------------------------
 
+# Debian's Python makes a virtual environment without pip unless python3-venv is there; then its own pip puts one in.
+define VENV
+@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): the gateway needs Python 3.11 or newer. Say make PYTHON=..."; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "The gateway needs Python 3.11 or newer; $(PYTHON) is %d.%d. Say make PYTHON=..." % sys.version_info[:2])'
+@$(IN) -m pip --version >/dev/null 2>&1 || { echo "Making .venv ..."; $(PYTHON) -m venv --clear .venv >/dev/null 2>&1; } \
+  || { $(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python $(IN) install --quiet pip; }
+endef
+
 .venv/installed: requirements.txt
-	@$(MAKE) --no-print-directory _venv
+	$(VENV)
 	@echo "Installing requirements.txt ..."
 	@$(PIP) -r requirements.txt
 	@touch $@
 
 .venv/installed-dev: requirements-dev.txt
-	@$(MAKE) --no-print-directory _venv
+	$(VENV)
 	@echo "Installing requirements-dev.txt ..."
 	@$(PIP) -r requirements-dev.txt
 	@touch .venv/installed $@
-
-.PHONY: _venv
-_venv:
-	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): install Python 3.11 or newer, or say make PYTHON=..."; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "The gateway needs Python 3.11 or newer; $(PYTHON) is %d.%d. Say make PYTHON=..." % sys.version_info[:2])'
-	@$(IN) -m pip --version >/dev/null 2>&1 || { echo "Making .venv ..."; $(PYTHON) -m venv --clear .venv; }

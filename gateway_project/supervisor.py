@@ -244,6 +244,9 @@ def _step(name: str, act: Callable[[], object]) -> None:
     started = time.monotonic()
     try:
         note = act()
+    except (Refusal, development.CannotStart):
+        _say("failed")
+        raise
     except Exception as error:
         _say("failed")
         raise Refusal(f"{name}: {str(error).strip() or type(error).__name__}") from error
