@@ -36,8 +36,8 @@ def test_a_deployment_is_given_nothing(tmp_path, switch):
     assert not (tmp_path / "var").exists()
 
 
-def test_a_path_with_a_space_is_refused_in_one_line():
-    environ = bare_environment(GATEWAY_VAR="/tmp/a path")
+def test_a_path_with_a_space_is_refused_in_one_line(tmp_path):
+    environ = bare_environment(GATEWAY_VAR=str(tmp_path / "a path"))
     done = subprocess.run(
         [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True
     )
