@@ -6,6 +6,7 @@ Imports nothing of the gateway or of the network: what the master has loaded, ge
 import os
 import resource
 from pathlib import Path
+from typing import Any
 
 wsgi_app = "gateway_project.wsgi:application"
 proc_name = "gateway"
@@ -46,13 +47,13 @@ def _raise_open_files() -> None:
 _raise_open_files()
 
 
-def on_starting(server):
+def on_starting(server: Any) -> None:
     """Make the directory in which processes share their metrics. Emptying it is not ours: Celery writes there too."""
     if metrics := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         Path(metrics).mkdir(parents=True, exist_ok=True)
 
 
-def child_exit(server, worker):
+def child_exit(server: Any, worker: Any) -> None:
     """Forget the live gauges of a worker that ended.
 
     What prometheus_client.multiprocess.mark_process_dead does; importing it here would load ssl before gevent patches it in
