@@ -3,12 +3,14 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission
 from django.contrib.sessions.models import Session
+from django.db import connections
 from django.db.models import Model
 from django.test import Client
 
@@ -123,9 +125,13 @@ _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run
 _INSTALL = "no Chromium on the PATH; install it with `apt-get install chromium`, or your system's package of Chromium or Chrome"
 
 
-@pytest.fixture(scope="session")
+@contextmanager
 def chromium() -> Iterator[Any]:
-    """The machine's own Chromium."""
+    """The machine's own Chromium, for one test.
+
+    Playwright keeps an event loop running in the test's thread as long as it lives. In its sight Django opens another
+    connection, which must be gone, and the loop with it, before the test's rows are cleared away.
+    """
     found = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
     if found is None:
         assert os.environ.get("CI") != "true", _INSTALL
@@ -133,32 +139,32 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=15_000)
-
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
-        yield browser
-        browser.close()
+        try:
+            yield browser
+        finally:
+            browser.close()
+            connections.close_all()
 
 
 @pytest.fixture
-def open_page(chromium: Any, live_server: Any, transactional_db: None) -> Iterator[Callable[..., Any]]:
+def open_page(transactional_db: None, live_server: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page in a browser of its own: ``open_page(java_script_enabled=False, color_scheme="dark", ...)``.
 
     A message in the browser's console (a refused script or style, a missing file) fails the test.
     """
-    contexts, complaints = [], []
+    complaints: list[str] = []
+    with chromium() as browser:
 
-    def open_one(**options: Any) -> Any:
-        contexts.append(chromium.new_context(base_url=live_server.url, **options))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(15_000)
-        page.on("console", lambda message: message.type in ("error", "warning") and complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        return page
+        def open_one(**options: Any) -> Any:
+            page = browser.new_context(base_url=live_server.url, **options).new_page()
+            page.set_default_timeout(15_000)
+            page.on("console", lambda message: message.type in ("error", "warning") and complaints.append(message.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            return page
 
-    yield open_one
-    for context in contexts:
-        context.close()
+        yield open_one
     assert complaints == []
 
 
