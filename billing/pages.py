@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import PasswordChangeView
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.views.decorators.cache import never_cache
@@ -20,7 +21,7 @@ from billing.models import Account
 ENTRIES_PER_PAGE = 25
 _CHOICE = "account_id"  # the session's key for the account a member of several looks at
 
-Page = Callable[..., HttpResponse]
+Page = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def member_page(view: Page) -> Page:
     @never_cache
     @login_required
     @functools.wraps(view)
-    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         # Asked of the database every time: who is removed from an account sees nothing more of it.
         accounts = list(request.user.accounts.order_by("name", "id"))  # type: ignore[union-attr]
         if not accounts:

@@ -10,7 +10,7 @@ from gateway_project import timestamps
 
 
 class BalanceSerializer(serializers.Serializer[Account]):
-    """Spec 2.1. Both figures are the floor: what is certainly there."""
+    """The balance. Both figures are the floor: what is certainly there."""
 
     balanceInCents = serializers.IntegerField()
     balanceInDollars = serializers.FloatField()
@@ -21,7 +21,7 @@ class BalanceSerializer(serializers.Serializer[Account]):
 
 
 class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
-    """Spec 2.2."""
+    """One line of the book. The amounts of consecutive entries add up to their balances."""
 
     id = serializers.CharField()
     type = serializers.ChoiceField(choices=LedgerEntry.Type.choices)
@@ -42,7 +42,7 @@ class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
 
 
 class LedgerQuerySerializer(serializers.Serializer[Any]):
-    """Spec 4.5: the query parameters and their bounds."""
+    """Which page of the book."""
 
     limit = serializers.IntegerField(default=10, min_value=1, max_value=100)
     offset = serializers.IntegerField(default=0, min_value=0)

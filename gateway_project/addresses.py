@@ -20,10 +20,15 @@ class AddressMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.path_info not in _ANY_HOST:
-            urlconf = _urlconf(request.get_host().lower())
+            urlconf = _urlconf(_without_default_port(request.get_host().lower()))
             if urlconf:
                 request.urlconf = urlconf
         return self.get_response(request)
+
+
+def _without_default_port(host: str) -> str:
+    # A client may name the port it need not name.
+    return host.removesuffix(":443").removesuffix(":80")
 
 
 def _urlconf(host: str) -> str | None:

@@ -77,25 +77,3 @@ def _from_validation(exception: exceptions.ValidationError) -> errors.InvalidReq
             detail = next((item for item in detail if item), "invalid")
     param = path.removesuffix(".non_field_errors") or None
     return errors.InvalidRequest(f"{param}: {detail}" if param else str(detail), param=param)
-
-
-# --- For the OpenAPI description -------------------------------------------------------------------------------
-
-
-def describe_errors(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """drf-spectacular's hook: every operation may answer with an error, and all errors have one shape."""
-    result.setdefault("components", {}).setdefault("schemas", {})["Error"] = _ERROR_SCHEMA
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    for operations in result["paths"].values():
-        for operation in operations.values():
-            operation["responses"]["default"] = {"description": "An error", "content": content}
-    return result
-
-
-_TEXT = {"type": "string"}
-_ERROR_FIELDS = {"message": _TEXT, "type": _TEXT, "code": _TEXT, "param": {"type": "string", "nullable": True}}
-_ERROR_SCHEMA = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {"error": {"type": "object", "required": list(_ERROR_FIELDS), "properties": _ERROR_FIELDS}},
-}

@@ -17,6 +17,7 @@ LEAVES = {
     "gateway_project.http",
     "gateway_project.identifiers",
     "gateway_project.metrics",
+    "gateway_project.openapi",
     "gateway_project.pages",
     "gateway_project.request_log",
     "gateway_project.secretbox",

@@ -15,7 +15,7 @@ from gateway_project import errors, http
 
 logger = logging.getLogger("gateway.providers")
 
-_RETRY_AFTER_SECONDS_MAX = 120
+_RETRY_AFTER_SECONDS_MAX = 60  # told to wait longer, some clients sleep through it and others come back at once
 _MESSAGE_CHARACTERS_MAX = 300
 
 # The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.

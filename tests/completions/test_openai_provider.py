@@ -152,8 +152,8 @@ def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, their
 
 @pytest.mark.parametrize(
     ("given", "passed"),
-    [("7", "7"), ("120", "120"), ("121", None), ("-1", None), ("soon", None), ("9" * 5_000, None), ("", None)],
-    ids=["7", "120", "121", "-1", "soon", "5000 digits", "empty"],
+    [("7", "7"), ("60", "60"), ("61", None), ("-1", None), ("soon", None), ("9" * 5_000, None), ("", None)],
+    ids=["7", "60", "61", "-1", "soon", "5000 digits", "empty"],
 )
 def test_its_retry_after_is_passed_on_when_it_is_one_to_wait_for(api, alice, upstream, given, passed):
     upstream.will(refusal(429, retry_after=given))
