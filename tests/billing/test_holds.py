@@ -34,6 +34,12 @@ def test_what_is_only_tied_up_is_refused_as_such(alice):
     assert usage.numbers(alice) == before
 
 
+def test_a_balance_that_would_just_do_is_tied_up_not_too_little(alice):
+    usage.place(alice, 1)
+    with pytest.raises(errors.TiedUp):
+        usage.place(alice, 10 * DOLLAR)
+
+
 def test_too_little_is_refused_with_both_figures(alice):
     before = usage.numbers(alice)
     with pytest.raises(errors.InsufficientQuota, match=r"up to \$10\.000000001 and the balance is \$10\.00") as refusal:
