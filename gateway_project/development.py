@@ -125,7 +125,7 @@ def start_postgresql(directory: Path) -> str:
     except BaseException as error:
         with lock:
             _stop_unused(data)
-        if isinstance(error, subprocess.SubprocessError):
+        if isinstance(error, (subprocess.SubprocessError, OSError)):
             raise CannotStart(f"PostgreSQL does not start. Its log is {data / 'log'}.") from error
         raise
     atexit.register(_forget_the_dead, data)  # runs before the wheel asks whether we are the last

@@ -4,6 +4,8 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,8 +76,15 @@ def test_redis_is_started_anew_over_a_socket_that_a_kill_left(tmp_path):
     assert second.wait(timeout=10) == 0
 
 
-STALE = """
-import json, os, sys
+@pytest.fixture
+def var() -> Iterator[Path]:
+    """Not in pytest's own directory: each session shuts that to other users, and as root PostgreSQL is one."""
+    with tempfile.TemporaryDirectory(prefix="gateway-") as path:
+        yield Path(path).resolve()
+
+
+ASK = """
+import sys
 from pathlib import Path
 from gateway_project import development
 
@@ -87,9 +96,7 @@ print(psycopg.connect(url).execute("SELECT 6 * 7").fetchone()[0])
 
 
 @pytest.mark.parametrize("pid_line", ["1", "{ours}", "not a number", ""])
-def test_a_stale_postmaster_file_does_not_break_the_start(tmp_path_factory, pid_line):
-    var = tmp_path_factory.mktemp("pg")
-    (var / "postgresql").mkdir()
+def test_a_stale_postmaster_file_does_not_break_the_start(var, pid_line):
     _run_postgresql(var)
     (var / "postgresql" / "postmaster.pid").write_text(f"{pid_line.format(ours=os.getpid())}\n{var}\n1700000000\n5432\n")
     (var / "postgresql" / ".handle_pids.json").write_text(f"[{2**22 - 7}]")
@@ -98,6 +105,6 @@ def test_a_stale_postmaster_file_does_not_break_the_start(tmp_path_factory, pid_
 
 
 def _run_postgresql(var: Path) -> None:
-    command = [sys.executable, "-c", STALE, str(var)]
+    command = [sys.executable, "-c", ASK, str(var)]
     done = subprocess.run(command, env=bare_environment(), cwd=development.ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
