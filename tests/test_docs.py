@@ -1,0 +1,522 @@
+"""The documentation is true: it lists what the code has, links what is there, and shows what comes out."""
+
+import ast
+import io
+import json
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.conf import settings
+from django.contrib.auth.models import Permission
+from django.core.management import call_command, load_command_class
+from django.core.management.base import BaseCommand
+from django.db import connection
+from django.http import HttpResponse
+from prometheus_client.metrics import MetricWrapperBase
+
+from billing.serializers import LedgerQuerySerializer
+from completions import catalog_file
+from completions.models import Price
+from completions.providers import ADAPTERS
+from completions.serializers import ChatRequestSerializer
+from gateway_project import errors, metrics, request_log, urls_health
+from tests import chat, factories
+from tests.conftest import client_for
+
+ROOT = Path(__file__).resolve().parent.parent
+APPS = ["billing", "keys", "completions", "rankings"]
+CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
+SETTINGS = ROOT / "gateway_project" / "settings.py"
+API, CATALOGUE, OPERATING = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalogue", "operating"))
+
+
+def tracked() -> Iterator[Path]:
+    """What is in the repository, or about to be."""
+    ignored = [".git", *(line.strip("/") for line in (ROOT / ".gitignore").read_text().split())]
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders if not any(fnmatch(name, pattern) for pattern in ignored))
+        yield from (Path(folder, name) for name in sorted(files) if not any(fnmatch(name, pattern) for pattern in ignored))
+
+
+PAGES = [path for path in tracked() if path.suffix == ".md"]
+
+
+# --- Reading Markdown ---------------------------------------------------------------------------------------------
+
+
+def section(page: str, heading: str) -> str:
+    """What stands under a heading, up to the next one of its level or above."""
+    level = len(heading) - len(heading.lstrip("#"))
+    [after] = re.split(rf"^{re.escape(heading)}$", page, flags=re.MULTILINE)[1:]
+    return re.split(rf"^#{{1,{level}}} ", after, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of the tables in ``text``, without their heads."""
+    found = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for table in found for line in table.splitlines()[2:]]
+
+
+def names(cells: list[list[str]]) -> list[str]:
+    """The first column, where it is code."""
+    return [match[1] for row in cells if (match := re.fullmatch(r"`([^`]+)`", row[0]))]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def prose(page: str) -> str:
+    """The page without its code."""
+    without_blocks = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^    .*$|`[^`\n]*`", "", without_blocks, flags=re.MULTILINE)
+
+
+# --- Settings -----------------------------------------------------------------------------------------------------
+
+_READERS = {"get", "setdefault", "text", "boolean", "integer", "words"}
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+
+
+def variables_read(source: str) -> Iterator[str]:
+    """Names of environment variables that are read: through ``environment`` or from a mapping called environ."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=reader), args=[ast.Constant(value=str(name)), *_]):
+                if reader in _READERS and _is_environment(owner):
+                    yield name
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(name)), ctx=ast.Load()) if _is_environment(owner):
+                yield name
+            case ast.Compare(left=ast.Constant(value=str(name)), comparators=[owner]) if _is_environment(owner):
+                yield name
+
+
+def _is_environment(owner: ast.expr) -> bool:
+    return ast.unparse(owner).rpartition(".")[2] in {"environ", "environment"}
+
+
+def setting_rows() -> dict[str, list[str]]:
+    table = rows(section(OPERATING, "## Settings"))
+    return {row[0].strip("`"): row for row in table if row[0].startswith("`")}
+
+
+def test_every_variable_that_the_code_reads_is_documented_and_no_other():
+    read = {name for path in CODE for name in variables_read(path.read_text()) if _VARIABLE.fullmatch(name)}
+    assert read >= {"DATABASE_URL", "GATEWAY_BIND", "CATALOG", "PROMETHEUS_MULTIPROC_DIR"}  # each read in another way
+    assert set(setting_rows()) == read
+
+
+def test_every_number_among_the_settings_has_its_default_and_bounds_documented():
+    documented = setting_rows()
+    seen = 0
+    for node in ast.walk(ast.parse(SETTINGS.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "environment.integer":
+            name, default = (ast.literal_eval(argument) for argument in node.args)
+            bounds = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}
+            assert documented[name][1:3] == ["integer", f"{default} ({bounds['minimum']} to {bounds['maximum']})"]
+            seen += 1
+    assert seen > 10
+
+
+# --- Operating ----------------------------------------------------------------------------------------------------
+
+
+def our_commands() -> dict[str, BaseCommand]:
+    paths = [path for app in APPS for path in (ROOT / app).glob("management/commands/[a-z]*.py")]
+    return {path.stem: load_command_class(path.relative_to(ROOT).parts[0], path.stem) for path in paths}
+
+
+def test_every_command_of_ours_and_its_options_are_documented():
+    text = section(OPERATING, "## Commands")
+    everybodys = {option for action in BaseCommand().create_parser("", "")._actions for option in action.option_strings}
+    for name, command in our_commands().items():
+        assert f"\n- `{name}" in text, name
+        described = text.partition(f"\n- `{name}")[2].partition("\n- `")[0]
+        options = {option for action in command.create_parser("", name)._actions for option in action.option_strings}
+        missing = {option for option in options - everybodys - {"--json"} if option not in described}
+        assert not missing, (name, missing)
+
+
+def test_every_system_check_of_ours_is_documented_and_no_other():
+    declared = {id for path in CODE for id in re.findall(r'id="(gateway\.[EW]\d{3})"', path.read_text())}
+    assert {row[0] for row in rows(section(OPERATING, "## System checks"))} == declared
+
+
+def test_every_metric_is_documented_with_its_labels_and_no_other():
+    declared = {}
+    for metric in vars(metrics).values():
+        if isinstance(metric, MetricWrapperBase):
+            [family] = metric.describe()
+            declared[family.name + ("_total" if family.type == "counter" else "")] = ", ".join(metric._labelnames)
+    table = rows(section(OPERATING, "## Metrics"))
+    assert {row[0].strip("`"): row[1] for row in table} == declared
+
+
+def test_every_logger_of_ours_is_documented_and_no_other():
+    declared = {name for path in CODE for name in re.findall(r'getLogger\("(gateway\.[^"]+)"\)', path.read_text())}
+    assert set(names(rows(section(OPERATING, "## Logs")))) == declared
+
+
+def test_every_probe_is_documented():
+    described = section(OPERATING, "## Probes") + section(OPERATING, "## Metrics")
+    assert all(f"`/{route.pattern}`" in described for route in urls_health.urlpatterns)
+
+
+def test_every_task_of_the_schedule_is_documented():
+    scheduled = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    assert set(re.findall(r"`(\w+\.tasks\.\w+)`", OPERATING)) == scheduled
+
+
+@pytest.mark.django_db
+def test_the_permissions_of_support_exist_and_ours_are_among_them():
+    text = section(OPERATING, "## Permissions of support")
+    documented = set(re.findall(r"`((?:billing|keys|completions)\.[a-z]+_[a-z_]+)`", text))
+    existing = {f"{app}.{name}" for app, name in Permission.objects.values_list("content_type__app_label", "codename")}
+    models = [model for app in APPS for model in apps.get_app_config(app).get_models()]
+    ours = {f"{model._meta.app_label}.{name}" for model in models for name, _ in model._meta.permissions}
+    assert ours
+    assert ours <= documented <= existing
+
+
+@pytest.mark.django_db
+def test_a_line_of_the_log_is_as_shown(alice, echo_model, caplog):
+    [example] = blocks(section(OPERATING, "## Logs"), "json")
+    chat.ask(client_for(factories.make_key(alice)[1]))
+    [record] = [record for record in caplog.records if record.name == "gateway.request"]
+    request_log.ContextFilter().filter(record)
+    assert shape(json.loads(request_log.JsonLineFormatter().format(record))) == shape(json.loads(example))
+
+
+# --- Commands as they are shown -----------------------------------------------------------------------------------
+
+_PROMPT = "$ .venv/bin/python manage.py "
+
+
+def shown_commands(page: str) -> list[tuple[list[str], str]]:
+    """Each command of the page's console blocks, and what it printed."""
+    text = "".join(block for block in blocks(page, "console") if block.startswith(_PROMPT))
+    return [(shlex.split(command), output) for command, _, output in (part.partition("\n") for part in text.split(_PROMPT)[1:])]
+
+
+@pytest.fixture
+def guarded(db: None) -> None:
+    with connection.cursor() as cursor:  # tests that truncate do without this one, and the audit would say so
+        cursor.execute("ALTER TABLE billing_ledgerentry ENABLE TRIGGER entries_are_never_truncated")
+
+
+@pytest.mark.usefixtures("guarded")
+@pytest.mark.parametrize(("page", "count"), [(OPERATING, 6), (CATALOGUE, 4)], ids=["operating", "catalogue"])
+def test_the_commands_that_are_shown_print_what_is_shown(page, count):
+    commands = shown_commands(page)
+    assert len(commands) == count
+    known: dict[str, str] = {}  # an id on the page -> the id it got here
+    for arguments, shown in commands:
+        printed = run(*[known.get(argument, argument) for argument in arguments])
+        if "--json" not in arguments:
+            assert without_figures(printed) == without_figures(shown)
+            continue
+        facts, example = json.loads(printed), json.loads(shown)
+        assert shape(facts) == shape(example)
+        known |= {example[name]: facts[name] for name in ("key", "account") if name in example}
+
+
+def run(*arguments: str) -> str:
+    printed = io.StringIO()
+    call_command(*arguments, stdout=printed, stderr=io.StringIO())
+    return printed.getvalue()
+
+
+def without_figures(text: str) -> str:
+    """Numbers, dates and ids stand for all of their kind."""
+    return re.sub(r"\d+", "0", re.sub(r"\b[0-9A-Za-z]{22}\b", "ID", text))
+
+
+# --- The API ------------------------------------------------------------------------------------------------------
+
+
+def shape(value: Any) -> Any:
+    """Names and types, without the values. A null may stand where there is something, and the other way round."""
+    match value:
+        case dict():
+            return {name: shape(item) for name, item in value.items() if item is not None}
+        case list():
+            return [shape(item) for item in value[:1]]
+    return type(value).__name__
+
+
+def nulls(value: Any, path: str = "") -> set[str]:
+    if isinstance(value, dict):
+        return {found for name, item in value.items() for found in nulls(item, f"{path}.{name}")}
+    return {path} if value is None else set()
+
+
+def example(heading: str) -> Any:
+    [block] = blocks(section(API, heading).partition("\n### ")[0], "json")
+    return json.loads(block)
+
+
+def assert_as_shown(reply: HttpResponse, shown: Any) -> None:
+    assert shape(reply.json()) == shape(shown)
+    assert nulls(reply.json()) == nulls(shown)
+
+
+@pytest.fixture
+def carol(alice, echo_model) -> Any:
+    """A client whose key has every limit, and has completed something."""
+    limit = {"limit_cents": 500, "type": "RECURRING", "period": "WEEKLY"}
+    client = client_for(factories.make_key(alice, **limit, requests_per_minute=60, tokens_per_minute=100_000)[1])
+    assert chat.ask(client).status_code == 200
+    return client
+
+
+def test_a_completion_is_as_shown(carol):
+    assert_as_shown(chat.ask(carol), example("### POST /v1/chat/completions"))
+
+
+def test_a_stream_and_its_error_are_as_shown(carol):
+    stream, failure = (text_events(block) for block in blocks(section(API, "### Streaming"), "text"))
+    sent = chat.events(chat.ask(carol, messages=hello(), stream=True, stream_options={"include_usage": True}))
+    assert [choices_of(event) for event in sent] == [choices_of(event) for event in stream]
+    assert [shape(event) for event in sent] == [shape(event) for event in stream]
+    broken = chat.events(chat.ask(carol, messages=hello(), stream=True, echo={"break_after_tokens": 1}))
+    assert shape(broken[-1]) == shape(failure[0])
+    assert broken[-1]["error"] == failure[0]["error"]
+
+
+def hello() -> list[dict[str, str]]:
+    return [{"role": "user", "content": "Hello, gateway"}]
+
+
+def text_events(block: str) -> list[Any]:
+    data = [line.removeprefix("data: ") for line in block.splitlines() if line]
+    return [item if item == "[DONE]" else json.loads(item) for item in data]
+
+
+def choices_of(event: Any) -> Any:
+    return event if event == "[DONE]" else (event["choices"], event["usage"])
+
+
+@pytest.mark.parametrize(
+    ("heading", "path"),
+    [
+        ("### GET /v1/models/{model_id}", "/v1/models/demo/echo"),
+        ("### GET /v1/usage", "/v1/usage"),
+        ("### GET /api/billing/balance", "/api/billing/balance"),
+        ("### GET /api/billing/ledger", "/api/billing/ledger?limit=1"),
+    ],
+)
+def test_a_reply_is_as_shown(carol, heading, path):
+    Price.objects.update(cached_input_nanos=250_000_000)  # as the built-in demo/echo, which the page shows
+    reply = carol.get(path)
+    assert reply.status_code == 200
+    assert_as_shown(reply, example(heading))
+
+
+def test_the_list_of_models_holds_objects_like_the_one_that_is_shown(carol):
+    listing = carol.get("/v1/models").json()
+    assert set(listing) == {"object", "data"}
+    assert shape(listing["data"][0]) | shape(example("### GET /v1/models/{model_id}")) == shape(
+        example("### GET /v1/models/{model_id}")
+    )
+
+
+def test_an_error_is_as_shown(carol):
+    [block] = [json.loads(block) for block in blocks(section(API, "## Errors"), "json")]
+    assert chat.ask(carol, temperature=3).json() == block
+
+
+def test_the_limits_per_minute_are_said_in_the_headers_that_are_shown(carol):
+    shown = re.findall(r"^    (x-[\w-]+): ", section(API, "## Limits per minute"), re.MULTILINE)
+    assert shown == [name for name in chat.ask(carol).headers if name.startswith("x-ratelimit-")]
+
+
+def test_every_path_of_the_openapi_document_is_documented_and_no_other():
+    document = client_for(None).get("/api/openapi.json").json()
+    declared = {f"{method.upper()} {path}" for path, operations in document["paths"].items() for method in operations}
+    assert set(re.findall(r"^### ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", API, re.MULTILINE)) == declared
+
+
+def test_every_field_of_a_request_is_documented_with_its_bounds_and_no_other():
+    table = {row[0].strip("`"): row for row in rows(section(API, "### POST /v1/chat/completions"))}
+    fields = ChatRequestSerializer().fields
+    assert set(table) == set(fields)
+    for name, field in fields.items():
+        assert table[name][2] == ("yes" if field.required else "no")
+        for bound in ("min_value", "max_value", "max_length", "min_length"):
+            value = getattr(field, bound, None)
+            assert value is None or str(value) in table[name][3], (name, bound)
+
+
+def test_every_parameter_of_the_ledger_is_documented():
+    table = {row[0].strip("`"): row for row in rows(section(API, "### GET /api/billing/ledger"))}
+    for name, field in LedgerQuerySerializer().fields.items():
+        assert table[name][2] == str(field.default)
+        bounds = [str(bound) for bound in (field.min_value, field.max_value) if bound is not None]
+        assert all(bound in table[name][3] for bound in bounds)
+
+
+def error_classes() -> list[type[errors.ApiError]]:
+    found = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)]
+    return [error for error in found if error is not errors.ApiError]
+
+
+def error_rows() -> dict[tuple[int, str, str], list[list[str]]]:
+    table: dict[tuple[int, str, str], list[list[str]]] = {}
+    for row in rows(section(API, "## Errors").partition("\n### ")[0]):
+        status, code, type = (cell.strip("`") for cell in row[:3])
+        table.setdefault((int(status), code, type), []).append(row)
+    return table
+
+
+def test_every_error_is_documented_and_no_other():
+    assert set(error_rows()) == {(error.status, error.code, error.type) for error in error_classes()}
+
+
+def test_the_headers_of_an_error_are_documented():
+    for error in error_classes():
+        described = " ".join(row[4] for row in error_rows()[error.status, error.code, error.type])
+        for name, value in error.fixed_headers.items():
+            assert f"`{name}: {value}`" in described, error
+
+
+# --- The catalogue ------------------------------------------------------------------------------------------------
+
+
+def known_fields(path: Path, text: str, table: str) -> set[str]:
+    """The fields that a table of a catalogue file may have, as the reader says when it finds one that it may not."""
+    path.write_text(text)
+    with pytest.raises(catalog_file.InvalidCatalogue) as caught:
+        catalog_file.read([path])
+    [known] = [error.partition("known are ")[2] for error in caught.value.errors if f"{table}: is not known here" in error]
+    return set(known.split(", "))
+
+
+@pytest.mark.parametrize(
+    ("heading", "text", "unknown"),
+    [
+        ("### `[catalog]`", "[catalog]\nzz = 1", "zz"),
+        ("### `[providers.NAME]`", '[providers.x]\nkind = "openai"\nzz = 1', "zz"),
+        ('### `[models."ID"]`', '[models."x"]\nenabled = true\nprice = {}\nroutes = []\nzz = 1', "zz"),
+        ("### `price`", '[models."x"]\nprice = { zz = 1 }', "price.zz"),
+        ("### `routes`", '[models."x"]\nroutes = [ { zz = 1 } ]', "routes[0].zz"),
+    ],
+)
+def test_every_field_of_a_catalogue_file_is_documented_and_no_other(tmp_path, heading, text, unknown):
+    known = known_fields(tmp_path / "mine.toml", text, unknown)
+    assert set(names(rows(section(CATALOGUE, heading)))) == known
+
+
+def test_every_table_of_a_catalogue_file_is_documented(tmp_path):
+    known = known_fields(tmp_path / "mine.toml", "zz = 1", "zz")
+    assert set(re.findall(r"^### `\[(\w+)", CATALOGUE, re.MULTILINE)) == known
+
+
+def test_the_example_of_a_catalogue_is_in_order(tmp_path):
+    [example] = blocks(CATALOGUE, "toml")
+    path = tmp_path / "my-models.toml"
+    path.write_text(example)
+    catalogue = catalog_file.read([path])
+    assert list(catalogue.models) == ["local/qwen3"]
+
+
+def test_a_price_that_is_no_text_is_refused_in_the_words_that_are_shown(tmp_path):
+    [example], [shown] = blocks(CATALOGUE, "toml"), blocks(CATALOGUE, "text")
+    path = tmp_path / "my-models.toml"
+    path.write_text(example.replace('input = "0.05"', "input = 0.05"))
+    with pytest.raises(catalog_file.InvalidCatalogue) as caught:
+        catalog_file.read([path])
+    assert shown == f"CommandError: {caught.value}\nNothing was written.\n"
+
+
+def test_the_kinds_that_are_said_to_be_spoken_are():
+    said = re.search(r"\*\*Spoken today:(.*?)\.\s", CATALOGUE, re.DOTALL)
+    assert said
+    assert set(re.findall(r"`(\w+)`", said[1])) == set(ADAPTERS)
+
+
+# --- What is linked and named exists ------------------------------------------------------------------------------
+
+
+def anchors(page: str) -> set[str]:
+    """As GitHub makes them of headings."""
+    without_blocks = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", without_blocks, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text())):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), target
+        assert there.is_relative_to(ROOT), target
+        if anchor:
+            assert anchor in anchors(there.read_text()), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_is_named_exists(page):
+    named = re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|toml|md|txt))`", page.read_text())
+    assert [name for name in named if not (ROOT / name).exists() and not (page.parent / name).exists()] == []
+
+
+def test_every_make_target_that_is_named_exists():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {name for page in PAGES for name in re.findall(r"(?:^    |`)make (\w+)", page.read_text(), re.MULTILINE)}
+    assert {"run", "test"} <= named <= targets
+
+
+def test_every_image_is_small_and_shown():
+    images = sorted((ROOT / "docs" / "images").glob("*.png"))
+    links = [(page, target) for page in PAGES for target in re.findall(r"!\[[^]]+\]\(([^)]+)\)", page.read_text())]
+    shown = {(page.parent / target).resolve() for page, target in links}
+    assert images
+    assert set(images) == shown
+    assert all(image.stat().st_size < 200_000 for image in images)
+
+
+def test_every_decision_is_listed_under_its_title():
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"^(\d+)\. \[(.*)\]\((.*)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    pages = sorted(folder.glob("0*.md"))
+    titles = [(*page.read_text().splitlines()[0].removeprefix("# ").split(". ", 1), page.name) for page in pages]
+    assert listed == titles
+    assert [int(name[:4]) for _, _, name in listed] == list(range(1, len(listed) + 1))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("0*.md")), ids=lambda page: page.stem)
+def test_a_decision_has_context_decision_and_consequence(page):
+    assert re.findall(r"^\*\*(\w+)\.\*\*", page.read_text(), re.MULTILINE) == ["Context", "Decision", "Consequence"]
+
+
+def test_every_dependency_says_why_it_is_here():
+    text = (ROOT / "pyproject.toml").read_text()
+    project = tomllib.loads(text)["project"]
+    dependencies = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    lines = text.splitlines()
+    for dependency in dependencies:
+        [line] = [line for line in lines if line.strip().startswith(f'"{dependency}"')]
+        assert re.search(r"#\s.{5,}$", line), dependency
+
+
+def test_the_repository_speaks_of_itself_alone():
+    elsewhere = re.compile(r"\.\./" + r"shared\b|(?<![\w.~$}{])/(?:wo" + r"rk|ro" + r"ot|Users|home/\w+)/")
+    found = []
+    for path in tracked():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in elsewhere.finditer(text)]
+    assert found == []

@@ -1,0 +1,88 @@
+"""What README.md tells a stranger to run, run as it stands against a real gunicorn. Only the port is another."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billing.models import LedgerEntry
+from tests import factories
+from tests.live.conftest import gateway, gateways
+from tests.live.gateway import Gateway, wait_until_settled
+
+__all__ = ["gateway", "gateways"]
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
+ADDRESS = "http://127.0.0.1:8000"
+
+
+def shell(beginning: str) -> str:
+    """The one indented block that begins so."""
+    found = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", README, re.MULTILINE)
+    [block] = [block for block in found if block.strip().startswith(beginning)]
+    return re.sub(r"^ {4}", "", block, flags=re.MULTILINE)
+
+
+def python() -> str:
+    [block] = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return block
+
+
+@pytest.fixture
+def secret(alice: Any) -> str:
+    return factories.make_key(alice)[1]
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, gateway: Gateway, echo_model: Any, secret: str) -> Path:
+    """Where somebody stands who has run ``make run``."""
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "quickstart.json").write_text(json.dumps({"api_key": secret}))
+    return tmp_path
+
+
+def run(command: list[str], text: str, where: Path, gateway: Gateway, **environ: str) -> str:
+    """Standard output of the text, given to the command."""
+    assert ADDRESS in text
+    text = text.replace(ADDRESS, gateway.url)
+    environ = {**os.environ, **environ}
+    done = subprocess.run(command, input=text, cwd=where, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def assert_one_completion_is_booked(account: Any) -> None:
+    wait_until_settled(account)
+    [entry] = LedgerEntry.objects.filter(account=account, type=LedgerEntry.Type.USAGE_DEBIT)
+    assert entry.metadata["model"] == "demo/echo"
+    assert entry.metadata["settlement"] == "reported"
+    assert entry.amount_nanos < 0
+
+
+def test_the_first_request_with_curl(stranger, gateway, alice):
+    printed = run(["bash", "-euo", "pipefail"], shell("export GATEWAY_API_KEY="), stranger, gateway)
+    reply = json.loads(printed)
+    assert reply["choices"][0]["message"] == {"role": "assistant", "content": "Hello, gateway", "refusal": None}
+    assert_one_completion_is_booked(alice)
+
+
+def test_the_first_request_with_the_sdk(stranger, gateway, alice, secret):
+    assert run([sys.executable, "-"], python(), stranger, gateway, GATEWAY_API_KEY=secret) == "Hello, gateway"
+    assert_one_completion_is_booked(alice)
+
+
+def test_the_openapi_description_is_where_it_is_said_to_be(gateway):
+    [path] = re.findall(r"`(/api/\S+\.json)`", README)
+    assert gateway.request("GET", path).json()["info"]["title"] == "Model Gateway"
+
+
+@pytest.mark.parametrize("path", re.findall(rf"{ADDRESS}(/(?:dashboard|admin)/)", README))
+def test_the_pages_are_where_they_are_said_to_be(gateway, path):
+    answer = gateway.request("GET", path)
+    assert answer.status == 302
+    assert gateway.request("GET", answer.headers["location"]).status == 200
