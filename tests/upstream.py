@@ -195,8 +195,10 @@ class Upstream:
     def _leaves_during(self, step: Step, connection: socket.socket) -> bool:
         deadline = time.monotonic() + (step if isinstance(step, float | int) else 60)
         over = step if isinstance(step, threading.Event) else self._stopped
+        poller = select.poll()  # select() ends at file 1,024
+        poller.register(connection, select.POLLIN)
         while (left := deadline - time.monotonic()) > 0 and not over.is_set() and not self._stopped.is_set():
-            if select.select([connection], [], [], min(left, 0.05))[0]:
+            if poller.poll(min(left, 0.05) * 1_000):
                 try:
                     return not connection.recv(1, socket.MSG_PEEK)
                 except OSError:

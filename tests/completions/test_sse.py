@@ -32,7 +32,9 @@ def test_the_same_events_come_out_wherever_the_bytes_are_cut(events, eol, space,
         sent += b"".join(b"data:" + space + line + eol for line in lines) + eol
     sent += b": the end" + eol  # a lone CR at the very end could still become CRLF
     expected = [b"\n".join(line.removeprefix(b" ") if not space else line for line in lines) for lines in events]
-    assert decode(cut(sent, cuts)) == [data for data in expected if data]
+    expected = [data for data in expected if data]
+    assert decode(cut(sent, cuts)) == expected
+    assert decode([bytes([byte]) for byte in sent]) == expected
 
 
 def test_an_event_without_its_blank_line_is_not_an_event():

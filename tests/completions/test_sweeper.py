@@ -46,7 +46,7 @@ def test_an_expired_hold_is_given_back_everywhere(alice, key):
     assert tasks.release_expired_holds() == 1
     assert_released(alice, "expired")
     key.refresh_from_db()
-    assert key.tokens_full_at <= admitted.created + timedelta(seconds=0.1)  # the minute's tokens are back as well
+    assert key.tokens_full_at - admitted.created < timedelta(seconds=3)  # not the 6 that 102 of 1,000 a minute take to return
 
 
 def test_a_running_hold_is_left_alone(alice, key):

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -71,7 +72,7 @@ def _start(log: Path, settings: dict[str, str]) -> Gateway:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environ = {**os.environ, **SETTINGS, **settings, "DATABASE_URL": _database_url(), "PORT": str(port)}
-    command = [str(ROOT / ".venv/bin/gunicorn"), "gateway_project.wsgi", "-c", "deploy/gunicorn.conf.py"]
+    command = [sys.executable, "-m", "gunicorn", "gateway_project.wsgi", "-c", "deploy/gunicorn.conf.py"]
     with log.open("wb") as file:
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=file, stderr=file)
     gateway = Gateway(port, process, log)
