@@ -56,6 +56,7 @@ class ContextFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.request_id = _request_id.get()
+        record.__dict__.pop("request", None)  # Django adds it to its own lines, and its text has the query string
         return True
 
 

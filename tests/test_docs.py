@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import logging
 import os
 import re
 import shlex
@@ -30,6 +31,7 @@ from completions.serializers import ChatRequestSerializer
 from gateway_project import errors, metrics, request_log, urls_health
 from tests import chat, factories
 from tests.conftest import client_for
+from tests.outage import where_the_database_is_away
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ["billing", "keys", "completions", "rankings"]
@@ -193,6 +195,23 @@ def test_a_line_of_the_log_is_as_shown(alice, echo_model, caplog):
     [record] = [record for record in caplog.records if record.name == "gateway.request"]
     request_log.ContextFilter().filter(record)
     assert shape(json.loads(request_log.JsonLineFormatter().format(record))) == shape(json.loads(example))
+
+
+@pytest.mark.django_db
+def test_query_strings_are_not_logged_not_even_by_django():
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(request_log.JsonLineFormatter())
+    handler.addFilter(request_log.ContextFilter())
+    logging.getLogger().addHandler(handler)
+    try:
+        reply = where_the_database_is_away(lambda: client_for(None).get("/readyz?api_key=hunter2"))
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert reply.status_code == 503
+    assert "django.request" in written.getvalue()
+    assert "/readyz" in written.getvalue()
+    assert "hunter2" not in written.getvalue()
 
 
 # --- Commands as they are shown -----------------------------------------------------------------------------------
