@@ -128,3 +128,12 @@ def test_without_redis_it_serves_all_the_same_and_ends_as_a_failure_when_web_die
     os.kill(master, signal.SIGKILL)
     assert idle.process.wait(timeout=STOP_SECONDS_MAX) == 1
     assert idle.processes() == []
+
+
+def test_it_ends_as_a_failure_when_a_store_dies(idle):
+    idle.start()
+    [redis] = [process for process in idle.processes() if "redis.sock" in " ".join(process.cmdline())]
+    redis.kill()
+    assert idle.process.wait(timeout=STOP_SECONDS_MAX) == 1
+    assert "Redis has ended." in idle.log()
+    assert idle.processes() == []
