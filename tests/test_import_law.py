@@ -14,6 +14,7 @@ LEAVES = {
     "gateway_project.development",
     "gateway_project.environment",
     "gateway_project.errors",
+    "gateway_project.group_commit",
     "gateway_project.http",
     "gateway_project.identifiers",
     "gateway_project.metrics",

@@ -1,0 +1,141 @@
+"""LEAF. Concurrent callers share a transaction: the first to arrive leads, those that come meanwhile are the next batch.
+
+No thread of its own, no timer: a lone caller is a batch of one, and the busier the database, the larger the batches. It
+knows nothing of what it commits. Under gevent the same code shares between greenlets what it shares between threads here.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+class Lost(Exception):
+    """The store went away under a batch, perhaps after it had committed: it may be run again, once, to find out."""
+
+
+class TooLate(Exception):
+    """The batch did not end in time. Should it end well after all, its outcome is undone."""
+
+
+class GroupCommit(Generic[Item, Outcome]):
+    """Runs items in batches, one batch at a time.
+
+    ``run(items, again)`` commits a whole batch and returns an outcome for each item, in order; an outcome that is an
+    exception is raised to whoever submitted the item, and the others stand. When ``run`` itself raises, nothing of the batch
+    was committed and each item is run alone, so that one poisoned item fails alone; after Lost the batch is run ``again``
+    first, and ``run`` must then leave alone what it committed before. ``undo(outcome)`` takes back what nobody waited for.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[list[Item], bool], list[Outcome | Exception]],
+        *,
+        undo: Callable[[Outcome], object] = lambda outcome: None,
+        batch_max: int = 256,
+        patience_seconds: float = 15,
+    ) -> None:
+        self._run = run
+        self._undo = undo
+        self._batch_max = batch_max
+        self._patience_seconds = patience_seconds
+        self._mutex = threading.Lock()
+        self._waiting: list[_Ticket[Item, Outcome]] = []
+        self._is_led = False
+
+    def submit(self, item: Item) -> Outcome:
+        """Wait until the item's batch is committed; its outcome. Raises what ``run`` gave for it, or TooLate."""
+        ticket = _Ticket[Item, Outcome](item)
+        with self._mutex:
+            self._waiting.append(ticket)
+            leads = not self._is_led
+            self._is_led = True
+        if not leads and not ticket.wait(self._patience_seconds):
+            self._abandon(ticket)
+        if leads or ticket.leads:
+            self._lead()
+        return ticket.result()
+
+    def _lead(self) -> None:
+        with self._mutex:
+            batch = self._waiting[: self._batch_max]
+            del self._waiting[: self._batch_max]
+        try:
+            self._commit(batch)
+        finally:
+            self._hand_over(batch)
+        for ticket in batch:
+            if ticket.is_abandoned and not isinstance(ticket.outcome, Exception):
+                self._undo(ticket.outcome)
+
+    def _hand_over(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+        with self._mutex:
+            for ticket in batch:
+                ticket.is_done = True
+            successor = self._waiting[0] if self._waiting else None
+            self._is_led = successor is not None
+            if successor:
+                successor.leads = True
+        for ticket in batch:
+            ticket.ring()
+        if successor:
+            successor.ring()
+
+    def _commit(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+        try:
+            self._assign(batch, again=False)
+        except Lost:
+            self._commit_again(batch)
+        except Exception as error:
+            if len(batch) == 1:
+                batch[0].outcome = error
+            else:
+                for ticket in batch:
+                    self._commit([ticket])
+
+    def _commit_again(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+        try:
+            self._assign(batch, again=True)
+        except Exception as error:
+            for ticket in batch:
+                ticket.outcome = error
+
+    def _assign(self, batch: list["_Ticket[Item, Outcome]"], *, again: bool) -> None:
+        outcomes = self._run([ticket.item for ticket in batch], again)
+        for ticket, outcome in zip(batch, outcomes, strict=True):
+            ticket.outcome = outcome
+
+    def _abandon(self, ticket: "_Ticket[Item, Outcome]") -> None:
+        with self._mutex:
+            if ticket.leads or ticket.is_done:
+                return
+            ticket.is_abandoned = True
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+        raise TooLate
+
+
+class _Ticket(Generic[Item, Outcome]):
+    """One item on its way through a batch. The lock is its doorbell: taken here, given back by ``ring``."""
+
+    __slots__ = ("item", "outcome", "leads", "is_done", "is_abandoned", "_bell")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.outcome: Outcome | Exception = TooLate("the batch was abandoned")
+        self.leads = self.is_done = self.is_abandoned = False
+        self._bell = threading.Lock()
+        self._bell.acquire()
+
+    def wait(self, seconds: float) -> bool:
+        return self._bell.acquire(timeout=seconds)
+
+    def ring(self) -> None:
+        self._bell.release()
+
+    def result(self) -> Outcome:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome

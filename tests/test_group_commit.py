@@ -1,0 +1,168 @@
+"""Concurrent callers share a transaction, and nobody's fault is another's."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from gateway_project.group_commit import GroupCommit, Lost, TooLate
+
+
+class Store:
+    """Commits batches of texts: the first when the test lets it, the others at once."""
+
+    def __init__(self, commit: Callable[[list[str], bool], list] | None = None) -> None:
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+        self.batches: list[list[str]] = []
+        self._commit = commit or (lambda items, again: [item.upper() for item in items])
+
+    def run(self, items: list[str], again: bool) -> list:
+        self.batches.append(items)
+        if len(self.batches) == 1:
+            self.entered.set()
+            assert self.gate.wait(10)
+        return self._commit(items, again)
+
+
+def submit(group: GroupCommit, *items: str) -> tuple[dict, list[threading.Thread]]:
+    """Each item from a thread of its own, in this order. What each was told, when the threads have ended."""
+    told: dict = {}
+
+    def one(item: str) -> None:
+        try:
+            told[item] = group.submit(item)
+        except Exception as error:
+            told[item] = error
+
+    threads = []
+    for item in items:
+        threads.append(threading.Thread(target=one, args=(item,)))
+        threads[-1].start()
+        while not (group._is_led and (len(threads) == 1 or len(group._waiting) == len(threads) - 1)):
+            threading.Event().wait(0.001)
+    return told, threads
+
+
+def after(store: Store, group: GroupCommit, *items: str) -> dict:
+    told, threads = submit(group, *items)
+    assert store.entered.wait(10)
+    store.gate.set()
+    for thread in threads:
+        thread.join(10)
+    return told
+
+
+def test_a_lone_caller_is_a_batch_of_one():
+    store = Store()
+    store.gate.set()
+    assert GroupCommit(store.run).submit("a") == "A"
+    assert store.batches == [["a"]]
+
+
+def test_those_who_come_while_a_batch_is_committed_are_the_next_in_their_order():
+    store = Store()
+    assert after(store, GroupCommit(store.run), "a", "b", "c", "d") == {"a": "A", "b": "B", "c": "C", "d": "D"}
+    assert store.batches == [["a"], ["b", "c", "d"]]
+
+
+def test_a_batch_has_a_bound():
+    store = Store()
+    told = after(store, GroupCommit(store.run, batch_max=2), "a", "b", "c", "d")
+    assert set(told.values()) == {"A", "B", "C", "D"}
+    assert store.batches == [["a"], ["b", "c"], ["d"]]
+
+
+def test_a_refusal_is_raised_to_its_own_caller():
+    store = Store(lambda items, again: [ValueError(item) if item == "c" else item for item in items])
+    told = after(store, GroupCommit(store.run), "a", "b", "c", "d")
+    assert isinstance(told.pop("c"), ValueError)
+    assert told == {"a": "a", "b": "b", "d": "d"}
+    assert store.batches == [["a"], ["b", "c", "d"]]
+
+
+def test_one_poisoned_item_fails_alone():
+    def commit(items: list[str], again: bool) -> list:
+        if "c" in items:
+            raise ValueError("poisoned")
+        return items
+
+    store = Store(commit)
+    told = after(store, GroupCommit(store.run), "a", "b", "c", "d")
+    assert isinstance(told.pop("c"), ValueError)
+    assert told == {"a": "a", "b": "b", "d": "d"}
+    assert store.batches == [["a"], ["b", "c", "d"], ["b"], ["c"], ["d"]]
+
+
+def test_after_a_lost_connection_the_batch_is_run_again_once():
+    asked = []
+
+    def commit(items: list[str], again: bool) -> list:
+        asked.append((items, again))
+        if not again:
+            raise Lost
+        return items
+
+    store = Store(commit)
+    store.gate.set()
+    assert GroupCommit(store.run).submit("a") == "a"
+    assert asked == [(["a"], False), (["a"], True)]
+
+
+def test_a_store_that_stays_lost_is_said_to_everybody():
+    def commit(items: list[str], again: bool) -> list:
+        raise Lost
+
+    store = Store(commit)
+    told = after(store, GroupCommit(store.run), "a", "b", "c")
+    assert [type(told[item]) for item in "abc"] == [Lost] * 3
+    assert store.batches == [["a"], ["a"], ["b", "c"], ["b", "c"]]
+
+
+def test_who_waited_too_long_for_a_turn_is_told_and_never_committed():
+    store = Store()
+    group = GroupCommit(store.run, patience_seconds=0.05)
+    told, threads = submit(group, "a", "b")
+    threads[1].join(10)
+    store.gate.set()
+    threads[0].join(10)
+    assert told["a"] == "A"
+    assert isinstance(told["b"], TooLate)
+    assert store.batches == [["a"]]
+
+
+def test_what_was_committed_after_its_caller_left_is_undone():
+    undone: list[str] = []
+    second = threading.Event()
+
+    def commit(items: list[str], again: bool) -> list:
+        if items != ["a"]:
+            assert second.wait(10)
+        return [item.upper() for item in items]
+
+    store = Store(commit)
+    group = GroupCommit(store.run, undo=undone.append, patience_seconds=0.2)
+    told, threads = submit(group, "a", "b", "c")
+    store.gate.set()
+    threads[2].join(10)  # c waits for the batch that b leads
+    second.set()
+    threads[1].join(10)
+    assert isinstance(told["c"], TooLate)
+    assert (told["b"], undone) == ("B", ["C"])
+
+
+def test_the_group_serves_on_after_every_kind_of_failure():
+    failures = iter([KeyError, Lost])
+
+    def commit(items: list[str], again: bool) -> list:
+        failure = next(failures, None)
+        if failure and not again:
+            raise failure
+        return items
+
+    store = Store(commit)
+    store.gate.set()
+    group = GroupCommit(store.run)
+    with pytest.raises(KeyError):
+        group.submit("a")
+    assert [group.submit(item) for item in "bc"] == ["b", "c"]
