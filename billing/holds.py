@@ -1,29 +1,25 @@
 """Money set aside for usage: placed at admission; settled, released or expired once, by whoever comes first.
 
-Every function takes the account locked. ``settle``, ``release`` and ``expire`` lock the hold and answer None when it was
-resolved already: resolving twice is a fact to live with, not an error.
+``place`` and ``resolve`` decide, on rows locked by the caller, and keep those rows true so that a batch can go on deciding
+with them. ``placed`` and ``resolved`` are the statements that write what was decided.
 """
 
-from datetime import datetime
+from collections.abc import Sequence
 
-from django.db.models import F
-from django.db.models.functions import Now
-
-from billing import locks, money
+from billing import money
 from billing.models import Account, Hold
 from gateway_project import errors
+from gateway_project.database import Statement
 
 
-def place(account: Account, *, reference: str, amount_nanos: int, expires_at: datetime) -> Hold:
-    """Set ``amount_nanos`` aside, or refuse.
+def place(account: Account, amount_nanos: int) -> None:
+    """Set ``amount_nanos`` aside on the given row, or refuse; ``placed`` writes it.
 
     Raises InsufficientQuota (402) when the balance is too small, TiedUp (429) when it would do but is held by others.
     """
     if account.available_nanos < amount_nanos:
         raise refusal(account, amount_nanos)
-    Account.objects.filter(pk=account.pk).update(held_nanos=F("held_nanos") + amount_nanos)
     account.held_nanos += amount_nanos
-    return Hold.objects.create(reference=reference, account=account, amount_nanos=amount_nanos, expires_at=expires_at)
 
 
 def refusal(account: Account, need_nanos: int) -> errors.ApiError:
@@ -36,29 +32,57 @@ def refusal(account: Account, need_nanos: int) -> errors.ApiError:
     )
 
 
-def settle(account: Account, reference: str, *, cost_nanos: int) -> Hold | None:
-    """Turn the hold into a cost, of which no more is settled than was held; the rest is free again."""
-    return _resolve(account, reference, Hold.State.SETTLED, cost_nanos)
+def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int | None = None) -> bool:
+    """End the hold: SETTLED at a cost, of which no more is settled than was held; RELEASED or EXPIRED without.
 
-
-def release(account: Account, reference: str) -> Hold | None:
-    """Give all of it back: the usage did not happen."""
-    return _resolve(account, reference, Hold.State.RELEASED, None)
-
-
-def expire(account: Account, reference: str) -> Hold | None:
-    """Give all of it back because nobody resolved it in time."""
-    return _resolve(account, reference, Hold.State.EXPIRED, None)
-
-
-def _resolve(account: Account, reference: str, state: Hold.State, settled_nanos: int | None) -> Hold | None:
-    hold = locks.hold(reference)
+    False when it was resolved before: that is a fact to live with, not an error.
+    """
     if hold.state != Hold.State.HELD:
-        return None
-    if settled_nanos is not None:
-        settled_nanos = min(settled_nanos, hold.amount_nanos)
-    Hold.objects.filter(pk=reference).update(state=state, settled_nanos=settled_nanos, resolved_at=Now())
-    Account.objects.filter(pk=account.pk).update(held_nanos=F("held_nanos") - hold.amount_nanos)
+        return False
     account.held_nanos -= hold.amount_nanos
-    hold.state, hold.settled_nanos = state, settled_nanos
-    return hold
+    hold.state = state
+    hold.settled_nanos = None if cost_nanos is None else min(cost_nanos, hold.amount_nanos)
+    return True
+
+
+def placed(holds: Sequence[Hold]) -> Statement:
+    """Write new holds, and what they hold of their accounts."""
+    return Statement(
+        """
+        WITH placed AS (
+            INSERT INTO billing_hold (reference, account_id, amount_nanos, state, expires_at)
+            SELECT reference, account_id, amount_nanos, 'HELD', expires_at
+            FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::timestamptz[])
+                AS hold (reference, account_id, amount_nanos, expires_at)
+            RETURNING account_id, amount_nanos
+        )
+        UPDATE billing_account SET held_nanos = held_nanos + more.nanos
+        FROM (SELECT account_id, sum(amount_nanos) AS nanos FROM placed GROUP BY account_id) AS more
+        WHERE id = more.account_id
+        """,
+        (
+            [hold.reference for hold in holds],
+            [hold.account_id for hold in holds],
+            [hold.amount_nanos for hold in holds],
+            [hold.expires_at for hold in holds],
+        ),
+    )
+
+
+def resolved(holds: Sequence[Hold]) -> Statement:
+    """Write how holds ended, and give back to their accounts what they held."""
+    return Statement(
+        """
+        WITH resolved AS (
+            UPDATE billing_hold
+            SET state = ended.state, settled_nanos = ended.settled_nanos, resolved_at = statement_timestamp()
+            FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS ended (reference, state, settled_nanos)
+            WHERE billing_hold.reference = ended.reference
+            RETURNING account_id, amount_nanos
+        )
+        UPDATE billing_account SET held_nanos = held_nanos - less.nanos
+        FROM (SELECT account_id, sum(amount_nanos) AS nanos FROM resolved GROUP BY account_id) AS less
+        WHERE id = less.account_id
+        """,
+        ([hold.reference for hold in holds], [hold.state for hold in holds], [hold.settled_nanos for hold in holds]),
+    )

@@ -1,17 +1,20 @@
-"""The book's only writer: an entry and the balance it makes, in one transaction, once per reference.
+"""The book's only writer: an entry and the balance it makes, in one statement, once per reference.
 
-Every function takes the account locked (``locks.account``) and keeps the given row's numbers true, so that a caller may go
+Every function takes the account locked (``billing.locks``) and keeps the given row's numbers true, so that a caller may go
 on deciding with them.
 """
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from psycopg.types.json import Jsonb
 
 from billing import locks, money
 from billing.models import Account, LedgerEntry, User
+from gateway_project import database
+from gateway_project.database import Statement
 
 
 class ReferenceReused(Exception):
@@ -24,7 +27,7 @@ class AmountNotPositive(ValueError):
 
 def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str, prompt_tokens: int, completion_tokens: int,
                 settlement: str) -> LedgerEntry:  # fmt: skip
-    """Charge one completion. ``cost_nanos`` may be 0: a completion that cost nothing still has its line.
+    """Charge one completion; ``appended`` writes it. ``cost_nanos`` may be 0: what cost nothing still has its line.
 
     ``settlement`` says what the figures rest on: reported by the upstream, estimated, or partial.
     """
@@ -37,7 +40,7 @@ def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str
         "costInDollars": money.dollars(cost_nanos),
         "settlement": settlement,
     }
-    return _append(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata)
+    return _next(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata)
 
 
 def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> LedgerEntry:
@@ -87,16 +90,49 @@ def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, refe
 
 def _append(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any],
             issued_by: User | None = None) -> LedgerEntry:  # fmt: skip
-    entry = LedgerEntry.objects.create(
-        account=account,
-        seq=account.last_seq + 1,
-        type=type,
-        amount_nanos=amount_nanos,
-        balance_after_nanos=account.balance_nanos + amount_nanos,
-        reference=reference,
-        metadata=metadata,
-        issued_by=issued_by,
-    )
-    Account.objects.filter(pk=account.pk).update(balance_nanos=F("balance_nanos") + amount_nanos, last_seq=F("last_seq") + 1)
-    account.balance_nanos, account.last_seq = entry.balance_after_nanos, entry.seq
+    entry = _next(account, type, amount_nanos, reference, metadata, issued_by)
+    database.execute(appended([entry]))
+    entry.refresh_from_db(fields=["created_at"])
     return entry
+
+
+def _next(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any],
+          issued_by: User | None = None) -> LedgerEntry:  # fmt: skip
+    account.balance_nanos += amount_nanos
+    account.last_seq += 1
+    return LedgerEntry(
+        account=account, seq=account.last_seq, type=type, amount_nanos=amount_nanos,
+        balance_after_nanos=account.balance_nanos, reference=reference, metadata=metadata, issued_by=issued_by,
+    )  # fmt: skip
+
+
+def appended(entries: Sequence[LedgerEntry]) -> Statement:
+    """Write entries, those of an account in the order of their seq, and the balances they make."""
+    return Statement(
+        """
+        WITH appended AS (
+            INSERT INTO billing_ledgerentry
+                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, issued_by_id)
+            SELECT id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, issued_by_id
+            FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::jsonb[],
+                %s::bigint[]) WITH ORDINALITY AS entry
+                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, issued_by_id, place)
+            ORDER BY place
+            RETURNING account_id, amount_nanos
+        )
+        UPDATE billing_account SET balance_nanos = balance_nanos + more.nanos, last_seq = last_seq + more.entries
+        FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS entries FROM appended GROUP BY account_id) AS more
+        WHERE id = more.account_id
+        """,
+        (
+            [entry.pk for entry in entries],
+            [entry.account_id for entry in entries],
+            [entry.seq for entry in entries],
+            [entry.type for entry in entries],
+            [entry.amount_nanos for entry in entries],
+            [entry.balance_after_nanos for entry in entries],
+            [entry.reference for entry in entries],
+            [Jsonb(entry.metadata) for entry in entries],
+            [entry.issued_by_id for entry in entries],
+        ),
+    )

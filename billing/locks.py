@@ -4,16 +4,23 @@ The order everywhere is: accounts by id, then keys by id, then spending days, th
 Each function must be called inside a transaction; Django refuses otherwise.
 """
 
+from collections.abc import Collection
 from uuid import UUID
 
 from billing.models import Account, Hold
+from gateway_project.database import Statement, rows
 
 
 def account(account_id: UUID) -> Account:
-    """The account, locked until the transaction ends. Raises Account.DoesNotExist."""
+    """One account, locked until the transaction ends. Raises Account.DoesNotExist."""
     return Account.objects.select_for_update(of=("self",), no_key=True).get(pk=account_id)
 
 
-def hold(reference: str) -> Hold:
-    """The hold, locked. Its account must be locked already. Raises Hold.DoesNotExist."""
-    return Hold.objects.select_for_update(of=("self",), no_key=True).get(pk=reference)
+def accounts(account_ids: Collection[UUID]) -> Statement:
+    """The accounts of a batch."""
+    return rows(Account, account_ids)
+
+
+def holds(references: Collection[str]) -> Statement:
+    """The holds of a batch. Their accounts must be locked already."""
+    return rows(Hold, references)

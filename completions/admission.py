@@ -13,81 +13,176 @@ A refusal writes nothing. What is admitted is committed before anything is asked
 while one talks.
 """
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from django.conf import settings
 
 from billing import holds
 from billing import locks as account_locks
-from billing.models import Account
+from billing.models import Account, Hold
 from completions import catalog, pricing
 from completions.chat import Call, ChatRequest, Offer
 from completions.models import Completion
 from gateway_project import database, errors, identifiers
+from gateway_project.database import Statement, TwoSteps
+from gateway_project.group_commit import GroupCommit
 from keys import locks as key_locks
-from keys import rate_limits, spending
+from keys import rates, spending
 from keys.authentication import REFUSED, Caller, require_active
 from keys.models import ApiKey
-from keys.spending import Window
+from keys.spending import Movement, Window
 
-_PATIENCE = timedelta(minutes=1)  # told to wait longer, some clients sleep through it and others come back at once
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """A request that may run: it has an id, a committed hold, and a cap that the hold pays for."""
+class Candidate:
+    """A request at the door, with the id that it will have if it is let in."""
 
     completion_id: str
-    account_id: UUID
-    key_id: str
-    created: datetime
+    request: ChatRequest
+    offer: Offer
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that may run: its committed record and hold, and a cap that the hold pays for."""
+
+    completion: Completion
+    held_nanos: int
     call: Call
     headers: dict[str, str]
 
 
 def admit(request: ChatRequest, offer: Offer, caller: Caller) -> Admitted:
-    """Hold the money for ``request``, or raise the refusal."""
+    """Hold the money for ``request``, or raise the refusal. Shares its transaction with whoever is at the door too."""
     _check_max_tokens(request, offer)
-    with database.short_transaction():
-        account, key = _locked(caller)
-        now = database.now()
-        require_active(key, account, now)
-        if key.allowed_models and offer.model_id not in key.allowed_models:
-            raise catalog.not_found(offer.model_id)
-        rates = _Rates(key, now, _countable_tokens(request))
-        rates.check()
-        window = spending.window(key, now)
-        max_tokens = _size(request, offer, account, window, now)
-        return _place(request, offer, account, key, now, max_tokens, rates)
-
-
-def _locked(caller: Caller) -> tuple[Account, ApiKey]:
-    try:
-        return account_locks.account(caller.account_id), key_locks.key(caller.key_id)
-    except (Account.DoesNotExist, ApiKey.DoesNotExist):  # deleted since its identity was cached
-        raise errors.InvalidApiKey(REFUSED) from None
-
-
-def _place(request: ChatRequest, offer: Offer, account: Account, key: ApiKey, now: datetime, max_tokens: int,
-           rates: "_Rates") -> Admitted:  # fmt: skip
+    # What the views asked for is answered. From here to the end of the reply no connection of the pool is held.
+    database.give_back_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
-    amount_nanos = pricing.worst_case(request, offer.price, max_tokens)
-    expires_at = now + timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN
-    rates.write()
-    spending.reserve(key, day=now.date(), amount_nanos=amount_nanos)
-    holds.place(account, reference=completion_id, amount_nanos=amount_nanos, expires_at=expires_at)
-    Completion.objects.create(
-        id=completion_id, account=account, key=key, model_id=offer.model_id, price_id=offer.price_id,
-        provider_id=offer.provider_slug, is_stream=request.stream, spending_day=now.date(), counted_tokens=rates.tokens,
+    return _door.submit(Candidate(completion_id, request, offer, caller))
+
+
+def _admit_batch(candidates: list[Candidate], again: bool) -> list[Admitted | Exception]:
+    with _connection.transaction() as steps:
+        return _decide_batch(steps, candidates, again)
+
+
+def _decide_batch(steps: TwoSteps, candidates: list[Candidate], again: bool) -> list[Admitted | Exception]:
+    account_ids = {candidate.caller.account_id for candidate in candidates}
+    key_ids = {candidate.caller.key_id for candidate in candidates}
+    completion_ids = [candidate.completion_id for candidate in candidates if again]
+    found_accounts, found_keys, sums, found_holds, found_completions, [(now,)] = steps.read(
+        account_locks.accounts(account_ids),
+        key_locks.keys(key_ids),
+        spending.sums(key_ids),
+        account_locks.holds(completion_ids),
+        database.rows(Completion, completion_ids),
+        database.CLOCK,
+    )
+    accounts, keys = database.made(Account, found_accounts), database.made(ApiKey, found_keys)
+    windows = spending.windows(keys.values(), sums, now)
+    placed, begun = database.made(Hold, found_holds), database.made(Completion, found_completions)
+    outcomes: list[Admitted | Exception] = []
+    for candidate in candidates:
+        caller, hold = candidate.caller, placed.get(candidate.completion_id)
+        try:
+            if hold is not None:
+                outcomes.append(_recalled(candidate, hold, begun[candidate.completion_id]))
+                continue
+            account, key = accounts.get(caller.account_id), keys.get(caller.key_id)
+            if account is None or key is None:  # deleted since its identity was cached
+                raise errors.InvalidApiKey(REFUSED)
+            outcomes.append(_decide(candidate, account, key, windows[key.pk], now))
+        except errors.ApiError as refusal:
+            outcomes.append(refusal)
+    new = [one for one in outcomes if isinstance(one, Admitted) and one.completion.pk not in placed]
+    if new:
+        steps.write(*_written(new, keys))
+    return outcomes
+
+
+def _recalled(candidate: Candidate, hold: Hold, completion: Completion) -> Admitted:
+    """What was admitted by a commit whose answer was lost."""
+    request, offer = candidate.request, candidate.offer
+    affordable = pricing.affordable_tokens(request, offer.price, hold.amount_nanos)
+    max_tokens = min(affordable, request.max_tokens or _output_max(offer))
+    return Admitted(completion, hold.amount_nanos, Call(request=request, offer=offer, max_tokens=max_tokens), headers={})
+
+
+def _decide(candidate: Candidate, account: Account, key: ApiKey, window: Window | None, now: datetime) -> Admitted:
+    """One candidate; what it leaves to the next is on the given rows. A refusal leaves them as they were."""
+    request, offer = candidate.request, candidate.offer
+    require_active(key, account, now)
+    if key.allowed_models and offer.model_id not in key.allowed_models:
+        raise catalog.not_found(offer.model_id)
+    tokens = _countable_tokens(request)
+    count = rates.count(key, now, tokens)
+    max_tokens = _size(request, offer, account, window, now)
+    held_nanos = pricing.worst_case(request, offer.price, max_tokens)
+    holds.place(account, held_nanos)
+    if window:
+        window.held_nanos += held_nanos
+    count.apply(key)
+    completion = Completion(
+        id=candidate.completion_id, account_id=account.pk, key_id=key.pk, model_id=offer.model_id, price_id=offer.price_id,
+        provider_id=offer.provider_slug, is_stream=request.stream, spending_day=now.date(), counted_tokens=tokens,
+        created_at=now,
     )  # fmt: skip
-    return Admitted(
-        completion_id=completion_id, account_id=account.pk, key_id=key.pk, created=now,
-        call=Call(request=request, offer=offer, max_tokens=max_tokens), headers=rates.headers(),
+    call = Call(request=request, offer=offer, max_tokens=max_tokens)
+    return Admitted(completion=completion, held_nanos=held_nanos, call=call, headers=count.headers())
+
+
+def _written(admitted: Sequence[Admitted], keys: dict[str, ApiKey]) -> list[Statement]:
+    completions = [one.completion for one in admitted]
+    return [
+        *rates.counted([keys[key_id] for key_id in {completion.key_id for completion in completions}]),
+        spending.reserved([Movement(one.completion.key_id, one.completion.spending_day, one.held_nanos) for one in admitted]),
+        holds.placed([_hold(one) for one in admitted]),
+        _begun(completions),
+    ]
+
+
+def _hold(admitted: Admitted) -> Hold:
+    completion = admitted.completion
+    lifetime = timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN
+    return Hold(
+        reference=completion.pk, account_id=completion.account_id, amount_nanos=admitted.held_nanos,
+        expires_at=completion.created_at + lifetime,
     )  # fmt: skip
+
+
+def _begun(completions: Sequence[Completion]) -> Statement:
+    return Statement(
+        """
+        INSERT INTO completions_completion
+            (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens, created_at)
+        SELECT * FROM unnest(%s::text[], %s::uuid[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::boolean[],
+            %s::date[], %s::bigint[], %s::timestamptz[])
+        """,
+        (
+            [completion.pk for completion in completions],
+            [completion.account_id for completion in completions],
+            [completion.key_id for completion in completions],
+            [completion.model_id for completion in completions],
+            [completion.price_id for completion in completions],
+            [completion.provider_id for completion in completions],
+            [completion.is_stream for completion in completions],
+            [completion.spending_day for completion in completions],
+            [completion.counted_tokens for completion in completions],
+            [completion.created_at for completion in completions],
+        ),
+    )
+
+
+# A hold that a crash of the database forgets was never acted upon for long: no money has moved. So these commits do not
+# wait for the disk; settlements do.
+_connection = database.TwoStepConnection(synchronous_commit=False)
+# Nobody waits for what was admitted too late: its hold is left to expire, as that of a process that died.
+_door: GroupCommit[Candidate, Admitted] = GroupCommit(_admit_batch)
 
 
 # --- How much may it generate ------------------------------------------------------------------------------------
@@ -146,63 +241,3 @@ def _countable_tokens(request: ChatRequest) -> int:
     Settlement corrects it by the difference.
     """
     return max(pricing.prompt_tokens_estimate(request) + (request.max_tokens or 0), 1)
-
-
-class _Rates:
-    """The key's two limits per minute, and what they say to this request."""
-
-    def __init__(self, key: ApiKey, now: datetime, tokens: int) -> None:
-        self.key = key
-        self.tokens = tokens
-        self.requests_decision = _decide(key.requests_per_minute, key.requests_full_at, now, 1)
-        self.tokens_decision = _decide(key.tokens_per_minute, key.tokens_full_at, now, tokens)
-
-    def check(self) -> None:
-        for what, decision in (("requests", self.requests_decision), ("tokens", self.tokens_decision)):
-            if decision is not None and not decision.allowed:
-                raise self._refusal(what, decision)
-
-    def write(self) -> None:
-        states = {}
-        if self.requests_decision:
-            states["requests_full_at"] = self.requests_decision.full_at
-        if self.tokens_decision:
-            states["tokens_full_at"] = self.tokens_decision.full_at
-        if states:
-            ApiKey.objects.filter(pk=self.key.pk).update(**states)
-
-    def headers(self) -> dict[str, str]:
-        """OpenAI's x-ratelimit-* headers, for the limits there are."""
-        headers = {}
-        for what, decision in (("requests", self.requests_decision), ("tokens", self.tokens_decision)):
-            if decision is not None:
-                headers[f"x-ratelimit-limit-{what}"] = str(decision.limit)
-                headers[f"x-ratelimit-remaining-{what}"] = str(decision.remaining)
-                headers[f"x-ratelimit-reset-{what}"] = _go_duration(decision.resets_in)
-        return headers
-
-    def _refusal(self, what: str, decision: rate_limits.Decision) -> errors.ApiError:
-        headers = self.headers()
-        if decision.retry_in is None:
-            headers["x-should-retry"] = "false"
-            why = f"this request alone counts {self.tokens}"
-        else:
-            headers["Retry-After"] = str(max(math.ceil(decision.retry_in.total_seconds()), 1))
-            headers["retry-after-ms"] = str(max(math.ceil(decision.retry_in.total_seconds() * 1000), 1))
-            if decision.retry_in > _PATIENCE:
-                headers["x-should-retry"] = "false"
-            why = f"try again in {_go_duration(decision.retry_in)}"
-        return errors.RateLimitExceeded(f"The key is limited to {decision.limit} {what} per minute: {why}.", headers=headers)
-
-
-def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int) -> rate_limits.Decision | None:
-    return None if limit is None else rate_limits.decide(limit=limit, full_at=full_at, now=now, cost=cost)
-
-
-def _go_duration(duration: timedelta) -> str:
-    """As OpenAI writes it: 12ms, 1s, 6m0s."""
-    milliseconds = math.ceil(duration.total_seconds() * 1000)
-    if milliseconds < 1000:
-        return f"{milliseconds}ms"
-    minutes, seconds = divmod(math.ceil(milliseconds / 1000), 60)
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

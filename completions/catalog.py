@@ -1,9 +1,11 @@
 """Model id -> what is offered under it right now; and the list of what there is."""
 
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db.models import Prefetch, Q
 from django.db.models.functions import Now
 
@@ -22,12 +24,33 @@ class Listing:
     is_available: bool
 
 
+_offers: dict[str, tuple[float, Offer]] = {}  # by model id, with the moment until which it may be believed
+
+
 def find(model_id: str) -> Offer:
-    """The offer by the first route that can be asked. Raises ModelNotFound."""
+    """The offer by the first route that can be asked. Raises ModelNotFound.
+
+    An offer is remembered for CATALOG_CACHE_SECONDS: so long a change of the catalogue may take to reach every worker.
+    """
+    until, offer = _offers.get(model_id, (0.0, None))
+    if offer is None or until < time.monotonic():
+        if offer is not None:  # while we ask, the others go on with what we had: they need not all ask
+            _remember(offer)
+        offer = _find(model_id)
+        _remember(offer)
+    return offer
+
+
+def _remember(offer: Offer) -> None:
+    _offers[offer.model_id] = (time.monotonic() + settings.CATALOG_CACHE_SECONDS, offer)
+
+
+def _find(model_id: str) -> Offer:
     for listing in _listings(Q(pk=model_id)):
         for route in listing.model.routes.all():
             if is_available(route.provider):
                 return _offer(listing.model, route, listing.price)
+    _offers.pop(model_id, None)
     raise not_found(model_id)
 
 

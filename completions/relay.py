@@ -46,9 +46,9 @@ def whole(admitted: Admitted) -> dict[str, Any]:
     usage = answer.usage or _estimate(admitted, answer.text_bytes)
     settlement.settle(admitted, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED)
     return {
-        "id": admitted.completion_id,
+        "id": admitted.completion.pk,
         "object": "chat.completion",
-        "created": int(admitted.created.timestamp()),
+        "created": int(admitted.completion.created_at.timestamp()),
         "model": admitted.call.offer.model_id,
         "choices": answer.choices,
         "usage": _usage_object(usage),
@@ -129,7 +129,7 @@ def _close_books(admitted: Admitted, usage: Usage | None, relayed_bytes: int, *,
     elif began:
         settlement.settle(admitted, _estimate(admitted, relayed_bytes), Settlement.PARTIAL)
     else:
-        settlement.release(admitted.completion_id, admitted.account_id, admitted.key_id)
+        settlement.release(admitted.completion)
 
 
 def _estimate(admitted: Admitted, relayed_bytes: int) -> Usage:
@@ -144,9 +144,9 @@ class _EventWriter:
     def __init__(self, admitted: Admitted) -> None:
         self.began = False
         head = {
-            "id": admitted.completion_id,
+            "id": admitted.completion.pk,
             "object": "chat.completion.chunk",
-            "created": int(admitted.created.timestamp()),
+            "created": int(admitted.completion.created_at.timestamp()),
             "model": admitted.call.offer.model_id,
         }
         self._include_usage = admitted.call.request.include_usage

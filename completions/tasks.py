@@ -19,7 +19,7 @@ def release_expired_holds() -> int:
     released = 0
     for completion in _overdue():
         try:
-            released += settlement.release(completion.pk, completion.account_id, completion.key_id, expired=True)
+            released += settlement.expire(completion)
         except DatabaseError:  # a row that somebody holds locked must not keep the others' money; it is tried again
             logger.exception("cannot release the hold of %s", completion.pk)
     if released:

@@ -178,6 +178,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # of page forms; the API reads its bodi
 
 # --- Completions -------------------------------------------------------------------------------------------------
 
+CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, minimum=0, maximum=60)
 UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
 UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)
 UPSTREAM_IDLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_IDLE_SECONDS", 120, minimum=1, maximum=3600)

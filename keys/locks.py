@@ -1,8 +1,16 @@
-"""The key's row, locked: after its account's (``billing.locks`` says the whole order)."""
+"""Rows of keys, locked: after their accounts' (``billing.locks`` says the whole order)."""
 
+from collections.abc import Collection
+
+from gateway_project.database import Statement, rows
 from keys.models import ApiKey
 
 
 def key(key_id: str) -> ApiKey:
-    """The key, locked until the transaction ends. Raises ApiKey.DoesNotExist."""
+    """One key, locked until the transaction ends. Raises ApiKey.DoesNotExist."""
     return ApiKey.objects.select_for_update(of=("self",), no_key=True).get(pk=key_id)
+
+
+def keys(key_ids: Collection[str]) -> Statement:
+    """The keys of a batch."""
+    return rows(ApiKey, key_ids)

@@ -1,24 +1,27 @@
-"""What a key spends against its limit: reserved at admission, committed or released at settlement.
+"""What a key spends against its limit: reserved at admission, spent or given back at settlement.
 
-The writing functions need the key locked. The window of a limit is the sum of the key's days in it, so changing a limit,
-its type or its period means what it says at once: the new limit applies to what was really spent in the new window.
+The window of a limit is the sum of the key's days in it, so changing a limit, its type or its period means what it says at
+once: the new limit applies to what was really spent in the new window. ``reserved`` and ``moved`` write what was decided
+with the key locked.
 """
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from django.db.models import F, Sum
+from django.db.models import Sum
 
 from billing import money
 from gateway_project import errors
+from gateway_project.database import Statement
 from keys import periods
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, SpendingDay, SpendingPeriod
 
 
-@dataclass(frozen=True)
+@dataclass
 class Window:
-    """A key's limit, and what of it is spent and held in the window that now is in."""
+    """A key's limit, and what of it is spent and held in the window that now is in. ``held_nanos`` grows as a batch decides."""
 
     limit_nanos: int
     spent_nanos: int
@@ -42,10 +45,44 @@ def window(key: ApiKey, now: datetime) -> Window | None:
         return None
     days = SpendingDay.objects.filter(key=key, day__gte=periods.first_day(key.spending_period, now.date()))
     sums = days.aggregate(spent=Sum("spent_nanos", default=0), held=Sum("held_nanos", default=0))
+    return _window(key, now, sums["spent"], sums["held"])
+
+
+def sums(key_ids: Collection[str]) -> Statement:
+    """What the limited ones of these keys spent and hold in their windows: key id, spent, held. ``windows`` reads it.
+
+    Ask after the keys are locked, or the sums may be older than the locks.
+    """
+    return Statement(
+        """
+        SELECT key_id, sum(spent_nanos), sum(held_nanos)
+        FROM keys_spendingday JOIN keys_apikey ON keys_apikey.id = key_id
+        WHERE key_id = ANY(%s) AND spending_limit_cents IS NOT NULL AND day >= CASE spending_period
+            WHEN %s THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
+            WHEN %s THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
+            WHEN %s THEN date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date
+            ELSE '-infinity' END
+        GROUP BY key_id
+        """,
+        (list(key_ids), SpendingPeriod.DAILY, SpendingPeriod.WEEKLY, SpendingPeriod.MONTHLY),
+    )
+
+
+def windows(keys: Collection[ApiKey], found: Sequence[tuple[str, int, int]], now: datetime) -> dict[str, Window | None]:
+    """The window of each key, None for one without a limit."""
+    spent_and_held = {key_id: (spent, held) for key_id, spent, held in found}
+    return {
+        key.pk: None if key.spending_limit_nanos is None else _window(key, now, *spent_and_held.get(key.pk, (0, 0)))
+        for key in keys
+    }
+
+
+def _window(key: ApiKey, now: datetime, spent_nanos: int, held_nanos: int) -> Window:
+    assert key.spending_limit_nanos is not None
     return Window(
         limit_nanos=key.spending_limit_nanos,
-        spent_nanos=int(sums["spent"]),
-        held_nanos=int(sums["held"]),
+        spent_nanos=int(spent_nanos),
+        held_nanos=int(held_nanos),
         resets_at=periods.resets_at(key.spending_period, now.date()),
     )
 
@@ -64,23 +101,65 @@ def refusal(window: Window, need_nanos: int, now: datetime) -> errors.ApiError:
     )
 
 
-def reserve(key: ApiKey, *, day: date, amount_nanos: int) -> None:
-    """Hold part of the key's window. The caller has checked the window under the same lock."""
-    SpendingDay.objects.get_or_create(key=key, day=day)
-    SpendingDay.objects.filter(key=key, day=day).update(held_nanos=F("held_nanos") + amount_nanos)
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What one completion does to its key's day."""
+
+    key_id: str
+    day: date
+    held_nanos: int
+    spent_nanos: int = 0
+    completions: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
-def commit(key: ApiKey, *, day: date, held_nanos: int, spent_nanos: int, prompt_tokens: int, completion_tokens: int) -> None:
-    """Turn what was reserved into what was spent, and count the completion."""
-    SpendingDay.objects.filter(key=key, day=day).update(
-        held_nanos=F("held_nanos") - held_nanos,
-        spent_nanos=F("spent_nanos") + spent_nanos,
-        completions=F("completions") + 1,
-        prompt_tokens=F("prompt_tokens") + prompt_tokens,
-        completion_tokens=F("completion_tokens") + completion_tokens,
+def reserved(movements: Sequence[Movement]) -> Statement:
+    """Write what was reserved. The first of a day makes the day's row."""
+    return Statement(
+        """
+        INSERT INTO keys_spendingday
+            (key_id, day, spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens)
+        SELECT key_id, day, 0, sum(held_nanos), 0, 0, 0
+        FROM unnest(%s::text[], %s::date[], %s::bigint[]) AS movement (key_id, day, held_nanos)
+        GROUP BY key_id, day
+        ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos
+        """,
+        (
+            [movement.key_id for movement in movements],
+            [movement.day for movement in movements],
+            [movement.held_nanos for movement in movements],
+        ),
     )
 
 
-def release(key: ApiKey, *, day: date, held_nanos: int) -> None:
-    """Give back what was reserved."""
-    SpendingDay.objects.filter(key=key, day=day).update(held_nanos=F("held_nanos") - held_nanos)
+def moved(movements: Sequence[Movement]) -> Statement:
+    """Write what was spent of what was reserved; ``held_nanos`` is what the day holds no longer."""
+    return Statement(
+        """
+        UPDATE keys_spendingday SET
+            held_nanos = keys_spendingday.held_nanos - movement.held_nanos,
+            spent_nanos = keys_spendingday.spent_nanos + movement.spent_nanos,
+            completions = keys_spendingday.completions + movement.completions,
+            prompt_tokens = keys_spendingday.prompt_tokens + movement.prompt_tokens,
+            completion_tokens = keys_spendingday.completion_tokens + movement.completion_tokens
+        FROM (
+            SELECT key_id, day, sum(held_nanos) AS held_nanos, sum(spent_nanos) AS spent_nanos,
+                sum(completions) AS completions, sum(prompt_tokens) AS prompt_tokens,
+                sum(completion_tokens) AS completion_tokens
+            FROM unnest(%s::text[], %s::date[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
+                AS movement (key_id, day, held_nanos, spent_nanos, completions, prompt_tokens, completion_tokens)
+            GROUP BY key_id, day
+        ) AS movement
+        WHERE keys_spendingday.key_id = movement.key_id AND keys_spendingday.day = movement.day
+        """,
+        (
+            [movement.key_id for movement in movements],
+            [movement.day for movement in movements],
+            [movement.held_nanos for movement in movements],
+            [movement.spent_nanos for movement in movements],
+            [movement.completions for movement in movements],
+            [movement.prompt_tokens for movement in movements],
+            [movement.completion_tokens for movement in movements],
+        ),
+    )

@@ -12,6 +12,7 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from billing.models import Account
+from gateway_project.database import TwoStepConnection
 from tests import factories
 
 # The same examples every time, however slow the machine.
@@ -35,6 +36,7 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
     connection.ops.sql_flush = sql_flush
     yield
     connection.ops.sql_flush = flush
+    TwoStepConnection.close_all()  # or the test database could not be dropped
 
 
 @pytest.fixture(autouse=True)

@@ -15,13 +15,13 @@ from django.db.models.functions import Now
 from django.http import HttpResponse
 from django.utils import timezone
 
-from billing import holds, ledger, locks
+from billing import ledger, locks
 from billing.models import Account, Hold
 from completions.models import Completion, LanguageModel, Price, Provider, Route
 from gateway_project import database, errors
-from keys import keyring, secret, spending
+from keys import keyring, secret
 from keys.models import ApiKey, SpendingDay
-from tests import chat, factories, outage
+from tests import chat, factories, outage, usage
 from tests.conftest import client_for
 
 
@@ -65,10 +65,8 @@ class Stage:
         """A limit of one cent, all of it spent today."""
         keyring.limit(self.key, limit_cents=1, type=type, period=period)
         today = database.now().date()
-        spending.reserve(self.key, day=today, amount_nanos=10_000_000)
-        spending.commit(
-            self.key, day=today, held_nanos=10_000_000, spent_nanos=10_000_000, prompt_tokens=1, completion_tokens=1
-        )
+        usage.reserve(self.key, day=today, amount_nanos=10_000_000)
+        usage.commit(self.key, day=today, held_nanos=10_000_000, spent_nanos=10_000_000, prompt_tokens=1, completion_tokens=1)
         return self.ask()
 
     def ask_first(self, **columns: Any) -> Ask:
@@ -141,13 +139,13 @@ def unrouted(stage: Stage) -> Ask:
 def tied_up_account(stage: Stage) -> Ask:
     account = locks.account(stage.account.pk)
     later = timezone.now() + timedelta(hours=1)
-    holds.place(account, reference="running", amount_nanos=account.balance_nanos, expires_at=later)
+    usage.place(account, account.balance_nanos, reference="running", expires_at=later)
     return stage.ask()
 
 
 def tied_up_window(stage: Stage) -> Ask:
     keyring.limit(stage.key, limit_cents=100, type="FIXED", period=None)
-    spending.reserve(stage.key, day=database.now().date(), amount_nanos=1_000_000_000)
+    usage.reserve(stage.key, day=database.now().date(), amount_nanos=1_000_000_000)
     return stage.ask()
 
 

@@ -11,8 +11,8 @@ from prometheus_client.registry import REGISTRY
 
 from billing import audit, tasks
 from billing.models import Account, Hold, LedgerEntry
-from tests import factories
-from tests.billing import guards, usage
+from tests import factories, usage
+from tests.billing import guards
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 

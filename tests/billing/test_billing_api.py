@@ -7,8 +7,7 @@ import pytest
 
 from billing import money
 from billing.models import Account
-from tests import factories
-from tests.billing import usage
+from tests import factories, usage
 from tests.conftest import client_for
 
 BALANCE, LEDGER = "/api/billing/balance", "/api/billing/ledger"

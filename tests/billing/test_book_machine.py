@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from billing import audit, ledger, money
 from billing.models import Account, Hold
 from gateway_project import errors, identifiers
-from tests.billing import usage
+from tests import usage
 
 MODERATE = settings(max_examples=40, stateful_step_count=30, suppress_health_check=list(HealthCheck))
 cents = st.integers(1, 5)

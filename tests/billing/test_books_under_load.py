@@ -14,8 +14,7 @@ from django.db.models import Q
 from billing import audit, ledger, money
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project import errors
-from tests import factories
-from tests.billing import usage
+from tests import factories, usage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,8 +12,7 @@ from django.db.models import F, ProtectedError
 
 from billing import audit, money
 from billing.models import Account, Hold, LedgerEntry, Membership, User
-from tests import factories
-from tests.billing import usage
+from tests import factories, usage
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

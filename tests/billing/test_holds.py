@@ -5,7 +5,7 @@ import pytest
 from billing import money
 from billing.models import Hold
 from gateway_project import errors
-from tests.billing import usage
+from tests import usage
 
 DOLLAR = money.NANOS_PER_DOLLAR
 
@@ -105,8 +105,3 @@ def test_a_hold_of_nothing_is_possible_on_an_empty_account(bob):
     hold = usage.place(bob, 0)
     assert usage.settle(bob, hold, 0).settled_nanos == 0
     assert usage.numbers(bob)["entries"] == [("USAGE_DEBIT", 0, hold.pk)]
-
-
-def test_an_unknown_hold_cannot_be_resolved(alice):
-    with pytest.raises(Hold.DoesNotExist):
-        usage.release(alice, Hold(reference="none"))

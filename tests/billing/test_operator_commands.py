@@ -12,8 +12,7 @@ from django.db import connection
 
 from billing import money
 from billing.models import Account, LedgerEntry, Membership, User
-from tests import factories
-from tests.billing import usage
+from tests import factories, usage
 
 
 def run(*argv: str) -> tuple[str, str]:

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from billing import holds, ledger, locks
+from billing import ledger, locks
 from billing.models import Account, Hold
 from completions.models import Completion
 from gateway_project import database
-from keys import keyring, spending
+from keys import keyring
 from keys.models import ApiKey, SpendingDay
-from tests import chat, factories
+from tests import chat, factories, usage
 from tests.conftest import client_for
 
 CENT = 10_000_000
@@ -37,10 +37,7 @@ def with_balance(nanos: int) -> Account:
     cents = -(-nanos // CENT)
     account = factories.make_account("Exact", cents=cents)
     if cents * CENT > nanos:
-        ledger.debit_usage(
-            locks.account(account.pk), cost_nanos=cents * CENT - nanos, reference="before", model="demo/echo",
-            prompt_tokens=0, completion_tokens=0, settlement="reported",
-        )  # fmt: skip
+        usage.debit(account, cents * CENT - nanos, "before", prompt_tokens=0, completion_tokens=0)
     account.refresh_from_db()
     assert account.balance_nanos == nanos
     return account
@@ -48,7 +45,7 @@ def with_balance(nanos: int) -> Account:
 
 def tie_up(account: Account, nanos: int) -> None:
     later = database.now() + timedelta(hours=1)
-    holds.place(locks.account(account.pk), reference="running", amount_nanos=nanos, expires_at=later)
+    usage.place(account, nanos, reference="running", expires_at=later)
 
 
 def cap_sent() -> int:
@@ -257,7 +254,7 @@ def test_what_runs_counts_against_the_limit_to_the_nanodollar(alice, echo_model)
     need_nanos = worst_case(raw, 10)
     for held_nanos, status in ((CENT - need_nanos, 200), (CENT - need_nanos + 1, 429)):
         key, client = caller(alice, limit_cents=1, type="FIXED")
-        spending.reserve(key, day=database.now().date(), amount_nanos=held_nanos)
+        usage.reserve(key, day=database.now().date(), amount_nanos=held_nanos)
         reply = chat.send(client, raw)
         assert reply.status_code == status
     assert (reply["retry-after"], "x-should-retry" in reply) == ("1", False)  # tied up, not reached

@@ -29,7 +29,7 @@ def admit(key: ApiKey) -> admission.Admitted:
 
 
 def expire(*admitted: admission.Admitted) -> None:
-    references = [each.completion_id for each in admitted]
+    references = [each.completion.pk for each in admitted]
     Hold.objects.filter(pk__in=references).update(expires_at=Now() - timedelta(seconds=1))
 
 
@@ -46,7 +46,9 @@ def test_an_expired_hold_is_given_back_everywhere(alice, key):
     assert tasks.release_expired_holds() == 1
     assert_released(alice, "expired")
     key.refresh_from_db()
-    assert key.tokens_full_at - admitted.created < timedelta(seconds=3)  # not the 6 that 102 of 1,000 a minute take to return
+    assert key.tokens_full_at - admitted.completion.created_at < timedelta(
+        seconds=3
+    )  # not the 6 that 102 of 1,000 a minute take to return
 
 
 def test_a_running_hold_is_left_alone(alice, key):
@@ -55,14 +57,14 @@ def test_a_running_hold_is_left_alone(alice, key):
     alice.refresh_from_db()
     assert alice.held_nanos == 200_000
     assert Hold.objects.get().state == Hold.State.HELD
-    assert Completion.objects.get(pk=admitted.completion_id).settlement is None
+    assert Completion.objects.get(pk=admitted.completion.pk).settlement is None
     assert_true_book()
 
 
 def test_a_hold_outlives_the_last_deadline_of_its_request(alice, key, settings):
     admitted = admit(key)
     hold = Hold.objects.get()
-    assert hold.expires_at - admitted.created > timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS + 60)
+    assert hold.expires_at - admitted.completion.created_at > timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS + 60)
 
 
 def test_sweeping_again_changes_nothing(alice, key):
@@ -76,7 +78,7 @@ def test_settling_after_the_expiry_does_nothing(alice, key):
     expire(admitted)
     tasks.release_expired_holds()
     assert settlement.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) is None
-    assert settlement.release(admitted.completion_id, alice.pk, key.pk) is False
+    assert settlement.release(admitted.completion) is False
     assert_released(alice, "expired")
 
 
@@ -98,8 +100,8 @@ def test_settling_twice_charges_once(alice, key):
 
 def test_what_was_held_yesterday_is_given_back_to_yesterday(alice, key):
     admitted = admit(key)
-    SpendingDay.objects.filter(key=key).update(day=admitted.created.date() - timedelta(days=1))
-    Completion.objects.update(spending_day=admitted.created.date() - timedelta(days=1))
+    SpendingDay.objects.filter(key=key).update(day=admitted.completion.created_at.date() - timedelta(days=1))
+    Completion.objects.update(spending_day=admitted.completion.created_at.date() - timedelta(days=1))
     expire(admitted)
     tasks.release_expired_holds()
     assert_released(alice, "expired")

@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from billing import holds, locks
 from gateway_project import database
-from keys import keyring, spending
+from keys import keyring
 from keys.models import SpendingDay
-from tests import chat, factories
+from tests import chat, factories, usage
 from tests.conftest import client_for
 
 USAGE = "/v1/usage"
@@ -99,15 +98,15 @@ def test_usage_is_the_keys_own_and_the_balance_the_accounts(alice, program, echo
 def test_what_runs_is_held(alice, key, program):
     keyring.limit(key[0], limit_cents=100, type="FIXED", period=None)
     now = database.now()
-    holds.place(locks.account(alice.pk), reference="running", amount_nanos=1, expires_at=now + timedelta(hours=1))
-    spending.reserve(key[0], day=now.date(), amount_nanos=1)
-    usage = usage_of(program)
-    assert usage["balance"] == {
+    usage.place(alice, 1, reference="running", expires_at=now + timedelta(hours=1))
+    usage.reserve(key[0], day=now.date(), amount_nanos=1)
+    told = usage_of(program)
+    assert told["balance"] == {
         "balanceInCents": 1000, "balanceInDollars": 10.0, "heldInDollars": "0.000000001", "availableInDollars": "9.999999999",
     }  # fmt: skip
-    assert usage["limit"]["heldInDollars"] == "0.000000001"
-    assert usage["limit"]["remainingInDollars"] == "0.999999999"
-    assert usage["limit"]["remainingInCents"] == 99
+    assert told["limit"]["heldInDollars"] == "0.000000001"
+    assert told["limit"]["remainingInDollars"] == "0.999999999"
+    assert told["limit"]["remainingInCents"] == 99
 
 
 def test_a_fixed_limit_counts_since_ever_and_never_resets(key, program):

@@ -13,9 +13,8 @@ from completions import settlement
 from completions.models import Completion
 from gateway_project import identifiers
 from keys import audit as keys_audit
-from keys import spending
 from keys.models import ApiKey, SpendingDay
-from tests import chat, factories
+from tests import chat, factories, usage
 from tests.billing import guards
 from tests.conftest import client_for
 
@@ -37,14 +36,14 @@ def unsettle(account: Account, key: ApiKey) -> None:
     """Two more completions: they were admitted, and one was released since."""
     like = Completion.objects.order_by("id").first()
     for name in ("running", "released"):
-        spending.reserve(key, day=TODAY, amount_nanos=100)
+        usage.reserve(key, day=TODAY, amount_nanos=100)
         Hold.objects.create(reference=name, account=account, amount_nanos=100, expires_at="2100-01-01T00:00:00Z")
         Account.objects.filter(pk=account.pk).update(held_nanos=Account.objects.get(pk=account.pk).held_nanos + 100)
         Completion.objects.create(
             id=name, account=account, key=key, model=like.model, price=like.price, provider=like.provider, is_stream=False,
             spending_day=TODAY, counted_tokens=1,
         )  # fmt: skip
-    settlement.release("released", account.pk, key.pk)
+    settlement.release(Completion.objects.get(pk="released"))
 
 
 @pytest.fixture

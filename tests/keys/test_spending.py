@@ -8,7 +8,7 @@ from billing import money
 from gateway_project import errors
 from keys import keyring, spending
 from keys.models import SpendingDay
-from tests import factories
+from tests import factories, usage
 
 CENT = money.NANOS_PER_CENT
 NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)  # a Wednesday
@@ -16,8 +16,8 @@ TODAY = NOW.date()
 
 
 def spend(key, day, cents):
-    spending.reserve(key, day=day, amount_nanos=2 * cents * CENT)
-    spending.commit(key, day=day, held_nanos=2 * cents * CENT, spent_nanos=cents * CENT, prompt_tokens=3, completion_tokens=4)
+    usage.reserve(key, day=day, amount_nanos=2 * cents * CENT)
+    usage.commit(key, day=day, held_nanos=2 * cents * CENT, spent_nanos=cents * CENT, prompt_tokens=3, completion_tokens=4)
 
 
 @pytest.fixture
@@ -90,19 +90,19 @@ def test_changing_the_limit_its_type_or_its_period_counts_what_was_really_spent(
 
 def test_what_is_reserved_is_not_available_but_not_spent(key):
     keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
-    spending.reserve(key, day=TODAY, amount_nanos=6 * CENT)
+    usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     window = spending.window(key, NOW)
     assert (window.spent_nanos, window.held_nanos) == (1 * CENT, 6 * CENT)
     assert (window.unspent_nanos, window.available_nanos) == (9 * CENT, 3 * CENT)
-    spending.release(key, day=TODAY, held_nanos=6 * CENT)
+    usage.give_back(key, day=TODAY, held_nanos=6 * CENT)
     assert spending.window(key, NOW).available_nanos == 9 * CENT
 
 
 def test_a_completion_counts_on_the_day_it_was_admitted(key):
     keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
-    spending.reserve(key, day=TODAY, amount_nanos=6 * CENT)
+    usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     tomorrow = NOW + timedelta(days=1)
-    spending.commit(key, day=TODAY, held_nanos=6 * CENT, spent_nanos=5 * CENT, prompt_tokens=1, completion_tokens=1)
+    usage.commit(key, day=TODAY, held_nanos=6 * CENT, spent_nanos=5 * CENT, prompt_tokens=1, completion_tokens=1)
     assert (spent_cents(key), spent_cents(key, tomorrow)) == (6, 0)
 
 
@@ -121,7 +121,7 @@ def test_the_days_of_another_key_do_not_count(key, alice):
 
 def test_a_limit_that_is_only_tied_up_is_refused_as_such(key):
     keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
-    spending.reserve(key, day=TODAY, amount_nanos=6 * CENT)
+    usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     refusal = spending.refusal(spending.window(key, NOW), 9 * CENT, NOW)
     assert type(refusal) is errors.TiedUp
     assert (refusal.status, refusal.code, refusal.headers) == (429, "rate_limit_exceeded", {"Retry-After": "1"})

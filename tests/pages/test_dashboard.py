@@ -8,10 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from billing import holds, ledger, locks
+from billing import ledger, locks
 from keys import spending, summaries
 from keys.models import ApiKey
-from tests import factories
+from tests import factories, usage
 from tests.conftest import client_for
 from tests.pages.conftest import owner_of, session_texts
 
@@ -28,10 +28,9 @@ def use(key, *, cost_nanos, number=1, day=None):
     """A settled completion of the key: on its day and in the book."""
     account = locks.account(key.account_id)
     day = day or timezone.now().date()
-    spending.reserve(key, day=day, amount_nanos=cost_nanos)
-    spending.commit(key, day=day, held_nanos=cost_nanos, spent_nanos=cost_nanos, prompt_tokens=5, completion_tokens=9)
-    return ledger.debit_usage(account, cost_nanos=cost_nanos, reference=f"chatcmpl-{key.pk}-{number}", model="demo/echo",
-                              prompt_tokens=5, completion_tokens=9, settlement="reported")  # fmt: skip
+    usage.reserve(key, day=day, amount_nanos=cost_nanos)
+    usage.commit(key, day=day, held_nanos=cost_nanos, spent_nanos=cost_nanos, prompt_tokens=5, completion_tokens=9)
+    return usage.debit(account, cost_nanos, f"chatcmpl-{key.pk}-{number}", prompt_tokens=5, completion_tokens=9)
 
 
 def queries_of(client, path):
@@ -51,7 +50,7 @@ def test_the_balance_is_shown_in_exact_dollars_and_whole_cents(owner, key):
 
 
 def test_what_running_requests_hold_is_shown(owner, alice):
-    holds.place(locks.account(alice.pk), reference="running", amount_nanos=250_000_000, expires_at=timezone.now())
+    usage.place(alice, 250_000_000, reference="running", expires_at=timezone.now())
     page = text(owner.get("/dashboard/"))
     assert "Held by running requests $0.25" in page
     assert "Free to spend $9.75" in page
@@ -325,7 +324,7 @@ def test_what_is_left_of_a_limit_is_what_admission_counts(alice, type, period):
     now = datetime(2026, 11, 19, 12, tzinfo=UTC)  # a Thursday
     for number, days_ago in enumerate([0, 2, 10, 40]):
         use(key, cost_nanos=10**number * 1_000_000, number=number, day=now.date() - timedelta(days=days_ago))
-    spending.reserve(key, day=now.date(), amount_nanos=3)
+    usage.reserve(key, day=now.date(), amount_nanos=3)
     exact = spending.window(key, now)
     [summary] = summaries.summaries([key], now)
     assert summaries.window(key, summaries._sums([key], now.date())[key.pk], now) == exact

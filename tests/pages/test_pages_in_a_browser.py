@@ -14,9 +14,8 @@ from playwright.sync_api import expect
 
 from billing import ledger, locks, money
 from billing.models import LedgerEntry
-from keys import spending
 from keys.models import ApiKey
-from tests import factories
+from tests import factories, usage
 from tests.conftest import client_for
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, sign_in
 
@@ -39,10 +38,9 @@ def use(key, number, *, cost_nanos, days_ago):
     """A settled completion of the key, on a day of the last month."""
     account = locks.account(key.account_id)
     day = timezone.now().date() - timedelta(days=days_ago)
-    spending.reserve(key, day=day, amount_nanos=cost_nanos)
-    spending.commit(key, day=day, held_nanos=cost_nanos, spent_nanos=cost_nanos, prompt_tokens=900, completion_tokens=334)
-    ledger.debit_usage(account, cost_nanos=cost_nanos, reference=f"chatcmpl-{number}", model="openai/gpt-4o-mini",
-                       prompt_tokens=900, completion_tokens=334, settlement="reported")  # fmt: skip
+    usage.reserve(key, day=day, amount_nanos=cost_nanos)
+    usage.commit(key, day=day, held_nanos=cost_nanos, spent_nanos=cost_nanos, prompt_tokens=900, completion_tokens=334)
+    usage.debit(account, cost_nanos, f"chatcmpl-{number}", model="openai/gpt-4o-mini", prompt_tokens=900, completion_tokens=334)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from billing import holds, ledger, locks, money
+from billing import ledger, money
 from billing.models import Account, LedgerEntry, Membership, User
 from keys.models import SpendingDay
-from tests import factories
+from tests import factories, usage
 from tests.conftest import client_for
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, signed_in
 from tests.pages.test_dashboard import use
@@ -63,7 +63,7 @@ def test_a_strange_search_finds_nothing_and_breaks_nothing(support, alice, key, 
 
 def test_an_accounts_page_shows_balance_entries_keys_and_members(support, alice, key):
     use(key, cost_nanos=195_000)
-    holds.place(locks.account(alice.pk), reference="running", amount_nanos=250_000_000, expires_at=timezone.now())
+    usage.place(alice, 250_000_000, reference="running", expires_at=timezone.now())
     page = text(support.get(account_page(alice)))
     assert "alice@example.org" in page
     assert "Balance: $9.999805 Held by running requests: $0.25 Free to spend: $9.749805" in page
@@ -268,7 +268,7 @@ def test_no_page_shows_a_digest(superuser, key, path):
 @pytest.mark.parametrize("model", ["billing/ledgerentry", "billing/hold", "keys/apikey", "keys/spendingday"])
 def test_nobody_adds_changes_or_deletes_rows_that_the_gateway_keeps(superuser, alice, key, rows, model):
     entry = use(key, cost_nanos=1)
-    hold = holds.place(locks.account(alice.pk), reference="running", amount_nanos=1, expires_at=timezone.now())
+    hold = usage.place(alice, 1, reference="running", expires_at=timezone.now())
     kept = {"ledgerentry": entry, "hold": hold, "apikey": key, "spendingday": SpendingDay.objects.get()}
     pk = kept[model.partition("/")[2]].pk
     before = rows()

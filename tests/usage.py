@@ -1,0 +1,117 @@
+"""Usage in its parts: a hold and what became of it, a key's day. Decided and written by the code that batches use."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django.db import connection, transaction
+
+from billing import holds, ledger, locks
+from billing.models import Account, Hold, LedgerEntry
+from gateway_project import database, identifiers
+from keys import spending
+from keys.models import ApiKey
+from keys.spending import Movement
+
+TOMORROW = datetime.now(UTC) + timedelta(days=1)
+
+
+def place(account: Account, nanos: int, *, reference: str | None = None, expires_at: datetime = TOMORROW) -> Hold:
+    hold = Hold(reference=reference or identifiers.short_uuid7(), account=account, amount_nanos=nanos, expires_at=expires_at)
+    with transaction.atomic():
+        holds.place(locks.account(account.pk), nanos)
+        database.execute(holds.placed([hold]))
+    return Hold.objects.get(pk=hold.pk)
+
+
+def settle(account: Account, hold: Hold, nanos: int) -> Hold | None:
+    with transaction.atomic():
+        locked = locks.account(account.pk)
+        settled = _resolve(locked, hold, Hold.State.SETTLED, nanos)
+        if settled:
+            debit(locked, settled.settled_nanos or 0, settled.pk)
+        return settled
+
+
+def debit(account: Account, nanos: int, reference: str, *, model: str = "demo/echo", prompt_tokens: int = 3,
+          completion_tokens: int = 4) -> LedgerEntry:  # fmt: skip
+    entry = ledger.debit_usage(
+        account, cost_nanos=nanos, reference=reference, model=model, prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens, settlement="reported",
+    )  # fmt: skip
+    database.execute(ledger.appended([entry]))
+    return LedgerEntry.objects.get(reference=reference)
+
+
+def release(account: Account, hold: Hold) -> Hold | None:
+    with transaction.atomic():
+        return _resolve(locks.account(account.pk), hold, Hold.State.RELEASED)
+
+
+def expire(account: Account, hold: Hold) -> Hold | None:
+    with transaction.atomic():
+        return _resolve(locks.account(account.pk), hold, Hold.State.EXPIRED)
+
+
+def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | None = None) -> Hold | None:
+    with connection.cursor() as cursor:
+        cursor.execute(*locks.holds([hold.pk]))
+        [locked] = database.made(Hold, cursor.fetchall()).values()
+    if not holds.resolve(account, locked, state, cost_nanos=cost_nanos):
+        return None
+    database.execute(holds.resolved([locked]))
+    return Hold.objects.get(pk=hold.pk)
+
+
+# --- A key's day ------------------------------------------------------------------------------------------------
+
+
+def reserve(key: ApiKey, *, day: date, amount_nanos: int) -> None:
+    database.execute(spending.reserved([Movement(key.pk, day, amount_nanos)]))
+
+
+def commit(key: ApiKey, *, day: date, held_nanos: int, spent_nanos: int, prompt_tokens: int, completion_tokens: int) -> None:
+    movement = Movement(key.pk, day, held_nanos, spent_nanos, 1, prompt_tokens, completion_tokens)
+    database.execute(spending.moved([movement]))
+
+
+def give_back(key: ApiKey, *, day: date, held_nanos: int) -> None:
+    database.execute(spending.moved([Movement(key.pk, day, held_nanos)]))
+
+
+# --- More of the account ----------------------------------------------------------------------------------------
+
+
+def spend(account: Account, nanos: int) -> LedgerEntry:
+    """A completion from beginning to end, at a cost of ``nanos``."""
+    hold = place(account, nanos)
+    settle(account, hold, nanos)
+    return LedgerEntry.objects.get(reference=hold.pk)
+
+
+def buy(account: Account, cents: int, payment_id: str) -> LedgerEntry:
+    with transaction.atomic():
+        return ledger.credit_purchase(locks.account(account.pk), amount_cents=cents, processor="stripe", payment_id=payment_id)
+
+
+def refund(account: Account, cents: int, reference: str) -> LedgerEntry:
+    with transaction.atomic():
+        return ledger.refund(locks.account(account.pk), amount_cents=cents, reference=reference, reason="returned")
+
+
+def check_deferred() -> None:
+    """What the database checks at commit, now."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+
+
+def numbers(account: Account) -> dict[str, Any]:
+    """Everything that may not change when something is refused."""
+    account = Account.objects.get(pk=account.pk)
+    return {
+        "balance": account.balance_nanos,
+        "held": account.held_nanos,
+        "seq": account.last_seq,
+        "entries": list(account.entries.order_by("seq").values_list("type", "amount_nanos", "reference")),
+        "holds": sorted(account.holds.values_list("pk", "state", "amount_nanos", "settled_nanos")),
+    }
