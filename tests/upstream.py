@@ -71,7 +71,7 @@ def stream(*steps: Step, content_type: str = "text/event-stream") -> Script:
 
 
 def _coded(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)
+    return b"%x\r\n%s\r\n" % (len(data), data) if data else b""  # an empty chunk would be the last one
 
 
 def event(data: Any) -> bytes:
