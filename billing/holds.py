@@ -1,7 +1,7 @@
 """Money set aside for usage: placed at admission; settled, released or expired once, by whoever comes first.
 
-``place`` and ``resolve`` decide, on rows locked by the caller, and keep those rows true so that a batch can go on deciding
-with them. ``placed`` and ``resolved`` are the statements that write what was decided.
+``require``, ``place`` and ``resolve`` decide, on rows locked by the caller, and keep those rows true so that a batch can go
+on deciding with them. ``placed`` and ``resolved`` are the statements that write what was decided.
 """
 
 from collections.abc import Sequence
@@ -12,24 +12,22 @@ from gateway_project import errors
 from gateway_project.database import Statement
 
 
-def place(account: Account, amount_nanos: int) -> None:
-    """Set ``amount_nanos`` aside on the given row, or refuse; ``placed`` writes it.
-
-    Raises InsufficientQuota (402) when the balance is too small, TiedUp (429) when it would do but is held by others.
-    """
-    if account.available_nanos < amount_nanos:
-        raise refusal(account, amount_nanos)
-    account.held_nanos += amount_nanos
-
-
-def refusal(account: Account, need_nanos: int) -> errors.ApiError:
-    """Why ``need_nanos`` cannot be held: there is too little, or it is only tied up."""
+def require(account: Account, need_nanos: int) -> None:
+    """Raises InsufficientQuota (402) when the balance is too small, TiedUp (429) when it would do but is held by others."""
+    if account.available_nanos >= need_nanos:
+        return
     if account.balance_nanos >= need_nanos:
-        return errors.TiedUp("Your credits would do, but running requests hold them. Try again in a moment.")
-    return errors.InsufficientQuota(
+        raise errors.TiedUp("Your credits would do, but running requests hold them. Try again in a moment.")
+    raise errors.InsufficientQuota(
         f"The account has too few credits: this request may cost up to ${money.dollars(need_nanos)}"
         f" and the balance is ${money.dollars(account.balance_nanos)}."
     )
+
+
+def place(account: Account, amount_nanos: int) -> None:
+    """Set ``amount_nanos`` aside on the given row; ``placed`` writes it. Raises as ``require`` does."""
+    require(account, amount_nanos)
+    account.held_nanos += amount_nanos
 
 
 def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int | None = None) -> bool:

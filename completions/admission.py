@@ -1,6 +1,7 @@
-"""The one door in. Every refusal in a fixed order, then the hold, in one short transaction.
+"""The one door in. Every refusal that money and keys may give, in a fixed order, then the hold, in one short transaction.
 
-The order, which callers may rely on and ``tests/test_error_table.py`` recites:
+What comes before is in the view: the shape of the request, the model, what its provider cannot do. The order here, which
+callers may rely on and ``tests/test_error_table.py`` recites:
 
 1. ``max_tokens`` is something the model can do      400 invalid_request_error
 2. the key is active and its account open            401 invalid_api_key
@@ -16,13 +17,14 @@ while one talks.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.conf import settings
 
 from billing import holds
 from billing import locks as account_locks
 from billing.models import Account, Hold
-from completions import catalog, pricing
+from completions import catalog, pricing, sizing
 from completions.chat import Call, ChatRequest, Offer
 from completions.models import Completion
 from gateway_project import database, errors, identifiers
@@ -59,69 +61,30 @@ class Admitted:
 
 def admit(request: ChatRequest, offer: Offer, caller: Caller) -> Admitted:
     """Hold the money for ``request``, or raise the refusal. Shares its transaction with whoever is at the door too."""
-    _check_max_tokens(request, offer)
+    sizing.require_possible(request, offer)
     # What the views asked for is answered. From here to the end of the reply no connection of the pool is held.
     database.give_back_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
     return _door.submit(Candidate(completion_id, request, offer, caller))
 
 
-def _admit_batch(candidates: list[Candidate], again: bool) -> list[Admitted | Exception]:
-    with _connection.transaction() as steps:
-        return _decide_batch(steps, candidates, again)
-
-
-def _decide_batch(steps: TwoSteps, candidates: list[Candidate], again: bool) -> list[Admitted | Exception]:
-    account_ids = {candidate.caller.account_id for candidate in candidates}
-    key_ids = {candidate.caller.key_id for candidate in candidates}
-    completion_ids = [candidate.completion_id for candidate in candidates if again]
-    found_accounts, found_keys, sums, found_holds, found_completions, [(now,)] = steps.read(
-        account_locks.accounts(account_ids),
-        key_locks.keys(key_ids),
-        spending.sums(key_ids),
-        account_locks.holds(completion_ids),
-        database.rows(Completion, completion_ids),
-        database.CLOCK,
-    )
-    accounts, keys = database.made(Account, found_accounts), database.made(ApiKey, found_keys)
-    windows = spending.windows(keys.values(), sums, now)
-    placed, begun = database.made(Hold, found_holds), database.made(Completion, found_completions)
-    outcomes: list[Admitted | Exception] = []
-    for candidate in candidates:
-        caller, hold = candidate.caller, placed.get(candidate.completion_id)
-        try:
-            if hold is not None:
-                outcomes.append(_recalled(candidate, hold, begun[candidate.completion_id]))
-                continue
-            account, key = accounts.get(caller.account_id), keys.get(caller.key_id)
-            if account is None or key is None:  # deleted since its identity was cached
-                raise errors.InvalidApiKey(REFUSED)
-            outcomes.append(_decide(candidate, account, key, windows[key.pk], now))
-        except errors.ApiError as refusal:
-            outcomes.append(refusal)
-    new = [one for one in outcomes if isinstance(one, Admitted) and one.completion.pk not in placed]
-    if new:
-        steps.write(*_written(new, keys))
-    return outcomes
-
-
-def _recalled(candidate: Candidate, hold: Hold, completion: Completion) -> Admitted:
-    """What was admitted by a commit whose answer was lost."""
-    request, offer = candidate.request, candidate.offer
-    affordable = pricing.affordable_tokens(request, offer.price, hold.amount_nanos)
-    max_tokens = min(affordable, request.max_tokens or _output_max(offer))
-    return Admitted(completion, hold.amount_nanos, Call(request=request, offer=offer, max_tokens=max_tokens), headers={})
-
-
-def _decide(candidate: Candidate, account: Account, key: ApiKey, window: Window | None, now: datetime) -> Admitted:
-    """One candidate; what it leaves to the next is on the given rows. A refusal leaves them as they were."""
-    request, offer = candidate.request, candidate.offer
+def _decide(candidate: Candidate, rows: "_Rows") -> Admitted:
+    """One candidate: a column of refusals, in the order above. What it takes is on the given rows, for the next to see."""
+    request, offer, now = candidate.request, candidate.offer, rows.now
+    account, key = rows.of(candidate.caller)
+    window = rows.windows[key.pk]
     require_active(key, account, now)
     if key.allowed_models and offer.model_id not in key.allowed_models:
         raise catalog.not_found(offer.model_id)
-    tokens = _countable_tokens(request)
-    count = rates.count(key, now, tokens)
-    max_tokens = _size(request, offer, account, window, now)
+    count = rates.count(key, now, _countable_tokens(request))
+    budget_nanos = _smaller(account.balance_nanos, window.unspent_nanos if window else None)
+    least_tokens = sizing.least_tokens(request, offer, budget_nanos)
+    least_nanos = pricing.worst_case(request, offer.price, least_tokens)
+    spending.require(window, least_nanos, now)
+    _require_funds(request, offer, account, least_nanos)
+
+    available_nanos = _smaller(account.available_nanos, window.available_nanos if window else None)
+    max_tokens = sizing.cap(request, offer, available_nanos, least_tokens)
     held_nanos = pricing.worst_case(request, offer.price, max_tokens)
     holds.place(account, held_nanos)
     if window:
@@ -129,11 +92,103 @@ def _decide(candidate: Candidate, account: Account, key: ApiKey, window: Window 
     count.apply(key)
     completion = Completion(
         id=candidate.completion_id, account_id=account.pk, key_id=key.pk, model_id=offer.model_id, price_id=offer.price_id,
-        provider_id=offer.provider_slug, is_stream=request.stream, spending_day=now.date(), counted_tokens=tokens,
-        created_at=now,
+        provider_id=offer.provider_slug, is_stream=request.stream, spending_day=now.date(),
+        counted_tokens=_countable_tokens(request), created_at=now,
     )  # fmt: skip
-    call = Call(request=request, offer=offer, max_tokens=max_tokens)
-    return Admitted(completion=completion, held_nanos=held_nanos, call=call, headers=count.headers())
+    return Admitted(completion, held_nanos, Call(request, offer, max_tokens), count.headers())
+
+
+def _smaller(nanos: int, limit_nanos: int | None) -> int:
+    return nanos if limit_nanos is None else min(nanos, limit_nanos)
+
+
+def _require_funds(request: ChatRequest, offer: Offer, account: Account, need_nanos: int) -> None:
+    try:
+        holds.require(account, need_nanos)
+    except errors.ApiError as refusal:
+        affordable = pricing.affordable_tokens(request, offer.price, account.available_nanos)
+        if affordable > 0:
+            refusal.message += f" It affords max_tokens up to {affordable}."
+        raise
+
+
+def _countable_tokens(request: ChatRequest) -> int:
+    """What counts against tokens per minute before the truth is known: the prompt, estimated, and what the caller allows.
+
+    Settlement corrects it by the difference.
+    """
+    return max(pricing.prompt_tokens_estimate(request) + (request.max_tokens or 0), 1)
+
+
+# --- A batch -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What a batch has locked, by id, and when; and what an earlier run of it, whose answer was lost, has written."""
+
+    accounts: dict[UUID, Account]
+    keys: dict[str, ApiKey]
+    windows: dict[str, Window | None]
+    holds: dict[str, Hold]
+    completions: dict[str, Completion]
+    now: datetime
+
+    def of(self, caller: Caller) -> tuple[Account, ApiKey]:
+        """The caller's rows. Raises InvalidApiKey when they were deleted since its identity was cached."""
+        account, key = self.accounts.get(caller.account_id), self.keys.get(caller.key_id)
+        if account is None or key is None:
+            raise errors.InvalidApiKey(REFUSED)
+        return account, key
+
+
+def _admit_batch(candidates: list[Candidate], again: bool) -> list[Admitted | Exception]:
+    with _connection.transaction() as steps:
+        rows = _read(steps, candidates, again)
+        outcomes = [_outcome(candidate, rows) for candidate in candidates]
+        new = [one for one in outcomes if isinstance(one, Admitted) and one.completion.pk not in rows.holds]
+        if new:
+            steps.write(*_written(new, rows.keys))
+    return outcomes
+
+
+def _read(steps: TwoSteps, candidates: list[Candidate], again: bool) -> _Rows:
+    key_ids = {candidate.caller.key_id for candidate in candidates}
+    completion_ids = [candidate.completion_id for candidate in candidates if again]
+    accounts, keys, sums, found_holds, completions, [(now,)] = steps.read(
+        account_locks.accounts({candidate.caller.account_id for candidate in candidates}),
+        key_locks.keys(key_ids),
+        spending.sums(key_ids),
+        account_locks.holds(completion_ids),
+        database.rows(Completion, completion_ids),
+        database.CLOCK,
+    )
+    keys_by_id = database.made(ApiKey, keys)
+    return _Rows(
+        accounts=database.made(Account, accounts),
+        keys=keys_by_id,
+        windows=spending.windows(keys_by_id.values(), sums, now),
+        holds=database.made(Hold, found_holds),
+        completions=database.made(Completion, completions),
+        now=now,
+    )
+
+
+def _outcome(candidate: Candidate, rows: _Rows) -> Admitted | Exception:
+    try:
+        if candidate.completion_id in rows.holds:
+            return _recalled(candidate, rows.holds[candidate.completion_id], rows.completions[candidate.completion_id])
+        return _decide(candidate, rows)
+    except errors.ApiError as refusal:
+        return refusal
+
+
+def _recalled(candidate: Candidate, hold: Hold, completion: Completion) -> Admitted:
+    """What was admitted by a commit whose answer was lost."""
+    request, offer = candidate.request, candidate.offer
+    affordable = pricing.affordable_tokens(request, offer.price, hold.amount_nanos)
+    max_tokens = min(affordable, request.max_tokens or sizing.output_max(offer))
+    return Admitted(completion, hold.amount_nanos, Call(request, offer, max_tokens), headers={})
 
 
 def _written(admitted: Sequence[Admitted], keys: dict[str, ApiKey]) -> list[Statement]:
@@ -183,61 +238,3 @@ def _begun(completions: Sequence[Completion]) -> Statement:
 _connection = database.TwoStepConnection(synchronous_commit=False)
 # Nobody waits for what was admitted too late: its hold is left to expire, as that of a process that died.
 _door: GroupCommit[Candidate, Admitted] = GroupCommit(_admit_batch)
-
-
-# --- How much may it generate ------------------------------------------------------------------------------------
-
-
-def _check_max_tokens(request: ChatRequest, offer: Offer) -> None:
-    if request.max_tokens is not None and request.max_tokens > offer.max_output_tokens:
-        param = "max_tokens" if request.fields.get("max_tokens") is not None else "max_completion_tokens"
-        raise errors.InvalidRequest(
-            f"{param} is {request.max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.",
-            param=param,
-        )
-
-
-def _size(request: ChatRequest, offer: Offer, account: Account, window: Window | None, now: datetime) -> int:
-    """The cap: what the caller asked for, or a share of the budget. Raises what ``admit`` raises for money."""
-    asked = request.max_tokens
-    if asked is None:
-        asked = _sensible(request, offer, account, window)
-    need_nanos = pricing.worst_case(request, offer.price, asked)
-    if window is not None and window.available_nanos < need_nanos:
-        raise spending.refusal(window, need_nanos, now)
-    if account.available_nanos < need_nanos:
-        raise _with_affordable(holds.refusal(account, need_nanos), request, offer, account)
-    if request.max_tokens is not None:
-        return request.max_tokens
-    available_nanos = min(account.available_nanos, window.available_nanos if window else account.available_nanos)
-    share = pricing.affordable_tokens(request, offer.price, available_nanos // pricing.SHARE_OF_BUDGET)
-    return max(asked, min(share, _output_max(offer)))
-
-
-def _sensible(request: ChatRequest, offer: Offer, account: Account, window: Window | None) -> int:
-    """The least worth generating: 1,024 tokens, or what the model or the money behind all holds allows if that is less."""
-    budget_nanos = min(account.balance_nanos, window.unspent_nanos if window else account.balance_nanos)
-    affordable = pricing.affordable_tokens(request, offer.price, budget_nanos)
-    return max(min(pricing.SENSIBLE_TOKENS, _output_max(offer), affordable), 1)
-
-
-def _output_max(offer: Offer) -> int:
-    return min(offer.max_output_tokens, offer.context_window)
-
-
-def _with_affordable(error: errors.ApiError, request: ChatRequest, offer: Offer, account: Account) -> errors.ApiError:
-    affordable = pricing.affordable_tokens(request, offer.price, account.available_nanos)
-    if affordable > 0:
-        error.message += f" It affords max_tokens up to {affordable}."
-    return error
-
-
-# --- How fast may it come ----------------------------------------------------------------------------------------
-
-
-def _countable_tokens(request: ChatRequest) -> int:
-    """What is counted before the truth is known: an estimate of the prompt, and what the caller lets it generate.
-
-    Settlement corrects it by the difference.
-    """
-    return max(pricing.prompt_tokens_estimate(request) + (request.max_tokens or 0), 1)

@@ -6,8 +6,6 @@ from billing import money
 from completions.chat import ChatRequest, PriceList, Usage
 
 BYTES_PER_TOKEN = 4  # for estimates, and on the low side of what tokenizers make of most text: in the caller's favour
-SENSIBLE_TOKENS = 1_024  # without max_tokens, the least worth generating as long as it can be paid
-SHARE_OF_BUDGET = 8  # ... and one request may lock an eighth of the money, so that small accounts can run several
 
 
 def prompt_tokens_max(request: ChatRequest) -> int:

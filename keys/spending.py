@@ -87,14 +87,16 @@ def _window(key: ApiKey, now: datetime, spent_nanos: int, held_nanos: int) -> Wi
     )
 
 
-def refusal(window: Window, need_nanos: int, now: datetime) -> errors.ApiError:
-    """Why the window cannot hold ``need_nanos``: the limit is reached, or it is only tied up."""
+def require(window: Window | None, need_nanos: int, now: datetime) -> None:
+    """Raises TiedUp (429) when running requests hold the rest of the limit, SpendingLimitReached (429) when it is reached."""
+    if window is None or window.available_nanos >= need_nanos:
+        return
     if window.unspent_nanos >= need_nanos:
-        return errors.TiedUp("The key's spending limit would do, but running requests hold it. Try again in a moment.")
+        raise errors.TiedUp("The key's spending limit would do, but running requests hold it. Try again in a moment.")
     headers = {}
     if window.resets_at:
         headers["Retry-After"] = str(math.ceil((window.resets_at - now).total_seconds()))
-    return errors.SpendingLimitReached(
+    raise errors.SpendingLimitReached(
         f"The key's spending limit of ${money.dollars(window.limit_nanos)} is reached: ${money.dollars(window.spent_nanos)}"
         f" is spent and this request may cost up to ${money.dollars(need_nanos)}.",
         headers=headers,

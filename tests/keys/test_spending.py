@@ -40,6 +40,12 @@ def spent_cents(key, now=NOW):
     return spending.window(key, now).spent_nanos // CENT
 
 
+def refused(key, need_nanos, now):
+    with pytest.raises(errors.RateLimitExceeded) as refusal:
+        spending.require(spending.window(key, now), need_nanos, now)
+    return refusal.value
+
+
 @pytest.mark.parametrize(
     ("type", "period", "cents", "resets_at"),
     [
@@ -122,14 +128,14 @@ def test_the_days_of_another_key_do_not_count(key, alice):
 def test_a_limit_that_is_only_tied_up_is_refused_as_such(key):
     keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
-    refusal = spending.refusal(spending.window(key, NOW), 9 * CENT, NOW)
+    refusal = refused(key, 9 * CENT, NOW)
     assert type(refusal) is errors.TiedUp
     assert (refusal.status, refusal.code, refusal.headers) == (429, "rate_limit_exceeded", {"Retry-After": "1"})
 
 
 def test_a_recurring_limit_that_is_reached_says_when_it_resets(key):
     keyring.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
-    refusal = spending.refusal(spending.window(key, NOW), 9 * CENT + 1, NOW)
+    refusal = refused(key, 9 * CENT + 1, NOW)
     assert type(refusal) is errors.SpendingLimitReached
     assert (refusal.status, refusal.code) == (429, "rate_limit_exceeded")
     assert refusal.headers == {"x-should-retry": "false", "Retry-After": str(8 * 3600 + 30 * 60)}
@@ -141,11 +147,11 @@ def test_a_recurring_limit_that_is_reached_says_when_it_resets(key):
 def test_a_retry_is_never_sent_before_the_reset(key):
     keyring.limit(key, limit_cents=1, type="RECURRING", period="DAILY")
     almost = datetime(2026, 11, 18, 23, 59, 59, 999999, tzinfo=UTC)
-    assert spending.refusal(spending.window(key, almost), CENT, almost).headers["Retry-After"] == "1"
+    assert refused(key, CENT, almost).headers["Retry-After"] == "1"
 
 
 def test_a_fixed_limit_that_is_reached_never_resets(key):
     keyring.limit(key, limit_cents=63, type="FIXED", period=None)
-    refusal = spending.refusal(spending.window(key, NOW), 1, NOW)
+    refusal = refused(key, 1, NOW)
     assert type(refusal) is errors.SpendingLimitReached
     assert refusal.headers == {"x-should-retry": "false"}

@@ -1,0 +1,39 @@
+"""How many tokens may a request generate: what its caller asked for, or what its money sensibly buys. Pure."""
+
+from completions import pricing
+from completions.chat import ChatRequest, Offer
+from gateway_project import errors
+
+SENSIBLE_TOKENS = 1_024  # without max_tokens, the least worth generating as long as it can be paid
+SHARE_OF_BUDGET = 8  # ... and one request may lock an eighth of the money, so that small accounts can run several
+
+
+def require_possible(request: ChatRequest, offer: Offer) -> None:
+    """Raises InvalidRequest when the caller asks for more than the model can generate."""
+    if request.max_tokens is not None and request.max_tokens > offer.max_output_tokens:
+        param = "max_tokens" if request.fields.get("max_tokens") is not None else "max_completion_tokens"
+        raise errors.InvalidRequest(
+            f"{param} is {request.max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.",
+            param=param,
+        )
+
+
+def least_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
+    """What must be payable for the request to be let in at all. ``budget_nanos`` is the money behind all holds."""
+    if request.max_tokens is not None:
+        return request.max_tokens
+    affordable = pricing.affordable_tokens(request, offer.price, budget_nanos)
+    return max(min(SENSIBLE_TOKENS, output_max(offer), affordable), 1)
+
+
+def cap(request: ChatRequest, offer: Offer, available_nanos: int, least: int) -> int:
+    """What the hold pays for and the upstream is told, when ``least`` tokens are payable out of what is available."""
+    if request.max_tokens is not None:
+        return request.max_tokens
+    share = pricing.affordable_tokens(request, offer.price, available_nanos // SHARE_OF_BUDGET)
+    return max(least, min(share, output_max(offer)))
+
+
+def output_max(offer: Offer) -> int:
+    """The most that the model can generate."""
+    return min(offer.max_output_tokens, offer.context_window)
