@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from billing import books, locks, money, statement
+from billing import books, money, statement
 from billing.forms import NewUserForm, SupportCreditForm, UserForm
 from billing.models import Account, Hold, LedgerEntry, Membership, User
 
@@ -166,12 +166,11 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
 
     def _credit(self, request: HttpRequest, account: Account, form: SupportCreditForm) -> bool:
         with transaction.atomic():
-            last_seq = locks.account(account.pk).last_seq
-            entry = form.grant(request.user)  # type: ignore[arg-type]  # admin_view lets nobody else in
-            if entry is None:
+            booked = form.grant(request.user)  # type: ignore[arg-type]  # admin_view lets nobody else in
+            if booked is None:
                 return False
-            amount = statement.usd(entry.amount_nanos)
-            if entry.seq <= last_seq:
+            entry, amount = booked.entry, statement.usd(booked.entry.amount_nanos)
+            if not booked.is_new:
                 messages.warning(request, f"This credit of {amount} was booked already. Nothing was added.")
                 return True
             self.log_change(request, account, f"Issued a SUPPORT_CREDIT of {amount}, entry {entry.pk}.")

@@ -7,7 +7,8 @@ from django import forms
 from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
 
 from billing import ledger, money, statement
-from billing.models import Account, LedgerEntry, User
+from billing.ledger import Booked
+from billing.models import Account, User
 from gateway_project import identifiers
 
 SUPPORT_CREDIT_CENTS_MAX = 100_000_000  # a million dollars: more is a slip of the finger
@@ -70,7 +71,7 @@ class SupportCreditForm(forms.Form):
             raise forms.ValidationError("The account's balance would be more than the book can hold.")
         return cents
 
-    def grant(self, issued_by: User) -> LedgerEntry | None:
+    def grant(self, issued_by: User) -> Booked | None:
         """Book the credit. None, and an error on the form, when the form was used for another amount before."""
         try:
             return ledger.grant_support_credit(

@@ -1,10 +1,11 @@
 """The book's only writer: an entry and the balance it makes, in one statement, once per reference.
 
-Every function takes the account locked (``billing.locks``) and keeps the given row's numbers true, so that a caller may go
-on deciding with them.
+A function that is given an account is given it locked (``billing.locks``), and keeps that row's numbers true, so that the
+caller may go on deciding with them. ``grant_support_credit`` is given an id and locks the account itself.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,14 @@ class AmountNotPositive(ValueError):
     """Callers give magnitudes; the type of the entry decides the sign."""
 
 
+@dataclass(frozen=True)
+class Booked:
+    """The entry of a reference, and whether this call wrote it or found it."""
+
+    entry: LedgerEntry
+    is_new: bool
+
+
 def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str, prompt_tokens: int, completion_tokens: int,
                 settlement: str) -> LedgerEntry:  # fmt: skip
     """Charge one completion; ``appended`` writes it. ``cost_nanos`` may be 0: what cost nothing still has its line.
@@ -43,22 +52,22 @@ def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str
     return _next(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata)
 
 
-def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> LedgerEntry:
-    """Book a payment that the processor confirmed. Booking the same payment again returns the entry it has."""
+def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> Booked:
+    """Book a payment that the processor confirmed. Booking the same payment again finds the entry it has."""
     metadata = {f"{processor}PaymentId": payment_id}
     return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"pay:{processor}:{payment_id}", metadata)
 
 
-def refund(account: Account, *, amount_cents: int, reference: str, reason: str) -> LedgerEntry:
+def refund(account: Account, *, amount_cents: int, reference: str, reason: str) -> Booked:
     """Take back money that went back to the card. The only entry that may push a balance below zero."""
     return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", {"reason": reason})
 
 
 def grant_support_credit(account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
-                         ) -> LedgerEntry:  # fmt: skip
+                         ) -> Booked:  # fmt: skip
     """Credit an account on behalf of support, in a transaction of its own.
 
-    ``reference`` is made before the first try (by the form, say): submitting twice credits once and returns the same entry.
+    ``reference`` is made before the first try (by the form, say): submitting twice credits once and finds that entry.
     Raises ReferenceReused when it named something else, AmountNotPositive.
     """
     with transaction.atomic():
@@ -69,7 +78,7 @@ def grant_support_credit(account_id: UUID, *, amount_cents: int, reason: str, re
 
 
 def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, reference: str, metadata: dict[str, Any],
-               issued_by: User | None = None) -> LedgerEntry:  # fmt: skip
+               issued_by: User | None = None) -> Booked:  # fmt: skip
     if amount_cents <= 0:
         raise AmountNotPositive(f"{amount_cents} cents is not a positive amount")
     amount_nanos = money.nanos(amount_cents) * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1)
@@ -77,7 +86,7 @@ def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, refe
     if booked is None:
         try:
             with transaction.atomic():
-                return _append(account, type, amount_nanos, reference, metadata, issued_by)
+                return Booked(_append(account, type, amount_nanos, reference, metadata, issued_by), is_new=True)
         except IntegrityError:
             # Our lock keeps out who books for this account, but not who books the same reference for another one.
             booked = LedgerEntry.objects.filter(reference=reference).first()
@@ -85,7 +94,7 @@ def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, refe
                 raise
     if (booked.account_id, booked.type, booked.amount_nanos) != (account.pk, type, amount_nanos):
         raise ReferenceReused(f"{reference} is already booked as something else")
-    return booked
+    return Booked(booked, is_new=False)
 
 
 def _append(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any],

@@ -12,6 +12,7 @@ NANOS_PER_DOLLAR = 1_000_000_000
 TOKENS_PER_PRICE = 1_000_000  # prices are nanodollars per million tokens
 
 NANOS_MAX = 2**63 - 1
+CENTS_MAX = NANOS_MAX // NANOS_PER_CENT
 
 
 def nanos(cents: int) -> int:

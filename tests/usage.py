@@ -6,6 +6,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from billing import holds, ledger, locks
+from billing.ledger import Booked
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project import database, identifiers
 from keys import spending
@@ -88,12 +89,12 @@ def spend(account: Account, nanos: int) -> LedgerEntry:
     return LedgerEntry.objects.get(reference=hold.pk)
 
 
-def buy(account: Account, cents: int, payment_id: str) -> LedgerEntry:
+def buy(account: Account, cents: int, payment_id: str) -> Booked:
     with transaction.atomic():
         return ledger.credit_purchase(locks.account(account.pk), amount_cents=cents, processor="stripe", payment_id=payment_id)
 
 
-def refund(account: Account, cents: int, reference: str) -> LedgerEntry:
+def refund(account: Account, cents: int, reference: str) -> Booked:
     with transaction.atomic():
         return ledger.refund(locks.account(account.pk), amount_cents=cents, reference=reference, reason="returned")
 

@@ -61,7 +61,8 @@ def test_grants_at_once_with_one_reference_credit_once():
     outcomes = at_once(
         10, lambda number: ledger.grant_support_credit(account.pk, amount_cents=500, reason="sorry", reference="ticket-1")
     )
-    assert len({entry.pk for entry in outcomes}) == 1
+    assert len({booked.entry.pk for booked in outcomes}) == 1
+    assert [booked.is_new for booked in outcomes].count(True) == 1
     assert usage.numbers(account)["entries"] == [("SUPPORT_CREDIT", money.nanos(500), "support:ticket-1")]
     assert audit.verify() == []
 
@@ -80,7 +81,7 @@ def test_a_hold_that_many_resolve_at_once_is_resolved_once():
 def test_a_payment_that_several_accounts_claim_at_once_is_booked_for_one():
     accounts = [factories.make_account(f"Claimant {number}") for number in range(6)]
     outcomes = at_once(6, lambda number: usage.buy(accounts[number], 500, "pi_1"))
-    assert Counter(map(type, outcomes)) == {LedgerEntry: 1, ledger.ReferenceReused: 5}
+    assert Counter(map(type, outcomes)) == {ledger.Booked: 1, ledger.ReferenceReused: 5}
     assert LedgerEntry.objects.count() == 1
     assert audit.verify() == []
 

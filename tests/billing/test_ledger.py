@@ -16,7 +16,9 @@ def grant(account, cents=500, reference="ticket-1", **fields):
 
 def test_a_grant_credits_and_says_who_and_why(bob):
     staff = factories.make_user("staff@example.org")
-    entry = grant(bob, issued_by=staff)
+    booked = grant(bob, issued_by=staff)
+    entry = booked.entry
+    assert booked.is_new
     assert (entry.type, entry.amount_nanos, entry.balance_after_nanos, entry.seq) == (
         "SUPPORT_CREDIT", 5_000_000_000, 5_000_000_000, 1,
     )  # fmt: skip
@@ -26,7 +28,8 @@ def test_a_grant_credits_and_says_who_and_why(bob):
 
 def test_a_double_submit_credits_once(bob):
     first, second = grant(bob), grant(bob)
-    assert first == second
+    assert first.entry == second.entry
+    assert (first.is_new, second.is_new) == (True, False)
     assert usage.numbers(bob)["entries"] == [("SUPPORT_CREDIT", 5_000_000_000, "support:ticket-1")]
     assert usage.numbers(bob)["balance"] == 5_000_000_000
 
@@ -55,18 +58,19 @@ def test_an_amount_is_positive(alice, cents):
 
 def test_a_payment_is_booked_once_with_its_id(bob):
     first, second = usage.buy(bob, 2_000, "pi_1"), usage.buy(bob, 2_000, "pi_1")
-    assert first == second
-    assert first.metadata == {"stripePaymentId": "pi_1"}
+    assert first.entry == second.entry
+    assert (first.is_new, second.is_new) == (True, False)
+    assert first.entry.metadata == {"stripePaymentId": "pi_1"}
     assert usage.numbers(bob)["entries"] == [("CREDIT_PURCHASE", 20_000_000_000, "pay:stripe:pi_1")]
 
 
 def test_only_a_refund_may_push_a_balance_below_zero(bob):
     usage.buy(bob, 100, "pi_1")
     usage.spend(bob, money.nanos(60))
-    entry = usage.refund(bob, 100, "re_1")
+    entry = usage.refund(bob, 100, "re_1").entry
     assert (entry.type, entry.amount_nanos, entry.balance_after_nanos) == ("REFUND_DEBIT", -money.nanos(100), -money.nanos(60))
     assert entry.metadata == {"reason": "returned"}
-    assert usage.refund(bob, 100, "re_1") == entry
+    assert usage.refund(bob, 100, "re_1") == ledger.Booked(entry, is_new=False)
     assert usage.numbers(bob)["balance"] == -money.nanos(60)
 
 
@@ -107,9 +111,7 @@ def test_the_given_row_stays_true(alice):
 
 
 def test_the_account_is_locked_before_its_balance_is_written(bob):
-    with CaptureQueriesContext(
-        connection,
-    ) as captured:
+    with CaptureQueriesContext(connection) as captured:
         grant(bob)
     statements = [query["sql"] for query in captured]
 

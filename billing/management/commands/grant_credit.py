@@ -9,8 +9,6 @@ from billing import ledger, money
 from billing.management import operators
 from gateway_project import identifiers
 
-CENTS_MAX = money.NANOS_MAX // money.NANOS_PER_CENT
-
 
 class Command(operators.OperatorCommand):
     help = "Credit the account of EMAIL with CENTS, as a SUPPORT_CREDIT."
@@ -27,21 +25,23 @@ class Command(operators.OperatorCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        cents = operators.whole_number("CENTS", options["cents"], minimum=1, maximum=CENTS_MAX)
+        cents = operators.whole_number("CENTS", options["cents"], minimum=1, maximum=money.CENTS_MAX)
         reason = operators.text("--reason", options["reason"], characters_max=1_000)
         typed = identifiers.short_uuid7() if options["reference"] is None else options["reference"]
         reference = operators.text("--reference", typed, characters_max=200)
         account = operators.account(options)
         try:
-            entry = ledger.grant_support_credit(account.pk, amount_cents=cents, reason=reason, reference=reference)
+            booked = ledger.grant_support_credit(account.pk, amount_cents=cents, reason=reason, reference=reference)
         except ledger.ReferenceReused as error:
             raise CommandError(f"--reference: {error}.") from None
         except DataError:
             raise CommandError("CENTS: the balance would be larger than the book can say.") from None
         account.refresh_from_db()
         balance_cents = money.floor_cents(account.balance_nanos)
-        self.answer(
-            options,
-            {"entry": str(entry.pk), "balanceInCents": balance_cents},
-            f"Credited {cents} cents as entry {entry.pk}, reference {reference}. The balance is {balance_cents} cents.",
+        what = (
+            f"Credited {cents} cents as entry {booked.entry.pk}, reference {reference}."
+            if booked.is_new
+            else f"Reference {reference} was credited already, as entry {booked.entry.pk}; nothing was added."
         )
+        facts = {"entry": str(booked.entry.pk), "balanceInCents": balance_cents}
+        self.answer(options, facts, f"{what} The balance is {balance_cents} cents.")
