@@ -15,6 +15,7 @@ class ChatRequest:
     include_usage: bool
     fields: dict[str, Any]
     body_bytes: int
+    max_tokens_field: str = "max_tokens"  # the name that the cap came by, which has two
 
     @property
     def text_bytes(self) -> int:

@@ -22,14 +22,17 @@ def parse(fields: dict[str, Any], *, body_bytes: int) -> ChatRequest:
     _number(fields, "temperature", 0, 2)
     _number(fields, "top_p", 0, 1)
     _one_choice(fields)
+    model, messages = _model(fields), _messages(fields)
+    max_tokens_field = _max_tokens_field(fields)
     return ChatRequest(
-        model=_model(fields),
-        messages=_messages(fields),
-        max_tokens=_max_tokens(fields),
+        model=model,
+        messages=messages,
+        max_tokens=_max_tokens(fields, max_tokens_field),
         stream=stream,
         include_usage=_include_usage(fields, stream),
         fields=fields,
         body_bytes=body_bytes,
+        max_tokens_field=max_tokens_field,
     )
 
 
@@ -72,18 +75,23 @@ def _check_message(message: Any, path: str) -> None:
         raise _refused(f"{path}.content", "must be a string")
 
 
-def _max_tokens(fields: dict[str, Any]) -> int | None:
-    """``max_tokens``, or ``max_completion_tokens`` as OpenAI calls it today."""
-    given = [name for name in ("max_tokens", "max_completion_tokens") if fields.get(name) is not None]
-    if not given:
-        return None
-    if len(given) == 2:
+def _max_tokens_field(fields: dict[str, Any]) -> str:
+    """The name that the cap came by: ``max_tokens``, or ``max_completion_tokens`` as OpenAI calls it today."""
+    if fields.get("max_completion_tokens") is None:
+        return "max_tokens"
+    if fields.get("max_tokens") is not None:
         raise _refused("max_completion_tokens", "must not be given together with max_tokens")
-    value = fields[given[0]]
+    return "max_completion_tokens"
+
+
+def _max_tokens(fields: dict[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    if value is None:
+        return None
     if type(value) is not int:
-        raise _refused(given[0], "must be an integer")
+        raise _refused(name, "must be an integer")
     if not 1 <= value <= MAX_TOKENS_MAX:
-        raise _refused(given[0], f"must be between 1 and {MAX_TOKENS_MAX}")
+        raise _refused(name, f"must be between 1 and {MAX_TOKENS_MAX}")
     return value
 
 

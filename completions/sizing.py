@@ -11,10 +11,10 @@ SHARE_OF_BUDGET = 8  # ... and one request may lock an eighth of the money, so t
 def require_possible(request: ChatRequest, offer: Offer) -> None:
     """Raises InvalidRequest when the caller asks for more than the model can generate."""
     if request.max_tokens is not None and request.max_tokens > offer.max_output_tokens:
-        param = "max_tokens" if request.fields.get("max_tokens") is not None else "max_completion_tokens"
+        name = request.max_tokens_field
         raise errors.InvalidRequest(
-            f"{param} is {request.max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.",
-            param=param,
+            f"{name} is {request.max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.",
+            param=name,
         )
 
 

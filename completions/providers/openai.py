@@ -112,8 +112,7 @@ def _post(call: Call, *, stream: bool) -> http.Reply:
 
 def _body(call: Call, stream: bool) -> dict[str, Any]:
     fields = {name: value for name, value in call.request.fields.items() if name != "echo"}
-    cap = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
-    fields.update({"model": call.offer.upstream_model, "stream": stream, cap: call.max_tokens})
+    fields.update({"model": call.offer.upstream_model, "stream": stream, call.request.max_tokens_field: call.max_tokens})
     if stream:
         # Asked for whether or not the caller did: it is what we charge by.
         fields["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}

@@ -89,6 +89,11 @@ def test_both_names_of_the_cap_mean_the_same():
     assert parse(max_tokens=5, max_completion_tokens=None).max_tokens == 5
 
 
+def test_the_name_that_the_cap_came_by_is_remembered():
+    assert parse().max_tokens_field == parse(max_tokens=5, max_completion_tokens=None).max_tokens_field == "max_tokens"
+    assert parse(max_tokens=None, max_completion_tokens=5).max_tokens_field == "max_completion_tokens"
+
+
 def test_unknown_fields_are_kept_for_upstreams_that_understand_them():
     tools = [{"type": "function", "function": {"name": "f"}}]
     assert parse(tools=tools, seed=7, stop=None).fields == {
