@@ -6,6 +6,9 @@ retries follow ``x-should-retry`` and ``Retry-After``.
 
 from typing import Any
 
+# The longest wait worth asking for: told to wait longer, some clients sleep through it and others come back at once.
+CLIENT_PATIENCE_SECONDS = 60
+
 
 class ApiError(Exception):
     """Base of every refusal. ``param`` names the field at fault; ``headers`` are added to the class's own."""

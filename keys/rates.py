@@ -14,8 +14,6 @@ from keys import rate_limits
 from keys.models import ApiKey
 from keys.rate_limits import Decision
 
-_PATIENCE = timedelta(minutes=1)  # told to wait longer, some clients sleep through it and others come back at once
-
 
 @dataclass(frozen=True)
 class Count:
@@ -87,7 +85,7 @@ def _refusal(what: str, decision: Decision, tokens: int, headers: dict[str, str]
     else:
         headers["Retry-After"] = str(max(math.ceil(decision.retry_in.total_seconds()), 1))
         headers["retry-after-ms"] = str(max(math.ceil(decision.retry_in.total_seconds() * 1000), 1))
-        if decision.retry_in > _PATIENCE:
+        if decision.retry_in.total_seconds() > errors.CLIENT_PATIENCE_SECONDS:
             headers["x-should-retry"] = "false"
         why = f"try again in {go_duration(decision.retry_in)}"
     return errors.RateLimitExceeded(f"The key is limited to {decision.limit} {what} per minute: {why}.", headers=headers)

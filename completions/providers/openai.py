@@ -15,7 +15,6 @@ from gateway_project import errors, http
 
 logger = logging.getLogger("gateway.providers")
 
-_RETRY_AFTER_SECONDS_MAX = 60  # told to wait longer, some clients sleep through it and others come back at once
 _MESSAGE_CHARACTERS_MAX = 300
 
 # The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
@@ -278,7 +277,7 @@ def _presentable(call: Call, text: str) -> str:
 
 def _retry_after(reply: http.Reply) -> dict[str, str]:
     seconds = reply.header("retry-after")
-    if seconds.isascii() and seconds.isdigit() and len(seconds) < 10 and int(seconds) <= _RETRY_AFTER_SECONDS_MAX:
+    if seconds.isascii() and seconds.isdigit() and len(seconds) < 10 and int(seconds) <= errors.CLIENT_PATIENCE_SECONDS:
         return {"Retry-After": seconds}
     return {}
 
