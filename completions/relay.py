@@ -38,10 +38,10 @@ def whole(admitted: Admitted) -> dict[str, Any]:
     try:
         answer = providers.ADAPTERS[admitted.call.offer.kind].complete(admitted.call)
     except ProviderFailed as failure:
-        _close_books(admitted, usage=None, relayed_bytes=0, began=failure.started)
+        _close_books(admitted, usage=None, relayed_bytes=0, upstream_worked=failure.upstream_worked)
         raise failure.error from failure
     except BaseException:
-        _close_books(admitted, usage=None, relayed_bytes=0, began=False)
+        _close_books(admitted, usage=None, relayed_bytes=0, upstream_worked=False)
         raise
     usage = answer.usage or _estimate(admitted, answer.text_bytes)
     settlement.settle(admitted, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED)
@@ -92,21 +92,21 @@ def _events(admitted: Admitted) -> Generator[bytes, None, None]:
         for chunks in upstream:
             usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), usage)
             relayed_bytes += sum(chunk.text_bytes for chunk in chunks)
-            if not chunks and not writer.began:
+            if not chunks and not writer.has_written:
                 continue  # a heartbeat would commit us to status 200
             written = writer.write(chunks) if chunks else sse.HEARTBEAT
             if written:
                 yield written
     except ProviderFailed as failure:
-        _close_books(admitted, usage, relayed_bytes, began=failure.started)
-        if not writer.began:
+        _close_books(admitted, usage, relayed_bytes, upstream_worked=failure.upstream_worked)
+        if not writer.has_written:
             raise failure.error from failure
         yield writer.error(failure.error)
         return
     except BaseException as exception:
         # GeneratorExit: the client has left, and the upstream worked for it. Anything else is a fault of ours.
         upstream.close()  # first: it generates on, and the database may be slow
-        _close_books(admitted, usage, relayed_bytes, began=isinstance(exception, GeneratorExit))
+        _close_books(admitted, usage, relayed_bytes, upstream_worked=isinstance(exception, GeneratorExit))
         raise
     finally:
         upstream.close()
@@ -122,11 +122,11 @@ def _finish(admitted: Admitted, writer: "_EventWriter", usage: Usage | None, rel
     return writer.usage(settled) + sse.DONE
 
 
-def _close_books(admitted: Admitted, usage: Usage | None, relayed_bytes: int, *, began: bool) -> None:
+def _close_books(admitted: Admitted, usage: Usage | None, relayed_bytes: int, *, upstream_worked: bool) -> None:
     """Charge for a reply that was cut short what the table above says."""
     if usage is not None:
         settlement.settle(admitted, usage, Settlement.REPORTED)
-    elif began:
+    elif upstream_worked:
         settlement.settle(admitted, _estimate(admitted, relayed_bytes), Settlement.PARTIAL)
     else:
         settlement.release(admitted.completion)
@@ -142,7 +142,7 @@ class _EventWriter:
     """Chunks in, events out: every one with our id, our time and the model that was asked for."""
 
     def __init__(self, admitted: Admitted) -> None:
-        self.began = False
+        self.has_written = False
         head = {
             "id": admitted.completion.pk,
             "object": "chat.completion.chunk",
@@ -157,7 +157,7 @@ class _EventWriter:
     def write(self, chunks: list[Chunk]) -> bytes:
         """One write for what one read brought; a chunk that only reports usage is not passed on."""
         written = b"".join(self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None)
-        self.began = self.began or bool(written)
+        self.has_written = self.has_written or bool(written)
         return written
 
     def usage(self, usage: Usage) -> bytes:

@@ -12,13 +12,14 @@ TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
 class ProviderFailed(Exception):
     """The upstream did not answer, or not to the end.
 
-    ``error`` is what the caller is told. ``started`` says whether the upstream had begun to work, which its 2xx tells.
+    ``error`` is what the caller is told. ``upstream_worked``: its 2xx says that inference began, so the prompt is charged;
+    unless nothing that followed could be read.
     """
 
-    def __init__(self, error: errors.ApiError, *, started: bool) -> None:
+    def __init__(self, error: errors.ApiError, *, upstream_worked: bool) -> None:
         super().__init__(error.message)
         self.error = error
-        self.started = started
+        self.upstream_worked = upstream_worked
 
 
 class Adapter(Protocol):

@@ -92,7 +92,7 @@ _CHECKS: dict[str, tuple[str, Any]] = {
 def _fail_if_told(call: Call) -> None:
     status = _Script.of(call.request).status
     if status is not None:
-        raise ProviderFailed(_refusal(status), started=False)
+        raise ProviderFailed(_refusal(status), upstream_worked=False)
 
 
 def _speak(call: Call) -> Iterator[str]:
@@ -100,14 +100,14 @@ def _speak(call: Call) -> Iterator[str]:
     deadline = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
     for said, word in enumerate(_words(call)[: call.max_tokens]):
         if said == script.break_after_tokens:
-            raise ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), started=True)
+            raise ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), upstream_worked=True)
         left_seconds = deadline - time.monotonic()
         gevent.sleep(max(min(script.delay_seconds, left_seconds), 0))
         if script.delay_seconds > left_seconds:  # the hold does not wait longer either
-            raise ProviderFailed(errors.UpstreamTimeout("The model's provider did not answer in time."), started=True)
+            raise ProviderFailed(errors.UpstreamTimeout("The model's provider did not answer in time."), upstream_worked=True)
         yield word
     if script.break_after_tokens is not None:
-        raise ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), started=True)
+        raise ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), upstream_worked=True)
 
 
 def _words(call: Call) -> list[str]:

@@ -35,7 +35,7 @@ class OpenAI:
         try:
             return _answer(reply.read_all())
         except http.OutboundError as error:
-            raise _broken_off(call, error, started=not isinstance(error, _Unusable)) from error
+            raise _broken_off(call, error, upstream_worked=not isinstance(error, _Unusable)) from error
         finally:
             reply.close()
 
@@ -46,7 +46,9 @@ class OpenAI:
             yield from _read(reply, chunks)
         except (http.OutboundError, sse.EventTooLarge) as error:
             if not chunks.finished:  # what breaks after the finish reason cost the caller nothing
-                raise _broken_off(call, error, started=chunks.began or not isinstance(error, _Unusable)) from error
+                raise _broken_off(
+                    call, error, upstream_worked=chunks.has_passed_on or not isinstance(error, _Unusable)
+                ) from error
         finally:
             reply.close()
 
@@ -68,11 +70,11 @@ def _read(reply: http.Reply, chunks: "_ChunkReader") -> Iterator[list[Chunk]]:
         arrived, failure = _chunks(decoder.feed(received), chunks)
         # An error right after the role is still an early one, which a true status can tell.
         if arrived and (not failure or any(chunk.text_bytes for chunk in arrived)):
-            chunks.began = True
+            chunks.has_passed_on = True
             yield arrived
         if failure:
             raise failure
-    if not chunks.began:
+    if not chunks.has_passed_on:
         raise _Unusable("the stream ended before it began")
     if not chunks.finished:
         raise http.Broken("the stream ended without a finish reason")
@@ -100,10 +102,10 @@ def _post(call: Call, *, stream: bool) -> http.Reply:
     try:
         reply = http.post(f"{call.offer.base_url}/chat/completions", headers=headers, body=body)
     except http.OutboundError as error:
-        raise _broken_off(call, error, started=False) from error
+        raise _broken_off(call, error, upstream_worked=False) from error
     if not 200 <= reply.status < 300:
         try:
-            raise ProviderFailed(_refusal(call, reply), started=False)
+            raise ProviderFailed(_refusal(call, reply), upstream_worked=False)
         finally:
             reply.close()
     return reply
@@ -153,7 +155,7 @@ class _ChunkReader:
     """
 
     def __init__(self) -> None:
-        self.began = False  # passed on
+        self.has_passed_on = False
         self.finished = False
         self.done = False
         self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
@@ -282,14 +284,18 @@ def _retry_after(reply: http.Reply) -> dict[str, str]:
     return {}
 
 
-def _broken_off(call: Call, error: Exception, *, started: bool) -> ProviderFailed:
+def _broken_off(call: Call, error: Exception, *, upstream_worked: bool) -> ProviderFailed:
     logger.warning(
         "provider %s broke off (%s): %s", call.offer.provider_slug, type(error).__name__, _presentable(call, str(error))
     )
     if isinstance(error, http.TimedOut):
-        return ProviderFailed(errors.UpstreamTimeout("The model's provider did not answer in time."), started=started)
+        return ProviderFailed(
+            errors.UpstreamTimeout("The model's provider did not answer in time."), upstream_worked=upstream_worked
+        )
     if isinstance(error, http.ConnectFailed):
-        return ProviderFailed(errors.UpstreamFailed("The model's provider cannot be reached."), started=started)
-    if isinstance(error, _Unusable) and not started:
-        return ProviderFailed(errors.UpstreamFailed("The model's provider sent no readable reply."), started=started)
-    return ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), started=started)
+        return ProviderFailed(errors.UpstreamFailed("The model's provider cannot be reached."), upstream_worked=upstream_worked)
+    if isinstance(error, _Unusable) and not upstream_worked:
+        return ProviderFailed(
+            errors.UpstreamFailed("The model's provider sent no readable reply."), upstream_worked=upstream_worked
+        )
+    return ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), upstream_worked=upstream_worked)
