@@ -35,10 +35,11 @@ class Booked:
 
 
 def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str, prompt_tokens: int, completion_tokens: int,
-                settlement: str) -> LedgerEntry:  # fmt: skip
+                settlement: str, spender: str | None = None) -> LedgerEntry:  # fmt: skip
     """Charge one completion; ``appended`` writes it. ``cost_nanos`` may be 0: what cost nothing still has its line.
 
-    ``settlement`` says what the figures rest on: reported by the upstream, estimated, or partial.
+    ``settlement`` says what the figures rest on: reported by the upstream, estimated, or partial. ``spender`` is an id of the
+    caller's own, by which the account can find what was spent.
     """
     metadata = {
         "model": model,
@@ -49,7 +50,7 @@ def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str
         "costInDollars": money.dollars(cost_nanos),
         "settlement": settlement,
     }
-    return _next(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata)
+    return _next(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)
 
 
 def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> Booked:
@@ -106,12 +107,13 @@ def _append(account: Account, type: LedgerEntry.Type, amount_nanos: int, referen
 
 
 def _next(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any],
-          issued_by: User | None = None) -> LedgerEntry:  # fmt: skip
+          issued_by: User | None = None, spender: str | None = None) -> LedgerEntry:  # fmt: skip
     account.balance_nanos += amount_nanos
     account.last_seq += 1
     return LedgerEntry(
         account=account, seq=account.last_seq, type=type, amount_nanos=amount_nanos,
         balance_after_nanos=account.balance_nanos, reference=reference, metadata=metadata, issued_by=issued_by,
+        spender=spender,
     )  # fmt: skip
 
 
@@ -121,11 +123,12 @@ def appended(entries: Sequence[LedgerEntry]) -> Statement:
         """
         WITH appended AS (
             INSERT INTO billing_ledgerentry
-                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, issued_by_id)
-            SELECT id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, issued_by_id
+                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id)
+            SELECT id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id
             FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::jsonb[],
-                %s::bigint[]) WITH ORDINALITY AS entry
-                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, issued_by_id, place)
+                %s::text[], %s::bigint[]) WITH ORDINALITY AS entry
+                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id,
+                place)
             ORDER BY place
             RETURNING account_id, amount_nanos
         )
@@ -142,6 +145,7 @@ def appended(entries: Sequence[LedgerEntry]) -> Statement:
             [entry.balance_after_nanos for entry in entries],
             [entry.reference for entry in entries],
             [Jsonb(entry.metadata) for entry in entries],
+            [entry.spender for entry in entries],
             [entry.issued_by_id for entry in entries],
         ),
     )

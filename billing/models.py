@@ -113,6 +113,7 @@ class LedgerEntry(models.Model):
     balance_after_nanos = models.BigIntegerField()
     reference = models.CharField(max_length=255, unique=True, help_text="The business fact this entry books, once.")
     metadata = models.JSONField(default=dict)
+    spender = models.CharField(max_length=64, null=True, blank=True, help_text="Of usage: an id of whoever spent it.")
     issued_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(db_default=Now())
 
@@ -127,6 +128,12 @@ class LedgerEntry(models.Model):
                 | Q(type="USAGE_DEBIT", amount_nanos__lte=0),
                 name="credits_add_and_debits_take",
             ),
+            models.CheckConstraint(condition=Q(spender__isnull=True) | Q(type="USAGE_DEBIT"), name="only_usage_has_a_spender"),
+        ]
+        indexes = [
+            models.Index(fields=["account", "spender", "seq"], condition=Q(spender__isnull=False), name="entries_by_spender"),
+            # Of all entries but the many: it costs nothing to debit usage, and tells where usage is too (``books``).
+            models.Index(fields=["account", "type", "seq"], condition=~Q(type="USAGE_DEBIT"), name="entries_beside_usage"),
         ]
 
     def __str__(self) -> str:

@@ -143,6 +143,7 @@ def _entry(one: Resolution, rows: _Rows) -> LedgerEntry | None:
         rows.accounts[completion.account_id], cost_nanos=rows.holds[completion.pk].settled_nanos or 0,
         reference=completion.pk, model=completion.model_id, prompt_tokens=one.usage.prompt_tokens,
         completion_tokens=one.usage.completion_tokens, settlement=one.settlement,
+        spender=completion.key_id,
     )  # fmt: skip
 
 
