@@ -19,10 +19,10 @@ from completions.serializers import (
     UsageSerializer,
     model_object,
 )
-from completions.usage import usage_object
 from gateway_project import strict_json
 from keys.authentication import Caller, CallerAuthentication
 from keys.models import ApiKey
+from keys.usage import key_usage
 
 _AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi: how status is read is nothing to callers
 _RESPONSES = {(200, "application/json"): ChatCompletionSerializer, (200, "text/event-stream"): OpenApiTypes.STR}
@@ -72,7 +72,7 @@ class UsageView(APIView):
 
     @extend_schema(responses=UsageSerializer)
     def get(self, request: Request) -> Response:
-        return Response(usage_object(_key(request)))
+        return Response(key_usage(_key(request)))
 
 
 def _key(request: Request) -> ApiKey:

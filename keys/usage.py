@@ -12,7 +12,7 @@ from keys import periods, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 
 
-def usage_object(key: ApiKey) -> dict[str, Any]:
+def key_usage(key: ApiKey) -> dict[str, Any]:
     """The reply, in the names of the spec where it has them. Cents are floors; dollars are exact, as strings."""
     now = database.now()
     return {
