@@ -46,8 +46,8 @@ def _facts(request: HttpRequest, response: HttpResponse, seconds: float) -> dict
         "status": response.status_code,
         "duration_ms": round(seconds * 1000, 1),
         "streaming": response.streaming,
-        # The public id of the key, where a view authenticated one: it identifies and opens nothing.
-        "key": getattr(getattr(request, "api_key", None), "public_id", None),
+        # The id of the key, where a view authenticated one: it identifies and opens nothing.
+        "key": getattr(request, "key_id", None),
     }
 
 

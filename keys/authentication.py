@@ -8,6 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models.functions import Now
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
 from billing.models import Account
@@ -28,17 +29,13 @@ class Caller:
 
     is_authenticated = True
 
-    @property
-    def public_id(self) -> str:
-        return self.key_id
-
 
 class CallerAuthentication(BaseAuthentication):
     """Identity only, for views whose own transaction reads the key's status: ``request.user`` is a Caller."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any]:
         caller = _identify(_bearer(request))
-        request._request.api_key = caller  # type: ignore[attr-defined]
+        request._request.key_id = caller.key_id  # type: ignore[attr-defined]  # for the log
         return caller, caller
 
     def authenticate_header(self, request: Request) -> str:
@@ -67,7 +64,7 @@ def require_active(key: ApiKey, account: Account, now: datetime) -> None:
 def _bearer(request: Request) -> str:
     header = request.META.get("HTTP_AUTHORIZATION", "")
     if not header:
-        raise errors.InvalidApiKey("You did not provide an API key. Send it as Authorization: Bearer <API_KEY>.")
+        raise NotAuthenticated
     scheme, _, given = header.partition(" ")
     if scheme.lower() != "bearer" or len(header) > HEADER_CHARACTERS_MAX or secret.key_id(given) is None:
         # Decided by shape and checksum alone: a flood of junk costs no query.
