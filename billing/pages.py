@@ -37,7 +37,6 @@ class Member:
 
     email: str
     is_staff: bool
-    account_id: str
     account_name: str
     account_is_active: bool
     choices: list[Choice]
@@ -66,7 +65,6 @@ def _member(request: HttpRequest, account: Account, accounts: list[Account]) -> 
     return Member(
         email=request.user.email,  # type: ignore[union-attr]
         is_staff=request.user.is_staff,
-        account_id=str(account.pk),
         account_name=account.name,
         account_is_active=account.is_active,
         choices=[Choice(str(one.pk), one.name, one == account) for one in accounts],

@@ -20,7 +20,6 @@ class Row:
     """One entry of the book."""
 
     id: str
-    seq: int
     type: str
     title: str
     detail: str
@@ -37,7 +36,6 @@ def row(entry: LedgerEntry, *, issued_by: str = "") -> Row:
     """``issued_by`` is who granted a credit, where the reader may know."""
     return Row(
         id=str(entry.pk),
-        seq=entry.seq,
         type=entry.type,
         title=_TITLES[LedgerEntry.Type(entry.type)],
         detail=_detail(entry.metadata),

@@ -1,4 +1,4 @@
-"""Public ids: UUIDv7, which sort by the time they were made."""
+"""LEAF. Public ids: UUIDv7, which sort by the time they were made."""
 
 from uuid import UUID
 
@@ -10,7 +10,7 @@ def uuid7() -> UUID:
     return _uuid7()
 
 
-_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def base62(number: int, width: int) -> str:
@@ -18,7 +18,7 @@ def base62(number: int, width: int) -> str:
     digits = ""
     while number:
         number, digit = divmod(number, 62)
-        digits = _BASE62[digit] + digits
+        digits = BASE62[digit] + digits
     return digits.rjust(width, "0")
 
 

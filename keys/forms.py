@@ -4,27 +4,21 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django import forms
-from django.utils import timezone
 
 from billing import money
 from billing.forms import DollarsField
 from billing.models import Account
+from gateway_project import database
 from keys import keyring
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
-LIMIT_CENTS_MAX = money.NANOS_MAX // money.NANOS_PER_CENT
 _NONE = "NONE"  # said in a word: a form that lost its fields must not clear a limit
 _TYPES = [
     (_NONE, "No limit"),
     (SpendingType.FIXED.value, "One-time limit (FIXED)"),
     (SpendingType.RECURRING.value, "Limit that resets (RECURRING)"),
 ]
-_PERIODS = [
-    ("", "—"),
-    (SpendingPeriod.DAILY.value, "every day (DAILY)"),
-    (SpendingPeriod.WEEKLY.value, "every Monday (WEEKLY)"),
-    (SpendingPeriod.MONTHLY.value, "every month (MONTHLY)"),
-]
+_PERIODS = [("", "—"), *((period.value, f"{period.label} ({period.value})") for period in SpendingPeriod)]
 
 
 class LimitForm(forms.Form):
@@ -32,10 +26,13 @@ class LimitForm(forms.Form):
 
     spending_type = forms.ChoiceField(label="Spending limit", choices=_TYPES, widget=forms.RadioSelect, initial=_NONE)
     spending_limit = DollarsField(
-        label="At most, in US dollars", max_cents=LIMIT_CENTS_MAX, required=False, help_text="Such as 5 or 12.50."
+        label="At most, in US dollars", max_cents=money.CENTS_MAX, required=False, help_text="Such as 5 or 12.50."
     )
     spending_period = forms.ChoiceField(
-        label="Resets", choices=_PERIODS, required=False, help_text="At 00:00 UTC. Only for a limit that resets."
+        label="Resets",
+        choices=_PERIODS,
+        required=False,
+        help_text="At 00:00 UTC: each day, on Mondays, on the first of the month. Only for a limit that resets.",
     )
 
     @staticmethod
@@ -104,7 +101,7 @@ class KeyForm(LimitForm):
 
     def clean_last_day(self) -> date | None:
         day: date | None = self.cleaned_data["last_day"]
-        if day is not None and day < timezone.now().astimezone(UTC).date():
+        if day is not None and day < database.now().astimezone(UTC).date():
             raise forms.ValidationError("This day is over.")
         if day == date.max:
             raise forms.ValidationError("Leave it empty for a key that never expires.")

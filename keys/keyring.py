@@ -12,8 +12,6 @@ from billing.models import Account, User
 from keys import locks, secret
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
-LIMIT_CENTS_MAX = money.NANOS_MAX // money.NANOS_PER_CENT
-
 
 class BadLimit(ValueError):
     """A limit out of range, without a type, RECURRING without a period, or FIXED with one."""
@@ -23,7 +21,7 @@ def issue(account: Account, *, name: str, created_by: User | None = None, expire
           limit_cents: int | None = None, type: str | None = None, period: str | None = None,
           requests_per_minute: int | None = None, tokens_per_minute: int | None = None) -> tuple[ApiKey, str]:  # fmt: skip
     """Make a key. Returns it and its secret, which nobody can be shown again. Raises BadLimit."""
-    check_limit(limit_cents, type, period)
+    _require_possible(limit_cents, type, period)
     key = ApiKey(
         account=account, name=name, created_by=created_by, expires_at=expires_at,
         spending_limit_cents=limit_cents, spending_type=type, spending_period=period,
@@ -37,7 +35,7 @@ def issue(account: Account, *, name: str, created_by: User | None = None, expire
 
 def limit(key: ApiKey, *, limit_cents: int | None, type: str | None, period: str | None) -> None:
     """Set the key's spending limit, or clear it with three Nones. It applies to the next request. Raises BadLimit."""
-    check_limit(limit_cents, type, period)
+    _require_possible(limit_cents, type, period)
     _write(key, spending_limit_cents=limit_cents, spending_type=type, spending_period=period)
 
 
@@ -48,12 +46,12 @@ def revoke(key: ApiKey) -> None:
         key.refresh_from_db(fields=["revoked_at"])
 
 
-def check_limit(limit_cents: int | None, type: str | None, period: str | None) -> None:
+def _require_possible(limit_cents: int | None, type: str | None, period: str | None) -> None:
     """Raises BadLimit, saying what does not go together."""
     if limit_cents is None and (type or period):
         raise BadLimit("a type or period needs a spending limit")
-    if limit_cents is not None and not 0 <= limit_cents <= LIMIT_CENTS_MAX:
-        raise BadLimit(f"a spending limit is between 0 and {LIMIT_CENTS_MAX} cents")
+    if limit_cents is not None and not 0 <= limit_cents <= money.CENTS_MAX:
+        raise BadLimit(f"a spending limit is between 0 and {money.CENTS_MAX} cents")
     if limit_cents is not None and type not in SpendingType.values:
         raise BadLimit("a spending limit needs a type, FIXED or RECURRING")
     if type == SpendingType.RECURRING and period not in SpendingPeriod.values:

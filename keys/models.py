@@ -19,7 +19,7 @@ class SpendingType(models.TextChoices):
 
 class SpendingPeriod(models.TextChoices):
     DAILY = "DAILY", "per day"
-    WEEKLY = "WEEKLY", "per week, from Monday"
+    WEEKLY = "WEEKLY", "per week"
     MONTHLY = "MONTHLY", "per month"
 
 
@@ -63,8 +63,7 @@ class ApiKey(models.Model):
                 name="a_limit_has_a_type_and_only_a_recurring_one_a_period",
             ),
             models.CheckConstraint(
-                condition=Q(spending_limit_cents__isnull=True)
-                | Q(spending_limit_cents__lte=money.NANOS_MAX // money.NANOS_PER_CENT),
+                condition=Q(spending_limit_cents__isnull=True) | Q(spending_limit_cents__lte=money.CENTS_MAX),
                 name="a_limit_fits_in_nanodollars",
             ),
             models.CheckConstraint(

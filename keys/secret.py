@@ -16,13 +16,12 @@ from gateway_project import identifiers
 
 PREFIX = "mgw_live_"
 _RANDOM_CHARACTERS = 32
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SHAPE = re.compile(r"mgw_live_([0-9A-Za-z]{22})_([0-9A-Za-z]{32})([0-9A-Za-z]{6})", re.ASCII)
 
 
 def mint(key_id: str) -> str:
     """A new secret for a key. It exists in the caller's hands alone."""
-    body = f"{PREFIX}{key_id}_{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_CHARACTERS))}"
+    body = f"{PREFIX}{key_id}_{''.join(secrets.choice(identifiers.BASE62) for _ in range(_RANDOM_CHARACTERS))}"
     return body + _checksum(body)
 
 

@@ -9,13 +9,12 @@ from django.db.models import F, Max, Q, QuerySet, Sum
 
 from billing import money, statement
 from billing.models import Account
-from keys import periods, secret
+from keys import periods, secret, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from keys.spending import Window
 
 CHART_DAYS = 30
 CHART_HEIGHT = 100
-_EACH = {SpendingPeriod.DAILY: "per day", SpendingPeriod.WEEKLY: "per week", SpendingPeriod.MONTHLY: "per month"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,8 @@ def summaries(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
     """One query for the spending of all of ``keys``."""
     keys = list(keys)
     sums = _sums(keys, now.date())
-    return [_summary(key, sums.get(key.pk, {}), now) for key in keys]
+    windows = spending.windows(keys, [_in_window(key, sums[key.pk]) for key in keys if key.pk in sums], now)
+    return [_summary(key, sums.get(key.pk, {}), windows[key.pk], now) for key in keys]
 
 
 def newest_first(account: Account) -> QuerySet[ApiKey]:
@@ -64,8 +64,8 @@ def newest_first(account: Account) -> QuerySet[ApiKey]:
 
 
 def hint(key: ApiKey) -> str:
-    """How the key's secret begins and ends."""
-    return f"{secret.PREFIX}{key.pk[:4]}…{key.last_four}"
+    """How the key's secret begins and ends. The id between is left out: ids sort by time, and so all begin alike."""
+    return f"{secret.PREFIX}…{key.last_four}"
 
 
 def state(key: ApiKey, now: datetime) -> str:
@@ -83,10 +83,10 @@ def describe(limit_cents: int | None, period: str | None) -> str:
 
 
 def _terms(period: str | None) -> str:
-    return _EACH[SpendingPeriod(period)] if period else "in total"
+    return SpendingPeriod(period).label if period else "in total"
 
 
-def _summary(key: ApiKey, sums: dict[str, Any], now: datetime) -> Summary:
+def _summary(key: ApiKey, sums: dict[str, Any], window: Window | None, now: datetime) -> Summary:
     return Summary(
         id=key.pk,
         name=key.name,
@@ -97,7 +97,7 @@ def _summary(key: ApiKey, sums: dict[str, Any], now: datetime) -> Summary:
         revoked_at=key.revoked_at,
         last_used=sums.get("last_day"),
         spent_in_total=statement.usd(int(sums.get("spent_None", 0))),
-        limit=_limit(key, window(key, sums, now)),
+        limit=_limit(key, window),
     )
 
 
@@ -116,16 +116,9 @@ def _limit(key: ApiKey, window: Window | None) -> Limit | None:
     )
 
 
-def window(key: ApiKey, sums: dict[str, Any], now: datetime) -> Window | None:
-    """What ``spending.window`` says, from sums that were read for many keys at once."""
-    if key.spending_limit_nanos is None:
-        return None
-    return Window(
-        limit_nanos=key.spending_limit_nanos,
-        spent_nanos=int(sums.get(f"spent_{key.spending_period}", 0)),
-        held_nanos=int(sums.get(f"held_{key.spending_period}", 0)),
-        resets_at=periods.resets_at(key.spending_period, now.date()),
-    )
+def _in_window(key: ApiKey, sums: dict[str, Any]) -> tuple[str, int, int]:
+    # As ``spending.windows`` reads it: key id, spent and held in the window of the key's limit.
+    return key.pk, sums[f"spent_{key.spending_period}"], sums[f"held_{key.spending_period}"]
 
 
 def _sums(keys: list[ApiKey], today: date) -> dict[str, dict[str, Any]]:

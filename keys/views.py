@@ -7,13 +7,13 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from billing import books, money, statement
 from billing import locks as account_locks
 from billing.models import Account
 from billing.pages import Pager, member_page
+from gateway_project import database
 from keys import keyring, summaries
 from keys.forms import KeyForm, LimitForm
 from keys.models import ApiKey
@@ -27,7 +27,7 @@ KEYS_PER_PAGE = 50
 @member_page
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """The balance, what moved it last, the keys, and thirty days of spending."""
-    now = timezone.now()
+    now = database.now()
     keys = summaries.newest_first(account).filter(revoked_at=None)
     context = {
         **_balance(account),
@@ -62,7 +62,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     keys = summaries.newest_first(account)
     pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
     page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
-    context = {"keys": summaries.summaries(page, timezone.now()), "pager": pager, "api_url": _api_url(request)}
+    context = {"keys": summaries.summaries(page, database.now()), "pager": pager, "api_url": _api_url(request)}
     return render(request, "dashboard/keys.html", context)
 
 
@@ -94,7 +94,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
         limit = summaries.describe(key.spending_limit_cents, key.spending_period)
         messages.success(request, f"The spending limit of {key.name} is now: {limit}.")
         return redirect("keys")
-    [summary] = summaries.summaries([key], timezone.now())
+    [summary] = summaries.summaries([key], database.now())
     return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})
 
 
@@ -107,5 +107,5 @@ def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
         keyring.revoke(key)
         messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on.")
         return redirect("keys")
-    [summary] = summaries.summaries([key], timezone.now())
+    [summary] = summaries.summaries([key], database.now())
     return render(request, "dashboard/key_revoke.html", {"key": summary})

@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
                 ('revoked_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('spending_limit_cents', models.PositiveBigIntegerField(blank=True, null=True)),
                 ('spending_type', models.CharField(blank=True, choices=[('FIXED', 'one-time limit'), ('RECURRING', 'resets each period')], max_length=10, null=True)),
-                ('spending_period', models.CharField(blank=True, choices=[('DAILY', 'per day'), ('WEEKLY', 'per week, from Monday'), ('MONTHLY', 'per month')], max_length=10, null=True)),
+                ('spending_period', models.CharField(blank=True, choices=[('DAILY', 'per day'), ('WEEKLY', 'per week'), ('MONTHLY', 'per month')], max_length=10, null=True)),
                 ('requests_per_minute', models.PositiveIntegerField(blank=True, help_text='Empty: no limit.', null=True)),
                 ('tokens_per_minute', models.PositiveIntegerField(blank=True, help_text='Empty: no limit.', null=True)),
                 ('requests_full_at', models.DateTimeField(editable=False, help_text='When the whole allowance is back.', null=True)),
@@ -59,7 +59,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('spending_limit_cents__isnull', True), ('spending_period__isnull', True), ('spending_type__isnull', True)), models.Q(('spending_limit_cents__isnull', False), ('spending_period__isnull', True), ('spending_type', 'FIXED')), models.Q(('spending_limit_cents__isnull', False), ('spending_period__isnull', False), ('spending_type', 'RECURRING')), _connector='OR'), name='a_limit_has_a_type_and_only_a_recurring_one_a_period'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('spending_limit_cents__isnull', True), ('spending_period__isnull', True), ('spending_type__isnull', True)), models.Q(('spending_limit_cents__isnull', False), ('spending_type', 'FIXED'), ('spending_type__isnull', False), ('spending_period__isnull', True)), models.Q(('spending_limit_cents__isnull', False), ('spending_type', 'RECURRING'), ('spending_type__isnull', False), ('spending_period__in', ['DAILY', 'WEEKLY', 'MONTHLY']), ('spending_period__isnull', False)), _connector='OR'), name='a_limit_has_a_type_and_only_a_recurring_one_a_period'),
         ),
         migrations.AddConstraint(
             model_name='apikey',

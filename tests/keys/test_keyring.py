@@ -19,7 +19,7 @@ GOOD = [
     (500, "RECURRING", "DAILY"),
     (500, "RECURRING", "WEEKLY"),
     (500, "RECURRING", "MONTHLY"),
-    (money.NANOS_MAX // money.NANOS_PER_CENT, "FIXED", None),
+    (money.CENTS_MAX, "FIXED", None),
 ]
 BAD = [
     (None, "FIXED", None),
@@ -35,7 +35,7 @@ BAD = [
     (500, "RECURRING", "YEARLY"),
     (500, "FIXED", "DAILY"),
     (-1, "FIXED", None),
-    (money.NANOS_MAX // money.NANOS_PER_CENT + 1, "FIXED", None),
+    (money.CENTS_MAX + 1, "FIXED", None),
 ]
 
 

@@ -98,7 +98,7 @@ def test_a_member_of_several_accounts_chooses_one(owner, alice):
 def test_nobody_chooses_an_account_of_others(owner, alice, charlie, choice):
     reply = owner.post("/dashboard/account/", {"account": str(charlie.pk) if choice == "theirs" else choice})
     assert reply.status_code == 404
-    assert owner.get("/dashboard/").context["request"].member.account_id == str(alice.pk)
+    assert owner.get("/dashboard/").context["request"].member.account_name == "Alice"
 
 
 def test_who_is_removed_from_an_account_sees_nothing_more_of_it(owner, alice, key, rows):

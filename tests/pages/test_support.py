@@ -68,7 +68,7 @@ def test_an_accounts_page_shows_balance_entries_keys_and_members(support, alice,
     assert "alice@example.org" in page
     assert "Balance: $9.999805 Held by running requests: $0.25 Free to spend: $9.749805" in page
     assert "USAGE_DEBIT demo/echo, 14 tokens -$0.000195 -1 $9.999805" in page
-    assert re.search(r"laptop mgw_live_\w{4}…\w{4} Active no limit", page)
+    assert re.search(r"laptop mgw_live_…\w{4} Active no limit", page)
     assert "All 2 entries" in page
 
 
@@ -76,7 +76,7 @@ def test_an_accounts_page_shows_the_latest_twenty_entries_and_leads_to_all(suppo
     for number in range(30):
         use(key, cost_nanos=1, number=number)
     reply = support.get(account_page(alice))
-    assert [row.seq for row in reply.context["rows"]] == list(range(31, 11, -1))
+    assert [LedgerEntry.objects.get(pk=row.id).seq for row in reply.context["rows"]] == list(range(31, 11, -1))
     every = support.get(re.search(r'href="(/admin/billing/ledgerentry/\?[^"]+)"', reply.content.decode())[1])
     assert every.context["cl"].result_count == 31
 
@@ -198,9 +198,7 @@ def test_a_million_dollars_is_the_most_at_once(support, alice):
 
 
 def test_a_credit_that_the_book_cannot_hold_is_refused(support, alice, rows):
-    ledger.grant_support_credit(
-        alice.pk, amount_cents=money.NANOS_MAX // money.NANOS_PER_CENT - 1000, reason="x", reference="much"
-    )
+    ledger.grant_support_credit(alice.pk, amount_cents=money.CENTS_MAX - 1000, reason="x", reference="much")
     form = credit_form(support, alice)
     before = rows()
     assert "more than the book can hold" in text(support.post(account_page(alice, "credit"), form))

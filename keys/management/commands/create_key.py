@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from billing import money
 from billing.management import operators
 from billing.models import User
 from keys import keyring
@@ -41,7 +42,7 @@ class Command(operators.OperatorCommand):
 
 def _limits(options: dict[str, Any]) -> dict[str, Any]:
     return {
-        "limit_cents": _optional("--limit", options["limit"], minimum=0, maximum=keyring.LIMIT_CENTS_MAX),
+        "limit_cents": _optional("--limit", options["limit"], minimum=0, maximum=money.CENTS_MAX),
         "type": options["type"] and options["type"].upper(),
         "period": options["period"] and options["period"].upper(),
         "requests_per_minute": _optional("--rpm", options["rpm"], minimum=1, maximum=RATE_MAX),
