@@ -6,15 +6,14 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from billing import admin as billing_admin
 from billing import money
 from billing.models import Account
 from completions import catalog, catalog_file
-from completions.models import Completion, LanguageModel, Price, Provider, Route
+from completions.models import Completion, LanguageModel, LanguageModelQuerySet, Price, Provider, Route
 from gateway_project import secretbox
 
 
@@ -240,45 +239,23 @@ class LanguageModelAdmin(KeptAdmin):
         return (*self.readonly_fields, "id") if obj else self.readonly_fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LanguageModel]:
-        return (
-            super()
-            .get_queryset(request)
-            .prefetch_related(
-                Prefetch("routes", queryset=Route.objects.select_related("provider")),
-                Prefetch("prices", queryset=Price.objects.order_by("-effective_from")),
-            )
-        )
+        models = super().get_queryset(request)
+        assert isinstance(models, LanguageModelQuerySet)
+        return models.with_terms()
 
     @admin.display(description="$ per million, in / out")
     def price(self, model: LanguageModel) -> str:
-        price = _in_force(model)
-        return f"{money.dollars(price.input_nanos)} / {money.dollars(price.output_nanos)}" if price else "none"
+        prices = [
+            f"{money.dollars(price.input_nanos)} / {money.dollars(price.output_nanos)}" for price in model.prices_in_force
+        ]
+        return "".join(prices) or "none"
 
     @admin.display(description="Served")
     def served(self, model: LanguageModel) -> str:
-        if not model.pk:
+        if model._state.adding:
             return "not yet saved"
-        refused = _why_not(model)
-        return f"no: {refused}" if refused else "yes"
-
-
-def _in_force(model: LanguageModel) -> Price | None:
-    now = timezone.now()
-    return next((price for price in model.prices.all() if price.effective_from <= now), None)
-
-
-def _why_not(model: LanguageModel) -> str:
-    """The first reason why callers are told that the model does not exist; empty if they are served."""
-    routes = [route for route in model.routes.all() if route.is_enabled]
-    if not model.is_enabled:
-        return "it is disabled"
-    if _in_force(model) is None:
-        return "it has no price in force"
-    if not routes:
-        return "it has no enabled route"
-    if not any(catalog.is_available(route.provider) for route in routes):
-        return "no provider of its routes is enabled, supported and has its key"
-    return ""
+        refused = catalog.why_not_served(model)
+        return f"no: it {refused}" if refused else "yes"
 
 
 @admin.register(Price)

@@ -187,7 +187,7 @@ def _recalled(candidate: Candidate, hold: Hold, completion: Completion) -> Admit
     """What was admitted by a commit whose answer was lost."""
     request, offer = candidate.request, candidate.offer
     affordable = pricing.affordable_tokens(request, offer.price, hold.amount_nanos)
-    max_tokens = min(affordable, request.max_tokens or sizing.output_max(offer))
+    max_tokens = min(affordable, request.max_tokens or offer.max_output_tokens)
     return Admitted(completion, hold.amount_nanos, Call(request, offer, max_tokens), headers={})
 
 

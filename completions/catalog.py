@@ -2,22 +2,30 @@
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from django.conf import settings
-from django.db.models import Prefetch, Q
-from django.db.models.functions import Now
 
 from completions import providers
 from completions.chat import Offer, PriceList
-from completions.models import LanguageModel, Price, Provider, Route
+from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, Route
 from gateway_project import errors, secretbox
+
+
+class Obstacle(StrEnum):
+    """Why a model is not served, as one says it of the model."""
+
+    DISABLED = "is disabled"
+    UNPRICED = "has no price in force"
+    UNROUTED = "has no enabled route"
+    UNREACHABLE = "has no route to a provider that is enabled, supported and has its key"
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A model as /v1/models shows it: priced, with a route, and available if a route's provider can be asked."""
+    """A model as /v1/models shows it: with its price, and available if it is served now."""
 
     model: LanguageModel
     price: Price
@@ -46,12 +54,12 @@ def _remember(offer: Offer) -> None:
 
 
 def _find(model_id: str) -> Offer:
-    for listing in _listings(Q(pk=model_id)):
-        for route in listing.model.routes.all():
-            if is_available(route.provider):
-                return _offer(listing.model, route, listing.price)
-    _offers.pop(model_id, None)
-    raise not_found(model_id)
+    model = _model(model_id)
+    if model is None or why_not_served(model):
+        _offers.pop(model_id, None)
+        raise not_found(model_id)
+    route = next(route for route in model.enabled_routes if is_available(route.provider))
+    return _offer(model, route, model.prices_in_force[0])
 
 
 def not_found(model_id: str) -> errors.ModelNotFound:
@@ -59,9 +67,45 @@ def not_found(model_id: str) -> errors.ModelNotFound:
     return errors.ModelNotFound(f"The model {model_id!r} does not exist or you do not have access to it.", param="model")
 
 
-def listing(allowed: Iterable[str] | None = None) -> list[Listing]:
+def listings(allowed: Collection[str] | None = None) -> list[Listing]:
     """Every model that is enabled, priced and routed, by id; only those in ``allowed`` if that is given."""
-    return _listings(Q() if allowed is None else Q(pk__in=allowed))
+    models = LanguageModel.objects.with_terms()
+    if allowed is not None:
+        models = models.filter(pk__in=allowed)
+    return [_listing(model) for model in models if _is_listed(model)]
+
+
+def listed(model_id: str, allowed: Collection[str] | None = None) -> Listing:
+    """The one of ``listings`` that has this id. Raises ModelNotFound."""
+    model = _model(model_id) if allowed is None or model_id in allowed else None
+    if model is None or not _is_listed(model):
+        raise not_found(model_id)
+    return _listing(model)
+
+
+def why_not_served(model: LanguageModel) -> str:
+    """The first obstacle in words, as "has no price in force"; nothing if callers are served."""
+    return next(obstacles(model), "")
+
+
+def obstacles(model: LanguageModel) -> Iterator[Obstacle]:
+    """What keeps a model ``with_terms`` from being served."""
+    if not model.is_enabled:
+        yield Obstacle.DISABLED
+    if not model.prices_in_force:
+        yield Obstacle.UNPRICED
+    if not model.enabled_routes:
+        yield Obstacle.UNROUTED
+    elif not any(is_available(route.provider) for route in model.enabled_routes):
+        yield Obstacle.UNREACHABLE
+
+
+def incomplete(models: LanguageModelQuerySet) -> Iterator[tuple[LanguageModel, Obstacle]]:
+    """Those that somebody meant to be served, as they are enabled, but gave no price or no route; by id."""
+    for model in models.filter(is_enabled=True).with_terms():
+        for obstacle in obstacles(model):
+            if obstacle is not Obstacle.UNREACHABLE:
+                yield model, obstacle
 
 
 def is_available(provider: Provider) -> bool:
@@ -71,20 +115,18 @@ def is_available(provider: Provider) -> bool:
     return bool(provider.sealed_api_key or not provider.api_key_env or os.environ.get(provider.api_key_env))
 
 
-def _listings(which: Q) -> list[Listing]:
-    routes = Route.objects.filter(is_enabled=True).select_related("provider")
-    models = LanguageModel.objects.filter(which, is_enabled=True).prefetch_related(Prefetch("routes", queryset=routes))
-    prices = _prices_in_force([model.pk for model in models])
-    return [
-        Listing(model, prices[model.pk], any(is_available(route.provider) for route in model.routes.all()))
-        for model in models
-        if model.pk in prices and model.routes.all()
-    ]
+def _model(model_id: str) -> LanguageModel | None:
+    if "\x00" in model_id:  # no id has one, and PostgreSQL would not even compare with one
+        return None
+    return LanguageModel.objects.with_terms().filter(pk=model_id).first()
 
 
-def _prices_in_force(model_ids: list[str]) -> dict[str, Price]:
-    prices = Price.objects.filter(model__in=model_ids, effective_from__lte=Now())
-    return {price.model_id: price for price in prices.order_by("model_id", "-effective_from").distinct("model_id")}
+def _is_listed(model: LanguageModel) -> bool:
+    return set(obstacles(model)) <= {Obstacle.UNREACHABLE}
+
+
+def _listing(model: LanguageModel) -> Listing:
+    return Listing(model, model.prices_in_force[0], is_available=not why_not_served(model))
 
 
 def _offer(model: LanguageModel, route: Route, price: Price) -> Offer:
@@ -95,7 +137,6 @@ def _offer(model: LanguageModel, route: Route, price: Price) -> Offer:
         base_url=route.provider.base_url.rstrip("/"),
         api_key=_api_key(route.provider),
         upstream_model=route.upstream_model,
-        context_window=model.context_window,
         max_output_tokens=model.max_output_tokens,
         price_id=price.pk,
         price=_price_list(price),

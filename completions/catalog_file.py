@@ -22,9 +22,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.db import connection, models, transaction
-from django.db.models.functions import Now
 
 from billing import money
+from completions import catalog
 from completions.models import Category, LanguageModel, Price, Provider, Route
 
 BUILT_IN = Path(__file__).parent / "catalogue.toml"
@@ -359,6 +359,8 @@ def apply(catalogue: Catalogue) -> Report:
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalogue.models.items()}, report.models)
         _write_prices(catalogue.models, report)
         _write_routes(catalogue.models, report)
+        loaded = LanguageModel.objects.filter(pk__in=catalogue.models)
+        report.warnings += [f"{model.pk} {lack}, so it is not served" for model, lack in catalog.incomplete(loaded)]
     return report
 
 
@@ -384,14 +386,12 @@ def _update(row: models.Model, columns: Columns, count: Count) -> None:
 
 
 def _write_prices(tables: Mapping[str, ModelTable], report: Report) -> None:
-    past = Price.objects.filter(model__in=tables, effective_from__lte=Now())
-    in_force = {price.model_id: price for price in past.order_by("model_id", "-effective_from").distinct("model_id")}
+    in_force = {price.model_id: price for price in Price.objects.in_force().filter(model__in=tables)}
     for model_id, table in tables.items():
         current = in_force.get(model_id)
         if table.price is None:
-            if current is None:
-                report.warnings.append(f"{model_id} has no price, so it is not served")
-        elif current and all(getattr(current, name) == value for name, value in table.price.items()):
+            continue
+        if current and all(getattr(current, name) == value for name, value in table.price.items()):
             report.prices.unchanged += 1
         else:
             Price.objects.create(model_id=model_id, **table.price)
@@ -403,8 +403,6 @@ def _write_routes(tables: Mapping[str, ModelTable], report: Report) -> None:
         (route.model_id, route.provider_id, route.upstream_model): route for route in Route.objects.filter(model__in=tables)
     }
     for model_id, table in tables.items():
-        if not table.routes:
-            report.warnings.append(f"{model_id} has no route, so it is not served")
         for (provider, upstream_model), priority in table.routes.items():
             route = existing.pop((model_id, provider, upstream_model), None)
             if route is not None:

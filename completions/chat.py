@@ -43,7 +43,6 @@ class Offer:
     base_url: str
     api_key: str
     upstream_model: str
-    context_window: int
     max_output_tokens: int
     price_id: int
     price: "PriceList"

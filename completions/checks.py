@@ -5,10 +5,9 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import ProgrammingError, transaction
-from django.db.models import Exists, OuterRef, QuerySet
-from django.db.models.functions import Now
 
-from completions.models import LanguageModel, Price, Provider, Route
+from completions import catalog
+from completions.models import LanguageModel, Provider
 from gateway_project import secretbox
 
 
@@ -19,32 +18,23 @@ def check_catalogue(databases: Sequence[str] | None = None, **kwargs: Any) -> li
         return []
     try:
         with transaction.atomic():
-            return [*_unpriced(), *_unrouted(), *_unreadable()]
+            return [*_incomplete(), *_unreadable()]
     except ProgrammingError:  # not migrated yet: there is no catalogue to check
         return []
 
 
-def _unpriced() -> list[CheckMessage]:
-    prices = Price.objects.filter(model=OuterRef("pk"), effective_from__lte=Now())
-    return [
-        Warning(f"{model_id} is enabled but has no price in force, so it is not served.", hint=_SERVE, id="gateway.W002")
-        for model_id in _enabled_without(prices)
-    ]
+def _incomplete() -> list[CheckMessage]:
+    return [_warning(model, lack) for model, lack in catalog.incomplete(LanguageModel.objects.all())]
 
 
-def _unrouted() -> list[CheckMessage]:
-    routes = Route.objects.filter(model=OuterRef("pk"), is_enabled=True)
-    return [
-        Warning(f"{model_id} is enabled but has no enabled route, so it is not served.", hint=_SERVE, id="gateway.W003")
-        for model_id in _enabled_without(routes)
-    ]
+def _warning(model: LanguageModel, lack: catalog.Obstacle) -> CheckMessage:
+    message = f"{model.pk} is enabled but {lack}, so it is not served."
+    if lack is catalog.Obstacle.UNPRICED:
+        return Warning(message, hint=_SERVE, id="gateway.W002")
+    return Warning(message, hint=_SERVE, id="gateway.W003")
 
 
 _SERVE = "Give it one in a catalogue file (manage.py load_catalog FILE.toml) or in the admin, or disable the model."
-
-
-def _enabled_without(rows: QuerySet[Any]) -> QuerySet[LanguageModel, str]:
-    return LanguageModel.objects.filter(~Exists(rows), is_enabled=True).order_by("pk").values_list("pk", flat=True)
 
 
 def _unreadable() -> list[CheckMessage]:

@@ -1,7 +1,9 @@
 """The catalogue - providers, models, dated prices, routes - and the record of every completion."""
 
+from typing import Self
+
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Prefetch, Q
 from django.db.models.functions import Now
 
 from billing.models import Account
@@ -37,8 +39,22 @@ class Category(models.TextChoices):
     OPEN_SOURCE = "OPEN_SOURCE"
 
 
+class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
+    def with_terms(self) -> Self:
+        """Each with ``prices_in_force``, which are one or none, and ``enabled_routes`` with their providers."""
+        return self.prefetch_related(
+            Prefetch("prices", queryset=Price.objects.in_force(), to_attr="prices_in_force"),
+            Prefetch(
+                "routes", queryset=Route.objects.filter(is_enabled=True).select_related("provider"), to_attr="enabled_routes"
+            ),
+        )
+
+
 class LanguageModel(models.Model):
-    """A model under the id that callers send. It is served when it is enabled, priced and has an available route."""
+    """A model under the id that callers send. ``catalog.obstacles`` says when it is served."""
+
+    prices_in_force: list["Price"]
+    enabled_routes: list["Route"]
 
     id = models.CharField(primary_key=True, max_length=200)
     name = models.CharField(max_length=200)
@@ -53,16 +69,28 @@ class LanguageModel(models.Model):
     is_enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
+    objects = LanguageModelQuerySet.as_manager()
+
     class Meta:
         ordering = ["id"]
         constraints = [
             models.CheckConstraint(
                 condition=Q(context_window__gte=1, max_output_tokens__gte=1), name="a_model_reads_and_writes_something"
             ),
+            models.CheckConstraint(
+                condition=Q(max_output_tokens__lte=F("context_window")), name="a_model_writes_within_its_context_window"
+            ),
         ]
 
     def __str__(self) -> str:
         return self.id
+
+
+class PriceQuerySet(models.QuerySet["Price"]):
+    def in_force(self) -> Self:
+        """The latest of each model that has begun, by the database's clock."""
+        begun = self.filter(effective_from__lte=Now())
+        return begun.order_by("model_id", "-effective_from").distinct("model_id")
 
 
 class Price(models.Model):
@@ -74,6 +102,8 @@ class Price(models.Model):
     output_nanos = models.BigIntegerField()
     cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
     cache_write_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
+
+    objects = PriceQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -23,7 +23,7 @@ def least_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
     if request.max_tokens is not None:
         return request.max_tokens
     affordable = pricing.affordable_tokens(request, offer.price, budget_nanos)
-    return max(min(SENSIBLE_TOKENS, output_max(offer), affordable), 1)
+    return max(min(SENSIBLE_TOKENS, offer.max_output_tokens, affordable), 1)
 
 
 def cap(request: ChatRequest, offer: Offer, available_nanos: int, least: int) -> int:
@@ -31,9 +31,4 @@ def cap(request: ChatRequest, offer: Offer, available_nanos: int, least: int) ->
     if request.max_tokens is not None:
         return request.max_tokens
     share = pricing.affordable_tokens(request, offer.price, available_nanos // SHARE_OF_BUDGET)
-    return max(least, min(share, output_max(offer)))
-
-
-def output_max(offer: Offer) -> int:
-    """The most that the model can generate."""
-    return min(offer.max_output_tokens, offer.context_window)
+    return max(least, min(share, offer.max_output_tokens))

@@ -52,19 +52,15 @@ class ChatCompletionsView(APIView):
 class ModelListView(APIView):
     @extend_schema(operation_id="v1_models_list", responses=ModelListSerializer)
     def get(self, request: Request) -> Response:
-        listings = catalog.listing(_allowed(request))
+        listings = catalog.listings(_allowed(request))
         return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
 
 
 class ModelView(APIView):
     @extend_schema(responses=ModelSerializer)
     def get(self, request: Request, model_id: str) -> Response:
-        allowed = _allowed(request)
-        # No id has a NUL, which PostgreSQL would not even compare with one.
-        if "\x00" not in model_id and (allowed is None or model_id in allowed):
-            for listing in catalog.listing([model_id]):
-                return Response(model_object(listing))
-        raise catalog.not_found(model_id)
+        listing = catalog.listed(model_id, _allowed(request))
+        return Response(model_object(listing))
 
 
 class UsageView(APIView):

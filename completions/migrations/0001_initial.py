@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['id'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('context_window__gte', 1), ('max_output_tokens__gte', 1)), name='a_model_reads_and_writes_something')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('context_window__gte', 1), ('max_output_tokens__gte', 1)), name='a_model_reads_and_writes_something'), models.CheckConstraint(condition=models.Q(('max_output_tokens__lte', models.F('context_window'))), name='a_model_writes_within_its_context_window')],
             },
         ),
         migrations.CreateModel(

@@ -138,8 +138,8 @@ def test_without_max_tokens_a_rich_account_gets_what_the_model_can(alice, echo_m
     assert Hold.objects.get().amount_nanos == worst_case(raw, 4_096)
 
 
-def test_the_models_window_bounds_what_it_can(alice):
-    factories.make_model("demo/echo", context_window=2_000)
+def test_the_models_maximum_bounds_what_it_can(alice):
+    factories.make_model("demo/echo", context_window=2_000, max_output_tokens=2_000)
     chat.ask(caller(alice)[1], **long_reply())
     assert cap_sent() == 2_000
 

@@ -322,8 +322,8 @@ def test_a_model_page_shows_dollars_and_that_it_is_served(echo_model, root):
         (lambda: LanguageModel.objects.update(is_enabled=False), "no: it is disabled"),
         (lambda: Price.objects.all().delete(), "no: it has no price in force"),
         (lambda: Route.objects.update(is_enabled=False), "no: it has no enabled route"),
-        (lambda: Provider.objects.update(is_enabled=False), "no: no provider of its routes is enabled"),
-        (lambda: Provider.objects.update(kind="openai", api_key_env="NOT_SET_KEY"), "no: no provider of its routes is enabled"),
+        (lambda: Provider.objects.update(is_enabled=False), "no: it has no route to a provider that is enabled"),
+        (lambda: Provider.objects.update(kind="openai", api_key_env="NOT_SET_KEY"), "no: it has no route to a provider"),
     ],
 )
 def test_a_model_that_is_not_served_says_why(echo_model, root, spoil, reason):

@@ -264,14 +264,14 @@ def test_a_route_may_name_a_provider_that_exists_already(load):
     assert ("m", "shed", "m", 1, True) in routes()
 
 
-@pytest.mark.parametrize("left_out", ["price", "routes"])
-def test_a_model_without_price_or_route_is_made_with_a_warning(load, left_out):
+@pytest.mark.parametrize(("left_out", "lack"), [("price", "price in force"), ("routes", "enabled route")])
+def test_a_model_without_price_or_route_is_made_with_a_warning(load, left_out, lack):
     text = "\n".join(line for line in MINIMAL.splitlines() if not line.startswith(left_out))
 
     warnings = json.loads(load(text, json=True))["warnings"]
 
     assert LanguageModel.objects.filter(pk="m").exists()
-    assert warnings == [f"m has no {left_out.removesuffix('s')}, so it is not served"]
+    assert warnings == [f"m has no {lack}, so it is not served"]
 
 
 def test_checking_writes_nothing(load):

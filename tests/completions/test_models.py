@@ -4,7 +4,7 @@ import time
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
@@ -170,6 +170,17 @@ def test_an_empty_list_of_allowed_models_allows_all(alice, echo_model):
 def test_models_are_shown_whatever_is_left_of_limit_and_balance(bob, echo_model):
     client = client_for(factories.make_key(bob, limit_cents=0, type="FIXED")[1])
     assert listed(client) == ["demo/echo"]
+
+
+# --- What no model is, whoever writes it ---------------------------------------------------------------------------------
+
+
+def test_the_database_refuses_a_model_that_writes_more_than_its_context_window_holds(echo_model):
+    before = LanguageModel.objects.values().get()
+    with pytest.raises(IntegrityError, match="a_model_writes_within_its_context_window"), transaction.atomic():
+        LanguageModel.objects.update(context_window=4_095)
+    assert LanguageModel.objects.values().get() == before
+    LanguageModel.objects.update(context_window=4_096)
 
 
 # --- Ids that are none ----------------------------------------------------------------------------------------------
