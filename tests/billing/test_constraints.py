@@ -99,6 +99,11 @@ def test_credits_add_and_debits_take(alice, type, amount_nanos):
         add_entry(alice, type=type, amount_nanos=amount_nanos)
 
 
+def test_only_usage_has_a_spender(alice):
+    with refused("only_usage_has_a_spender"):
+        add_entry(alice, spender="somebody")
+
+
 def test_a_reference_is_booked_once(alice):
     with refused("reference"):
         add_entry(alice, reference=alice.entries.get().reference)
@@ -126,6 +131,16 @@ def test_a_book_starts_with_seq_one(bob):
 def test_entries_follow_each_other_in_their_balance(alice):
     with refused("balance 7 is not 10000000000 plus 5"):
         add_entry(alice, balance_after_nanos=7)
+
+
+def test_entries_follow_each_other_in_their_times_whatever_the_clock_says(alice):
+    first = alice.entries.get()
+    assert first.created_at > NOW
+    entry = add_entry(alice, created_at=NOW)
+    Account.objects.filter(pk=alice.pk).update(balance_nanos=entry.balance_after_nanos, last_seq=2)
+    usage.check_deferred()
+    entry.refresh_from_db()
+    assert entry.created_at == first.created_at
 
 
 def test_entries_of_one_statement_follow_each_other(bob):
