@@ -6,6 +6,7 @@ callers may rely on and ``tests/test_error_table.py`` recites:
 1. ``max_tokens`` is something the model can do      400 invalid_request_error
 2. the key is active and its account open            401 invalid_api_key
 3. the key may use the model                         404 model_not_found
+   (an Idempotency-Key: the same again               the first reply; 400 or 409 where it cannot be)
 4. requests per minute, tokens per minute            429 rate_limit_exceeded
 5. the key's spending limit                          429 rate_limit_exceeded
 6. the account's funds                               429 when only tied up, 402 insufficient_quota
@@ -24,9 +25,10 @@ from django.conf import settings
 from billing import holds
 from billing import locks as account_locks
 from billing.models import Account, Hold
-from completions import catalog, pricing, sizing
+from completions import catalog, idempotency, pricing, sizing
 from completions.chat import Call, ChatRequest, Offer
-from completions.models import Completion
+from completions.idempotency import Attempt, Replay
+from completions.models import Completion, IdempotentRequest
 from gateway_project import database, errors, identifiers
 from gateway_project.database import Statement, TwoSteps
 from gateway_project.group_commit import GroupCommit
@@ -47,6 +49,7 @@ class Candidate:
     request: ChatRequest
     offer: Offer
     caller: Caller
+    attempt: Attempt | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +60,22 @@ class Admitted:
     held_nanos: int
     call: Call
     headers: dict[str, str]
+    attempt: Attempt | None = None
 
 
-def admit(request: ChatRequest, offer: Offer, caller: Caller) -> Admitted:
-    """Hold the money for ``request``, or raise the refusal. Shares its transaction with whoever is at the door too."""
+def admit(request: ChatRequest, offer: Offer, caller: Caller, attempt: Attempt | None = None) -> Admitted | Replay:
+    """Hold the money for ``request``, or raise the refusal. Shares its transaction with whoever is at the door too.
+
+    A retry of what was answered before is not admitted again: it gets the Replay.
+    """
     sizing.require_possible(request, offer)
     # What the views asked for is answered. From here to the end of the reply no connection of the pool is held.
     database.give_back_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
-    return _door.submit(Candidate(completion_id, request, offer, caller))
+    return _door.submit(Candidate(completion_id, request, offer, caller, attempt))
 
 
-def _decide(candidate: Candidate, rows: "_Rows") -> Admitted:
+def _decide(candidate: Candidate, rows: "_Rows") -> Admitted | Replay:
     """One candidate: a column of refusals, in the order above. What it takes is on the given rows, for the next to see."""
     request, offer, now = candidate.request, candidate.offer, rows.now
     account, key = rows.of(candidate.caller)
@@ -76,6 +83,8 @@ def _decide(candidate: Candidate, rows: "_Rows") -> Admitted:
     require_active(key, account, now)
     if key.allowed_models and offer.model_id not in key.allowed_models:
         raise catalog.not_found(offer.model_id)
+    if candidate.attempt and (replay := idempotency.check(candidate.attempt, rows.known(candidate), now)):
+        return replay
     count = rates.count(key, now, _countable_tokens(request))
     budget_nanos = _smaller(account.balance_nanos, window.unspent_nanos if window else None)
     least_tokens = sizing.least_tokens(request, offer, budget_nanos)
@@ -95,7 +104,8 @@ def _decide(candidate: Candidate, rows: "_Rows") -> Admitted:
         provider_id=offer.provider_slug, is_stream=request.stream, spending_day=now.date(),
         counted_tokens=_countable_tokens(request), created_at=now,
     )  # fmt: skip
-    return Admitted(completion, held_nanos, Call(request, offer, max_tokens), count.headers())
+    rows.remember(candidate, completion)
+    return Admitted(completion, held_nanos, Call(request, offer, max_tokens), count.headers(), candidate.attempt)
 
 
 def _smaller(nanos: int, limit_nanos: int | None) -> int:
@@ -132,6 +142,7 @@ class _Rows:
     windows: dict[str, Window | None]
     holds: dict[str, Hold]
     completions: dict[str, Completion]
+    idempotent: dict[tuple[UUID, str], IdempotentRequest]
     now: datetime
 
     def of(self, caller: Caller) -> tuple[Account, ApiKey]:
@@ -141,8 +152,20 @@ class _Rows:
             raise errors.InvalidApiKey(REFUSED)
         return account, key
 
+    def known(self, candidate: Candidate) -> IdempotentRequest | None:
+        """What is known of the candidate's Idempotency-Key."""
+        assert candidate.attempt is not None
+        return self.idempotent.get((candidate.caller.account_id, candidate.attempt.key))
 
-def _admit_batch(candidates: list[Candidate], again: bool) -> list[Admitted | Exception]:
+    def remember(self, candidate: Candidate, completion: Completion) -> None:
+        """Let the next in the batch know that a request with this Idempotency-Key runs."""
+        if candidate.attempt:
+            self.idempotent[(completion.account_id, candidate.attempt.key)] = IdempotentRequest(
+                fingerprint=candidate.attempt.fingerprint, expires_at=self.now + idempotency.RETENTION
+            )
+
+
+def _admit_batch(candidates: list[Candidate], again: bool) -> list[Admitted | Replay | Exception]:
     with _connection.transaction() as steps:
         rows = _read(steps, candidates, again)
         outcomes = [_outcome(candidate, rows) for candidate in candidates]
@@ -155,12 +178,14 @@ def _admit_batch(candidates: list[Candidate], again: bool) -> list[Admitted | Ex
 def _read(steps: TwoSteps, candidates: list[Candidate], again: bool) -> _Rows:
     key_ids = {candidate.caller.key_id for candidate in candidates}
     completion_ids = [candidate.completion_id for candidate in candidates if again]
-    accounts, keys, sums, found_holds, completions, [(now,)] = steps.read(
+    attempts = [(candidate.caller.account_id, candidate.attempt) for candidate in candidates if candidate.attempt]
+    accounts, keys, sums, found_holds, completions, known, [(now,)] = steps.read(
         account_locks.accounts({candidate.caller.account_id for candidate in candidates}),
         key_locks.keys(key_ids),
         spending.sums(key_ids),
         account_locks.holds(completion_ids),
         database.rows(Completion, completion_ids),
+        idempotency.known(attempts),
         database.CLOCK,
     )
     keys_by_id = database.made(ApiKey, keys)
@@ -170,11 +195,12 @@ def _read(steps: TwoSteps, candidates: list[Candidate], again: bool) -> _Rows:
         windows=spending.windows(keys_by_id.values(), sums, now),
         holds=database.made(Hold, found_holds),
         completions=database.made(Completion, completions),
+        idempotent={(row.account_id, row.key): row for row in database.made(IdempotentRequest, known).values()},
         now=now,
     )
 
 
-def _outcome(candidate: Candidate, rows: _Rows) -> Admitted | Exception:
+def _outcome(candidate: Candidate, rows: _Rows) -> Admitted | Replay | Exception:
     try:
         if candidate.completion_id in rows.holds:
             return _recalled(candidate, rows.holds[candidate.completion_id], rows.completions[candidate.completion_id])
@@ -188,16 +214,18 @@ def _recalled(candidate: Candidate, hold: Hold, completion: Completion) -> Admit
     request, offer = candidate.request, candidate.offer
     affordable = pricing.affordable_tokens(request, offer.price, hold.amount_nanos)
     max_tokens = min(affordable, request.max_tokens or offer.max_output_tokens)
-    return Admitted(completion, hold.amount_nanos, Call(request, offer, max_tokens), headers={})
+    return Admitted(completion, hold.amount_nanos, Call(request, offer, max_tokens), {}, candidate.attempt)
 
 
 def _written(admitted: Sequence[Admitted], keys: dict[str, ApiKey]) -> list[Statement]:
     completions = [one.completion for one in admitted]
+    retriable = [(one.completion, one.attempt) for one in admitted if one.attempt]
     return [
         *rates.counted([keys[key_id] for key_id in {completion.key_id for completion in completions}]),
         spending.reserved([Movement(one.completion.key_id, one.completion.spending_day, one.held_nanos) for one in admitted]),
         holds.placed([_hold(one) for one in admitted]),
         _begun(completions),
+        *([idempotency.begun(retriable)] if retriable else []),
     ]
 
 
@@ -237,4 +265,4 @@ def _begun(completions: Sequence[Completion]) -> Statement:
 # wait for the disk; settlements do.
 _connection = database.TwoStepConnection(synchronous_commit=False)
 # Nobody waits for what was admitted too late: its hold is left to expire, as that of a process that died.
-_door: GroupCommit[Candidate, Admitted] = GroupCommit(_admit_batch)
+_door: GroupCommit[Candidate, Admitted | Replay] = GroupCommit(_admit_batch)

@@ -175,3 +175,22 @@ class Completion(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class IdempotentRequest(models.Model):
+    """What an account asked for under an Idempotency-Key, and the reply, encrypted, once there is one."""
+
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
+    key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64, help_text="SHA-256 of what was asked.")
+    completion = models.OneToOneField(Completion, on_delete=models.PROTECT, related_name="+")
+    is_stream = models.BooleanField()
+    sealed_reply = models.TextField(null=True, editable=False)
+    is_too_large = models.BooleanField(default=False, help_text="The reply was not kept.")
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["account", "key"], name="an_account_uses_a_key_for_one_request")]
+
+    def __str__(self) -> str:
+        return f"{self.key} of {self.account_id}"

@@ -4,7 +4,8 @@ What is charged:
 
     the upstream reported its usage                  that, exactly
     complete, but no usage                           an estimate of the prompt and of what was relayed
-    broken off after the upstream began (2xx)        an estimate of the prompt and of what was relayed
+    broken off after the upstream began (2xx)        an estimate of the prompt and of what was relayed, no less than
+                                                     the upstream had reported
     failed before that, or unreadable                nothing
 
 A stream's first chunk is awaited before the status is sent, so that an early failure is a true error. Once the stream runs,
@@ -14,6 +15,7 @@ an error is one event, and no [DONE] follows.
 import errno
 import json
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import gevent
@@ -24,7 +26,7 @@ from completions.admission import Admitted
 from completions.chat import Chunk, Usage
 from completions.models import Completion
 from completions.providers.base import ProviderFailed
-from gateway_project import api, errors
+from gateway_project import api, draining, errors
 
 Settlement = Completion.Settlement
 
@@ -33,26 +35,33 @@ Settlement = Completion.Settlement
 _UNREAD_SECONDS_MAX = 5  # ... past the upstream's own deadline
 
 
-def whole(admitted: Admitted) -> dict[str, Any]:
-    """Ask, settle, and return the chat completion object. Raises the ApiError of what failed."""
+def whole(admitted: Admitted) -> bytes:
+    """Ask, settle, and return the chat completion object as JSON. Raises the ApiError of what failed."""
     try:
-        answer = providers.ADAPTERS[admitted.call.offer.kind].complete(admitted.call)
+        with draining.interruptible(_goodbye(upstream_worked=False)):
+            answer = providers.ADAPTERS[admitted.call.offer.kind].complete(admitted.call)
     except ProviderFailed as failure:
-        _close_books(admitted, usage=None, relayed_bytes=0, upstream_worked=failure.upstream_worked)
+        if failure.upstream_worked:
+            settlement.settle(admitted, _estimate(admitted, 0), Settlement.PARTIAL)
+        else:
+            settlement.release(admitted.completion)
         raise failure.error from failure
     except BaseException:
-        _close_books(admitted, usage=None, relayed_bytes=0, upstream_worked=False)
+        settlement.release(admitted.completion)
         raise
     usage = answer.usage or _estimate(admitted, answer.text_bytes)
-    settlement.settle(admitted, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED)
-    return {
-        "id": admitted.completion.pk,
-        "object": "chat.completion",
-        "created": int(admitted.completion.created_at.timestamp()),
-        "model": admitted.call.offer.model_id,
-        "choices": answer.choices,
-        "usage": _usage_object(usage),
-    }
+    reply = _dumps(
+        {
+            "id": admitted.completion.pk,
+            "object": "chat.completion",
+            "created": int(admitted.completion.created_at.timestamp()),
+            "model": admitted.call.offer.model_id,
+            "choices": answer.choices,
+            "usage": _usage_object(usage),
+        }
+    )
+    settlement.settle(admitted, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED, reply=reply)
+    return reply
 
 
 class Stream:
@@ -85,51 +94,102 @@ def _within_deadline(events: Generator[bytes, None, None]) -> Generator[bytes, N
 
 def _events(admitted: Admitted) -> Generator[bytes, None, None]:
     upstream = providers.ADAPTERS[admitted.call.offer.kind].stream(admitted.call)
-    writer = _EventWriter(admitted)
-    usage: Usage | None = None
-    relayed_bytes = 0
+    progress = _Progress(admitted)
     try:
-        for chunks in upstream:
-            usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), usage)
-            relayed_bytes += sum(chunk.text_bytes for chunk in chunks)
-            if not chunks and not writer.has_written:
+        while (chunks := _next(upstream)) is not None:
+            if not chunks and not progress.writer.has_written:
                 continue  # a heartbeat would commit us to status 200
-            written = writer.write(chunks) if chunks else sse.HEARTBEAT
-            if written:
+            if written := progress.take(chunks):
                 yield written
     except ProviderFailed as failure:
-        _close_books(admitted, usage, relayed_bytes, upstream_worked=failure.upstream_worked)
-        if not writer.has_written:
+        if not progress.writer.has_written:
+            progress.cut_short(failure.error, upstream_worked=failure.upstream_worked)
             raise failure.error from failure
-        yield writer.error(failure.error)
+        yield progress.cut_short(failure.error, upstream_worked=failure.upstream_worked)
         return
-    except BaseException as exception:
-        # GeneratorExit: the client has left, and the upstream worked for it. Anything else is a fault of ours.
+    except GeneratorExit:
+        progress.left(upstream)
+        raise
+    except BaseException:  # a fault of ours
         upstream.close()  # first: it generates on, and the database may be slow
-        _close_books(admitted, usage, relayed_bytes, upstream_worked=isinstance(exception, GeneratorExit))
+        settlement.release(admitted.completion)
         raise
     finally:
         upstream.close()
-    yield _finish(admitted, writer, usage, relayed_bytes)
+    yield progress.finish()
 
 
-def _finish(admitted: Admitted, writer: "_EventWriter", usage: Usage | None, relayed_bytes: int) -> bytes:
-    settled = usage or _estimate(admitted, relayed_bytes)
-    try:
-        settlement.settle(admitted, settled, Settlement.REPORTED if usage else Settlement.ESTIMATED)
-    except Exception as exception:  # the status is sent: the only way left to say so is an event
-        return writer.error(api.translate(exception))
-    return writer.usage(settled) + sse.DONE
+def _next(upstream: Generator[list[Chunk], None, None]) -> list[Chunk] | None:
+    with draining.interruptible(_goodbye(upstream_worked=True)):
+        return next(upstream, None)
 
 
-def _close_books(admitted: Admitted, usage: Usage | None, relayed_bytes: int, *, upstream_worked: bool) -> None:
-    """Charge for a reply that was cut short what the table above says."""
-    if usage is not None:
-        settlement.settle(admitted, usage, Settlement.REPORTED)
-    elif upstream_worked:
-        settlement.settle(admitted, _estimate(admitted, relayed_bytes), Settlement.PARTIAL)
-    else:
-        settlement.release(admitted.completion)
+def _goodbye(*, upstream_worked: bool) -> ProviderFailed:
+    return ProviderFailed(
+        errors.ServiceUnavailable("The gateway is being restarted. Try again."), upstream_worked=upstream_worked
+    )
+
+
+class _Progress:
+    """What of a stream has come and gone, and how it is settled, whichever way it ends."""
+
+    def __init__(self, admitted: Admitted) -> None:
+        self.writer = _EventWriter(admitted)
+        self._admitted = admitted
+        self._usage: Usage | None = None
+        self._is_finished = False
+        self._relayed_bytes = 0
+
+    def take(self, chunks: list[Chunk]) -> bytes:
+        """Count what one read brought; what is to be sent for it."""
+        self._usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), self._usage)
+        self._is_finished = self._is_finished or any(chunk.finishes for chunk in chunks)
+        self._relayed_bytes += sum(chunk.text_bytes for chunk in chunks)
+        return self.writer.write(chunks) if chunks else sse.HEARTBEAT
+
+    def finish(self) -> bytes:
+        """Settle a stream that came to its end; its last bytes."""
+        usage = self._usage or _estimate(self._admitted, self._relayed_bytes)
+        last = self.writer.usage(usage) + sse.DONE
+        try:
+            settled_by = Settlement.REPORTED if self._usage else Settlement.ESTIMATED
+            settlement.settle(self._admitted, usage, settled_by, reply=self.writer.written() + last)
+        except Exception as exception:  # the status is sent: the only way left to say so is an event
+            return self.writer.error(api.translate(exception))
+        return last
+
+    def cut_short(self, error: errors.ApiError, *, upstream_worked: bool) -> bytes:
+        """Settle a stream that broke off; the event that says so."""
+        if upstream_worked or self._usage:
+            settlement.settle(self._admitted, self._so_far(), Settlement.PARTIAL)
+        else:
+            settlement.release(self._admitted.completion)
+        return self.writer.error(error)
+
+    def left(self, upstream: Generator[list[Chunk], None, None]) -> None:
+        """Settle a stream whose client has left. Who may ask for the reply again is kept all of it."""
+        try:
+            while self._admitted.attempt and (chunks := _next(upstream)) is not None:
+                self.take(chunks)
+        except ProviderFailed as failure:
+            self.cut_short(failure.error, upstream_worked=failure.upstream_worked)
+            return
+        upstream.close()  # first: it generates on, and the database may be slow
+        if self._admitted.attempt or (self._usage and self._is_finished):
+            self.finish()
+        else:
+            settlement.settle(self._admitted, self._so_far(), Settlement.PARTIAL)
+
+    def _so_far(self) -> Usage:
+        # Some upstreams report as they go, and then the latest word is older than the text.
+        estimate, reported = _estimate(self._admitted, self._relayed_bytes), self._usage
+        if reported is None:
+            return estimate
+        return replace(
+            reported,
+            prompt_tokens=max(reported.prompt_tokens, estimate.prompt_tokens),
+            completion_tokens=max(reported.completion_tokens, estimate.completion_tokens),
+        )
 
 
 def _estimate(admitted: Admitted, relayed_bytes: int) -> Usage:
@@ -138,11 +198,17 @@ def _estimate(admitted: Admitted, relayed_bytes: int) -> Usage:
     return Usage(pricing.prompt_tokens_estimate(request), completion_tokens)
 
 
+def _dumps(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 class _EventWriter:
     """Chunks in, events out: every one with our id, our time and the model that was asked for."""
 
     def __init__(self, admitted: Admitted) -> None:
         self.has_written = False
+        self._kept: list[bytes] = []  # for who may ask again
+        self._kept_bytes = 0 if admitted.attempt else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
         head = {
             "id": admitted.completion.pk,
             "object": "chat.completion.chunk",
@@ -158,7 +224,14 @@ class _EventWriter:
         """One write for what one read brought; a chunk that only reports usage is not passed on."""
         written = b"".join(self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None)
         self.has_written = self.has_written or bool(written)
+        if self._kept_bytes <= settings.IDEMPOTENT_REPLY_BYTES_MAX:  # beyond that it will not be kept anyway
+            self._kept.append(written)
+            self._kept_bytes += len(written)
         return written
+
+    def written(self) -> bytes:
+        """All of it, for who may ask again; longer than is kept when it is too long."""
+        return b"".join(self._kept)
 
     def usage(self, usage: Usage) -> bytes:
         if not self._include_usage:

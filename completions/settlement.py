@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError
 from billing import holds, ledger
 from billing import locks as account_locks
 from billing.models import Account, Hold, LedgerEntry
-from completions import pricing
+from completions import idempotency, pricing
 from completions.admission import Admitted
 from completions.chat import Usage
 from completions.models import Completion
@@ -33,6 +33,14 @@ _PAUSES_SECONDS = (0.1, 0.4, 1.5, 4, 10)  # each try waits for a connection or a
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """What becomes of its Idempotency-Key: the sealed reply (None: too large to keep) is kept, or the key is forgotten."""
+
+    sealed_reply: str | None
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Resolution:
     """How a completion ends: at a cost, or, with no usage, without one."""
 
@@ -40,15 +48,19 @@ class Resolution:
     settlement: Completion.Settlement
     usage: Usage | None = None
     cost_nanos: int | None = None
+    retry: Retry | None = None
 
 
-def settle(admitted: Admitted, usage: Usage, settlement: Completion.Settlement) -> int | None:
+def settle(admitted: Admitted, usage: Usage, settlement: Completion.Settlement, *, reply: bytes | None = None
+           ) -> int | None:  # fmt: skip
     """Charge ``usage`` at the admitted price, at most what was held. Returns the nanodollars, None if resolved before.
 
+    ``reply`` is what the caller gets, and gets again for the same Idempotency-Key. Without one it may try again.
     Waits for a database that is away or busy, up to half a minute: what was relayed is not free because of that.
     """
     cost_nanos = pricing.cost(usage, admitted.call.offer.price)
-    charged_nanos = _insist(Resolution(admitted.completion, settlement, usage, cost_nanos))
+    retry = Retry(None if reply is None else idempotency.seal(reply), reply is not None) if admitted.attempt else None
+    charged_nanos = _insist(Resolution(admitted.completion, settlement, usage, cost_nanos, retry))
     if charged_nanos is not None:
         _report(admitted.completion, settlement, cost_nanos, charged_nanos)
     return charged_nanos
@@ -132,6 +144,17 @@ def _written(resolved: Sequence[Resolution], rows: _Rows) -> list[Statement]:
         holds.resolved([rows.holds[one.completion.pk] for one in resolved]),
         *([ledger.appended(entries)] if entries else []),
         _finished(resolved, rows.holds),
+        *_replies(resolved),
+    ]
+
+
+def _replies(resolved: Sequence[Resolution]) -> list[Statement]:
+    """What was answered is repeated to who asks again; what was not may be tried again."""
+    kept = [(one.completion.pk, one.retry.sealed_reply) for one in resolved if one.retry and one.retry.is_kept]
+    forgotten = [one.completion.pk for one in resolved if not one.usage or (one.retry and not one.retry.is_kept)]
+    return [
+        *([idempotency.kept(kept)] if kept else []),
+        *([idempotency.forgotten(forgotten)] if forgotten else []),
     ]
 
 

@@ -7,7 +7,7 @@ from django.db import DatabaseError
 
 from billing.models import Hold
 from completions import settlement
-from completions.models import Completion
+from completions.models import Completion, IdempotentRequest
 from gateway_project import database
 
 logger = logging.getLogger("gateway.sweeper")
@@ -25,6 +25,13 @@ def release_expired_holds() -> int:
     if released:
         logger.warning("released %s holds that nobody settled in time", released)
     return released
+
+
+@shared_task(name="completions.tasks.forget_idempotent_requests")
+def forget_idempotent_requests() -> int:
+    """Delete what may no longer be replayed; how many."""
+    deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=database.now()).delete()
+    return deleted
 
 
 def _overdue() -> list[Completion]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -10,7 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from completions import admission, catalog, providers, relay, schema
+from completions import admission, catalog, idempotency, providers, relay, schema
+from completions.idempotency import Replay
 from completions.serializers import (
     ChatCompletionSerializer,
     ChatRequestSerializer,
@@ -42,11 +43,18 @@ class ChatCompletionsView(APIView):
         chat = schema.parse(request.data, body_bytes=body_bytes)
         offer = catalog.find(chat.model)
         providers.ADAPTERS[offer.kind].check(chat)
-        admitted = admission.admit(chat, offer, request.user)
-        if chat.stream:
-            headers = {**_STREAM_HEADERS, **admitted.headers}
-            return StreamingHttpResponse(relay.Stream(admitted), content_type="text/event-stream", headers=headers)
-        return Response(relay.whole(admitted), headers={"Cache-Control": "no-store", **admitted.headers})
+        admitted = admission.admit(chat, offer, request.user, idempotency.attempt(request, request.data))
+        if isinstance(admitted, Replay):
+            return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
+        body = relay.Stream(admitted) if chat.stream else relay.whole(admitted)
+        return _reply(body, is_stream=chat.stream, headers=admitted.headers)
+
+
+def _reply(body: bytes | relay.Stream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:
+    made = HttpResponse if isinstance(body, bytes) else StreamingHttpResponse
+    if is_stream:
+        return made(body, content_type="text/event-stream", headers={**_STREAM_HEADERS, **headers})
+    return made(body, content_type="application/json", headers={"Cache-Control": "no-store", **headers})
 
 
 class ModelListView(APIView):

@@ -65,6 +65,13 @@ class LengthRequired(InvalidRequest):
     status = 411
 
 
+class RequestInProgress(InvalidRequest):
+    """A request with the same Idempotency-Key is still running."""
+
+    status, code = 409, "request_in_progress"
+    fixed_headers = {"Retry-After": "1"}
+
+
 class RequestTooLarge(InvalidRequest):
     status = 413
 

@@ -178,6 +178,9 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # of page forms; the API reads its bodi
 
 # --- Completions -------------------------------------------------------------------------------------------------
 
+IDEMPOTENT_REPLY_BYTES_MAX = environment.integer(
+    "GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX", 1_000_000, minimum=0, maximum=50_000_000
+)
 CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, minimum=0, maximum=60)
 UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
 UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)
@@ -202,6 +205,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},
+    "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": 86_400.0},
 }
 

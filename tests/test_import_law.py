@@ -12,6 +12,7 @@ LEAVES = {
     "gateway_project.api",
     "gateway_project.database",
     "gateway_project.development",
+    "gateway_project.draining",
     "gateway_project.environment",
     "gateway_project.errors",
     "gateway_project.group_commit",

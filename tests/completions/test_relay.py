@@ -9,6 +9,7 @@ from django.db import connection, transaction
 
 from billing import locks
 from billing.models import LedgerEntry
+from completions.models import Completion
 from gateway_project import database, metrics
 from tests.completions.rows import (
     PROMPT_ESTIMATE,
@@ -268,10 +269,19 @@ def test_an_error_right_after_the_role_is_an_honest_status(api, alice, upstream)
     assert_released(alice)
 
 
-def test_a_break_after_the_usage_is_charged_as_reported(api, alice, upstream):
+def test_what_was_reported_before_the_end_is_the_least_that_is_charged(api, alice, upstream):
     upstream.will(stream(ROLE, words("Hello "), usage(), 0.05, RESET))
     assert "error" in events(ask_streamed(api))[-1]
-    assert_charged(alice, "reported", **REPORTED)
+    assert_charged(alice, "partial", **REPORTED)
+
+
+def test_a_report_that_is_older_than_the_text_does_not_make_the_text_free(api, alice, upstream):
+    early = {"prompt_tokens": 1, "completion_tokens": 0, "total_tokens": 1}
+    upstream.will(stream(ROLE, usage(early), words("x" * 4_000), 0.05, RESET))
+    assert "error" in events(ask_streamed(api))[-1]
+    done = Completion.objects.get(account=alice)
+    assert (done.settlement, done.prompt_tokens) == ("partial", PROMPT_ESTIMATE)
+    assert done.completion_tokens == 1_000  # of four bytes each
 
 
 @pytest.mark.parametrize("end", [RESET, LEAVE])
