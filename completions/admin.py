@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from billing import admin as billing_admin
 from billing import money
 from billing.models import Account
-from completions import catalog, catalog_file
+from completions import catalog, catalog_rules
 from completions.models import Completion, LanguageModel, LanguageModelQuerySet, Price, Provider, Route
 from gateway_project import secretbox
 
@@ -53,7 +53,7 @@ class ProviderForm(forms.ModelForm):
     def clean_base_url(self) -> str:
         url: str = self.cleaned_data["base_url"]
         try:
-            return catalog_file.clean_base_url(url) if url else ""
+            return catalog_rules.clean_base_url(url) if url else ""
         except ValueError as error:
             raise forms.ValidationError(f"The base URL {error}.") from None
 
@@ -215,7 +215,7 @@ class RouteInline(admin.TabularInline):
 class LanguageModelForm(forms.ModelForm):
     def clean_id(self) -> str:
         try:
-            return catalog_file.clean_model_id(self.cleaned_data["id"])
+            return catalog_rules.clean_model_id(self.cleaned_data["id"])
         except ValueError as error:
             raise forms.ValidationError(f"{error}.") from None
 

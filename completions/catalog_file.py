@@ -9,23 +9,23 @@ differs. What the file rules, and what it leaves alone:
   for the same reason a file without a price takes none away.
 - The switches are the operator's: ``is_enabled`` of a provider or a route is never touched, and a model's only if its table
   has ``enabled``.
-- Secrets are not in it: a provider's table names an environment variable.
+- Secrets are not in it: a provider's table names an environment variable. A key that was stored in the admin stays as long
+  as the address does.
 """
 
 import datetime
 import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.db import connection, models, transaction
 
 from billing import money
-from completions import catalog
+from completions import catalog, catalog_rules, toml_table
 from completions.models import Category, LanguageModel, Price, Provider, Route
+from completions.toml_table import NEEDED, Table
 
 BUILT_IN = Path(__file__).parent / "catalogue.toml"
 
@@ -72,7 +72,7 @@ def read(paths: Iterable[Path], *, known_providers: Iterable[str] = ()) -> Catal
     entries: dict[str, ModelTable] = {}
     known = set(known_providers)
     for path in paths:
-        top = _Table(_parse(path, errors), file=path.name, name="", errors=errors)
+        top = toml_table.read(path, errors)
         about = top.table("catalog", default={})
         as_of = about.take("as_of", datetime.date, default=as_of)
         about.finish()
@@ -85,30 +85,20 @@ def read(paths: Iterable[Path], *, known_providers: Iterable[str] = ()) -> Catal
     return Catalogue(as_of=as_of, providers=declared, models=entries)
 
 
-def _parse(path: Path, errors: list[str]) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        errors.append(f"{path}: {error.strerror or 'cannot be read'}")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        errors.append(f"{path.name}: is not TOML: {error}")
-    return {}
-
-
-def _provider(table: "_Table") -> Columns:
+def _provider(table: Table) -> Columns:
     if not re.fullmatch(r"[-a-zA-Z0-9_]{1,50}", table.key):
         table.note("", "a provider's name has 1-50 letters, digits, hyphens and underscores")
     columns: Columns = {"kind": table.choice("kind", Provider.Kind.values), "base_url": "", "api_key_env": ""}
     if columns["kind"] != Provider.Kind.ECHO:
-        columns["base_url"] = table.checked("base_url", clean_base_url)
-        columns["api_key_env"] = table.checked("api_key_env", clean_api_key_env, default=None) or ""
+        columns["base_url"] = table.checked("base_url", catalog_rules.clean_base_url)
+        columns["api_key_env"] = table.checked("api_key_env", catalog_rules.clean_api_key_env, default=None) or ""
     table.finish()
     return columns
 
 
-def _model(table: "_Table", known_providers: set[str]) -> ModelTable:
+def _model(table: Table, known_providers: set[str]) -> ModelTable:
     try:
-        clean_model_id(table.key)
+        catalog_rules.clean_model_id(table.key)
     except ValueError as error:
         table.note("", str(error))
     columns: Columns = {
@@ -132,18 +122,27 @@ def _model(table: "_Table", known_providers: set[str]) -> ModelTable:
     return ModelTable(columns=columns, price=price, routes=routes)
 
 
-def _price(table: "_Table") -> Columns:
+def _price(table: Table) -> Columns:
     columns = {
-        "input_nanos": table.price("input"),
-        "output_nanos": table.price("output"),
-        "cached_input_nanos": table.price("cached_input", default=None),
-        "cache_write_nanos": table.price("cache_write", default=None),
+        "input_nanos": _price_nanos(table, "input"),
+        "output_nanos": _price_nanos(table, "output"),
+        "cached_input_nanos": _price_nanos(table, "cached_input", default=None),
+        "cache_write_nanos": _price_nanos(table, "cache_write", default=None),
     }
     table.finish()
     return columns
 
 
-def _routes(table: "_Table", known_providers: set[str]) -> dict[tuple[str, str], int]:
+def _price_nanos(table: Table, field: str, *, default: Any = NEEDED) -> int | None:
+    """Nanodollars per million tokens."""
+    if table.has_number(field):
+        number = table.number(field)
+        table.note(field, f'write the price as text, {field} = "{number}": a number in a file gets rounded')
+        return None
+    return table.checked(field, money.price_nanos, default=default)
+
+
+def _routes(table: Table, known_providers: set[str]) -> dict[tuple[str, str], int]:
     routes: dict[tuple[str, str], int] = {}
     for route in table.rows("routes"):
         provider = route.text("provider", characters_max=50) or ""
@@ -155,167 +154,6 @@ def _routes(table: "_Table", known_providers: set[str]) -> dict[tuple[str, str],
         routes[target] = route.integer("priority", maximum=32_767, default=1)
         route.finish()
     return routes
-
-
-def clean_model_id(model_id: str) -> str:
-    """Raises ValueError. Ids are part of URLs, so none of their segments may vanish in one."""
-    is_line = model_id.isprintable() and " " not in model_id
-    if len(model_id) > 200 or not is_line or {"", ".", ".."} & set(model_id.split("/")):
-        raise ValueError('a model id has at most 200 characters, no spaces, and something before and after each "/"')
-    return model_id
-
-
-def clean_base_url(url: str) -> str:
-    """The address without a trailing slash. Raises ValueError, without repeating what may be a secret in it."""
-    try:
-        parts = urlsplit(url)
-        has_host = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise ValueError("is not a URL") from None
-    if parts.scheme not in {"http", "https"} or not has_host:
-        raise ValueError("must begin with http:// or https:// and a host")
-    if "@" in parts.netloc:
-        raise ValueError("must not carry a user name or password")
-    if "?" in url or "#" in url:
-        raise ValueError("must end with its path: no query and no fragment")
-    if not url.isprintable() or " " in url or len(url) > 200:
-        raise ValueError("must be at most 200 characters without spaces")
-    return url.rstrip("/")
-
-
-def clean_api_key_env(name: str) -> str:
-    """Raises ValueError, without repeating what may be the key itself."""
-    if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,99}", name):
-        raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY")
-    if name.startswith("GATEWAY_") or name in {"DATABASE_URL", "REDIS_URL"}:
-        raise ValueError("names a secret of the gateway itself, which no provider may be sent")
-    return name
-
-
-_NEEDED: Any = object()
-_KINDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number with a fraction",
-    str: "text",
-    list: "a list",
-    dict: "a table",
-    datetime.date: "a date",
-    datetime.datetime: "a date with a time",
-    datetime.time: "a time",
-}
-
-
-class _Table:
-    """One table of the file. Hands out its fields once, notes what is wrong with them, and finally what is left over.
-
-    A field that is wrong is handed out as None: there is an error then, and nothing will be written.
-    """
-
-    def __init__(
-        self, values: dict[str, Any], *, file: str, name: str, errors: list[str], key: str = "", prefix: str = ""
-    ) -> None:
-        self.key = key
-        self._values = dict(values)
-        self._file, self._name, self._prefix, self._errors = file, name, prefix, errors
-        self._fields: list[str] = []
-
-    def note(self, field: str, problem: str) -> None:
-        where = f"{self._prefix}.{field}".strip(".") if self._prefix else field
-        parts = [f"{self._file}:", f"[{self._name}]" if self._name else "", f"{where}:" if where else "", problem]
-        self._errors.append(" ".join(filter(None, parts)))
-
-    def has(self, field: str) -> bool:
-        return field in self._values
-
-    def take(self, field: str, kind: type, *, default: Any = _NEEDED) -> Any:
-        """The value of exactly this type: ``true`` is not a whole number, and a date is not a date with a time."""
-        self._fields.append(field)
-        if field not in self._values:
-            if default is _NEEDED:
-                self.note(field, "is missing")
-            return None if default is _NEEDED else default
-        value = self._values.pop(field)
-        if type(value) is not kind:
-            self.note(field, f"must be {_KINDS[kind]}, not {_KINDS[type(value)]}")
-            return None
-        return value
-
-    def text(self, field: str, *, characters_max: int, default: Any = _NEEDED) -> str | None:
-        value = self.take(field, str, default=default)
-        if value is None or (value.isprintable() and value == value.strip() and 1 <= len(value) <= characters_max):
-            return value
-        self.note(field, f"must have 1-{characters_max} printable characters, and no space at its ends")
-        return None
-
-    def integer(self, field: str, *, maximum: int, default: Any = _NEEDED) -> Any:
-        value = self.take(field, int, default=default)
-        if value is not None and not 1 <= value <= maximum:
-            self.note(field, f"{value} is not between 1 and {maximum}")
-        return value
-
-    def choice(self, field: str, choices: list[str], *, default: Any = _NEEDED) -> Any:
-        value = self.take(field, str, default=default)
-        if value is not None and value not in choices:
-            self.note(field, f"{value!r} is not one of {', '.join(choices)}")
-        return value
-
-    def checked(self, field: str, clean: Callable[[str], str], *, default: Any = _NEEDED) -> str | None:
-        """Text as ``clean`` gives it back; it raises ValueError for what it does not accept."""
-        value = self.take(field, str, default=default)
-        try:
-            return None if value is None else clean(value)
-        except ValueError as error:
-            self.note(field, str(error))
-        return None
-
-    def price(self, field: str, *, default: Any = _NEEDED) -> int | None:
-        """Nanodollars per million tokens."""
-        if type(self._values.get(field)) in {float, int}:
-            self.note(field, f'write the price as text, {field} = "{self._values.pop(field)}": a number in a file gets rounded')
-            return None
-        value = self.take(field, str, default=default)
-        try:
-            return None if value is None else money.price_nanos(value)
-        except ValueError as error:
-            self.note(field, str(error))
-        return None
-
-    def table(self, field: str, *, default: Any = _NEEDED) -> "_Table":
-        """A table in this table. If it is none, that is said once: what would be missing in it is not."""
-        values = self.take(field, dict, default=default)
-        errors = [] if values is None else self._errors
-        name, prefix = (self._name, field) if self._name else (field, "")
-        return _Table(values or {}, file=self._file, name=name, errors=errors, prefix=prefix)
-
-    def tables(self, field: str) -> "list[_Table]":
-        """The named tables in a table, such as every [providers.name]."""
-        return [
-            _Table(values, file=self._file, name=f"{field}.{_toml_key(key)}", errors=self._errors, key=key)
-            for key, values in (self.take(field, dict, default={}) or {}).items()
-            if self._is_table(values, f"{field}.{_toml_key(key)}")
-        ]
-
-    def rows(self, field: str) -> "list[_Table]":
-        """The tables in a list."""
-        return [
-            _Table(values, file=self._file, name=self._name, errors=self._errors, prefix=f"{field}[{index}]")
-            for index, values in enumerate(self.take(field, list, default=[]) or [])
-            if self._is_table(values, f"{field}[{index}]")
-        ]
-
-    def _is_table(self, values: object, where: str) -> bool:
-        if not isinstance(values, dict):
-            self.note(where, "must be a table")
-        return isinstance(values, dict)
-
-    def finish(self) -> None:
-        for left_over in self._values:
-            self.note(left_over, f"is not known here; known are {', '.join(self._fields)}")
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else f'"{key}"'
 
 
 # --- Writing: what differs ---------------------------------------------------------------------------------------------
@@ -335,7 +173,7 @@ class Count:
 
 @dataclass
 class Report:
-    """What a load did. ``warnings`` name the models that cannot be served."""
+    """What a load did. ``warnings`` name the models that cannot be served, and the providers that lost their stored key."""
 
     as_of: datetime.date | None
     providers: Count = field(default_factory=Count)
@@ -355,13 +193,26 @@ def apply(catalogue: Catalogue) -> Report:
     with transaction.atomic(), connection.cursor() as cursor:
         # Two hosts that start at once load one after the other, and the second finds nothing to do.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalogue'))")
-        _write_rows(Provider, catalogue.providers, report.providers)
+        _write_providers(catalogue.providers, report)
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalogue.models.items()}, report.models)
         _write_prices(catalogue.models, report)
         _write_routes(catalogue.models, report)
         loaded = LanguageModel.objects.filter(pk__in=catalogue.models)
         report.warnings += [f"{model.pk} {lack}, so it is not served" for model, lack in catalog.incomplete(loaded)]
     return report
+
+
+def _write_providers(wanted: Mapping[str, Columns], report: Report) -> None:
+    _drop_keys_of_moved(wanted, report)
+    _write_rows(Provider, wanted, report.providers)
+
+
+def _drop_keys_of_moved(wanted: Mapping[str, Columns], report: Report) -> None:
+    """A key is for the address it was entered for: whoever could point it at a host of theirs could read it."""
+    for provider in Provider.objects.select_for_update().filter(pk__in=wanted).order_by("pk"):  # staff may be entering one
+        if provider.sealed_api_key and provider.base_url != wanted[provider.pk]["base_url"]:
+            Provider.objects.filter(pk=provider.pk).update(sealed_api_key="")
+            report.warnings.append(f"provider {provider.pk} has a new address, so its stored key is forgotten")
 
 
 def _write_rows(row_class: type[models.Model], wanted: Mapping[str, Columns], count: Count) -> None:

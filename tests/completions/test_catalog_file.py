@@ -250,11 +250,39 @@ def test_a_model_can_be_disabled_and_enabled_by_its_file(load):
 
 def test_a_key_that_is_kept_encrypted_survives_a_load(load):
     load(VALID)
-    Provider.objects.filter(pk="openai").update(sealed_api_key="sealed")
+    Provider.objects.update(sealed_api_key="sealed")
 
-    load(VALID.replace("api.openai.com", "eu.api.openai.com"))
+    report = json.loads(load(VALID.replace("OPENAI_API_KEY", "OTHER_API_KEY"), json=True))
 
-    assert Provider.objects.get(pk="openai").sealed_api_key == "sealed"
+    assert list(Provider.objects.order_by("pk").values_list("api_key_env", "sealed_api_key")) == [
+        ("OTHER_API_KEY", "sealed"),
+        ("", "sealed"),
+    ]
+    assert report["warnings"] == []
+
+
+def test_a_key_that_is_kept_encrypted_does_not_follow_to_another_address(load):
+    load(VALID)
+    Provider.objects.update(sealed_api_key="sealed")
+
+    report = json.loads(load(VALID.replace("api.openai.com", "eu.api.openai.com"), json=True))
+
+    assert list(Provider.objects.order_by("pk").values_list("base_url", "sealed_api_key")) == [
+        ("https://eu.api.openai.com/v1", ""),
+        ("http://gpu-shed:8001/v1", "sealed"),
+    ]
+    assert report["providers"] == {"created": 0, "updated": 1, "deleted": 0, "unchanged": 1}
+    assert report["warnings"] == ["provider openai has a new address, so its stored key is forgotten"]
+
+
+def test_a_key_that_is_kept_encrypted_is_not_lost_to_a_file_that_is_refused(load):
+    load(VALID)
+    Provider.objects.update(sealed_api_key="sealed")
+
+    with pytest.raises(CommandError):
+        load(VALID.replace("api.openai.com", "eu.api.openai.com").replace('input = "0.15"', 'input = "free"'))
+
+    assert set(Provider.objects.values_list("sealed_api_key", flat=True)) == {"sealed"}
 
 
 def test_a_route_may_name_a_provider_that_exists_already(load):

@@ -1,0 +1,39 @@
+"""What the catalogue accepts from files and from staff: values in, values as they are stored out, or a ValueError. Pure."""
+
+import re
+from urllib.parse import urlsplit
+
+
+def clean_model_id(model_id: str) -> str:
+    """Raises ValueError. Ids are part of URLs, so none of their segments may vanish in one."""
+    is_line = model_id.isprintable() and " " not in model_id
+    if len(model_id) > 200 or not is_line or {"", ".", ".."} & set(model_id.split("/")):
+        raise ValueError('a model id has at most 200 characters, no spaces, and something before and after each "/"')
+    return model_id
+
+
+def clean_base_url(url: str) -> str:
+    """The address without a trailing slash. Raises ValueError, without repeating what may be a secret in it."""
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError("is not a URL") from None
+    if parts.scheme not in {"http", "https"} or not has_host:
+        raise ValueError("must begin with http:// or https:// and a host")
+    if "@" in parts.netloc:
+        raise ValueError("must not carry a user name or password")
+    if "?" in url or "#" in url:
+        raise ValueError("must end with its path: no query and no fragment")
+    if not url.isprintable() or " " in url or len(url) > 200:
+        raise ValueError("must be at most 200 characters without spaces")
+    return url.rstrip("/")
+
+
+def clean_api_key_env(name: str) -> str:
+    """Raises ValueError, without repeating what may be the key itself."""
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,99}", name):
+        raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY")
+    if name.startswith("GATEWAY_") or name in {"DATABASE_URL", "REDIS_URL"}:
+        raise ValueError("names a secret of the gateway itself, which no provider may be sent")
+    return name
