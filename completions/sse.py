@@ -42,8 +42,3 @@ class Decoder:
             value = value.removeprefix(b" ")
             self._data.append(value)
             self._data_bytes += len(value)
-
-
-def event(data: bytes) -> bytes:
-    """One event with this data, which has no line breaks."""
-    return b"data: " + data + b"\n\n"

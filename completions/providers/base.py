@@ -1,12 +1,10 @@
 """What a provider must do: answer whole, answer in chunks, and fail in one way."""
 
 from collections.abc import Generator
-from typing import Any, Protocol, TypeGuard
+from typing import Protocol
 
-from completions.chat import Answer, Call, ChatRequest, Chunk, Usage
+from completions.chat import Answer, Call, ChatRequest, Chunk
 from gateway_project import errors
-
-TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
 
 
 class ProviderFailed(Exception):
@@ -23,6 +21,11 @@ class ProviderFailed(Exception):
 
 
 class Adapter(Protocol):
+    """One kind of provider. It keeps nothing between calls: one instance serves all requests of a process at once.
+
+    It says in the words below why a reply failed, so that callers are told the same whichever kind it was.
+    """
+
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for what this provider cannot do, before any money is held."""
 
@@ -36,24 +39,34 @@ class Adapter(Protocol):
         """
 
 
-def usage_from_openai(value: Any) -> Usage | None:
-    """OpenAI's usage object, or None when it is not one that can be true. Zeros are honoured."""
-    if not isinstance(value, dict):
-        return None
-    prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
-    if not (is_count(prompt) and is_count(completion)):
-        return None
-    cached = _detail(value, "prompt_tokens_details", "cached_tokens")
-    reasoning = _detail(value, "completion_tokens_details", "reasoning_tokens")
-    return Usage(prompt, completion, cached_tokens=min(cached, prompt), reasoning_tokens=min(reasoning, completion))
+# --- What the caller is told ------------------------------------------------------------------------------------
 
 
-def is_count(value: Any) -> TypeGuard[int]:
-    """A whole number of tokens that some model could have read or written."""
-    return type(value) is int and 0 <= value <= TOKENS_MAX
+def refusal(status: int, reason: str = "", headers: dict[str, str] | None = None) -> errors.ApiError:
+    """About an upstream's status that is not 2xx. Never its own 401, 402 or 403: they are about us.
+
+    ``reason``, the upstream's words, is passed on where the request is at fault; ``headers`` where the caller may come again.
+    """
+    if status in (400, 413, 422):
+        return errors.InvalidRequest(f"The model's provider refused the request: {reason or 'no reason given'}")
+    if status in (429, 503, 529):
+        return errors.UpstreamOverloaded("The model's provider is overloaded.", headers=headers)
+    if status in (408, 504):
+        return timed_out()
+    return errors.UpstreamFailed("The model's provider failed.")
 
 
-def _detail(usage: dict[str, Any], group: str, name: str) -> int:
-    details = usage.get(group)
-    value = details.get(name) if isinstance(details, dict) else None
-    return value if is_count(value) else 0
+def unreachable() -> errors.UpstreamFailed:
+    return errors.UpstreamFailed("The model's provider cannot be reached.")
+
+
+def timed_out() -> errors.UpstreamTimeout:
+    return errors.UpstreamTimeout("The model's provider did not answer in time.")
+
+
+def unreadable() -> errors.UpstreamFailed:
+    return errors.UpstreamFailed("The model's provider sent no readable reply.")
+
+
+def broke_off() -> errors.UpstreamFailed:
+    return errors.UpstreamFailed("The model's provider broke off its reply.")

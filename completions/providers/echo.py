@@ -22,6 +22,7 @@ import gevent
 from django.conf import settings
 
 from completions.chat import Answer, Call, ChatRequest, Chunk, Usage
+from completions.providers import base
 from completions.providers.base import ProviderFailed
 from gateway_project import errors
 
@@ -92,7 +93,7 @@ _CHECKS: dict[str, tuple[str, Any]] = {
 def _fail_if_told(call: Call) -> None:
     status = _Script.of(call.request).status
     if status is not None:
-        raise ProviderFailed(_refusal(status), upstream_worked=False)
+        raise ProviderFailed(base.refusal(status, "the echo was told to refuse."), upstream_worked=False)
 
 
 def _speak(call: Call) -> Iterator[str]:
@@ -100,14 +101,14 @@ def _speak(call: Call) -> Iterator[str]:
     deadline = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
     for said, word in enumerate(_words(call)[: call.max_tokens]):
         if said == script.break_after_tokens:
-            raise ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), upstream_worked=True)
+            raise ProviderFailed(base.broke_off(), upstream_worked=True)
         left_seconds = deadline - time.monotonic()
         gevent.sleep(max(min(script.delay_seconds, left_seconds), 0))
         if script.delay_seconds > left_seconds:  # the hold does not wait longer either
-            raise ProviderFailed(errors.UpstreamTimeout("The model's provider did not answer in time."), upstream_worked=True)
+            raise ProviderFailed(base.timed_out(), upstream_worked=True)
         yield word
     if script.break_after_tokens is not None:
-        raise ProviderFailed(errors.UpstreamFailed("The model's provider broke off its reply."), upstream_worked=True)
+        raise ProviderFailed(base.broke_off(), upstream_worked=True)
 
 
 def _words(call: Call) -> list[str]:
@@ -116,16 +117,6 @@ def _words(call: Call) -> list[str]:
         said = [message["content"] for message in call.request.messages if message["role"] == "user"]
         reply = said[-1] if said else ""
     return _WORD.findall(reply)
-
-
-def _refusal(status: int) -> errors.ApiError:
-    if status in (400, 413, 422):
-        return errors.InvalidRequest("The model's provider refused the request: the echo was told to refuse.")
-    if status in (429, 503, 529):
-        return errors.UpstreamOverloaded("The model's provider is overloaded.")
-    if status in (408, 504):
-        return errors.UpstreamTimeout("The model's provider did not answer in time.")
-    return errors.UpstreamFailed("The model's provider failed.")
 
 
 def _usage(call: Call, completion_tokens: int) -> Usage | None:

@@ -1,13 +1,10 @@
 """Framing of event streams: the same events come out, however the network cut them up."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from completions import sse
-from completions.providers.openai import _ChunkReader
 
 LINE = st.binary(max_size=30).map(lambda data: data.replace(b"\r", b"").replace(b"\n", b""))
 EVENT = st.lists(LINE, min_size=1, max_size=3)
@@ -57,67 +54,3 @@ def test_an_event_that_never_ends_is_refused_before_it_fills_the_memory(data):
 
 def test_many_events_within_one_read_may_be_more_than_one_event_may():
     assert len(decode([b"data: 0123456789\n\n" * 10], event_bytes_max=50)) == 10
-
-
-# --- Reading what is in them -------------------------------------------------------------------------------------
-
-TRICKS = [
-    '"finish_reason":null',
-    '"choices":',
-    '"usage":',
-    '"}}]',
-    "\\",
-    '"',
-    "\n",
-    "é",
-    "漢字",
-    "😀",
-    "\ud83d",
-    "\u2028",
-    "}]",
-]
-CONTENT = st.lists(st.one_of(st.text(max_size=8), st.sampled_from(TRICKS)), max_size=6).map("".join)
-SPELLINGS = {
-    "openai": '{{"choices":[{{"index":0,"delta":{{"content":{0}}},"logprobs":null,"finish_reason":null}}],"usage":null}}',
-    "ollama": '{{"id":"u","choices":[{{"index":0,"delta":{{"role":"assistant","content":{0}}},"finish_reason":null}}]}}',
-    "spaced": '{{"id": "u", "choices": [{{"index": 0, "delta": {{"content": {0}}}, "finish_reason": null}}]}}',
-    "usage first": '{{"usage":null,"choices":[{{"index":0,"delta":{{"content":{0}}},"finish_reason":null}}],"id":"u"}}',
-    "nested": '{{"x":{{"choices":[]}},"choices":[{{"index":0,"delta":{{"content":{0}}},"finish_reason":null}}]}}',
-    "reasoning": '{{"choices":[{{"index":0,"delta":{{"content":null,"reasoning":{0}}},"finish_reason":null}}]}}',
-}
-
-
-@given(st.sampled_from(sorted(SPELLINGS)), st.lists(CONTENT, min_size=1, max_size=5), st.booleans())
-def test_chunks_say_what_the_events_said_whatever_the_text_and_the_spelling(spelling, contents, ascii_only):
-    reader = _ChunkReader()
-    for content in contents:
-        ascii_only = ascii_only or "\ud83d" in content  # half a pair can only be sent escaped
-        data = SPELLINGS[spelling].format(json.dumps(content, ensure_ascii=ascii_only)).encode()
-        [chunk] = reader.read(data)
-        assert json.loads(chunk.choices) == json.loads(data)["choices"]
-        assert chunk.text_bytes == len(content.encode("utf-8", "surrogatepass"))
-        assert chunk.usage is None
-        assert not chunk.finishes
-    assert not reader.finished
-
-
-def test_an_event_that_differs_in_more_than_its_text_is_read_and_not_copied():
-    reader = _ChunkReader()
-    plain = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
-    reader.read(plain)
-    more = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"model":"theirs","x":[{"y":1}]}'
-    [chunk] = reader.read(more)
-    assert json.loads(chunk.choices) == json.loads(plain)["choices"]
-
-
-def test_a_finish_reason_and_a_usage_are_seen_after_any_number_of_plain_events():
-    reader = _ChunkReader()
-    plain = b'{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
-    assert all(reader.read(plain)[0].choices == reader.read(plain)[0].choices for _ in range(3))
-    [chunk] = reader.read(plain.replace(b'"finish_reason":null', b'"finish_reason":"stop"'))
-    assert chunk.finishes
-    assert reader.finished
-    [counted] = reader.read(b'{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}')
-    assert (counted.usage.prompt_tokens, counted.usage.completion_tokens) == (3, 4)
-    assert reader.read(b"[DONE]") == []
-    assert reader.read(plain) == []

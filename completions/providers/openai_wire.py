@@ -1,0 +1,190 @@
+"""Replies in OpenAI's wire format, read: whole ones, the events of a stream, errors, and how much text is in each. Pure."""
+
+import json
+import re
+from typing import Any, NoReturn, TypeGuard
+
+from completions.chat import Answer, Chunk, Usage
+
+_TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
+
+# The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
+_TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
+_PLAIN = re.compile(
+    rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"(' + _TEXT + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
+)
+
+
+class Unusable(Exception):
+    """What came is not a chat completion, or says that there will be none."""
+
+
+# --- A stream ---------------------------------------------------------------------------------------------------
+
+
+class ChunkReader:
+    """The data of events in, Chunks out.
+
+    Most events of a stream differ in their choices alone. So the bytes before and after the choices of one event are
+    remembered, and an event between the same bytes needs no parsing: a JSON round trip a token is what a relay cannot afford.
+    """
+
+    def __init__(self) -> None:
+        self.has_passed_on = False  # any chunk
+        self.finished = False  # a finish reason came
+        self.done = False  # [DONE] came; what comes behind it is nothing
+        self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
+
+    def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
+        """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
+        chunks: list[Chunk] = []
+        failure = None
+        try:
+            for data in events:
+                chunks += self._read(data)
+        except Unusable as unusable:
+            failure = unusable
+            if not any(chunk.text_bytes for chunk in chunks):
+                chunks = []  # an error right after the role is still an early one, which a true status can tell
+        self.has_passed_on = self.has_passed_on or bool(chunks)
+        return chunks, failure
+
+    def _read(self, data: bytes) -> list[Chunk]:
+        if self.done:
+            return []
+        if data == b"[DONE]":
+            self.done = True
+            return []
+        if data.startswith(self._before) and data.endswith(self._after):
+            plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
+            if plain and _is_utf8(plain[1]):
+                return [Chunk(plain[0], text_bytes=_unescaped_bytes(plain[1]))]
+        return self._parse(data)
+
+    def _parse(self, data: bytes) -> list[Chunk]:
+        try:
+            text = data.decode()
+            event = json.loads(text, parse_constant=_no_constant)
+            if not isinstance(event, dict):
+                raise ValueError("not an object")
+        except (ValueError, RecursionError) as error:
+            raise Unusable("an event is not JSON") from error
+        if event.get("error"):
+            raise Unusable(f"it reports {json.dumps(event['error'])}")
+        self._remember(text)
+        chunks = []
+        if choices := event.get("choices"):
+            chunks.append(self._chunk(choices))
+        if usage := parse_usage(event.get("usage")):
+            chunks.append(Chunk(b"[]", usage=usage))
+        return chunks
+
+    def _chunk(self, choices: Any) -> Chunk:
+        try:
+            finishes = any(choice.get("finish_reason") for choice in choices)
+            text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
+        except (AttributeError, TypeError) as error:
+            raise Unusable("an event's choices are not choices") from error
+        self.finished = self.finished or finishes
+        return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes=text_bytes, finishes=finishes)
+
+    def _remember(self, text: str) -> None:
+        before, name, after = text.partition('"choices":')
+        if not name or name in after:  # none, or who knows which
+            return
+        start = len(before) + len(name)
+        try:
+            _, end = json.JSONDecoder().raw_decode(text, start)
+        except ValueError:  # white space before the value: this upstream is parsed event by event
+            return
+        self._before, self._after = text[:start].encode(), text[end:].encode()
+
+
+# --- A whole reply ----------------------------------------------------------------------------------------------
+
+
+def parse_answer(body: bytes) -> Answer:
+    """A chat completion object. Raises Unusable."""
+    try:
+        reply = json.loads(body.decode(), parse_constant=_no_constant)
+        choices = reply["choices"]
+        text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
+        if not choices:
+            raise ValueError("no choices")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Unusable(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
+    return Answer(choices=_encodable(body, choices), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
+
+
+def _encodable(body: bytes, choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The choices, with a question mark for half a surrogate pair, which our reply could not be sent with."""
+    if b"\\u" not in body:  # so all of it was UTF-8
+        return choices
+    whole: list[dict[str, Any]] = json.loads(json.dumps(choices, ensure_ascii=False).encode(errors="replace"))
+    return whole
+
+
+def parse_error(body: bytes) -> str:
+    """The words of an error object, in any of the shapes there are: Gemini's is in a list. "" when it has none."""
+    try:
+        reply = json.loads(body)
+        error = (reply[0] if isinstance(reply, list) else reply)["error"]
+        return str(error if isinstance(error, str) else error["message"])
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return ""
+
+
+# --- How much it is ---------------------------------------------------------------------------------------------
+
+
+def parse_usage(value: Any) -> Usage | None:
+    """A usage object, or None when it is not one that can be true. Zeros are honoured."""
+    if not isinstance(value, dict):
+        return None
+    prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
+    if not (_is_count(prompt) and _is_count(completion)):
+        return None
+    cached = _detail(value, "prompt_tokens_details", "cached_tokens")
+    reasoning = _detail(value, "completion_tokens_details", "reasoning_tokens")
+    return Usage(prompt, completion, cached_tokens=min(cached, prompt), reasoning_tokens=min(reasoning, completion))
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    """A whole number of tokens that some model could have read or written."""
+    return type(value) is int and 0 <= value <= _TOKENS_MAX
+
+
+def _detail(usage: dict[str, Any], group: str, name: str) -> int:
+    details = usage.get(group)
+    value = details.get(name) if isinstance(details, dict) else None
+    return value if _is_count(value) else 0
+
+
+def _generated_bytes(message: Any) -> int:
+    """UTF-8 bytes of what the model generated in a message or a delta: what it says, thinks and calls tools with.
+
+    Raises AttributeError or TypeError for what is neither.
+    """
+    texts = [message.get("content"), message.get("refusal"), message.get("reasoning") or message.get("reasoning_content")]
+    for tool_call in message.get("tool_calls") or []:
+        function = tool_call.get("function") or {}
+        texts += [function.get("name"), function.get("arguments")]
+    return sum(_text_bytes(text) for text in texts if isinstance(text, str))
+
+
+def _unescaped_bytes(text: bytes) -> int:
+    """UTF-8 bytes of a JSON string's text."""
+    return _text_bytes(json.loads(b'"%s"' % text)) if b"\\" in text else len(text)
+
+
+def _text_bytes(text: str) -> int:
+    # Some upstreams cut their text in the middle of an emoji, and JSON can carry either half.
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _is_utf8(text: bytes) -> bool:
+    return text.isascii() or text.decode(errors="ignore").encode() == text
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
