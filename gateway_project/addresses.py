@@ -8,8 +8,17 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+ALIVE, READY, METRICS = "healthz", "readyz", "metrics"
+_PROBES = {ALIVE, READY, METRICS}
+_API_SEGMENTS = {"v1", "api", *_PROBES}
+
 # Probes come by IP address, from machines that know no host name of ours.
-_ANY_HOST = {"/healthz", "/readyz", "/metrics"}
+_ANY_HOST = {f"/{probe}" for probe in _PROBES}
+
+
+def is_api(request: HttpRequest) -> bool:
+    """Whether a program is asking: decided by the first segment of the path, as the routing is."""
+    return request.path_info.lstrip("/").partition("/")[0] in _API_SEGMENTS
 
 
 class AddressMiddleware:

@@ -59,15 +59,15 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "gateway_project.request_log.RequestLogMiddleware",
     "gateway_project.addresses.AddressMiddleware",
-    "gateway_project.pages.PageSecurityMiddleware",
-    "gateway_project.pages.PageStaticMiddleware",
-    "gateway_project.pages.PageCommonMiddleware",
-    "gateway_project.pages.PageSessionMiddleware",
-    "gateway_project.pages.PageCsrfMiddleware",
-    "gateway_project.pages.PageAuthenticationMiddleware",
-    "gateway_project.pages.PageMessageMiddleware",
-    "gateway_project.pages.PageFrameMiddleware",
-    "gateway_project.pages.PagePolicyMiddleware",
+    "gateway_project.page_middleware.PageSecurityMiddleware",
+    "gateway_project.page_middleware.PageStaticMiddleware",
+    "gateway_project.page_middleware.PageCommonMiddleware",
+    "gateway_project.page_middleware.PageSessionMiddleware",
+    "gateway_project.page_middleware.PageCsrfMiddleware",
+    "gateway_project.page_middleware.PageAuthenticationMiddleware",
+    "gateway_project.page_middleware.PageMessageMiddleware",
+    "gateway_project.page_middleware.PageFrameMiddleware",
+    "gateway_project.page_middleware.PagePolicyMiddleware",
 ]
 
 ROOT_URLCONF = "gateway_project.urls"
@@ -178,9 +178,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # of page forms; the API reads its bodi
 
 # --- Completions -------------------------------------------------------------------------------------------------
 
-IDEMPOTENT_REPLY_BYTES_MAX = environment.integer(
-    "GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX", 1_000_000, minimum=0, maximum=50_000_000
-)
+IDEMPOTENT_REPLY_BYTES_MAX = environment.integer("GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX", 1_000_000, minimum=0, maximum=50_000_000)
 CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, minimum=0, maximum=60)
 UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
 UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)

@@ -3,12 +3,8 @@
 from django.urls import include, path
 
 from gateway_project import urls_health
+from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django asks for them
 
 v1 = [path("v1/", include("completions.urls"))]
 
 urlpatterns = [*urls_health.urlpatterns, *v1]
-
-handler400 = "gateway_project.pages.bad_request"
-handler403 = "gateway_project.pages.permission_denied"
-handler404 = "gateway_project.pages.not_found"
-handler500 = "gateway_project.pages.server_error"

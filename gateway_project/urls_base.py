@@ -5,18 +5,15 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from gateway_project import openapi, urls_health
+from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django asks for them
 
 base = [
     path("", RedirectView.as_view(pattern_name="dashboard")),
     path("api/billing/", include("billing.urls")),
     path("api/openapi.json", openapi.document),
-    path("dashboard/", include("keys.urls")),
+    path("dashboard/", include("billing.page_urls")),
+    path("dashboard/", include("keys.page_urls")),
     path("admin/", admin.site.urls),
 ]
 
 urlpatterns = [*urls_health.urlpatterns, *base]
-
-handler400 = "gateway_project.pages.bad_request"
-handler403 = "gateway_project.pages.permission_denied"
-handler404 = "gateway_project.pages.not_found"
-handler500 = "gateway_project.pages.server_error"

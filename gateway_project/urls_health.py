@@ -1,14 +1,16 @@
-"""What every address serves: probes and metrics."""
+"""What every address serves: probes and metrics; and what each answers when it has no view for a request."""
 
 from django.urls import path
 
-from gateway_project import health
+from gateway_project import addresses, handlers, health
 
 urlpatterns = [
-    path("healthz", health.alive),
-    path("readyz", health.ready),
-    path("metrics", health.metrics_text),
+    path(addresses.ALIVE, health.alive),
+    path(addresses.READY, health.ready),
+    path(addresses.METRICS, health.metrics_text),
 ]
 
-handler404 = "gateway_project.pages.not_found"
-handler400 = "gateway_project.pages.bad_request"
+handler400 = handlers.bad_request
+handler403 = handlers.permission_denied
+handler404 = handlers.not_found
+handler500 = handlers.server_error

@@ -3,7 +3,9 @@
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import get_resolver
 
+from gateway_project import handlers
 from tests import chat, factories
 from tests.conftest import client_for
 
@@ -82,6 +84,13 @@ def test_each_address_has_its_own_missing_page(two_addresses, db):
     reply = client_for(None).get("/nowhere", HTTP_HOST=BASE, HTTP_ACCEPT="text/html")
     assert (reply.status_code, reply["content-type"]) == (404, "text/html; charset=utf-8")
     chat.assert_error(client_for(None).get("/v1/nowhere", HTTP_HOST=API, HTTP_ACCEPT="text/html"), 404, "invalid_request_error")
+
+
+@pytest.mark.parametrize("urlconf", ["urls", "urls_api", "urls_base", "urls_health"])
+def test_every_address_answers_in_our_words_where_no_view_does(urlconf):
+    resolver = get_resolver(f"gateway_project.{urlconf}")
+    ours = [handlers.bad_request, handlers.permission_denied, handlers.not_found, handlers.server_error]
+    assert [resolver.resolve_error_handler(status) for status in (400, 403, 404, 500)] == ours
 
 
 # --- What the API does not pay for --------------------------------------------------------------------------------

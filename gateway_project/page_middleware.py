@@ -15,17 +15,9 @@ from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
-from django.shortcuts import render
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from gateway_project import api, errors
-
-_API_SEGMENTS = {"v1", "api", "healthz", "readyz", "metrics"}
-
-
-def is_api(request: HttpRequest) -> bool:
-    """Whether a program is asking: decided by the first segment of the path, as the routing is."""
-    return request.path_info.lstrip("/").partition("/")[0] in _API_SEGMENTS
+from gateway_project.addresses import is_api
 
 
 class _PagesOnly:
@@ -62,32 +54,3 @@ class PageFrameMiddleware(_PagesOnly, XFrameOptionsMiddleware): ...
 
 
 class PagePolicyMiddleware(_PagesOnly, CSPMiddleware): ...
-
-
-# --- What is shown when there is no view to ask: JSON to programs, a page to people ----------------------------
-
-
-def _wants_page(request: HttpRequest) -> bool:
-    return not is_api(request) and "text/html" in request.headers.get("Accept", "")
-
-
-def _answer(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
-    if _wants_page(request):
-        return render(request, "error.html", {"error": error}, status=error.status)
-    return api.respond(error, request)
-
-
-def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(request, errors.InvalidRequest("The request is malformed."))
-
-
-def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(request, errors.Forbidden("You may not do this."))
-
-
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(request, errors.PathNotFound("There is nothing at this path."))
-
-
-def server_error(request: HttpRequest) -> HttpResponse:
-    return _answer(request, errors.InternalError(""))
