@@ -7,13 +7,21 @@ A request, a file after a file:
 
     views -> schema -> catalog -> admission (committed) -> providers -> relay -> settlement -> reply
 
-- ``chat``        what is passed inward: frozen dataclasses
-- ``schema``      JSON -> ChatRequest, or an error that names the field
-- ``catalog``     model id -> what is offered under it, or model_not_found
-- ``pricing``     pure: what a request may cost at most, what it did cost
-- ``admission``   the one door in: every refusal in order, then the hold
-- ``providers``   a file each, behind one small interface
-- ``relay``       the reply, whole or streamed, settled on every way out
-- ``settlement``  the one door out: hold -> ledger entry, or release; once
-- ``sse``         pure: framing of event streams, both ways
+- ``chat``          what is passed inward: frozen dataclasses
+- ``schema``        JSON -> ChatRequest, or an error that names the field
+- ``catalog``       model id -> what is offered under it, or model_not_found
+- ``pricing``       pure: what a request may cost at most, what it did cost
+- ``sizing``        pure: how many tokens a request may generate
+- ``idempotency``   a retry under the same Idempotency-Key gets the same reply, and pays once
+- ``admission``     the one door in: every refusal in order, then the hold
+- ``providers``     a file each, behind one small interface
+- ``relay``         the reply, whole or streamed, settled on every way out
+- ``settlement``    the one door out: hold -> ledger entry, or release; once
+- ``sse``           pure: framing of event streams, both ways
+
+Beside the way of a request:
+
+- ``catalog_file``  the catalogue as TOML: validated as a whole, then written
+- ``tasks``         the sweeper: what a killed worker left behind is settled or released
+- ``audit``         what completions ask the whole book
 """

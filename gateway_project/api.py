@@ -1,4 +1,4 @@
-"""How DRF speaks our language: JSON whatever was asked for, and one exception handler for everything."""
+"""LEAF. How DRF speaks our language: JSON whatever was asked for, and one exception handler for everything."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""Typed readers of environment variables. A value that cannot be read stops the process and says why."""
+"""LEAF. Typed readers of environment variables. A value that cannot be read stops the process and says why."""
 
 import os
 

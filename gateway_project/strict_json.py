@@ -1,4 +1,4 @@
-"""JSON as the API takes it: one UTF-8 object, bounded before it is parsed, that means one thing only."""
+"""LEAF. JSON as the API takes it: one UTF-8 object, bounded before it is parsed, that means one thing only."""
 
 import json
 from collections import Counter

@@ -8,7 +8,14 @@ May import ``billing`` and the leaves of ``gateway_project``.
 - ``periods``         pure: which UTC days a spending limit counts
 - ``spending``        a key's spending days: reserve at admission, commit or release at settlement
 - ``rate_limits``     pure: requests and tokens per minute over the state on the key's row
+- ``rates``           a key's limits per minute, as an admission meets them: count, refuse, tell
 - ``locks``           keys after accounts, spending days after keys
+- ``keyring``         what owners, support and operators do to keys: issue, limit, revoke
+- ``usage``           what a key used and has left, as GET /v1/usage tells it
+- ``summaries``       keys and their spending as pages show them
+- ``forms``           a limit and a new key, as people type them
+- ``pages``           the dashboard
+- ``audit``           what keys ask the whole book
 
 A key's identity (secret -> key, account) never changes. Whether it may still be used is read in the transaction that
 lets it spend: a revoked key stops at once.

@@ -1,4 +1,7 @@
-"""Imports run one way: leaves <- billing <- keys <- completions; rankings stands beside. Read off the syntax trees."""
+"""Imports run one way: leaves <- billing <- keys <- completions; rankings stands beside. Read off the syntax trees.
+
+A leaf is a module of gateway_project that says so in the first word of its docstring.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -7,32 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LEAVES = {
-    "gateway_project.addresses",
-    "gateway_project.api",
-    "gateway_project.database",
-    "gateway_project.development",
-    "gateway_project.draining",
-    "gateway_project.environment",
-    "gateway_project.errors",
-    "gateway_project.group_commit",
-    "gateway_project.http",
-    "gateway_project.identifiers",
-    "gateway_project.metrics",
-    "gateway_project.openapi",
-    "gateway_project.pages",
-    "gateway_project.request_log",
-    "gateway_project.secretbox",
-    "gateway_project.strict_json",
-    "gateway_project.timestamps",
-}
-MAY_IMPORT = {
-    "billing": LEAVES,
-    "keys": LEAVES | {"billing"},
-    "completions": LEAVES | {"billing", "keys"},
-    "rankings": LEAVES | {"completions.models"},
-    **dict.fromkeys(LEAVES, LEAVES),
-}
 APPS = {"billing", "keys", "completions", "rankings"}
 NOT_NOUNS = {"utils", "helpers", "common", "services"}
 
@@ -42,6 +19,30 @@ def house() -> Iterator[tuple[str, str]]:
     for package in sorted(APPS | {"gateway_project"}):
         for path in sorted((ROOT / package).rglob("*.py")):
             yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path.read_text()
+
+
+def is_leaf(module: str, source: str) -> bool:
+    docstring = ast.get_docstring(ast.parse(source)) or ""
+    return module.startswith("gateway_project.") and docstring.startswith("LEAF. ")
+
+
+LEAVES = {module for module, source in house() if is_leaf(module, source)}
+MAY_IMPORT = {
+    "billing": LEAVES,
+    "keys": LEAVES | {"billing"},
+    "completions": LEAVES | {"billing", "keys"},
+    "rankings": LEAVES | {"completions.models"},
+    **dict.fromkeys(LEAVES, LEAVES),
+}
+# How completions import each other: a line imports itself and the lines below it. What stands beside, such as the models, is
+# for the upper lines alone.
+INNER_ORDER = [
+    {"views"},
+    {"admission", "settlement", "relay", "catalog", "idempotency"},
+    {"schema", "pricing", "sizing", "providers"},
+    {"chat", "sse"},
+]
+UPPER_LINES = 2
 
 
 def imports(module: str, source: str) -> Iterator[str]:
@@ -64,6 +65,25 @@ def unlawful(module: str, source: str) -> list[str]:
     return [name for name in inside if not any(f"{name}.".startswith(f"{allowed}.") for allowed in lawful)]
 
 
+def line(module: str) -> int | None:
+    """In which line of the inner order a module stands; None where it stands beside: models, urls, admin, tasks ..."""
+    name = [*module.split("."), ""][1] if module.startswith("completions.") else ""
+    return next((number for number, names in enumerate(INNER_ORDER) if name in names), None)
+
+
+def disorderly(module: str, source: str) -> list[str]:
+    return [name for name in imports(module, source) if name.startswith("completions.") and not _in_order(module, name)]
+
+
+def _in_order(module: str, name: str) -> bool:
+    own, other = line(module), line(name)
+    if other == 0:
+        return module == "completions.urls"
+    if own is None:
+        return True
+    return own < UPPER_LINES if other is None else own <= other
+
+
 def test_imports_run_one_way():
     assert {module: found for module, source in house() if (found := unlawful(module, source))} == {}
 
@@ -75,7 +95,7 @@ def test_imports_run_one_way():
         ("billing.views", "def get():\n    import completions.models", "completions.models"),
         ("billing.tasks", "from gateway_project.settings import DEBUG", "gateway_project.settings.DEBUG"),
         ("keys.spending", "from completions import pricing", "completions.pricing"),
-        ("keys.views", "from ..completions import admission", "completions.admission"),
+        ("keys.pages", "from ..completions import admission", "completions.admission"),
         ("completions.catalog", "if TYPE_CHECKING:\n    from rankings.models import Entry", "rankings.models.Entry"),
         ("rankings.sync", "from billing.models import Account", "billing.models.Account"),
         ("rankings.views", "from completions import models, catalog", "completions.catalog"),
@@ -100,9 +120,62 @@ def test_a_lawful_import_is_not(module, source):
     assert unlawful(module, source) == []
 
 
+def test_completions_import_each_other_in_order():
+    inside = [(module, source) for module, source in house() if module.startswith("completions.")]
+    assert {module: found for module, source in inside if (found := disorderly(module, source))} == {}
+    assert {line(module) for module, _ in inside} == {None, *range(len(INNER_ORDER))}
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("completions.providers.openai", "from completions import relay"),
+        ("completions.providers.openai", "from completions.models import Provider"),
+        ("completions.pricing", "from completions.catalog import find"),
+        ("completions.chat", "from completions import pricing"),
+        ("completions.relay", "from completions import views"),
+        ("completions.tasks", "from completions.views import ChatCompletionsView"),
+    ],
+)
+def test_an_import_against_the_order_of_completions_is_found(module, source):
+    assert disorderly(module, source) == [next(imports(module, source))]
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("completions.urls", "from completions import views"),
+        ("completions.views", "from completions import admission, catalog, relay, schema"),
+        ("completions.settlement", "from completions.admission import Admitted\nfrom completions.models import Completion"),
+        (
+            "completions.providers.echo",
+            "from completions.chat import Call\nfrom completions.providers.base import ProviderFailed",
+        ),
+        ("completions.tasks", "from completions import settlement"),
+    ],
+)
+def test_an_import_in_the_order_of_completions_is_not(module, source):
+    assert disorderly(module, source) == []
+
+
 def test_modules_are_named_for_what_they_are():
     assert [module for module, _ in house() if NOT_NOUNS & set(module.split("."))] == []
 
 
-def test_every_leaf_that_the_law_names_exists():
-    assert {module for module, _ in house()} >= LEAVES
+@pytest.mark.parametrize(
+    ("module", "source", "leaf"),
+    [
+        ("gateway_project.errors", '"""LEAF. Errors."""', True),
+        ("gateway_project.settings", '"""Settings. LEAF."""', False),
+        ("gateway_project.wsgi", "LEAF = 1", False),
+        ("billing.money", '"""LEAF. Money."""', False),
+    ],
+)
+def test_a_leaf_says_so_in_its_first_word(module, source, leaf):
+    assert is_leaf(module, source) == leaf
+
+
+def test_the_frame_has_leaves_and_wiring():
+    frame = {module for module, _ in house() if module.startswith("gateway_project.")}
+    assert {"gateway_project.errors", "gateway_project.http", "gateway_project.group_commit"} <= LEAVES < frame
+    assert not LEAVES & {"gateway_project.settings", "gateway_project.urls", "gateway_project.supervisor"}
