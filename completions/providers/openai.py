@@ -3,7 +3,9 @@
 import json
 import logging
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
@@ -17,6 +19,26 @@ from gateway_project import errors, http
 logger = logging.getLogger("gateway.providers")
 
 _MESSAGE_CHARACTERS_MAX = 300
+_NOT_AS_THEY_CAME = {"echo", "max_tokens", "max_completion_tokens", "stream_options"}
+
+
+@dataclass(frozen=True, slots=True)
+class Quirk:
+    """Where an upstream differs. Without ``cap_field`` it takes the cap by the name that the caller used."""
+
+    cap_field: str | None = None
+    asks_for_usage: bool = True
+
+
+# By the host of ``base_url``; from their references and from what their users were refused with.
+QUIRKS: dict[str, Quirk] = {
+    # Newer models: 400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead"
+    # (github.com/openai/openai-python/issues/2046). All take the new name; the reference calls the old one deprecated.
+    "api.openai.com": Quirk(cap_field="max_completion_tokens"),
+    # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
+    # (github.com/TabbyML/tabby/pull/4082). Usage comes in its last chunk unasked.
+    "api.mistral.ai": Quirk(cap_field="max_tokens", asks_for_usage=False),
+}
 
 
 class OpenAI:
@@ -100,11 +122,13 @@ def _post(call: Call, *, stream: bool) -> http.Reply:
 
 
 def _body(call: Call, stream: bool) -> dict[str, Any]:
-    fields = {name: value for name, value in call.request.fields.items() if name != "echo"}
-    fields.update({"model": call.offer.upstream_model, "stream": stream, call.request.max_tokens_field: call.max_tokens})
-    if stream:
-        # Asked for whether or not the caller did: it is what we charge by.
-        fields["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
+    quirk = QUIRKS.get(urlsplit(call.offer.base_url).hostname or "", Quirk())
+    fields = {name: value for name, value in call.request.fields.items() if name not in _NOT_AS_THEY_CAME}
+    cap_field = quirk.cap_field or call.request.max_tokens_field
+    fields.update({"model": call.offer.upstream_model, "stream": stream, cap_field: call.max_tokens})
+    if stream and quirk.asks_for_usage:
+        # Whether or not the caller asked for it: it is what we charge by.
+        fields["stream_options"] = {**(call.request.fields.get("stream_options") or {}), "include_usage": True}
     return fields
 
 

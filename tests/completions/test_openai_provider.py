@@ -4,11 +4,12 @@ import gzip
 import json
 import logging
 import socket
+from urllib.parse import urlsplit
 
 import pytest
 
-from completions import catalog
-from completions.providers.openai import OpenAI
+from completions import catalog, catalog_file
+from completions.providers.openai import QUIRKS, OpenAI
 from tests import factories
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import (
@@ -19,6 +20,7 @@ from tests.upstream import (
     RESET,
     ROLE,
     STAY,
+    USAGE,
     chunk,
     event,
     refusal,
@@ -55,11 +57,18 @@ def test_without_max_tokens_it_is_told_the_cap_that_the_hold_pays_for(api, alice
     assert hold.amount_nanos == body_bytes * 3_000 + cap * 15_000
 
 
+CAPS = [{"max_tokens": 17}, {"max_completion_tokens": 17}, {"max_tokens": None, "max_completion_tokens": 17}]
+
+
+def caps(asked):
+    return {field: value for field, value in asked.body.items() if "tokens" in field}
+
+
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_a_cap_is_passed_on_under_the_name_it_came_by(api, upstream, name):
-    ask(api, **{name: 17})
-    caps = {field: value for field, value in upstream.requests[0].body.items() if "tokens" in field}
-    assert caps == {name: 17}
+@pytest.mark.parametrize("other", [{}, {"max_tokens": None}, {"max_completion_tokens": None}], ids=["alone", "old", "new"])
+def test_a_cap_is_passed_on_under_the_name_it_came_by(api, upstream, name, other):
+    ask(api, **{**other, name: 17})
+    assert caps(upstream.requests[0]) == {name: 17}
 
 
 def test_a_small_budget_is_a_small_cap(bob, upstream):
@@ -96,6 +105,57 @@ def test_fields_that_we_do_not_know_are_passed_on(api, upstream):
 def test_the_orders_to_our_echo_are_not(api, upstream):
     ask(api, echo={"reply": "for the echo alone"})
     assert "echo" not in upstream.requests[0].body
+
+
+# --- Who differs -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def played_as(upstream, monkeypatch):
+    """Let the upstream be one whose quirks we know."""
+
+    def play(host):
+        monkeypatch.setitem(QUIRKS, urlsplit(upstream.url).hostname, QUIRKS[host])
+
+    return play
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("given", "cap"), [({}, 4096), *((given, 17) for given in CAPS)], ids=["none", "old", "new", "null"])
+@pytest.mark.parametrize(("host", "name"), [("api.openai.com", "max_completion_tokens"), ("api.mistral.ai", "max_tokens")])
+def test_a_cap_is_told_by_the_one_name_that_the_upstream_takes(api, upstream, played_as, host, name, given, cap, stream):
+    played_as(host)
+    if stream:
+        upstream.will(streamed())
+    assert ask(api, stream=stream, **given).status_code == 200
+    assert caps(upstream.requests[0]) == {name: cap}
+
+
+def test_openai_is_asked_for_usage(api, upstream, played_as):
+    played_as("api.openai.com")
+    upstream.will(streamed())
+    events(ask_streamed(api))
+    assert upstream.requests[0].body["stream_options"] == {"include_usage": True}
+
+
+@pytest.mark.parametrize("options", [None, {}, {"include_usage": True}, {"include_usage": False}], ids=str)
+def test_mistral_is_sent_no_stream_options_and_says_its_usage_unasked(api, alice, upstream, played_as, options):
+    played_as("api.mistral.ai")
+    upstream.will(stream(ROLE, words("Hello ", "you"), chunk(finish_reason="stop", usage=USAGE), DONE))
+    said = events(ask_streamed(api, stream_options=options))
+    assert "stream_options" not in upstream.requests[0].body
+    assert text(said) == "Hello you"
+    told = [event["usage"]["total_tokens"] for event in said[:-1] if event.get("usage")]
+    assert told == ([11] if options == {"include_usage": True} else [])
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_those_who_differ_are_in_the_built_in_catalogue_by_the_same_host():
+    catalogue = catalog_file.read([catalog_file.BUILT_IN])
+    assert set(QUIRKS) <= {urlsplit(provider["base_url"]).hostname for provider in catalogue.providers.values()}
+
+
+# --- Over which connection ---------------------------------------------------------------------------------------
 
 
 def test_connections_are_used_again(api, upstream):
