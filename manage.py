@@ -7,11 +7,13 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
-    from gateway_project import development
+    from django.core.exceptions import ImproperlyConfigured
+
+    from gateway_project import development, embedded
 
     try:
         development.prepare(os.environ)
-    except development.CannotStart as error:
+    except (embedded.CannotStart, ImproperlyConfigured) as error:
         sys.exit(str(error))
     from django.core.management import execute_from_command_line
 

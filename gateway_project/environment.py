@@ -16,8 +16,11 @@ def text(name: str, default: str = "") -> str:
 def boolean(name: str, *, default: bool) -> bool:
     """1, true, yes, on; 0, false, no, off. Anything else is refused: a typo must not mean False."""
     value = os.environ.get(name)
-    if value is None:
-        return default
+    return default if value is None else truth(name, value)
+
+
+def truth(name: str, value: str) -> bool:
+    """What ``boolean`` reads in this value of ``name``."""
     if value.strip().lower() in _TRUE:
         return True
     if value.strip().lower() in _FALSE:

@@ -454,6 +454,18 @@ def test_the_built_in_catalogue_has_an_echo_that_needs_no_network(load):
     assert prices("demo/echo") == [(500_000_000, 1_500_000_000, 250_000_000, None)]
 
 
+def test_files_are_loaded_over_the_built_in_catalogue_in_one_go(load):
+    mine = MINIMAL.replace("[models.m]", '[models."demo/echo"]').replace('input = "1"', 'input = "7"')
+
+    load(mine, built_in=True)
+
+    assert prices("demo/echo") == [(7_000_000_000, 2_000_000_000, None, None)]
+    assert LanguageModel.objects.count() >= 13
+    before = everything()
+    assert load(mine, built_in=True) == "Nothing changed.\n"
+    assert everything() == before
+
+
 def test_loading_the_built_in_catalogue_twice_changes_nothing(load):
     load()
     before = everything()

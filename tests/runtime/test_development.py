@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway_project import development
+from gateway_project import development, embedded_redis
 from tests.runtime.launch import bare_environment
 
 
@@ -38,6 +38,16 @@ def test_a_deployment_is_given_nothing(tmp_path, switch):
     assert not (tmp_path / "var").exists()
 
 
+def test_a_switch_that_is_mistyped_is_refused_in_one_line_and_gives_nothing(tmp_path):
+    environ = bare_environment(GATEWAY_VAR=str(tmp_path / "var"), GATEWAY_DEVELOPMENT="flase")
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True
+    )
+    refusal = "GATEWAY_DEVELOPMENT must be one of 1, true, yes, on, 0, false, no, off; it is 'flase'.\n"
+    assert (done.returncode, done.stderr) == (1, refusal)
+    assert not (tmp_path / "var").exists()
+
+
 def test_a_path_with_a_space_is_refused_in_one_line(tmp_path):
     environ = bare_environment(GATEWAY_VAR=str(tmp_path / "a path"))
     done = subprocess.run(
@@ -51,28 +61,28 @@ def test_a_path_with_a_space_is_refused_in_one_line(tmp_path):
 def test_redis_listens_elsewhere_where_a_socket_cannot_be(tmp_path, name):
     directory = tmp_path / name
     directory.mkdir()
-    process = development.start_redis(directory)
+    process = embedded_redis.start(directory)
     assert process
-    url = development.running_redis(directory)
+    url = embedded_redis.url(directory)
     socket = Path(url.removeprefix("unix://"))
     assert len(os.fsencode(socket)) <= 100
     assert socket.parent != directory
     assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
-    development.stop_redis(directory)
+    embedded_redis.stop(directory)
     assert process.wait(timeout=10) == 0
-    assert development.running_redis(directory) == ""
+    assert embedded_redis.url(directory) == ""
     socket.parent.rmdir()
 
 
 def test_redis_is_started_anew_over_a_socket_that_a_kill_left(tmp_path):
-    first = development.start_redis(tmp_path)
+    first = embedded_redis.start(tmp_path)
     first.kill()
     first.wait(timeout=10)
     assert (tmp_path / "redis.sock").exists()
-    assert development.running_redis(tmp_path) == ""
-    second = development.start_redis(tmp_path)
-    assert development.running_redis(tmp_path) == f"unix://{tmp_path / 'redis.sock'}"
-    development.stop_redis(tmp_path)
+    assert embedded_redis.url(tmp_path) == ""
+    second = embedded_redis.start(tmp_path)
+    assert embedded_redis.url(tmp_path) == f"unix://{tmp_path / 'redis.sock'}"
+    embedded_redis.stop(tmp_path)
     assert second.wait(timeout=10) == 0
 
 
@@ -86,10 +96,10 @@ def var() -> Iterator[Path]:
 ASK = """
 import sys
 from pathlib import Path
-from gateway_project import development
+from gateway_project import embedded_postgresql
 
 var = Path(sys.argv[1])
-url = development.start_postgresql(var)
+url = embedded_postgresql.start(var)
 import psycopg
 print(psycopg.connect(url).execute("SELECT 6 * 7").fetchone()[0])
 """

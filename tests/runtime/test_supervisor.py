@@ -104,6 +104,28 @@ def test_a_catalogue_that_cannot_be_loaded_ends_the_start_and_everything_it_star
     assert idle.processes() == []
 
 
+def test_a_price_of_ones_own_stays_the_one_in_force_however_often_it_is_started(idle):
+    (idle.var / "mine.toml").write_text(MINE)
+    for _ in range(2):
+        idle.start(CATALOG=str(idle.var / "mine.toml"), REDIS_URL="")
+        reply = idle.get("/v1/models/demo/echo", headers={"Authorization": f"Bearer {idle.quickstart()['api_key']}"})
+        assert reply.json()["pricing"]["prompt"] == "0.000007"
+        count = "from completions.models import Price; print('PRICES', Price.objects.filter(model='demo/echo').count())"
+        assert "PRICES 1\n" in idle.manage("shell", "-c", count).stdout
+        assert idle.signal(signal.SIGINT) == 0
+
+
+MINE = """
+[models."demo/echo"]
+name = "Echo"
+provider = "Demo"
+context_window = 128000
+max_output_tokens = 16384
+price = { input = "7", output = "7" }
+routes = [ { provider = "echo", upstream_model = "echo" } ]
+"""
+
+
 def test_killed_and_started_again_it_keeps_the_key_and_then_ends_without_a_trace(idle):
     idle.start()
     before = idle.quickstart()

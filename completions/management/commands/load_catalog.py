@@ -23,10 +23,12 @@ class Command(operators.OperatorCommand):
             type=Path,
             help="A table of a later file replaces the same table of an earlier one. Without a file: the built-in catalogue.",
         )
+        parser.add_argument("--built-in", action="store_true", help="Load the built-in catalogue, too, before the files.")
         parser.add_argument("--check", action="store_true", help="Only check the files; write nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        paths = options["files"] or [catalog_file.BUILT_IN]
+        is_built_in = options["built_in"] or not options["files"]
+        paths = [*([catalog_file.BUILT_IN] if is_built_in else []), *options["files"]]
         try:
             catalogue = catalog_file.read(paths, known_providers=Provider.objects.values_list("pk", flat=True))
         except catalog_file.InvalidCatalogue as invalid:

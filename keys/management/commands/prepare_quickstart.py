@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.management.base import CommandParser
 from django.db import transaction
 
 from billing import ledger
+from billing.management import operators
 from billing.models import Account, LedgerEntry, Membership, User
 from keys import keyring, secret
 from keys.models import ApiKey
@@ -25,14 +27,28 @@ CREDIT_CENTS = 1_000
 _REFERENCE = "quickstart"
 
 
-def prepare(path: Path, *, base_url: str, api_url: str) -> dict[str, Any]:
-    """Make what is missing of the demo and write ``path``. Returns what it holds."""
-    known = _read(path)
+class Command(operators.OperatorCommand):
+    help = "Make what is missing of the demo: account, credit, key, owner, superuser; and write $GATEWAY_VAR/quickstart.json."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--base-url", metavar="URL", required=True, help="Where the pages are served.")
+        parser.add_argument("--api-url", metavar="URL", required=True, help="Where /v1 is served.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = settings.GATEWAY_VAR / "quickstart.json"
+        facts = _facts(_read(path), base_url=options["base_url"], api_url=options["api_url"])
+        _write(path, facts)
+        self.answer(options, facts, f"The demo is ready. How to use it is in {path}.")
+
+
+def _facts(known: dict[str, Any], *, base_url: str, api_url: str) -> dict[str, Any]:
+    """What the file shall say. What it said, as far as it is ``known``, holds on."""
     admin, admin_password = _person(ADMIN_EMAIL, known.get("admin"), is_staff=True, is_superuser=True)
     owner, owner_password = _person(OWNER_EMAIL, known.get("owner"))
     account = _account()
     Membership.objects.get_or_create(account=account, user=owner)
-    facts = {
+    return {
         "base_url": base_url,
         "api_url": api_url,
         "api_key": _api_key(account, known.get("api_key"), owner),
@@ -40,8 +56,6 @@ def prepare(path: Path, *, base_url: str, api_url: str) -> dict[str, Any]:
         "admin": {"email": admin.email, "password": admin_password},
         "owner": {"email": owner.email, "password": owner_password},
     }
-    _write(path, facts)
-    return facts
 
 
 def _person(email: str, known: Any, **flags: bool) -> tuple[User, str]:
