@@ -62,3 +62,10 @@ def child_exit(server: Any, worker: Any) -> None:
     if metrics := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         for path in Path(metrics).glob(f"gauge_live*_{worker.pid}.db"):
             path.unlink(missing_ok=True)
+
+
+def post_worker_init(worker):
+    """Told to stop, a worker lets its streams go on for most of the grace; then they end themselves, settled and saying so."""
+    from gateway_project import draining
+
+    draining.watch(lambda: worker.alive, graceful_timeout)

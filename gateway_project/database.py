@@ -8,15 +8,19 @@ from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
 
+import gevent
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection, models, transaction
+from django.db import OperationalError, connection, models, transaction
 from psycopg.conninfo import conninfo_to_dict
 
 from gateway_project.group_commit import Lost
 
 # A statement that waits longer than this means something is wrong; refusing is better than piling up.
 _SERVER_OPTIONS = "-c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
+# ... and a server that answers nothing at all is as good as away. (What is over TCP, the kernel notices as well.)
+PATIENCE_SECONDS = 10
+_CONNECTION_OPTIONS = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "tcp_user_timeout": 10_000}
 
 
 def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
         "HOST": named["host"],
         "PORT": str(named["port"] or ""),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {**parts, **options},
+        "OPTIONS": {**_CONNECTION_OPTIONS, **parts, **options},
     }
 
 
@@ -62,6 +66,17 @@ def now() -> datetime:
         cursor.execute("SELECT statement_timestamp()")
         moment: datetime = cursor.fetchone()[0]
     return moment
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """Raises OperationalError, and drops this thread's connection, when the database does not answer in time."""
+    try:
+        with gevent.Timeout(PATIENCE_SECONDS):
+            yield
+    except gevent.Timeout:
+        connection.close()
+        raise OperationalError(f"the database did not answer within {PATIENCE_SECONDS} seconds") from None
 
 
 # --- Transactions in two round trips -----------------------------------------------------------------------------
@@ -121,9 +136,10 @@ class TwoStepConnection:
             with transaction.atomic():
                 yield _StepsWithin(connection)
             return
-        steps = TwoSteps(self._opened())
+        with patience():
+            steps = TwoSteps(self._opened())
         try:
-            with connection.wrap_database_errors:
+            with patience(), connection.wrap_database_errors:
                 yield steps
                 steps.end()
         except BaseException as error:

@@ -6,7 +6,7 @@ from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from gateway_project import errors, metrics
+from gateway_project import database, errors, metrics
 
 
 def alive(request: HttpRequest) -> HttpResponse:
@@ -17,9 +17,10 @@ def alive(request: HttpRequest) -> HttpResponse:
 def ready(request: HttpRequest) -> HttpResponse:
     """200 when the database answers and its schema is the one this code was written for; 503 otherwise."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-        _require_migrated()
+        with database.patience():
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            _require_migrated()
     except (Error, _NotMigrated) as error:
         reason = "migrations are missing" if isinstance(error, _NotMigrated) else "the database does not answer"
         refusal = errors.ServiceUnavailable(f"Not ready: {reason}.")

@@ -12,7 +12,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from pythonjsonlogger.json import JsonFormatter
 
-from gateway_project import identifiers, metrics
+from gateway_project import database, identifiers, metrics
 
 logger = logging.getLogger("gateway.request")
 _request_id: ContextVar[str] = ContextVar("request_id", default="-")
@@ -29,6 +29,8 @@ class RequestLogMiddleware:
         request.id = f"req_{identifiers.uuid7().hex}"  # type: ignore[attr-defined]
         _request_id.set(request.id)  # type: ignore[attr-defined]
         response = self.get_response(request)
+        # The reply is made. A client that does not read it must not keep a connection that others wait for.
+        database.give_back_connection()
         response["x-request-id"] = request.id  # type: ignore[attr-defined]
         seconds = time.monotonic() - started
         metrics.observe_request(request, response, seconds)

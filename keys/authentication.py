@@ -12,7 +12,7 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
 from billing.models import Account
-from gateway_project import errors
+from gateway_project import database, errors
 from keys import secret
 from keys.models import ApiKey
 
@@ -47,7 +47,8 @@ class BearerKeyAuthentication(CallerAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
-        key = ApiKey.objects.select_related("account").annotate(now=Now()).filter(pk=caller.key_id).first()
+        with database.patience():
+            key = ApiKey.objects.select_related("account").annotate(now=Now()).filter(pk=caller.key_id).first()
         if key is None:
             raise errors.InvalidApiKey(REFUSED)
         require_active(key, key.account, key.now)
@@ -81,7 +82,10 @@ def _identify(given: str) -> Caller:
     digest = secret.digest(given, settings.KEY_PEPPERS[0])
     caller = _callers.get(digest)
     if caller is None:
-        caller = _look_up(given)
+        with database.patience():
+            caller = _look_up(given)
+        # The body is still to come, at whatever pace; it must not keep a connection that others wait for.
+        database.give_back_connection()
         if len(_callers) >= _CALLERS_MAX:
             _callers.pop(next(iter(_callers)), None)
         _callers[digest] = caller

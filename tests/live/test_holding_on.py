@@ -1,0 +1,88 @@
+"""Clients that hold on to what others need, and a server that must go."""
+
+import json
+
+import pytest
+
+from billing.models import Hold, LedgerEntry
+from completions.models import Completion
+from tests import factories
+from tests.live.gateway import QUESTION, head, read_all, read_until, wait_until_settled
+from tests.upstream import ROLE, STAY, stream, words
+
+MORE_THAN_THE_POOL = 8  # connections, of which the gateway has 4
+
+
+@pytest.fixture
+def secret(alice):
+    return factories.make_key(alice)[1]
+
+
+def test_who_does_not_read_its_replies_keeps_no_connection(gateway, secret, echo_model):
+    clients = [gateway.dial(receive_bytes=2_048) for _ in range(MORE_THAN_THE_POOL)]
+    try:
+        for client in clients:
+            client.settimeout(2)
+            ask = head(secret, target="GET /v1/models").replace(b"Connection: close", b"Connection: keep-alive")
+            try:
+                for _ in range(400):
+                    client.sendall(ask)
+            except TimeoutError:
+                pass  # nobody reads on either side: this is what we wanted
+        assert gateway.ask(secret).status == 200
+        assert gateway.request("GET", "/readyz").status == 200
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_a_body_that_does_not_come_keeps_no_connection(gateway, alice, secret, echo_model):
+    clients = []
+    try:
+        for number in range(MORE_THAN_THE_POOL):
+            fresh = factories.make_key(alice, name=str(number))[1]
+            client = gateway.dial()
+            client.sendall(head(fresh, "Content-Length: 100") + b"{")
+            clients.append(client)
+        assert gateway.ask(secret).status == 200
+        assert Completion.objects.count() == 1
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_a_server_that_must_go_settles_and_says_so(transactional_db, gateways, alice, secret, upstream):
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
+    factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
+    upstream.will(stream(ROLE, words("Hello you"), STAY), stream(ROLE, words("Hello you"), STAY))
+    gateway = gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="5")
+    streams = [gateway.open_stream(secret, model="acme/large", max_tokens=10) for _ in range(2)]
+    for client in streams:
+        read_until(client, b"Hello you")
+    gateway.terminate()
+    for client in streams:
+        said = read_all(client)
+        last = json.loads(said.split(b"data: ")[-1].split(b"\n\n")[0])
+        assert last["error"]["code"] == "service_unavailable"
+        assert b"[DONE]" not in said
+        client.close()
+    wait_until_settled(alice)
+    assert set(Completion.objects.values_list("settlement", flat=True)) == {"partial"}
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 2
+    assert not Hold.objects.filter(state="HELD").exists()
+
+
+def test_a_whole_reply_that_a_leaving_server_cannot_await_costs_nothing(transactional_db, gateways, alice, secret, echo_model):
+    gateway = gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="6")
+    client = gateway.dial()
+    body = json.dumps({"model": "demo/echo", "max_tokens": 50, "messages": QUESTION, "echo": {"delay_seconds": 30}}).encode()
+    client.sendall(head(secret, f"Content-Length: {len(body)}") + body)
+    while not Hold.objects.exists():
+        pass
+    gateway.terminate()
+    said = read_all(client)
+    assert b"503" in said.split(b"\r\n")[0]
+    assert b"service_unavailable" in said
+    client.close()
+    assert Hold.objects.get().state == "RELEASED"
+    assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
