@@ -57,7 +57,7 @@ def post(url: str, *, headers: dict[str, str], body: bytes) -> "Reply":
 def _mapped_errors() -> Iterator[None]:
     try:
         yield
-    except (ConnectionRefusedError, socket.gaierror) as error:
+    except (ConnectionRefusedError, socket.gaierror, ValueError) as error:  # ValueError: a host that cannot be one
         raise ConnectFailed(str(error)) from error
     except TimeoutError as error:
         raise TimedOut(str(error)) from error

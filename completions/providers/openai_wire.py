@@ -1,6 +1,7 @@
 """Replies in OpenAI's wire format, read: whole ones, the events of a stream, errors, and how much text is in each. Pure."""
 
 import json
+import math
 import re
 from typing import Any, NoReturn, TypeGuard
 
@@ -64,7 +65,7 @@ class ChunkReader:
     def _parse(self, data: bytes) -> list[Chunk]:
         try:
             text = data.decode()
-            event = json.loads(text, parse_constant=_no_constant)
+            event = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
             if not isinstance(event, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
@@ -106,7 +107,7 @@ class ChunkReader:
 def parse_answer(body: bytes) -> Answer:
     """A chat completion object. Raises Unusable."""
     try:
-        reply = json.loads(body.decode(), parse_constant=_no_constant)
+        reply = json.loads(body.decode(), parse_constant=_no_constant, parse_float=_finite)
         choices = reply["choices"]
         text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
         if not choices:
@@ -188,3 +189,10 @@ def _is_utf8(text: bytes) -> bool:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):  # which our own reply could not carry
+        raise ValueError(f"{digits[:40]} is too large")
+    return number

@@ -102,6 +102,12 @@ def test_fields_that_we_do_not_know_are_passed_on(api, upstream):
     assert asked["tools"] == [{"type": "function", "function": {"name": "f"}}]
 
 
+@pytest.mark.parametrize("name", ["n_predict", "models", "service_tier", "options"])
+def test_what_would_change_the_cap_the_model_or_the_price_is_not(api, upstream, name):
+    ask(api, **{name: ["more"]})
+    assert name not in upstream.requests[0].body
+
+
 def test_the_orders_to_our_echo_are_not(api, upstream):
     ask(api, echo={"reply": "for the echo alone"})
     assert "echo" not in upstream.requests[0].body
@@ -275,6 +281,13 @@ def test_nobody_listens(api, alice, large, stream):
     assert_released(alice)
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example", "\uff11.example\u3002."])
+def test_a_host_that_cannot_be_one_is_unreachable(api, alice, large, host):
+    large.routes.get().provider.__class__.objects.update(base_url=f"http://{host}/v1")
+    assert ask(api).status_code == 502
+    assert_released(alice)
+
+
 def test_a_host_that_does_not_exist_is_unreachable(api, alice, large):
     provider = large.routes.get().provider
     provider.base_url = "http://upstream.invalid/v1"
@@ -334,6 +347,7 @@ NONSENSE = {
     "a choice is null": b'{"choices":[null]}',
     "a message is text": b'{"choices":[{"message":"x"}]}',
     "NaN": b'{"choices":[{"message":{"content":"x"},"logprobs":NaN}]}',
+    "too large a number": b'{"choices":[{"message":{"content":"x"},"logprobs":1e999}]}',
     "not UTF-8": b'{"choices":[{"message":{"content":"\xff"}}]}',
     "too deep": b'{"choices":' + b"[" * 100_000,
     "an error": b'{"error":{"message":"overloaded"}}',
