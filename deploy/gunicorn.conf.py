@@ -29,6 +29,8 @@ limit_request_line = 8_190
 limit_request_fields = 100
 limit_request_field_size = 8_190
 
+forwarder_headers = ""  # no header of a request may say what its path is
+
 accesslog = None  # the gateway writes one line a request itself
 errorlog = "-"
 control_socket_disable = True  # it would write outside GATEWAY_VAR
@@ -64,8 +66,9 @@ def child_exit(server: Any, worker: Any) -> None:
             path.unlink(missing_ok=True)
 
 
-def post_worker_init(worker):
+def post_worker_init(worker: Any) -> None:
     """Told to stop, a worker lets its streams go on for most of the grace; then they end themselves, settled and saying so."""
-    from gateway_project import draining
+    from gateway_project import draining, malformed
 
+    malformed.answer_in_json()
     draining.watch(lambda: worker.alive, graceful_timeout)

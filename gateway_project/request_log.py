@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
+from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
 from pythonjsonlogger.json import JsonFormatter
@@ -35,7 +36,7 @@ class RequestLogMiddleware:
         seconds = time.monotonic() - started
         metrics.observe_request(request, response, seconds)
         logger.info(
-            "%s %s %s %.1fms", request.method, request.path, response.status_code, seconds * 1000,
+            "%s %s %s %.1fms", request.method, quote(request.path), response.status_code, seconds * 1000,
             extra=_facts(request, response, seconds),
         )  # fmt: skip
         return response
@@ -44,7 +45,7 @@ class RequestLogMiddleware:
 def _facts(request: HttpRequest, response: HttpResponse, seconds: float) -> dict[str, Any]:
     return {
         "method": request.method,
-        "path": request.path,
+        "path": quote(request.path),  # a line break in it must not begin a line of the log
         "status": response.status_code,
         "duration_ms": round(seconds * 1000, 1),
         "streaming": response.streaming,

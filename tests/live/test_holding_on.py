@@ -86,3 +86,31 @@ def test_a_whole_reply_that_a_leaving_server_cannot_await_costs_nothing(transact
     client.close()
     assert Hold.objects.get().state == "RELEASED"
     assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 414),
+        (b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"y" * 9_000 + b"\r\n\r\n", 431),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: banana\r\n\r\n", 501),
+        (b"get /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+        (b"nonsense\r\n\r\n", 400),
+    ],
+    ids=["a long path", "a long header", "an unknown encoding", "a method in lower case", "nonsense"],
+)
+def test_what_is_no_request_is_refused_in_json_too(gateway, request_line, status):
+    client = gateway.dial()
+    client.sendall(request_line)
+    head_lines, body = read_all(client).split(b"\r\n\r\n")
+    client.close()
+    assert head_lines.startswith(b"HTTP/1.1 %d " % status)
+    assert b"x-request-id: req_" in head_lines
+    assert set(json.loads(body)["error"]) == {"message", "type", "code", "param"}
+
+
+def test_no_header_says_what_the_path_is(gateway):
+    client = gateway.dial()
+    client.sendall(b"GET /x/metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nSCRIPT_NAME: /x\r\nConnection: close\r\n\r\n")
+    assert b" 200 " not in read_all(client).split(b"\r\n")[0]
+    client.close()

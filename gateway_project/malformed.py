@@ -1,0 +1,27 @@
+"""LEAF. What is answered to bytes that are no HTTP request: the server refuses them before any view exists, and in HTML.
+
+The gateway answers JSON everywhere. gunicorn has no setting for this page, only the one function that writes it.
+"""
+
+import json
+from typing import Any
+
+from gunicorn import util
+
+from gateway_project import errors, identifiers
+
+
+def answer_in_json() -> None:
+    """Once a worker."""
+    util.write_error = _write_error
+
+
+def _write_error(sock: Any, status: int, reason: str, message: str) -> None:
+    kind = errors.InternalError if status == 500 else errors.InvalidRequest
+    body = json.dumps(kind(f"{reason}: {message}" if message else reason).body())
+    request_id = f"req_{identifiers.uuid7().hex}"
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nx-request-id: {request_id}\r\n\r\n"
+    )
+    util.write_nonblock(sock, (head + body).encode("latin-1", "replace"))
