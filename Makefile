@@ -9,7 +9,7 @@ IN := .venv/bin/python
 PIP := $(IN) -m pip install --disable-pip-version-check --no-input --require-hashes
 COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
 
-.PHONY: help run test lint lock clean
+.PHONY: help run test lint bench lock clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -28,6 +28,9 @@ lint: .venv/installed-dev  ## Check style, types, migrations and the law of impo
 	$(IN) -m mypy .
 	$(IN) manage.py makemigrations --check --dry-run
 	$(IN) -m pytest -q tests/test_import_law.py
+
+bench: .venv/installed  ## Measure completions, as ratios to bare replies: ARGS=2 for seconds a figure
+	@$(IN) -m bench.run $(ARGS)
 
 lock: .venv/installed-dev  ## Pin the requirements anew, with hashes: ARGS=--upgrade takes newer versions
 	$(COMPILE) $(ARGS) -o requirements.txt

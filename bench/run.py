@@ -1,6 +1,6 @@
 """`make bench`: completions against a bare view of the same server, in one run, as ratios. One core for the web process.
 
-    python -m bench.run [SECONDS]
+    .venv/bin/python -m bench.run [SECONDS]
 
 The machine it runs on is noisy: compare ratios of one run, not figures of two.
 """
@@ -79,9 +79,16 @@ def _manage(environ: dict[str, str], *arguments: str) -> str:
 
 
 def _start(command: list[str], environ: dict[str, str], core: int) -> subprocess.Popen[bytes]:
-    pinned = ["taskset", "-c", str(core), *command] if shutil.which("taskset") else command
+    pinned = _pinned(command, core)
     log = open(Path(environ["GATEWAY_VAR"]) / f"{Path(command[1]).stem}.log", "wb")  # noqa: SIM115  the process keeps it
     return subprocess.Popen(pinned, env=environ, cwd=ROOT, stdout=log, stderr=log)
+
+
+def _pinned(command: list[str], core: int) -> list[str]:
+    """Client and upstream on a core of their own, where the machine has two."""
+    if not shutil.which("taskset"):
+        return command
+    return ["taskset", "-c", str(core % (os.cpu_count() or 1)), *command]
 
 
 def _free_port() -> int:
@@ -129,8 +136,7 @@ def _completion(secret: str, *, stream: bool) -> bytes:
 
 def _load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
     command = [PYTHON, "bench/load.py", str(port), str(clients), str(seconds)]
-    pinned = ["taskset", "-c", "1", *command] if shutil.which("taskset") else command
-    done = subprocess.run(pinned, cwd=ROOT, input=request, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(_pinned(command, core=1), cwd=ROOT, input=request, stdout=subprocess.PIPE, check=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 

@@ -49,12 +49,6 @@ def _raise_open_files() -> None:
 _raise_open_files()
 
 
-def on_starting(server: Any) -> None:
-    """Make the directory in which processes share their metrics. Emptying it is not ours: Celery writes there too."""
-    if metrics := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        Path(metrics).mkdir(parents=True, exist_ok=True)
-
-
 def child_exit(server: Any, worker: Any) -> None:
     """Forget the live gauges of a worker that ended.
 

@@ -1,17 +1,24 @@
 """LEAF. What Prometheus may read. Several worker processes share PROMETHEUS_MULTIPROC_DIR where it is set."""
 
 import os
+from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import REGISTRY
 
+# Without it the library fails at the first metric. Emptying it is not ours: every process of the host imports this.
+if _directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+    Path(_directory).mkdir(parents=True, exist_ok=True)
+
 requests_total = Counter("gateway_requests_total", "Requests answered.", ["route", "method", "status"])
 request_seconds = Histogram(
     "gateway_request_seconds", "Seconds until the reply began.", ["route"], buckets=(0.005, 0.02, 0.1, 0.5, 2, 10, 60)
 )
-completions_total = Counter("gateway_completions_total", "Completions by how they ended.", ["model", "settlement"])
+completions_total = Counter(
+    "gateway_completions_total", "Completions that were charged, by how they ended.", ["model", "settlement"]
+)
 operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost above the hold, which nobody is charged.")
 ledger_violations = Gauge(
     "gateway_ledger_violations", "Findings of the last audit of the book.", multiprocess_mode="mostrecent"

@@ -6,6 +6,10 @@ import sys
 import pytest
 from cryptography.fernet import Fernet
 from django.core.checks import run_checks
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.csrf import CsrfViewMiddleware
+from django.middleware.security import SecurityMiddleware
+from django.utils.module_loading import import_string
 
 from gateway_project import development
 from tests.runtime.launch import bare_environment, free_port
@@ -47,6 +51,13 @@ def test_a_database_that_is_missing_or_wrongly_used_has_its_number(settings, mon
 def test_both_addresses_together_are_right(settings):
     settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.com", "www.example.com"
     assert found() == set()
+
+
+@pytest.mark.parametrize("middleware", [SecurityMiddleware, XFrameOptionsMiddleware, CsrfViewMiddleware])
+def test_the_middleware_that_django_misses_in_a_deployment_is_there_as_a_subclass(settings, middleware):
+    missed = [message for message in run_checks(include_deployment_checks=True) if f"{middleware.__name__}'" in message.msg]
+    assert [message.is_silenced() for message in missed] == [True]
+    assert [path for path in settings.MIDDLEWARE if issubclass(import_string(path), middleware)]
 
 
 def test_the_web_process_refuses_to_start_without_secrets():
