@@ -21,7 +21,7 @@ A request, a file after a file:
 
 Beside the way of a request:
 
-- ``catalog_file``  the catalogue as TOML: validated as a whole, then written
+- ``catalog_file``  the catalogue as TOML: validated as a whole, then written (``toml_table`` and ``catalog_rules`` read it)
 - ``tasks``         the sweeper: what a killed worker left behind is settled or released
 - ``audit``         what completions ask the whole book
 """

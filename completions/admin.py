@@ -229,9 +229,9 @@ class LanguageModelForm(forms.ModelForm):
 @admin.register(LanguageModel)
 class LanguageModelAdmin(KeptAdmin):
     form = LanguageModelForm
-    list_display = ("id", "name", "provider", "category", "price", "served", "is_enabled")
-    list_filter = ("is_enabled", "category", "provider", "image_support", "function_calling", "commercial_use")
-    search_fields = ("id", "name", "provider")
+    list_display = ("id", "name", "maker", "category", "price", "served", "is_enabled")
+    list_filter = ("is_enabled", "category", "maker", "image_support", "function_calling", "commercial_use")
+    search_fields = ("id", "name", "maker")
     inlines = (RouteInline, PriceInline)
     readonly_fields = ("served", "created_at")
 

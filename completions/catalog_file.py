@@ -103,7 +103,7 @@ def _model(table: Table, known_providers: set[str]) -> ModelTable:
         table.note("", str(error))
     columns: Columns = {
         "name": table.text("name", characters_max=200),
-        "provider": table.text("provider", characters_max=100),
+        "maker": table.text("provider", characters_max=100),
         "category": table.choice("category", Category.values, default=Category.GENERAL.value),
         "context_window": table.integer("context_window", maximum=2**31 - 1),
         "max_output_tokens": table.integer("max_output_tokens", maximum=2**31 - 1),

@@ -58,7 +58,7 @@ class LanguageModel(models.Model):
 
     id = models.CharField(primary_key=True, max_length=200)
     name = models.CharField(max_length=200)
-    provider = models.CharField(max_length=100, help_text="Who made it.")
+    maker = models.CharField(max_length=100, help_text="Who made it.")
     category = models.CharField(max_length=20, choices=Category.choices, default=Category.GENERAL)
     context_window = models.PositiveIntegerField()
     max_output_tokens = models.PositiveIntegerField()

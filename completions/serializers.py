@@ -19,7 +19,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
         "id": model.pk,
         "object": "model",
         "created": int(model.created_at.timestamp()),
-        "owned_by": model.provider,
+        "owned_by": model.maker,
         "name": model.name,
         "available": listing.is_available,
         "category": model.category,

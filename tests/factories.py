@@ -40,7 +40,7 @@ def make_provider(slug: str = "echo", *, kind: str = "echo", **fields: Any) -> P
 
 def make_model(model_id: str = "demo/echo", *, provider: Provider | None = None, input: str = "0.50", output: str = "1.50",
                cached_input: str | None = None, upstream_model: str = "echo", **fields: Any) -> LanguageModel:  # fmt: skip
-    defaults = {"name": model_id, "provider": "Demo", "context_window": 128_000, "max_output_tokens": 4_096}
+    defaults = {"name": model_id, "maker": "Demo", "context_window": 128_000, "max_output_tokens": 4_096}
     model = LanguageModel.objects.create(id=model_id, **{**defaults, **fields})
     Price.objects.create(
         model=model,

@@ -40,7 +40,7 @@ INNER_ORDER = [
     {"views"},
     {"admission", "settlement", "relay", "catalog", "idempotency"},
     {"schema", "pricing", "sizing", "providers"},
-    {"chat", "sse"},
+    {"chat", "sse", "catalog_rules", "toml_table"},
 ]
 UPPER_LINES = 2
 

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.CharField(max_length=200, primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=200)),
-                ('provider', models.CharField(help_text='Who made it.', max_length=100)),
+                ('maker', models.CharField(help_text='Who made it.', max_length=100)),
                 ('category', models.CharField(choices=[('GENERAL', 'General'), ('CODING', 'Coding'), ('MATH', 'Math'), ('REASONING', 'Reasoning'), ('CREATIVE', 'Creative'), ('OPEN_SOURCE', 'Open Source')], default='GENERAL', max_length=20)),
                 ('context_window', models.PositiveIntegerField()),
                 ('max_output_tokens', models.PositiveIntegerField()),

@@ -77,7 +77,7 @@ def model_fields(model: LanguageModel, **changed: object) -> dict[str, object]:
         for route in model.routes.all()
     ]  # fmt: skip
     return {
-        "name": model.name, "provider": model.provider, "category": model.category, "is_enabled": "on",
+        "name": model.name, "maker": model.maker, "category": model.category, "is_enabled": "on",
         "context_window": model.context_window, "max_output_tokens": model.max_output_tokens,
         "routes-TOTAL_FORMS": len(routes), "routes-INITIAL_FORMS": len(routes),
         "prices-TOTAL_FORMS": 1, "prices-INITIAL_FORMS": 1, "prices-0-id": model.prices.get().pk, "prices-0-model": model.pk,
@@ -335,7 +335,7 @@ def test_a_model_that_is_not_served_says_why(echo_model, root, spoil, reason):
 def test_a_model_is_made_with_its_route_and_price(root):
     factories.make_provider()
     fields = {
-        "id": "demo/new", "name": "New", "provider": "Demo", "category": "GENERAL", "is_enabled": "on",
+        "id": "demo/new", "name": "New", "maker": "Demo", "category": "GENERAL", "is_enabled": "on",
         "context_window": 1000, "max_output_tokens": 100, "routes-TOTAL_FORMS": 1, "routes-INITIAL_FORMS": 0,
         "routes-0-provider": "echo", "routes-0-upstream_model": "echo", "routes-0-priority": 1, "routes-0-is_enabled": "on",
         "prices-TOTAL_FORMS": 1, "prices-INITIAL_FORMS": 0, "prices-0-input_dollars": "1", "prices-0-output_dollars": "2",

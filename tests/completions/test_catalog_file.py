@@ -99,7 +99,7 @@ def test_a_file_makes_exactly_its_rows(load):
         ("shed", "openai", "http://gpu-shed:8001/v1", "", "", True),
     ]
     model = LanguageModel.objects.get()
-    assert (model.pk, model.name, model.provider, model.category) == ("openai/gpt-4o-mini", "GPT-4o mini", "OpenAI", "CODING")
+    assert (model.pk, model.name, model.maker, model.category) == ("openai/gpt-4o-mini", "GPT-4o mini", "OpenAI", "CODING")
     assert (model.context_window, model.max_output_tokens) == (128_000, 16_384)
     assert (model.image_support, model.function_calling, model.commercial_use) == (True, True, True)
     assert (model.license, model.is_enabled) == ("Proprietary", True)
@@ -437,7 +437,7 @@ def test_the_built_in_catalogue_lists_real_models_of_several_makers_with_prices(
     assert report["warnings"] == []
     assert report["asOf"] is not None
     assert LanguageModel.objects.count() >= 13
-    assert LanguageModel.objects.values("provider").distinct().count() >= 6
+    assert LanguageModel.objects.values("maker").distinct().count() >= 6
     for price in Price.objects.all():
         assert 0 < price.input_nanos <= price.output_nanos
         assert price.cached_input_nanos is None or 0 < price.cached_input_nanos <= price.input_nanos
