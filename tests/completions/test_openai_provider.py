@@ -133,7 +133,9 @@ def test_a_cap_is_told_by_the_one_name_that_the_upstream_takes(api, upstream, pl
     played_as(host)
     if stream:
         upstream.will(streamed())
-    assert ask(api, stream=stream, **given).status_code == 200
+        assert text(events(ask_streamed(api, **given))) == "Hello you"
+    else:
+        assert ask(api, **given).status_code == 200
     assert caps(upstream.requests[0]) == {name: cap}
 
 
