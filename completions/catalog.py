@@ -11,7 +11,7 @@ from django.conf import settings
 from completions import providers
 from completions.chat import Offer, PriceList
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, Route
-from gateway_project import errors, secretbox
+from gateway_project import database, errors, secretbox
 
 
 class Obstacle(StrEnum):
@@ -44,7 +44,8 @@ def find(model_id: str) -> Offer:
     if offer is None or until < time.monotonic():
         if offer is not None:  # while we ask, the others go on with what we had: they need not all ask
             _remember(offer)
-        offer = _find(model_id)
+        with database.patience():
+            offer = _find(model_id)
         _remember(offer)
     return offer
 
