@@ -67,6 +67,9 @@ class MembershipInline(admin.TabularInline):
     readonly_fields = ("created_at",)
 
 
+POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
+
+
 @admin.register(User)
 class PersonAdmin(UserAdmin):
     """Django's own, for people without a username."""
@@ -90,6 +93,28 @@ class PersonAdmin(UserAdmin):
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
         return self.inlines if obj else ()
+
+    # Who may change people may not make themselves, or anybody, more than they are themselves.
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        if request.user.is_superuser:
+            return self.readonly_fields
+        return (*self.readonly_fields, *POWERS)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj or request.user.is_superuser:
+            return super().get_fieldsets(request, obj)
+        return ((None, {"classes": ("wide",), "fields": ("email", "usable_password", "password1", "password2")}),)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        if obj and obj.is_superuser and not request.user.is_superuser:
+            return False
+        return super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        if obj and obj.is_superuser and not request.user.is_superuser:
+            return False
+        return super().has_delete_permission(request, obj)
 
 
 @admin.register(Account)

@@ -5,16 +5,19 @@ admin's system checks.
 """
 
 from typing import Any
+from urllib.parse import unquote
 
 from csp.middleware import CSPMiddleware
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
+from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from gateway_project.addresses import is_api
@@ -25,6 +28,16 @@ class _PagesOnly:
         if is_api(request):
             return self.get_response(request)  # type: ignore[attr-defined]
         return super().__call__(request)  # type: ignore[misc]
+
+
+class PageTextMiddleware(_PagesOnly, MiddlewareMixin):
+    """A NUL in an address is no text: PostgreSQL would refuse it later, as an error of ours."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        if "\x00" in request.path_info:
+            raise Http404
+        if "\x00" in unquote(request.META.get("QUERY_STRING", "")):
+            raise BadRequest("The address contains a NUL character.")
 
 
 class PageSecurityMiddleware(_PagesOnly, SecurityMiddleware): ...

@@ -59,6 +59,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "gateway_project.request_log.RequestLogMiddleware",
     "gateway_project.addresses.AddressMiddleware",
+    "gateway_project.page_middleware.PageTextMiddleware",
     "gateway_project.page_middleware.PageSecurityMiddleware",
     "gateway_project.page_middleware.PageStaticMiddleware",
     "gateway_project.page_middleware.PageCommonMiddleware",
@@ -121,6 +122,7 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+PASSWORD_HASHERS = ["gateway_project.passwords.OffloadedPBKDF2PasswordHasher"]
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "dashboard"
 LOGOUT_REDIRECT_URL = "sign-in"

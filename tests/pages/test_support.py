@@ -95,7 +95,7 @@ def test_who_may_not_read_the_book_or_keys_sees_none_on_the_accounts_page(alice,
 
 
 def test_a_search_for_a_nul_character_is_refused(support, alice):
-    assert "Null characters are not allowed." in text(support.get("/admin/billing/account/", {"q": "\x00"}))
+    assert support.get("/admin/billing/account/", {"q": "\x00"}).status_code == 400
 
 
 # --- Issue credit ------------------------------------------------------------------------------------------------

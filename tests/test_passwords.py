@@ -1,0 +1,22 @@
+"""A password is hashed beside the event loop, into what Django itself would have stored."""
+
+import gevent
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+from gateway_project.passwords import OffloadedPBKDF2PasswordHasher
+
+
+def test_what_is_stored_is_what_django_stores():
+    encoded = OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
+    assert encoded == PBKDF2PasswordHasher().encode("secret", "salt", 1_000)
+    assert OffloadedPBKDF2PasswordHasher().verify("secret", encoded)
+    assert not OffloadedPBKDF2PasswordHasher().verify("other", encoded)
+
+
+def test_others_go_on_while_a_password_is_hashed():
+    hashing = gevent.spawn(OffloadedPBKDF2PasswordHasher().encode, "secret", "salt", 1_000_000)
+    turns = 0
+    while not hashing.ready():
+        turns += 1
+        gevent.sleep(0.001)
+    assert turns > 10
