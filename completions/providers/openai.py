@@ -19,13 +19,13 @@ from gateway_project import errors, http
 logger = logging.getLogger("gateway.providers")
 
 _MESSAGE_CHARACTERS_MAX = 300
-_NOT_AS_THEY_CAME = {"echo", "max_tokens", "max_completion_tokens", "stream_options"}
 # What some upstream understands as another cap, further choices, another model or a dearer service than the one that is
 # priced. The hold pays for none of it, so it is not passed on.
-_NOT_PASSED_ON = {
+_UNPAID = {
     "best_of", "max_new_tokens", "max_output_tokens", "models", "n_predict", "num_predict", "options", "plugins", "provider",
     "route", "service_tier", "web_search_options",
 }  # fmt: skip
+_NOT_AS_THEY_CAME = {"echo", "max_tokens", "max_completion_tokens", "stream_options"} | _UNPAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _post(call: Call, *, stream: bool) -> http.Reply:
 
 def _body(call: Call, stream: bool) -> dict[str, Any]:
     quirk = QUIRKS.get(urlsplit(call.offer.base_url).hostname or "", Quirk())
-    fields = {name: value for name, value in call.request.fields.items() if name not in _NOT_AS_THEY_CAME | _NOT_PASSED_ON}
+    fields = {name: value for name, value in call.request.fields.items() if name not in _NOT_AS_THEY_CAME}
     cap_field = quirk.cap_field or call.request.max_tokens_field
     fields.update({"model": call.offer.upstream_model, "stream": stream, cap_field: call.max_tokens})
     if stream and quirk.asks_for_usage:
