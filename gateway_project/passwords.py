@@ -1,4 +1,4 @@
-"""LEAF. Checking a password takes a fifth of a second of computing, on purpose; a worker's other requests must not wait for it."""
+"""LEAF. Checking a password takes a fifth of a second, on purpose; a worker's other requests must not wait for it."""
 
 import gevent
 from django.contrib.auth.hashers import PBKDF2PasswordHasher

@@ -66,8 +66,13 @@ def test_a_superuser_still_gives_powers(client, clerk, boss):
 
 
 @pytest.mark.parametrize(
-    "path", ["/admin/completions/provider/%00/change/", "/admin/billing/ledgerentry/?type__exact=%00", "/dashboard/?page=%00"]
+    ("path", "status"),
+    [
+        ("/admin/completions/provider/%00/change/", 404),
+        ("/admin/billing/ledgerentry/?type__exact=%00", 400),
+        ("/dashboard/?page=%00", 400),
+    ],
 )
-def test_a_nul_in_an_address_is_a_bad_request(client, boss, path):
+def test_a_nul_in_an_address_is_the_askers_fault(client, boss, path, status):
     client.force_login(boss)
-    assert client.get(path).status_code == 400
+    assert client.get(path).status_code == status
