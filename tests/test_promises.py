@@ -294,7 +294,8 @@ def test_a_spending_limit_is_in_cents(alice, echo_model):
 def test_error_codes_are_these_and_no_other():
     codes = {error.code for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)}
     assert codes == {
-        "invalid_api_key", "model_not_found", "invalid_request_error", "rate_limit_exceeded", "request_in_progress", "insufficient_quota",
+        "invalid_api_key", "model_not_found", "invalid_request_error", "rate_limit_exceeded", "insufficient_quota",
+        "request_in_progress",
         "upstream_error", "service_unavailable", "internal_error",
     }  # fmt: skip
 
