@@ -1,4 +1,4 @@
-"""What {base_url} serves: billing, rankings and the pages."""
+"""What {base_url} serves: billing and the pages."""
 
 from django.contrib import admin
 from django.urls import include, path
