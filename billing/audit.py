@@ -3,7 +3,9 @@
 An app with something to ask has a module ``audit`` with its QUESTIONS; ``questions`` collects them from the installed apps,
 so that billing asks about keys and completions without having heard of them.
 
-A question is about every account at once and reads each table once: on millions of rows it costs scans, not round trips.
+A question is about every account at once: on millions of rows it costs scans, not round trips. First the rows against it
+are counted, which PostgreSQL does in parallel, and for all questions about the same rows at once; they are looked for only
+where there are some.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ from django.db.backends.utils import CursorWrapper
 from django.utils.module_loading import module_has_submodule
 
 ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened, whatever happened
+_WORK_MEM = "128MB"  # of each sort; twice that of each hash. What does not fit goes through files, and takes twice as long
 
 
 class Kind(StrEnum):
@@ -39,13 +42,31 @@ BOOK = {
 
 @dataclass(frozen=True)
 class Question:
-    """An invariant as a sentence, and the SQL that finds the rows that break it. A literal % in it is doubled."""
+    """An invariant as a sentence, and the SQL that finds the rows that break it. A literal % in it is doubled.
+
+    ``reading`` and ``breaks`` are of a question that shares its rows with others: see ``Reading``.
+    """
 
     name: str
     invariant: str
     sql: str
     kind: Kind = Kind.UNTRUE
     tables: dict[str, str] = field(default_factory=lambda: BOOK)
+    reading: "Reading | None" = None
+    breaks: str = "true"
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Rows that several questions are about: read once, for all of them."""
+
+    sql: str
+    tables: dict[str, str] = field(default_factory=lambda: BOOK)
+
+    def question(self, name: str, invariant: str, *, shows: str, breaks: str) -> Question:
+        """A question about these rows: the condition of those that break it, and the columns to show of them."""
+        sql = f"SELECT {shows} FROM ({self.sql}) AS reading WHERE {breaks}"  # noqa: S608  all ours
+        return Question(name, invariant, sql, tables=self.tables, reading=self, breaks=breaks)
 
 
 @dataclass(frozen=True)
@@ -67,11 +88,15 @@ def verify(account_id: UUID | None = None, progress: Callable[[str], object] = l
     is asked of what that transaction sees. Guards belong to the whole book: asking about one account skips them.
     """
     asked = questions(account_id)
+    counts: dict[str, int] = {}
     violations = []
     with _snapshot() as cursor:
         for number, question in enumerate(asked, start=1):
             progress(f"{number}/{len(asked)} {question.name}")
-            violations += _ask(cursor, question, account_id)
+            if question.name not in counts:
+                counts |= _count(cursor, _with_its_reading(question, asked), account_id)
+            if counts[question.name]:
+                violations.append(Violation(question, counts[question.name], _rows(cursor, question, account_id)))
     return violations
 
 
@@ -91,19 +116,33 @@ def _snapshot() -> Iterator[CursorWrapper]:
         if is_ours:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         cursor.execute("SET TRANSACTION READ ONLY")
+        cursor.execute("SELECT set_config('work_mem', %s, true)", [_WORK_MEM])
         yield cursor
 
 
-def _ask(cursor: CursorWrapper, question: Question, account_id: UUID | None) -> list[Violation]:
-    tables = ", ".join(f"{name} AS NOT MATERIALIZED ({sql})" for name, sql in question.tables.items())
-    findings = f"SELECT count(*) OVER () AS findings, finding.* FROM ({question.sql}) AS finding"  # noqa: S608  all ours
-    cursor.execute(f"WITH {tables} {findings} LIMIT %(rows)s", {"account": account_id, "rows": ROWS_SHOWN_MAX})
-    _, *columns = [column.name for column in cursor.description or ()]
-    rows = cursor.fetchall()
-    if not rows:
-        return []
-    named = [dict(zip(columns, map(_plain, row[1:]), strict=True)) for row in rows]
-    return [Violation(question, rows[0][0], named)]
+def _with_its_reading(question: Question, asked: list[Question]) -> list[Question]:
+    if question.reading is None:
+        return [question]
+    return [each for each in asked if each.reading is question.reading]
+
+
+def _count(cursor: CursorWrapper, questions: list[Question], account_id: UUID | None) -> dict[str, int]:
+    """The number of rows against each question, by its name. They have one reading, or there is one question."""
+    source = questions[0].reading.sql if questions[0].reading else questions[0].sql
+    counts = ", ".join(f"count(*) FILTER (WHERE {question.breaks})" for question in questions)
+    _select(cursor, f"{counts} FROM ({source}) AS reading", questions[0].tables, account_id)
+    return dict(zip((question.name for question in questions), cursor.fetchone(), strict=True))
+
+
+def _rows(cursor: CursorWrapper, question: Question, account_id: UUID | None) -> list[dict[str, Any]]:
+    _select(cursor, f"* FROM ({question.sql}) AS finding LIMIT {ROWS_SHOWN_MAX}", question.tables, account_id)
+    columns = [column.name for column in cursor.description or ()]
+    return [dict(zip(columns, map(_plain, row), strict=True)) for row in cursor.fetchall()]
+
+
+def _select(cursor: CursorWrapper, selected: str, tables: dict[str, str], account_id: UUID | None) -> None:
+    named = ", ".join(f"{name} AS NOT MATERIALIZED ({sql})" for name, sql in tables.items())
+    cursor.execute(f"WITH {named} SELECT {selected}", {"account": account_id})
 
 
 def _plain(value: Any) -> Any:
@@ -113,25 +152,34 @@ def _plain(value: Any) -> Any:
 
 # --- The book ----------------------------------------------------------------------------------------------------
 
-SEQ_HAS_NO_GAPS = Question(
-    "seq_has_no_gaps",
-    "The entries of an account are numbered 1, 2, 3 ... without gaps.",
+# One sort of the book for what is between an entry and the one before it.
+IN_ORDER = Reading(
     """
-    SELECT account_id, id AS entry_id, seq, place FROM (
-        SELECT account_id, id, seq, row_number() OVER (PARTITION BY account_id ORDER BY seq) AS place FROM entry
-    ) AS placed WHERE seq <> place
-    """,
+    SELECT account_id, id AS entry_id, seq, amount_nanos, balance_after_nanos, created_at, row_number() OVER book AS place,
+        lag(balance_after_nanos, 1, 0::bigint) OVER book AS balance_before_nanos, lag(created_at) OVER book AS created_before
+    FROM entry WINDOW book AS (PARTITION BY account_id ORDER BY seq)
+    """
 )
 
-BALANCES_CHAIN = Question(
+SEQ_HAS_NO_GAPS = IN_ORDER.question(
+    "seq_has_no_gaps",
+    "The entries of an account are numbered 1, 2, 3 ... without gaps.",
+    shows="account_id, entry_id, seq, place",
+    breaks="seq <> place",
+)
+
+BALANCES_CHAIN = IN_ORDER.question(
     "balances_chain",
     "The balance after an entry is the balance after the one before it, plus the entry's amount.",
-    """
-    SELECT account_id, id AS entry_id, seq, balance_before_nanos, amount_nanos, balance_after_nanos FROM (
-        SELECT *, lag(balance_after_nanos, 1, 0::bigint) OVER (PARTITION BY account_id ORDER BY seq) AS balance_before_nanos
-        FROM entry
-    ) AS followed WHERE balance_after_nanos::numeric <> balance_before_nanos::numeric + amount_nanos
-    """,
+    shows="account_id, entry_id, seq, balance_before_nanos, amount_nanos, balance_after_nanos",
+    breaks="balance_after_nanos::numeric <> balance_before_nanos::numeric + amount_nanos",
+)
+
+TIMES_DO_NOT_RUN_BACK = IN_ORDER.question(
+    "times_do_not_run_back",
+    "No entry was booked before the one before it.",
+    shows="account_id, entry_id, seq, created_before, created_at",
+    breaks="created_at < created_before",
 )
 
 ACCOUNTS_SAY_WHAT_THEIR_LAST_ENTRY_SAYS = Question(
@@ -225,26 +273,57 @@ HOLDS_ARE_IN_ONE_STATE = Question(
     """,
 )
 
-SETTLED_HOLDS_ARE_DEBITED = Question(
+# --- Usage, and the holds by its references ----------------------------------------------------------------------
+
+USAGE_AND_HOLDS = Reading(
+    """
+    SELECT coalesce(debit.account_id, hold.account_id) AS account_id, coalesce(debit.reference, hold.reference) AS reference,
+        debit.id AS entry_id, debit.amount_nanos, hold.state, hold.settled_nanos
+    FROM (SELECT * FROM entry WHERE type = 'USAGE_DEBIT') AS debit
+    FULL JOIN hold ON hold.reference = debit.reference AND hold.account_id = debit.account_id
+    """
+)
+
+SETTLED_HOLDS_ARE_DEBITED = USAGE_AND_HOLDS.question(
     "settled_holds_are_debited",
     "A settled hold has one USAGE_DEBIT under its reference, of exactly what was settled.",
+    shows="account_id, reference, settled_nanos, amount_nanos",
+    breaks="state = 'SETTLED' AND amount_nanos IS DISTINCT FROM -settled_nanos",
+)
+
+DEBITS_WERE_HELD = USAGE_AND_HOLDS.question(
+    "debits_were_held",
+    "A USAGE_DEBIT has a settled hold under its reference: usage is never charged without having been admitted.",
+    shows="account_id, entry_id, reference, amount_nanos, state",
+    breaks="entry_id IS NOT NULL AND state IS DISTINCT FROM 'SETTLED'",
+)
+
+# What is admitted fits the balance, and costs no more than was held: so only a refund that came after that can be the cause.
+ONLY_A_REFUND_OVERDRAWS = Question(
+    "only_a_refund_overdraws",
+    "Usage leaves no balance below zero, and open holds none below what they hold, unless money was refunded meanwhile.",
     """
-    SELECT hold.account_id, hold.reference, hold.settled_nanos, debit.amount_nanos
-    FROM hold LEFT JOIN (SELECT * FROM entry WHERE type = 'USAGE_DEBIT') AS debit
-        ON debit.reference = hold.reference AND debit.account_id = hold.account_id
-    WHERE hold.state = 'SETTLED' AND debit.amount_nanos IS DISTINCT FROM -hold.settled_nanos
+    SELECT entry.account_id, entry.reference, balance_after_nanos AS balance_nanos, 0 AS held_nanos
+    FROM entry LEFT JOIN hold ON hold.reference = entry.reference AND hold.account_id = entry.account_id
+    WHERE type = 'USAGE_DEBIT' AND balance_after_nanos < 0 AND NOT EXISTS (
+        SELECT FROM billing_ledgerentry AS refund
+        WHERE refund.account_id = entry.account_id AND refund.type = 'REFUND_DEBIT' AND refund.seq < entry.seq
+            AND refund.created_at >= hold.created_at
+    )
+    UNION ALL
+    SELECT account.id, newest.reference, balance_nanos, held_nanos
+    FROM account JOIN LATERAL (
+        SELECT reference, created_at FROM billing_hold WHERE account_id = account.id AND state = 'HELD'
+        ORDER BY created_at DESC LIMIT 1
+    ) AS newest ON true
+    WHERE balance_nanos < held_nanos AND NOT EXISTS (
+        SELECT FROM billing_ledgerentry AS refund
+        WHERE refund.account_id = account.id AND refund.type = 'REFUND_DEBIT' AND refund.created_at >= newest.created_at
+    )
     """,
 )
 
-DEBITS_WERE_HELD = Question(
-    "debits_were_held",
-    "A USAGE_DEBIT has a settled hold under its reference: usage is never charged without having been admitted.",
-    """
-    SELECT entry.account_id, entry.id AS entry_id, entry.reference, entry.amount_nanos, hold.state
-    FROM entry LEFT JOIN hold ON hold.reference = entry.reference AND hold.account_id = entry.account_id
-    WHERE entry.type = 'USAGE_DEBIT' AND hold.state IS DISTINCT FROM 'SETTLED'
-    """,
-)
+# --- What is left undone -----------------------------------------------------------------------------------------
 
 # Expired holds are released every minute; a quarter of an hour later somebody should ask why they are not.
 HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY = Question(
@@ -282,6 +361,7 @@ TRIGGERS_STAND_GUARD = Question(
 QUESTIONS = [
     SEQ_HAS_NO_GAPS,
     BALANCES_CHAIN,
+    TIMES_DO_NOT_RUN_BACK,
     ACCOUNTS_SAY_WHAT_THEIR_LAST_ENTRY_SAYS,
     ENTRIES_SUM_TO_THE_BALANCE,
     CREDITS_ADD_AND_DEBITS_TAKE,
@@ -292,6 +372,7 @@ QUESTIONS = [
     HOLDS_ARE_IN_ONE_STATE,
     SETTLED_HOLDS_ARE_DEBITED,
     DEBITS_WERE_HELD,
+    ONLY_A_REFUND_OVERDRAWS,
     HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY,
     TRIGGERS_STAND_GUARD,
 ]

@@ -41,12 +41,13 @@ COMPLETIONS_END_AS_THEIR_HOLDS_DO = Question(
 
 COMPLETIONS_ARE_BOOKED_AS_USED = Question(
     "completions_are_booked_as_used",
-    "The usage entry of a completion names its model and its tokens.",
+    "The usage entry of a completion names its model, its tokens and its key.",
     """
-    SELECT completion.account_id, completion.id AS completion_id, model_id, prompt_tokens, completion_tokens, metadata
+    SELECT completion.account_id, completion.id AS completion_id, model_id, prompt_tokens, completion_tokens, key_id, metadata,
+        spender
     FROM completion JOIN entry ON entry.reference = completion.id AND entry.type = 'USAGE_DEBIT'
-    WHERE (metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens')
-        IS DISTINCT FROM (model_id::text, prompt_tokens::text, completion_tokens::text)
+    WHERE (metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', spender)
+        IS DISTINCT FROM (model_id::text, prompt_tokens::text, completion_tokens::text, key_id::text)
     """,
     tables=COMPLETIONS,
 )

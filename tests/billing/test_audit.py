@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import F
 from prometheus_client.registry import REGISTRY
 
-from billing import audit, tasks
+from billing import audit, money, tasks
 from billing.models import Account, Hold, LedgerEntry
 from tests import factories, usage
 from tests.billing import guards
@@ -127,6 +127,36 @@ def debit_what_was_released(account: Account) -> None:
     usage.debit(Account.objects.get(pk=account.pk), 3, "released")
 
 
+def run_back_in_time(account: Account) -> None:
+    entries(seq=2).update(created_at=LONG_AGO)
+
+
+def overdraw_by_usage(account: Account) -> None:
+    bare = factories.make_account("Bare", cents=1)
+    usage.spend(bare, 10_000_000)
+    hold = usage.place(Account.objects.get(pk=bare.pk), 0)
+    Hold.objects.filter(pk=hold.pk).update(amount_nanos=7)
+    Account.objects.filter(pk=bare.pk).update(held_nanos=7)
+    usage.settle(bare, Hold.objects.get(pk=hold.pk), 7)
+
+
+def overdraw_after_an_old_refund(account: Account) -> None:
+    bare = factories.make_account("Bare", cents=2)
+    usage.refund(bare, 1, "long before")
+    usage.spend(Account.objects.get(pk=bare.pk), 10_000_000)
+    hold = usage.place(Account.objects.get(pk=bare.pk), 0)
+    Hold.objects.filter(pk=hold.pk).update(amount_nanos=7)
+    Account.objects.filter(pk=bare.pk).update(held_nanos=7)
+    usage.settle(bare, Hold.objects.get(pk=hold.pk), 7)
+
+
+def hold_more_than_the_balance(account: Account) -> None:
+    bare = factories.make_account("Bare", cents=1)
+    usage.place(bare, 10_000_000, reference="the last cent")
+    Hold.objects.filter(pk="the last cent").update(amount_nanos=10_000_001)
+    Account.objects.filter(pk=bare.pk).update(held_nanos=10_000_001)
+
+
 def leave_a_hold_open(account: Account) -> None:
     Hold.objects.filter(pk="open").update(expires_at=LONG_AGO)
 
@@ -153,6 +183,10 @@ BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
     (debit_another_amount_than_was_settled, {"settled_holds_are_debited"}),
     (debit_without_a_hold, {"debits_were_held"}),
     (debit_what_was_released, {"debits_were_held"}),
+    (run_back_in_time, {"times_do_not_run_back"}),
+    (overdraw_by_usage, {"only_a_refund_overdraws"}),
+    (overdraw_after_an_old_refund, {"only_a_refund_overdraws"}),
+    (hold_more_than_the_balance, {"only_a_refund_overdraws"}),
     (leave_a_hold_open, {"holds_do_not_outlive_their_expiry"}),
 ]
 
@@ -173,6 +207,26 @@ def test_what_is_broken_is_found_by_its_question_alone(busy, break_it, names):
 def test_every_question_of_billing_has_been_asked_something_untrue():
     asked = {name for _, names in BREAKS for name in names} | {"triggers_stand_guard"}
     assert asked == {question.name for question in audit.QUESTIONS}
+
+
+def test_a_refund_may_overdraw_what_was_admitted_before_it(alice):
+    first, second = (usage.place(alice, money.nanos(400)) for _ in range(2))
+    usage.refund(alice, 900, "re_1")
+    assert audit.verify() == []
+    usage.settle(alice, first, money.nanos(400))
+    assert usage.numbers(alice)["balance"] == money.nanos(-300)
+    assert audit.verify() == []
+    usage.settle(alice, second, 0)
+    assert audit.verify() == []
+
+
+@pytest.mark.usefixtures("_unguarded")
+def test_questions_about_the_same_rows_count_and_show_their_own(busy):
+    skip_a_seq(busy)
+    entries(seq=2).update(balance_after_nanos=F("balance_after_nanos") + 1)
+    gaps, chain = [each for each in audit.verify() if each.question.reading is audit.IN_ORDER]
+    assert (gaps.question.name, gaps.count, [row["seq"] for row in gaps.rows]) == ("seq_has_no_gaps", 1, [4])
+    assert (chain.question.name, chain.count, [row["seq"] for row in chain.rows]) == ("balances_chain", 2, [2, 4])
 
 
 @pytest.mark.usefixtures("_unguarded")

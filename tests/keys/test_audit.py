@@ -126,6 +126,11 @@ def be_booked_as_another_model(key: ApiKey) -> None:
     LedgerEntry.objects.filter(pk=entry.pk).update(metadata={**entry.metadata, "model": "demo/other"})
 
 
+def be_booked_as_another_keys(key: ApiKey) -> None:
+    entry = LedgerEntry.objects.filter(type="USAGE_DEBIT").first()
+    LedgerEntry.objects.filter(pk=entry.pk).update(spender="another")
+
+
 BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (forget_the_type_of_a_limit, {"limits_are_whole"}),
     (have_a_period_without_a_limit, {"limits_are_whole"}),
@@ -142,6 +147,7 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (end_while_the_hold_is_open, {"completions_end_as_their_holds_do"}),
     (cost_otherwise_than_settled, {"completions_end_as_their_holds_do"}),
     (be_booked_as_another_model, {"completions_are_booked_as_used"}),
+    (be_booked_as_another_keys, {"completions_are_booked_as_used"}),
 ]
 
 
