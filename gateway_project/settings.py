@@ -14,7 +14,7 @@ from gateway_project import database, environment
 # --- Where we are -----------------------------------------------------------------------------------------------
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-GATEWAY_VAR = Path(environment.text("GATEWAY_VAR", str(BASE_DIR / "var"))).resolve()
+GATEWAY_VAR = Path(environment.text("GATEWAY_VAR") or BASE_DIR / "var").resolve()
 GATEWAY_DEVELOPMENT = environment.boolean("GATEWAY_DEVELOPMENT", default=False)
 DEBUG = False  # never: a traceback page shows settings and locals to whoever provoked it
 
