@@ -16,6 +16,7 @@ A request, a file after a file:
 - ``admission``     the one door in: every refusal in order, then the hold
 - ``providers``     a file each, behind one small interface
 - ``relay``         the reply, whole or streamed, settled on every way out
+- ``checkpoints``   what running completions have done so far, for when their process dies
 - ``settlement``    the one door out: hold -> ledger entry, or release; once
 - ``sse``           pure: framing of event streams, both ways
 

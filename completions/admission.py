@@ -102,7 +102,7 @@ def _decide(candidate: Candidate, rows: "_Rows") -> Admitted | Replay:
     completion = Completion(
         id=candidate.completion_id, account_id=account.pk, key_id=key.pk, model_id=offer.model_id, price_id=offer.price_id,
         provider_id=offer.provider_slug, is_stream=request.stream, spending_day=now.date(),
-        counted_tokens=_countable_tokens(request), created_at=now,
+        counted_tokens=_countable_tokens(request), prompt_estimate=pricing.prompt_tokens_estimate(request), created_at=now,
     )  # fmt: skip
     rows.remember(candidate, completion)
     return Admitted(completion, held_nanos, Call(request, offer, max_tokens), count.headers(), candidate.attempt)
@@ -242,9 +242,10 @@ def _begun(completions: Sequence[Completion]) -> Statement:
     return Statement(
         """
         INSERT INTO completions_completion
-            (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens, created_at)
+            (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
+            prompt_estimate, created_at)
         SELECT * FROM unnest(%s::text[], %s::uuid[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::boolean[],
-            %s::date[], %s::bigint[], %s::timestamptz[])
+            %s::date[], %s::bigint[], %s::bigint[], %s::timestamptz[])
         """,
         (
             [completion.pk for completion in completions],
@@ -256,6 +257,7 @@ def _begun(completions: Sequence[Completion]) -> Statement:
             [completion.is_stream for completion in completions],
             [completion.spending_day for completion in completions],
             [completion.counted_tokens for completion in completions],
+            [completion.prompt_estimate for completion in completions],
             [completion.created_at for completion in completions],
         ),
     )

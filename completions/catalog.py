@@ -140,7 +140,7 @@ def _offer(model: LanguageModel, route: Route, price: Price) -> Offer:
         upstream_model=route.upstream_model,
         max_output_tokens=model.max_output_tokens,
         price_id=price.pk,
-        price=_price_list(price),
+        price=price_list(price),
     )
 
 
@@ -150,7 +150,7 @@ def _api_key(provider: Provider) -> str:
     return os.environ.get(provider.api_key_env, "").strip() if provider.api_key_env else ""
 
 
-def _price_list(price: Price) -> PriceList:
+def price_list(price: Price) -> PriceList:
     def or_input(nanos: int | None) -> int:
         return price.input_nanos if nanos is None else nanos
 

@@ -144,6 +144,7 @@ class Completion(models.Model):
         REPORTED = "reported", "the upstream's own usage"
         ESTIMATED = "estimated", "complete, but the upstream reported no usage"
         PARTIAL = "partial", "cut short: the input and what was relayed"
+        RECOVERED = "recovered", "its process died: the input and what it had noted as relayed"
         RELEASED = "released", "nothing was charged"
         EXPIRED = "expired", "nobody settled it in time; nothing was charged"
 
@@ -156,6 +157,9 @@ class Completion(models.Model):
     is_stream = models.BooleanField()
     spending_day = models.DateField(help_text="The UTC day of the key that it counts on.")
     counted_tokens = models.BigIntegerField(help_text="What the key's tokens per minute were charged at admission.")
+    prompt_estimate = models.BigIntegerField(default=0, help_text="Tokens of the prompt, should nobody count them.")
+    relayed_bytes = models.BigIntegerField(null=True, help_text="Checkpoint. Empty: the upstream had not begun.")
+    checkpointed_at = models.DateTimeField(null=True)
     settlement = models.CharField(max_length=10, choices=Settlement.choices, null=True, help_text="Empty while it runs.")
     prompt_tokens = models.BigIntegerField(null=True)
     cached_tokens = models.BigIntegerField(null=True)

@@ -21,9 +21,10 @@ from typing import Any
 import gevent
 from django.conf import settings
 
-from completions import pricing, providers, settlement, sse
+from completions import checkpoints, pricing, providers, settlement, sse
 from completions.admission import Admitted
 from completions.chat import Chunk, Usage
+from completions.checkpoints import Checkpoint
 from completions.models import Completion
 from completions.providers.base import ProviderFailed
 from gateway_project import api, draining, errors
@@ -38,7 +39,7 @@ _UNREAD_SECONDS_MAX = 5  # ... past the upstream's own deadline
 def whole(admitted: Admitted) -> bytes:
     """Ask, settle, and return the chat completion object as JSON. Raises the ApiError of what failed."""
     try:
-        with draining.interruptible(_goodbye(upstream_worked=False)):
+        with checkpoints.kept(admitted.completion), draining.interruptible(_goodbye(upstream_worked=False)):
             answer = providers.ADAPTERS[admitted.call.offer.kind].complete(admitted.call)
     except ProviderFailed as failure:
         if failure.upstream_worked:
@@ -71,7 +72,7 @@ class Stream:
     """
 
     def __init__(self, admitted: Admitted) -> None:
-        self._events = _within_deadline(_events(admitted))
+        self._events = _within_deadline(_checkpointed(admitted))
         self._first: bytes | None = next(self._events)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -92,9 +93,14 @@ def _within_deadline(events: Generator[bytes, None, None]) -> Generator[bytes, N
         yield from events
 
 
-def _events(admitted: Admitted) -> Generator[bytes, None, None]:
+def _checkpointed(admitted: Admitted) -> Generator[bytes, None, None]:
+    with checkpoints.kept(admitted.completion) as checkpoint:
+        yield from _events(admitted, checkpoint)
+
+
+def _events(admitted: Admitted, checkpoint: Checkpoint) -> Generator[bytes, None, None]:
     upstream = providers.ADAPTERS[admitted.call.offer.kind].stream(admitted.call)
-    progress = _Progress(admitted)
+    progress = _Progress(admitted, checkpoint)
     try:
         while (chunks := _next(upstream)) is not None:
             if not chunks and not progress.writer.has_written:
@@ -133,9 +139,10 @@ def _goodbye(*, upstream_worked: bool) -> ProviderFailed:
 class _Progress:
     """What of a stream has come and gone, and how it is settled, whichever way it ends."""
 
-    def __init__(self, admitted: Admitted) -> None:
+    def __init__(self, admitted: Admitted, checkpoint: Checkpoint) -> None:
         self.writer = _EventWriter(admitted)
         self._admitted = admitted
+        self._checkpoint = checkpoint
         self._usage: Usage | None = None
         self._is_finished = False
         self._relayed_bytes = 0
@@ -145,6 +152,7 @@ class _Progress:
         self._usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), self._usage)
         self._is_finished = self._is_finished or any(chunk.finishes for chunk in chunks)
         self._relayed_bytes += sum(chunk.text_bytes for chunk in chunks)
+        self._checkpoint.relayed_bytes = self._relayed_bytes
         return self.writer.write(chunks) if chunks else sse.HEARTBEAT
 
     def finish(self) -> bytes:

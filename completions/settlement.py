@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError
 from billing import holds, ledger
 from billing import locks as account_locks
 from billing.models import Account, Hold, LedgerEntry
-from completions import idempotency, pricing
+from completions import catalog, idempotency, pricing
 from completions.admission import Admitted
 from completions.chat import Usage
 from completions.models import Completion
@@ -69,6 +69,14 @@ def settle(admitted: Admitted, usage: Usage, settlement: Completion.Settlement, 
 def release(completion: Completion) -> bool:
     """Give the hold back: nothing is charged. False when it was resolved before. Waits as ``settle`` does."""
     return _insist(Resolution(completion, Completion.Settlement.RELEASED)) is not None
+
+
+def recover(completion: Completion, relayed_bytes: int) -> bool:
+    """Charge what its process had noted before it died: the prompt, estimated, and what was relayed. Does not wait."""
+    usage = Usage(completion.prompt_estimate, pricing.estimate(relayed_bytes))
+    cost_nanos = pricing.cost(usage, catalog.price_list(completion.price))
+    resolution = Resolution(completion, Completion.Settlement.RECOVERED, usage, cost_nanos, Retry(None, is_kept=False))
+    return _door.submit(resolution) is not None
 
 
 def expire(completion: Completion) -> bool:
@@ -210,7 +218,7 @@ def _report(completion: Completion, settlement: str, cost_nanos: int, charged_na
     metrics.completions_total.labels(completion.model_id, settlement).inc()
     if cost_nanos > charged_nanos:
         metrics.operator_loss_nanos.inc(cost_nanos - charged_nanos)
-    logger.debug(
+    logger.info(
         "settled %s: %s, %s nanodollars", completion.pk, settlement, charged_nanos,
         extra={"completion": completion.pk, "model": completion.model_id, "cost_nanos": charged_nanos},
     )  # fmt: skip

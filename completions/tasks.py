@@ -4,9 +4,10 @@ import logging
 
 from celery import shared_task
 from django.db import DatabaseError
+from django.db.models import Q
 
 from billing.models import Hold
-from completions import settlement
+from completions import checkpoints, settlement
 from completions.models import Completion, IdempotentRequest
 from gateway_project import database
 
@@ -15,16 +16,22 @@ logger = logging.getLogger("gateway.sweeper")
 
 @shared_task(name="completions.tasks.release_expired_holds")
 def release_expired_holds() -> int:
-    """Release every hold that nobody resolved in time; how many. May run at any time, anywhere, twice at once."""
-    released = 0
-    for completion in _overdue():
+    """Settle or release what a process that died was holding; how many. May run at any time, anywhere, twice at once."""
+    resolved = 0
+    for completion in _abandoned():
         try:
-            released += settlement.expire(completion)
+            resolved += _resolve(completion)
         except DatabaseError:  # a row that somebody holds locked must not keep the others' money; it is tried again
             logger.exception("cannot release the hold of %s", completion.pk)
-    if released:
-        logger.warning("released %s holds that nobody settled in time", released)
-    return released
+    if resolved:
+        logger.warning("resolved %s holds that nobody settled in time", resolved)
+    return resolved
+
+
+def _resolve(completion: Completion) -> bool:
+    if completion.relayed_bytes is None:
+        return settlement.expire(completion)
+    return settlement.recover(completion, completion.relayed_bytes)
 
 
 @shared_task(name="completions.tasks.forget_idempotent_requests")
@@ -34,6 +41,10 @@ def forget_idempotent_requests() -> int:
     return deleted
 
 
-def _overdue() -> list[Completion]:
-    holds = Hold.objects.filter(state=Hold.State.HELD, expires_at__lt=database.now())
-    return list(Completion.objects.filter(pk__in=holds.values("reference")).order_by("created_at"))
+def _abandoned() -> list[Completion]:
+    """Those whose checkpoint has grown old, or whose hold has expired."""
+    now = database.now()
+    expired = Hold.objects.filter(state=Hold.State.HELD, expires_at__lt=now)
+    unattended = Q(checkpointed_at__lt=now - checkpoints.ABANDONED_AFTER)
+    running = Completion.objects.filter(settlement=None).filter(unattended | Q(pk__in=expired.values("reference")))
+    return list(running.select_related("price").order_by("created_at"))

@@ -1,13 +1,18 @@
 """Clients that hold on to what others need, and a server that must go."""
 
 import json
+from datetime import timedelta
 
+import psutil
 import pytest
+from django.db.models.functions import Now
 
 from billing.models import Hold, LedgerEntry
+from completions import checkpoints, tasks
 from completions.models import Completion
 from tests import factories
-from tests.live.gateway import QUESTION, head, read_all, read_until, wait_until_settled
+from tests.completions.rows import assert_true_book
+from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import ROLE, STAY, stream, words
 
 MORE_THAN_THE_POOL = 8  # connections, of which the gateway has 4
@@ -114,3 +119,25 @@ def test_no_header_says_what_the_path_is(gateway):
     client.sendall(b"GET /x/metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nSCRIPT_NAME: /x\r\nConnection: close\r\n\r\n")
     assert b" 200 " not in read_all(client).split(b"\r\n")[0]
     client.close()
+
+
+def test_what_a_killed_server_had_relayed_is_charged_and_the_rest_is_free(transactional_db, gateways, alice, secret, upstream):
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
+    factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
+    upstream.will(stream(ROLE, words("Hello you"), STAY))
+    gateway = gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="7")
+    client = gateway.open_stream(secret, model="acme/large", max_tokens=10)
+    read_until(client, b"Hello you")
+    eventually(lambda: Completion.objects.get().relayed_bytes == len("Hello you"))
+    for process in psutil.Process(gateway._process.pid).children(recursive=True):
+        process.kill()
+    client.close()
+    assert Hold.objects.get().state == "HELD"
+    assert tasks.release_expired_holds() == 0  # not yet: it may only be slow
+    Completion.objects.update(checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1))
+    assert tasks.release_expired_holds() == 1
+    done = Completion.objects.get()
+    assert (done.settlement, done.completion_tokens) == ("recovered", 3)
+    alice.refresh_from_db()
+    assert (alice.held_nanos, alice.balance_nanos) == (0, 10_000_000_000 - done.cost_nanos)
+    assert_true_book()
