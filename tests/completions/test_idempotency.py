@@ -180,10 +180,11 @@ def test_a_revoked_key_gets_no_replay(alice):
 
 
 def test_a_request_whose_process_died_may_be_tried_again_once_its_hold_has_expired(api):
-    ask(api, "a", stream=True)  # nobody reads it, nobody closes it
+    unread = ask(api, "a", stream=True)
     Hold.objects.update(expires_at=database.now() - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
     assert (ask(api, "a").status_code, debits()) == (200, 1)
+    leave(unread)
 
 
 @pytest.mark.django_db(transaction=True)
