@@ -23,7 +23,6 @@ from django.db.backends.utils import CursorWrapper
 from django.utils.module_loading import module_has_submodule
 
 ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened, whatever happened
-_WORK_MEM = "128MB"  # of each sort; twice that of each hash. What does not fit goes through files, and takes twice as long
 
 
 class Kind(StrEnum):
@@ -116,7 +115,6 @@ def _snapshot() -> Iterator[CursorWrapper]:
         if is_ours:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         cursor.execute("SET TRANSACTION READ ONLY")
-        cursor.execute("SELECT set_config('work_mem', %s, true)", [_WORK_MEM])
         yield cursor
 
 

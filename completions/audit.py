@@ -1,6 +1,6 @@
 """What completions ask the whole book (``billing.audit``): do completions, holds and the days of keys tell one story?"""
 
-from billing.audit import Question
+from billing.audit import Question, Reading
 from keys.audit import KEYS
 
 COMPLETIONS = {
@@ -8,35 +8,37 @@ COMPLETIONS = {
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
 
-COMPLETIONS_ARE_THEIR_ACCOUNTS = Question(
-    "completions_are_their_accounts",
-    "A completion belongs to the account of its key and has a hold there.",
+# A completion with its key, and the hold under its id, whoever has it.
+ADMITTED = Reading(
     """
-    SELECT completion.account_id, completion.id AS completion_id, completion.key_id,
-        keys_apikey.account_id AS key_account_id, billing_hold.account_id AS hold_account_id
+    SELECT completion.account_id, completion.id AS completion_id, key_id, keys_apikey.account_id AS key_account_id,
+        billing_hold.account_id AS hold_account_id, settlement, state, cost_nanos, settled_nanos
     FROM completion
     JOIN keys_apikey ON keys_apikey.id = completion.key_id
     LEFT JOIN billing_hold ON billing_hold.reference = completion.id
-    WHERE keys_apikey.account_id <> completion.account_id
-        OR billing_hold.account_id IS DISTINCT FROM completion.account_id
     """,
-    tables=COMPLETIONS,
+    COMPLETIONS,
 )
 
-COMPLETIONS_END_AS_THEIR_HOLDS_DO = Question(
+COMPLETIONS_ARE_THEIR_ACCOUNTS = ADMITTED.question(
+    "completions_are_their_accounts",
+    "A completion belongs to the account of its key and has a hold there.",
+    shows="account_id, completion_id, key_id, key_account_id, hold_account_id",
+    breaks="key_account_id <> account_id OR hold_account_id IS DISTINCT FROM account_id",
+)
+
+COMPLETIONS_END_AS_THEIR_HOLDS_DO = ADMITTED.question(
     "completions_end_as_their_holds_do",
     "A completion runs while its hold is open, and then says how the hold was resolved and what was settled.",
-    """
-    SELECT completion.account_id, completion.id AS completion_id, settlement, state, cost_nanos, settled_nanos
-    FROM completion JOIN hold ON hold.reference = completion.id
-    WHERE coalesce(cost_nanos, 0) <> coalesce(settled_nanos, 0) OR state <> CASE
+    shows="account_id, completion_id, settlement, state, cost_nanos, settled_nanos",
+    breaks="""
+    state IS NOT NULL AND coalesce(cost_nanos, 0) <> coalesce(settled_nanos, 0) OR state <> CASE
         WHEN settlement IS NULL THEN 'HELD'
         WHEN settlement = 'released' THEN 'RELEASED'
         WHEN settlement = 'expired' THEN 'EXPIRED'
         ELSE 'SETTLED'
     END
     """,
-    tables=COMPLETIONS,
 )
 
 COMPLETIONS_ARE_BOOKED_AS_USED = Question(
