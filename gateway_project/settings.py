@@ -176,7 +176,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "gateway_project.openapi.describe_errors"],
 }
 
-REQUEST_BYTES_MAX = environment.integer("GATEWAY_REQUEST_BYTES_MAX", 20_000_000, minimum=1_000, maximum=200_000_000)
+REQUEST_BYTES_MAX = environment.integer("GATEWAY_REQUEST_BYTES_MAX", 5_000_000, minimum=1_000, maximum=200_000_000)
 REQUEST_BODY_TIMEOUT_SECONDS = environment.integer("GATEWAY_REQUEST_BODY_TIMEOUT", 30, minimum=1, maximum=600)
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # of page forms; the API reads its bodies itself, within the bound above
