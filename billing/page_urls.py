@@ -11,4 +11,5 @@ urlpatterns = [
     path("password/", pages.member_page(pages.ChangePassword.as_view()), name="password"),
     path("account/", pages.choose_account, name="choose-account"),
     path("ledger/", pages.show_statement, name="statement"),
+    path("ledger.csv", pages.download_statement, name="statement-csv"),
 ]

@@ -13,9 +13,9 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_GET, require_POST, require_safe
 
-from billing import books, money, statement
+from billing import books, money, spreadsheet, statement
 from billing.models import Account
 
 ENTRIES_PER_PAGE = 25
@@ -95,6 +95,13 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
         "balance_cents": money.floor_cents(account.balance_nanos),
     }
     return render(request, "dashboard/statement.html", context)
+
+
+@require_GET
+@member_page
+def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """The whole book, for spreadsheets."""
+    return spreadsheet.download(account)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """The edge of billing: cents and camelCase, and nowhere else."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from rest_framework import serializers
 
 from billing import money
+from billing.books import Choice
 from billing.models import Account, LedgerEntry
 from gateway_project import timestamps
 
@@ -41,8 +43,53 @@ class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
         }
 
 
-class LedgerQuerySerializer(serializers.Serializer[Any]):
-    """Which page of the book."""
+class MomentField(serializers.DateTimeField):
+    """An instant. Its offset from UTC must be said: nobody shall guess whose midnight was meant."""
+
+    default_error_messages = {
+        "invalid": "Give an ISO 8601 time, as 2026-11-21T00:00:00Z.",
+        "no_offset": "Say the offset from UTC: Z, or as +02:00 with the + written as %2B.",
+    }
+
+    def to_internal_value(self, value: Any) -> datetime:
+        try:
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is None:
+                self.fail("no_offset")
+            return moment.astimezone(UTC)
+        except (TypeError, ValueError, OverflowError):
+            self.fail("invalid")
+
+
+class LedgerChoiceSerializer(serializers.Serializer[Any]):
+    """Which entries of the book. Those that are left out choose all."""
+
+    type = serializers.ChoiceField(
+        choices=LedgerEntry.Type.choices,
+        required=False,
+        error_messages={"invalid_choice": f"Must be one of {', '.join(LedgerEntry.Type.values)}."},
+    )
+    apiKey = serializers.CharField(source="spender", max_length=64, required=False, help_text="The id of the key that spent it")
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        # "from" is a word of Python's, which no attribute can have for its name.
+        since = MomentField(source="since", required=False, help_text="Booked then or later: ISO 8601 with Z or an offset")
+        until = MomentField(source="until", required=False, help_text="Booked before: ISO 8601 with Z or an offset")
+        return {**super().get_fields(), "from": since, "to": until}
+
+    def validate(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        if "since" in attributes and "until" in attributes and attributes["until"] < attributes["since"]:
+            raise serializers.ValidationError({"to": "Must not be before from."})
+        return attributes
+
+    @property
+    def choice(self) -> Choice:
+        """What was asked for, once it is valid."""
+        return Choice(**{name: self.validated_data.get(name) for name in ("type", "spender", "since", "until")})
+
+
+class LedgerQuerySerializer(LedgerChoiceSerializer):
+    """Which page of the book, or of the entries that are chosen."""
 
     limit = serializers.IntegerField(default=10, min_value=1, max_value=100)
     offset = serializers.IntegerField(default=0, min_value=0)

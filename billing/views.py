@@ -1,13 +1,21 @@
-"""GET /api/billing/balance and /api/billing/ledger, for the account whose key asks."""
+"""GET /api/billing/balance, /api/billing/ledger and /api/billing/ledger.csv, for the account whose key asks."""
 
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from billing import books
+from billing import books, spreadsheet
 from billing.models import Account
-from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer, LedgerQuerySerializer
+from billing.serializers import (
+    BalanceSerializer,
+    LedgerChoiceSerializer,
+    LedgerEntrySerializer,
+    LedgerPageSerializer,
+    LedgerQuerySerializer,
+)
 
 
 class BalanceView(APIView):
@@ -22,9 +30,20 @@ class LedgerView(APIView):
         # As a dict: in a QueryDict, DRF would take "?limit=" for a field of a form that was left empty, and not refuse it.
         query = LedgerQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
-        entries = books.page(_account(request), **query.validated_data)
+        place = {name: query.validated_data[name] for name in ("limit", "offset")}
+        entries = books.page(_account(request), **place, choice=query.choice)
         data = [LedgerEntrySerializer(entry).data for entry in entries]
-        return Response({"entries": data, **query.validated_data, "count": len(data)})
+        return Response({"entries": data, **place, "count": len(data)})
+
+
+class LedgerSheetView(APIView):
+    http_method_names = ["get", "options"]  # no HEAD: it would cost what GET costs, to throw it away
+
+    @extend_schema(parameters=[LedgerChoiceSerializer], responses={(200, spreadsheet.CONTENT_TYPE): OpenApiTypes.STR})
+    def get(self, request: Request) -> StreamingHttpResponse:
+        query = LedgerChoiceSerializer(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        return spreadsheet.download(_account(request), query.choice)
 
 
 def _account(request: Request) -> Account:

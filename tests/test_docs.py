@@ -1,6 +1,7 @@
 """The documentation is true: it lists what the code has, links what is there, and shows what comes out."""
 
 import ast
+import csv
 import io
 import json
 import logging
@@ -22,6 +23,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from django.http import HttpResponse
 from prometheus_client.metrics import MetricWrapperBase
+from rest_framework.fields import empty
 
 from billing.serializers import LedgerQuerySerializer
 from completions import catalog_file
@@ -339,6 +341,15 @@ def test_a_reply_is_as_shown(carol, heading, path):
     assert_as_shown(reply, example(heading))
 
 
+def test_the_csv_file_of_the_ledger_is_as_shown(carol):
+    [block] = blocks(section(API, "### GET /api/billing/ledger.csv"), "text")
+    served = b"".join(carol.get("/api/billing/ledger.csv").streaming_content).decode()
+    shown, sent = (list(csv.DictReader(io.StringIO(text), strict=True)) for text in (block, served))
+    assert list(shown[0]) == list(sent[0])
+    assert [bool(cell) for cell in shown[0].values()] == [bool(cell) for cell in sent[0].values()]
+    assert [bool(cell) for cell in shown[-1].values()] == [bool(cell) for cell in sent[-1].values()]
+
+
 def test_the_list_of_models_holds_objects_like_the_one_that_is_shown(carol):
     listing = carol.get("/v1/models").json()
     assert set(listing) == {"object", "data"}
@@ -377,9 +388,10 @@ def test_every_field_of_a_request_is_documented_with_its_bounds_and_no_other():
 def test_every_parameter_of_the_ledger_is_documented():
     table = {row[0].strip("`"): row for row in rows(section(API, "### GET /api/billing/ledger"))}
     for name, field in LedgerQuerySerializer().fields.items():
-        assert table[name][2] == str(field.default)
-        bounds = [str(bound) for bound in (field.min_value, field.max_value) if bound is not None]
-        assert all(bound in table[name][3] for bound in bounds)
+        assert table[name][2] == ("none" if field.default is empty else str(field.default))
+        bounds = [getattr(field, bound, None) for bound in ("min_value", "max_value", "max_length")]
+        assert all(str(bound) in table[name][3] for bound in bounds if bound is not None)
+        assert all(f"`{choice}`" in table[name][3] for choice in getattr(field, "choices", []))
 
 
 def error_classes() -> list[type[errors.ApiError]]:

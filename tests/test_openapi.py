@@ -18,6 +18,7 @@ PATHS = {
     "/v1/usage": "get",
     "/api/billing/balance": "get",
     "/api/billing/ledger": "get",
+    "/api/billing/ledger.csv": "get",
 }
 
 
@@ -121,8 +122,7 @@ def test_a_completion_comes_whole_or_as_a_stream(document):
 def test_the_ledger_has_its_parameters_bounds_and_defaults(document):
     parameters = {item["name"]: item for item in document["paths"]["/api/billing/ledger"]["get"]["parameters"]}
     assert {name: (item["in"], item.get("required", False)) for name, item in parameters.items()} == {
-        "limit": ("query", False),
-        "offset": ("query", False),
+        name: ("query", False) for name in ("limit", "offset", "type", "apiKey", "from", "to")
     }
     limit, offset = parameters["limit"]["schema"], parameters["offset"]["schema"]
     assert (limit["type"], limit["default"], limit["minimum"], limit["maximum"]) == ("integer", 10, 1, 100)
@@ -131,6 +131,21 @@ def test_the_ledger_has_its_parameters_bounds_and_defaults(document):
     assert set(entry) == {"id", "type", "amountInCents", "balanceAfterInCents", "metadata", "createdAt"}
     kind = entry["type"].get("allOf", [entry["type"]])[0]
     assert set(resolve(document, kind)["enum"]) == set(LedgerEntry.Type.values)
+
+
+@pytest.mark.parametrize("path", ["/api/billing/ledger", "/api/billing/ledger.csv"])
+def test_the_ledger_has_its_filters(document, path):
+    parameters = {item["name"]: item["schema"] for item in document["paths"][path]["get"]["parameters"]}
+    assert set(parameters) - {"limit", "offset"} == {"type", "apiKey", "from", "to"}
+    assert set(parameters["type"]["enum"]) == set(LedgerEntry.Type.values)
+    assert (parameters["apiKey"]["type"], parameters["apiKey"]["maxLength"]) == ("string", 64)
+    for name in ("from", "to"):
+        assert (parameters[name]["type"], parameters[name]["format"]) == ("string", "date-time")
+
+
+def test_the_whole_ledger_comes_as_csv(document):
+    content = document["paths"]["/api/billing/ledger.csv"]["get"]["responses"]["200"]["content"]
+    assert {kind: media["schema"]["type"] for kind, media in content.items()} == {"text/csv": "string"}
 
 
 def test_the_other_replies_have_their_fields(document):
