@@ -13,7 +13,7 @@ from billing import admin as billing_admin
 from billing import money
 from billing.models import Account
 from completions import catalog, catalog_rules
-from completions.models import Completion, LanguageModel, LanguageModelQuerySet, Price, Provider, Route
+from completions.models import Completion, IdempotentRequest, LanguageModel, LanguageModelQuerySet, Price, Provider, Route
 from gateway_project import secretbox
 
 
@@ -327,3 +327,18 @@ def _account(term: str) -> Q:
         return named | Q(pk=UUID(term))
     except ValueError:
         return named
+
+
+@admin.register(IdempotentRequest)
+class IdempotentRequestAdmin(billing_admin.ReadOnlyAdmin):
+    """What is known of callers' Idempotency-Keys; the reply itself stays sealed."""
+
+    list_display = ("key", "account", "completion", "is_stream", "is_kept", "is_too_large", "expires_at")
+    list_select_related = ("account", "completion")
+    search_fields = ("key", "completion__id")
+    ordering = ("-id",)
+    fields = ("key", "account", "completion", "fingerprint", "is_stream", "is_kept", "is_too_large", "expires_at")
+
+    @admin.display(boolean=True, description="reply kept")
+    def is_kept(self, known: IdempotentRequest) -> bool:
+        return known.sealed_reply is not None

@@ -4,6 +4,8 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.apps import apps
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
 from django.db import connection
@@ -472,3 +474,8 @@ def test_support_signs_in_by_e_mail(stranger, support_user):
 
 def test_a_key_is_found_by_its_owners_e_mail(support, key):
     assert "laptop" in text(support.get("/admin/keys/apikey/", {"q": "alice@example.org"}))
+
+
+def test_every_table_of_ours_is_in_the_admin():
+    ours = {model for model in apps.get_models() if model.__module__.split(".")[0] in {"billing", "keys", "completions"}}
+    assert ours - set(admin.site._registry) == set()
