@@ -15,7 +15,8 @@ from django.db.models.functions import RowNumber
 from billing.models import Account, LedgerEntry
 from gateway_project import database
 
-BATCH_ENTRIES = 1_000  # what one query of ``batches`` reads: some 300 KB
+# What one query of ``batches`` reads. To write 250 lines takes 8 ms, in which the process answers nobody else.
+BATCH_ENTRIES = 250
 
 
 @dataclass(frozen=True)
