@@ -50,6 +50,7 @@ class Candidate:
     offer: Offer
     caller: Caller
     attempt: Attempt | None
+    prompt_estimate: int  # it takes a walk through the whole prompt, which is not for the time that rows are locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def admit(request: ChatRequest, offer: Offer, caller: Caller, attempt: Attempt |
     # What the views asked for is answered. From here to the end of the reply no connection of the pool is held.
     database.give_back_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
-    return _door.submit(Candidate(completion_id, request, offer, caller, attempt))
+    return _door.submit(Candidate(completion_id, request, offer, caller, attempt, pricing.prompt_tokens_estimate(request)))
 
 
 def _decide(candidate: Candidate, rows: "_Rows") -> Admitted | Replay:
@@ -85,7 +86,8 @@ def _decide(candidate: Candidate, rows: "_Rows") -> Admitted | Replay:
         raise catalog.not_found(offer.model_id)
     if candidate.attempt and (replay := idempotency.check(candidate.attempt, rows.known(candidate), now)):
         return replay
-    count = rates.count(key, now, _countable_tokens(request))
+    counted_tokens = _countable_tokens(candidate)
+    count = rates.count(key, now, counted_tokens)
     budget_nanos = _smaller(account.balance_nanos, window.unspent_nanos if window else None)
     least_tokens = sizing.least_tokens(request, offer, budget_nanos)
     least_nanos = pricing.worst_case(request, offer.price, least_tokens)
@@ -102,7 +104,7 @@ def _decide(candidate: Candidate, rows: "_Rows") -> Admitted | Replay:
     completion = Completion(
         id=candidate.completion_id, account_id=account.pk, key_id=key.pk, model_id=offer.model_id, price_id=offer.price_id,
         provider_id=offer.provider_slug, is_stream=request.stream, spending_day=now.date(),
-        counted_tokens=_countable_tokens(request), prompt_estimate=pricing.prompt_tokens_estimate(request), created_at=now,
+        counted_tokens=counted_tokens, prompt_estimate=candidate.prompt_estimate, created_at=now,
     )  # fmt: skip
     rows.remember(candidate, completion)
     return Admitted(completion, held_nanos, Call(request, offer, max_tokens), count.headers(), candidate.attempt)
@@ -122,12 +124,12 @@ def _require_funds(request: ChatRequest, offer: Offer, account: Account, need_na
         raise
 
 
-def _countable_tokens(request: ChatRequest) -> int:
+def _countable_tokens(candidate: Candidate) -> int:
     """What counts against tokens per minute before the truth is known: the prompt, estimated, and what the caller allows.
 
     Settlement corrects it by the difference.
     """
-    return max(pricing.prompt_tokens_estimate(request) + (request.max_tokens or 0), 1)
+    return max(candidate.prompt_estimate + (candidate.request.max_tokens or 0), 1)
 
 
 # --- A batch -----------------------------------------------------------------------------------------------------
@@ -177,15 +179,15 @@ def _admit_batch(candidates: list[Candidate], again: bool) -> list[Admitted | Re
 
 def _read(steps: TwoSteps, candidates: list[Candidate], again: bool) -> _Rows:
     key_ids = {candidate.caller.key_id for candidate in candidates}
-    completion_ids = [candidate.completion_id for candidate in candidates if again]
+    completion_ids = [candidate.completion_id for candidate in candidates]
     attempts = [(candidate.caller.account_id, candidate.attempt) for candidate in candidates if candidate.attempt]
     accounts, keys, sums, found_holds, completions, known, [(now,)] = steps.read(
         account_locks.accounts({candidate.caller.account_id for candidate in candidates}),
         key_locks.keys(key_ids),
         spending.sums(key_ids),
-        account_locks.holds(completion_ids),
-        database.rows(Completion, completion_ids),
-        idempotency.known(attempts),
+        account_locks.holds(completion_ids) if again else None,
+        database.rows(Completion, completion_ids) if again else None,
+        idempotency.known(attempts) if attempts else None,
         database.CLOCK,
     )
     keys_by_id = database.made(ApiKey, keys)

@@ -51,16 +51,7 @@ def whole(admitted: Admitted) -> bytes:
         settlement.release(admitted.completion)
         raise
     usage = answer.usage or _estimate(admitted, answer.text_bytes)
-    reply = _dumps(
-        {
-            "id": admitted.completion.pk,
-            "object": "chat.completion",
-            "created": int(admitted.completion.created_at.timestamp()),
-            "model": admitted.call.offer.model_id,
-            "choices": answer.choices,
-            "usage": _usage_object(usage),
-        }
-    )
+    reply = _dumps({**_head(admitted, "chat.completion"), "choices": answer.choices, "usage": _usage_object(usage)})
     settlement.settle(admitted, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED, reply=reply)
     return reply
 
@@ -108,10 +99,10 @@ def _events(admitted: Admitted, checkpoint: Checkpoint) -> Generator[bytes, None
             if written := progress.take(chunks):
                 yield written
     except ProviderFailed as failure:
+        last = progress.cut_short(failure.error, upstream_worked=failure.upstream_worked)
         if not progress.writer.has_written:
-            progress.cut_short(failure.error, upstream_worked=failure.upstream_worked)
             raise failure.error from failure
-        yield progress.cut_short(failure.error, upstream_worked=failure.upstream_worked)
+        yield last
         return
     except GeneratorExit:
         progress.left(upstream)
@@ -201,9 +192,18 @@ class _Progress:
 
 
 def _estimate(admitted: Admitted, relayed_bytes: int) -> Usage:
-    request = admitted.call.request
     completion_tokens = min(pricing.estimate(relayed_bytes), admitted.call.max_tokens)
-    return Usage(pricing.prompt_tokens_estimate(request), completion_tokens)
+    return Usage(admitted.completion.prompt_estimate, completion_tokens)
+
+
+def _head(admitted: Admitted, kind: str) -> dict[str, Any]:
+    """What every object of a reply begins with: our id, our time and the model that was asked for."""
+    return {
+        "id": admitted.completion.pk,
+        "object": kind,
+        "created": int(admitted.completion.created_at.timestamp()),
+        "model": admitted.call.offer.model_id,
+    }
 
 
 def _dumps(value: dict[str, Any]) -> bytes:
@@ -217,12 +217,7 @@ class _EventWriter:
         self.has_written = False
         self._kept: list[bytes] = []  # for who may ask again
         self._kept_bytes = 0 if admitted.attempt else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
-        head = {
-            "id": admitted.completion.pk,
-            "object": "chat.completion.chunk",
-            "created": int(admitted.completion.created_at.timestamp()),
-            "model": admitted.call.offer.model_id,
-        }
+        head = _head(admitted, "chat.completion.chunk")
         self._include_usage = admitted.call.request.include_usage
         self._head = b"data: " + json.dumps(head, separators=(",", ":")).encode()[:-1]
         self._before = self._head + b',"choices":'

@@ -63,7 +63,7 @@ def give_back_connection() -> None:
 def now() -> datetime:
     """The database's clock: the one clock of windows, rates and expiries, whichever host asks."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT statement_timestamp()")
+        cursor.execute(*CLOCK)
         moment: datetime = cursor.fetchone()[0]
     return moment
 
@@ -197,12 +197,15 @@ class TwoSteps:
         """Whether the connection is gone, so that nobody knows what became of a COMMIT."""
         return bool(self._connection.broken)
 
-    def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
-        """Begin, and the rows of each statement. Each sees what was committed when the locks before it were granted."""
+    def read(self, *statements: Statement | None) -> list[list[tuple[Any, ...]]]:
+        """Begin, and the rows of each statement; none where there is nothing to ask.
+
+        Each sees what was committed when the locks before it were granted.
+        """
         with self._connection.pipeline():
             self._connection.execute("BEGIN")
-            cursors = [self._connection.execute(*statement) for statement in statements]
-        return [cursor.fetchall() for cursor in cursors]
+            cursors = [self._connection.execute(*statement) if statement else None for statement in statements]
+        return [cursor.fetchall() if cursor else [] for cursor in cursors]
 
     def write(self, *statements: Statement) -> None:
         """Write and commit."""
@@ -221,12 +224,13 @@ class TwoSteps:
 class _StepsWithin(TwoSteps):
     """The same two steps within a transaction of Django's."""
 
-    def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
-        found = []
-        for statement in statements:
-            with self._connection.cursor() as cursor:
-                cursor.execute(*statement)
-                found.append(cursor.fetchall())
+    def read(self, *statements: Statement | None) -> list[list[tuple[Any, ...]]]:
+        return [self._rows(statement) if statement else [] for statement in statements]
+
+    def _rows(self, statement: Statement) -> list[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(*statement)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
         return found
 
     def write(self, *statements: Statement) -> None:
