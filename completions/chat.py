@@ -25,11 +25,12 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens by how they are priced. ``prompt_tokens`` includes the cached ones."""
+    """Tokens by how they are priced. ``prompt_tokens`` includes those read from a cache and those written to one."""
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     reasoning_tokens: int = 0
 
 

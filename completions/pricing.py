@@ -45,9 +45,10 @@ def _dearest_prompt(request: ChatRequest, price: PriceList) -> int:
 
 def cost(usage: Usage, price: PriceList) -> int:
     """What this usage costs, exactly, rounded up to the next nanodollar."""
-    uncached_tokens = usage.prompt_tokens - usage.cached_tokens
+    uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
     return money.round_up(
         uncached_tokens * price.input_nanos
         + usage.cached_tokens * price.cached_input_nanos
+        + usage.cache_write_tokens * price.cache_write_nanos
         + usage.completion_tokens * price.output_nanos
     )

@@ -1,7 +1,5 @@
 """Any server that speaks OpenAI's chat completions: OpenAI itself, vLLM, Ollama, Groq, OpenRouter and many more."""
 
-import json
-import logging
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +9,11 @@ from django.conf import settings
 
 from completions import sse
 from completions.chat import Answer, Call, ChatRequest, Chunk
-from completions.providers import base
-from completions.providers.base import ProviderFailed
-from completions.providers.openai_wire import ChunkReader, Unusable, parse_answer, parse_error
-from gateway_project import errors, http
+from completions.providers import exchange
+from completions.providers.exchange import Unusable
+from completions.providers.openai_wire import ChunkReader, parse_answer
+from gateway_project import http
 
-logger = logging.getLogger("gateway.providers")
-
-_MESSAGE_CHARACTERS_MAX = 300
 # What some upstream understands as another cap, further choices, another model or a dearer service than the one that is
 # priced. The hold pays for none of it, so it is not passed on.
 _UNPAID = {
@@ -58,7 +53,7 @@ class OpenAI:
         try:
             return parse_answer(reply.read_all())
         except (http.OutboundError, Unusable) as error:
-            raise _broken_off(call, error, upstream_worked=not isinstance(error, Unusable)) from error
+            raise exchange.broken_off(call, error, upstream_worked=not isinstance(error, Unusable)) from error
         finally:
             reply.close()
 
@@ -70,14 +65,14 @@ class OpenAI:
         except (http.OutboundError, sse.EventTooLarge, Unusable) as error:
             if not reader.finished:  # what breaks after the finish reason cost the caller nothing
                 upstream_worked = reader.has_passed_on or not isinstance(error, Unusable)
-                raise _broken_off(call, error, upstream_worked=upstream_worked) from error
+                raise exchange.broken_off(call, error, upstream_worked=upstream_worked) from error
         finally:
             reply.close()
 
 
 def _read(reply: http.Reply, reader: ChunkReader) -> Iterator[list[Chunk]]:
     decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
-    for received in _arrivals(reply):
+    for received in exchange.arrivals(reply):
         if received is None:
             yield []
             continue
@@ -94,37 +89,12 @@ def _read(reply: http.Reply, reader: ChunkReader) -> Iterator[list[Chunk]]:
         raise http.Broken("the stream ended without a finish reason")
 
 
-def _arrivals(reply: http.Reply) -> Iterator[bytes | None]:
-    """What each read brings, to the end of the reply; None when a heartbeat is due, until silence has lasted too long."""
-    idle_seconds = 0
-    while (received := reply.read_some(settings.STREAM_HEARTBEAT_SECONDS)) != b"":
-        if received is not None:
-            idle_seconds = 0
-        else:
-            idle_seconds += settings.STREAM_HEARTBEAT_SECONDS
-            if idle_seconds >= settings.UPSTREAM_IDLE_SECONDS:
-                raise http.TimedOut("idle")
-        yield received
-
-
 # --- Asking -----------------------------------------------------------------------------------------------------
 
 
 def _post(call: Call, *, stream: bool) -> http.Reply:
-    headers = {"Content-Type": "application/json", "Accept": "text/event-stream" if stream else "application/json"}
-    if call.offer.api_key:
-        headers["Authorization"] = f"Bearer {call.offer.api_key}"
-    body = json.dumps(_body(call, stream), ensure_ascii=False, separators=(",", ":")).encode()
-    try:
-        reply = http.post(f"{call.offer.base_url}/chat/completions", headers=headers, body=body)
-    except http.OutboundError as error:
-        raise _broken_off(call, error, upstream_worked=False) from error
-    if not 200 <= reply.status < 300:
-        try:
-            raise ProviderFailed(_refusal(call, reply), upstream_worked=False)
-        finally:
-            reply.close()
-    return reply
+    headers = {"Authorization": f"Bearer {call.offer.api_key}"} if call.offer.api_key else {}
+    return exchange.post(call, "/chat/completions", headers, _body(call, stream), stream=stream)
 
 
 def _body(call: Call, stream: bool) -> dict[str, Any]:
@@ -136,49 +106,3 @@ def _body(call: Call, stream: bool) -> dict[str, Any]:
         # Whether or not the caller asked for it: it is what we charge by.
         fields["stream_options"] = {**(call.request.fields.get("stream_options") or {}), "include_usage": True}
     return fields
-
-
-# --- Failing ----------------------------------------------------------------------------------------------------
-
-
-def _refusal(call: Call, reply: http.Reply) -> errors.ApiError:
-    reason = _presentable(call, _reason(reply))
-    logger.warning("provider %s answered %s: %s", call.offer.provider_slug, reply.status, reason)
-    return base.refusal(reply.status, reason, _retry_after(reply))
-
-
-def _reason(reply: http.Reply) -> str:
-    try:
-        return parse_error(reply.read_all())
-    except http.OutboundError:
-        return ""
-
-
-def _presentable(call: Call, text: str) -> str:
-    """An upstream's words without our key in them, on one line of bounded length."""
-    printable = "".join(character for character in text if character.isprintable())
-    return printable.replace(call.offer.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
-
-
-def _retry_after(reply: http.Reply) -> dict[str, str]:
-    seconds = reply.header("retry-after")
-    if seconds.isascii() and seconds.isdigit() and len(seconds) < 10 and int(seconds) <= errors.CLIENT_PATIENCE_SECONDS:
-        return {"Retry-After": seconds}
-    return {}
-
-
-def _broken_off(call: Call, error: Exception, *, upstream_worked: bool) -> ProviderFailed:
-    logger.warning(
-        "provider %s broke off (%s): %s", call.offer.provider_slug, type(error).__name__, _presentable(call, str(error))
-    )
-    return ProviderFailed(_told(error, upstream_worked=upstream_worked), upstream_worked=upstream_worked)
-
-
-def _told(error: Exception, *, upstream_worked: bool) -> errors.ApiError:
-    if isinstance(error, http.TimedOut):
-        return base.timed_out()
-    if isinstance(error, http.ConnectFailed):
-        return base.unreachable()
-    if isinstance(error, Unusable) and not upstream_worked:
-        return base.unreadable()
-    return base.broke_off()

@@ -6,6 +6,7 @@ import re
 from typing import Any, NoReturn, TypeGuard
 
 from completions.chat import Answer, Chunk, Usage
+from completions.providers.exchange import Unusable
 
 _TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
 
@@ -14,10 +15,6 @@ _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)
 _PLAIN = re.compile(
     rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"(' + _TEXT + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
 )
-
-
-class Unusable(Exception):
-    """What came is not a chat completion, or says that there will be none."""
 
 
 # --- A stream ---------------------------------------------------------------------------------------------------
@@ -123,16 +120,6 @@ def _encodable(body: bytes, choices: list[dict[str, Any]]) -> list[dict[str, Any
         return choices
     whole: list[dict[str, Any]] = json.loads(json.dumps(choices, ensure_ascii=False).encode(errors="replace"))
     return whole
-
-
-def parse_error(body: bytes) -> str:
-    """The words of an error object, in any of the shapes there are: Gemini's is in a list. "" when it has none."""
-    try:
-        reply = json.loads(body)
-        error = (reply[0] if isinstance(reply, list) else reply)["error"]
-        return str(error if isinstance(error, str) else error["message"])
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        return ""
 
 
 # --- How much it is ---------------------------------------------------------------------------------------------

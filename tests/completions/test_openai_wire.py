@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions.chat import Chunk
-from completions.providers.openai_wire import ChunkReader, Unusable, parse_answer, parse_error, parse_usage
+from completions.providers.exchange import Unusable, parse_error
+from completions.providers.openai_wire import ChunkReader, parse_answer, parse_usage
 
 PLAIN = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
 ROLE = b'{"id":"u","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}'
