@@ -24,6 +24,14 @@ class Unusable(Exception):
     """What came is not a reply in the upstream's format, or says that there will be none."""
 
 
+class Refused(Unusable):
+    """It says so itself, where its status said otherwise. ``status`` is the one that would have been right."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
 def post(call: Call, path: str, headers: dict[str, str], fields: dict[str, Any], *, stream: bool) -> http.Reply:
     """Send ``fields`` as JSON to ``path`` below the provider's base URL; a 2xx reply, to be closed. Raises ProviderFailed."""
     accept = "text/event-stream" if stream else "application/json"
@@ -85,9 +93,10 @@ def _retry_after(reply: http.Reply) -> dict[str, str]:
 
 def broken_off(call: Call, error: Exception, *, upstream_worked: bool) -> ProviderFailed:
     """What to raise when the reply ended in ``error``: a fault of the connection, or Unusable."""
-    logger.warning(
-        "provider %s broke off (%s): %s", call.offer.provider_slug, type(error).__name__, _presentable(call, str(error))
-    )
+    reason = _presentable(call, str(error))
+    logger.warning("provider %s broke off (%s): %s", call.offer.provider_slug, type(error).__name__, reason)
+    if isinstance(error, Refused):
+        return ProviderFailed(base.refusal(error.status, reason), upstream_worked=upstream_worked)
     return ProviderFailed(_told(error, upstream_worked=upstream_worked), upstream_worked=upstream_worked)
 
 

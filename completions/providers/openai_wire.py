@@ -1,14 +1,12 @@
 """Replies in OpenAI's wire format, read: whole ones, the events of a stream, errors, and how much text is in each. Pure."""
 
 import json
-import math
 import re
-from typing import Any, NoReturn, TypeGuard
+from typing import Any
 
 from completions.chat import Answer, Chunk, Usage
+from completions.providers import wire
 from completions.providers.exchange import Unusable
-
-_TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
 
 # The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
 _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
@@ -61,15 +59,14 @@ class ChunkReader:
 
     def _parse(self, data: bytes) -> list[Chunk]:
         try:
-            text = data.decode()
-            event = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+            event = wire.parse(data)
             if not isinstance(event, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
             raise Unusable("an event is not JSON") from error
         if event.get("error"):
             raise Unusable(f"it reports {json.dumps(event['error'])}")
-        self._remember(text)
+        self._remember(data.decode())
         chunks = []
         if choices := event.get("choices"):
             chunks.append(self._chunk(choices))
@@ -104,22 +101,14 @@ class ChunkReader:
 def parse_answer(body: bytes) -> Answer:
     """A chat completion object. Raises Unusable."""
     try:
-        reply = json.loads(body.decode(), parse_constant=_no_constant, parse_float=_finite)
+        reply = wire.parse(body)
         choices = reply["choices"]
         text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
         if not choices:
             raise ValueError("no choices")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unusable(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
-    return Answer(choices=_encodable(body, choices), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
-
-
-def _encodable(body: bytes, choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The choices, with a question mark for half a surrogate pair, which our reply could not be sent with."""
-    if b"\\u" not in body:  # so all of it was UTF-8
-        return choices
-    whole: list[dict[str, Any]] = json.loads(json.dumps(choices, ensure_ascii=False).encode(errors="replace"))
-    return whole
+    return Answer(choices=wire.encodable(body, choices), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
 # --- How much it is ---------------------------------------------------------------------------------------------
@@ -130,22 +119,11 @@ def parse_usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
     prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
-    if not (_is_count(prompt) and _is_count(completion)):
+    if not (wire.is_count(prompt) and wire.is_count(completion)):
         return None
-    cached = _detail(value, "prompt_tokens_details", "cached_tokens")
-    reasoning = _detail(value, "completion_tokens_details", "reasoning_tokens")
+    cached = wire.detail(value, "prompt_tokens_details", "cached_tokens")
+    reasoning = wire.detail(value, "completion_tokens_details", "reasoning_tokens")
     return Usage(prompt, completion, cached_tokens=min(cached, prompt), reasoning_tokens=min(reasoning, completion))
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    """A whole number of tokens that some model could have read or written."""
-    return type(value) is int and 0 <= value <= _TOKENS_MAX
-
-
-def _detail(usage: dict[str, Any], group: str, name: str) -> int:
-    details = usage.get(group)
-    value = details.get(name) if isinstance(details, dict) else None
-    return value if _is_count(value) else 0
 
 
 def _generated_bytes(message: Any) -> int:
@@ -157,29 +135,13 @@ def _generated_bytes(message: Any) -> int:
     for tool_call in message.get("tool_calls") or []:
         function = tool_call.get("function") or {}
         texts += [function.get("name"), function.get("arguments")]
-    return sum(_text_bytes(text) for text in texts if isinstance(text, str))
+    return sum(wire.text_bytes(text) for text in texts if isinstance(text, str))
 
 
 def _unescaped_bytes(text: bytes) -> int:
     """UTF-8 bytes of a JSON string's text."""
-    return _text_bytes(json.loads(b'"%s"' % text)) if b"\\" in text else len(text)
-
-
-def _text_bytes(text: str) -> int:
-    # Some upstreams cut their text in the middle of an emoji, and JSON can carry either half.
-    return len(text.encode("utf-8", "surrogatepass"))
+    return wire.text_bytes(json.loads(b'"%s"' % text)) if b"\\" in text else len(text)
 
 
 def _is_utf8(text: bytes) -> bool:
     return text.isascii() or text.decode(errors="ignore").encode() == text
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):  # which our own reply could not carry
-        raise ValueError(f"{digits[:40]} is too large")
-    return number
