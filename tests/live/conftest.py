@@ -38,13 +38,13 @@ def gateways(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) ->
     """Starts a gateway with these settings, or returns the one that has them."""
     running: dict[tuple[tuple[str, str], ...], Gateway] = {}
 
-    def start(**settings: str) -> Gateway:
-        name = tuple(sorted(settings.items()))
+    def started(**settings: str) -> Gateway:
+        name = tuple(sorted((each, value) for each, value in settings.items() if SETTINGS.get(each) != value))
         if name not in running:
-            running[name] = _start(tmp_path_factory.mktemp("gateway") / "log", settings)
+            running[name] = start(tmp_path_factory.mktemp("gateway") / "log", settings)
         return running[name]
 
-    yield start
+    yield started
     for gateway in running.values():
         gateway.terminate()
     for gateway in running.values():
@@ -68,16 +68,18 @@ def large(upstream: Upstream, gateway: Gateway) -> Any:
     return factories.make_model("acme/large", provider=provider, input="3.00", output="15.00", upstream_model="large-2026")
 
 
-def _start(log: Path, settings: dict[str, str]) -> Gateway:
+def start(log: Path, settings: dict[str, str], configuration: str = "deploy/gunicorn.conf.py") -> Gateway:
+    """A gunicorn of which every worker has loaded the gateway."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environ = {**os.environ, **SETTINGS, **settings, "DATABASE_URL": _database_url(), "PORT": str(port)}
-    command = [sys.executable, "-m", "gunicorn", "gateway_project.wsgi", "-c", "deploy/gunicorn.conf.py"]
+    environ["PROMETHEUS_MULTIPROC_DIR"] = str(log.with_name("metrics"))
+    command = [sys.executable, "-m", "gunicorn", "gateway_project.wsgi", "-c", configuration]
     with log.open("wb") as file:
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=file, stderr=file)
     gateway = Gateway(port, process, log)
     deadline = time.monotonic() + 30
-    while not _is_ready(gateway.url):
+    while len(gateway.loaded()) < int(environ["WEB_CONCURRENCY"]) or not _is_ready(gateway.url):
         if process.poll() is not None or time.monotonic() > deadline:
             gateway.stop()
             pytest.fail(f"gunicorn does not come up:\n{gateway.log()}")

@@ -45,6 +45,17 @@ class Gateway:
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
+    def loaded(self) -> set[int]:
+        """The process ids of the workers that have loaded the gateway."""
+        return self._with_metrics("gauge_mostrecent")
+
+    def involved(self) -> set[int]:
+        """The process ids of the workers that have answered a request."""
+        return self._with_metrics("histogram")
+
+    def _with_metrics(self, kind: str) -> set[int]:
+        return {int(path.stem.rpartition("_")[2]) for path in self._log.parent.glob(f"metrics/{kind}_*.db")}
+
     def answered(self, line: str, since: int = 0) -> int:
         """How often the log has such a line, as ``POST /v1/chat/completions 402``, after ``since`` characters."""
         return self.log()[since:].count(f" {line} ")
@@ -75,6 +86,14 @@ class Gateway:
         client.connect(("127.0.0.1", self.port))
         return client
 
+    def ask_at_once(self, secret: str, body: bytes, count: int) -> list[socket.socket]:
+        """So many connections, all open before the first asks."""
+        clients = [self.dial() for _ in range(count)]
+        request = head(secret, f"Content-Length: {len(body)}") + body
+        for client in clients:
+            client.sendall(request)
+        return clients
+
     def open_stream(self, secret: str, *, receive_bytes: int | None = None, **fields: Any) -> socket.socket:
         """A connection on which a stream was asked for, and nothing read yet."""
         client = self.dial(receive_bytes=receive_bytes)
@@ -102,6 +121,13 @@ def read_all(client: socket.socket) -> bytes:
     while data := client.recv(65_536):
         received += data
     return received
+
+
+def answer(client: socket.socket) -> Answer:
+    """What a connection is answered, to its end."""
+    with client, http.client.HTTPResponse(client) as reply:
+        reply.begin()
+        return Answer(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:

@@ -1,0 +1,160 @@
+"""200 at once, on what pays for ten: exactly ten are served, on one worker and on four; nobody hangs, nobody meets a fault."""
+
+import json
+import math
+import select
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from billing.models import Account, Hold, LedgerEntry
+from completions.models import Completion
+from keys.models import SpendingDay
+from tests import factories
+from tests.live.gateway import Answer, Gateway, answer, wait_until_settled
+from tests.upstream import DONE, FINISH, ROLE, stream, usage, whole, words
+
+ASKED, SERVED = 200, 10
+WORST_NANOS = 10_000_000  # a cent: 1,000 bytes of prompt at $1 a million, and 100 tokens at $90 a million
+COST_NANOS = 9_009_000  # 9 tokens of prompt, and the 100
+USAGE = {"prompt_tokens": 9, "completion_tokens": 100, "total_tokens": 109}
+
+
+@pytest.fixture(params=["1", "4"], ids=["one-worker", "four-workers"])
+def workers(request):
+    return request.param
+
+
+@pytest.fixture
+def gateway(workers, transactional_db, gateways):
+    served = gateways(WEB_CONCURRENCY=workers)
+    mark = len(served.log())
+    yield served
+    assert "Traceback" not in served.log()[mark:]
+    assert len(served.involved()) > 1 or workers == "1"
+
+
+@pytest.fixture
+def gate(upstream):
+    """The upstream says nothing until it opens."""
+    factories.make_model(
+        "acme/dear", provider=factories.make_provider("scripted", kind="openai", base_url=upstream.url), input="1", output="90"
+    )
+    return threading.Event()
+
+
+@pytest.fixture
+def body(workers, upstream, gate):
+    """A request whose worst case is a cent: for a whole reply of one worker, for a stream of four."""
+    is_stream = workers != "1"
+    upstream.will(
+        stream(gate, ROLE, words("Hello you"), FINISH, usage(USAGE), DONE) if is_stream else [gate, *whole(usage=USAGE)]
+    )
+    fields = {"model": "acme/dear", "max_tokens": 100, "stream": is_stream, "messages": [{"role": "user", "content": ""}]}
+    fields["messages"][0]["content"] = "x" * (1_000 - len(json.dumps(fields)))
+    return json.dumps(fields).encode()
+
+
+def answered_first(clients: list[socket.socket], count: int) -> list[socket.socket]:
+    """The clients that were answered, once so many were: they are taken out of ``clients``."""
+    poller = select.poll()  # select() ends at file 1,024
+    for client in clients:
+        poller.register(client, select.POLLIN)
+    deadline = time.monotonic() + 20
+    answered: set[int] = set()
+    while len(answered) < count:
+        assert time.monotonic() < deadline, f"only {len(answered)} of {ASKED} were answered"
+        for file, _ in poller.poll(100):
+            poller.unregister(file)
+            answered.add(file)
+    first = [client for client in clients if client.fileno() in answered]
+    clients[:] = [client for client in clients if client not in first]
+    return first
+
+
+def all_at_once_on_ten(gateway: Gateway, secret: str, body: bytes, gate: threading.Event) -> tuple[list[Answer], list[Answer]]:
+    """What the refused are answered while the served are still running, and what the served are then."""
+    clients = gateway.ask_at_once(secret, body, ASKED)
+    try:
+        refused = [answer(client) for client in answered_first(clients, ASKED - SERVED)]
+        assert Hold.objects.filter(state=Hold.State.HELD).count() == SERVED
+    finally:
+        gate.set()
+    return refused, [answer(client) for client in clients]
+
+
+def kinds(answers: list[Answer]) -> set[tuple[Any, ...]]:
+    return {
+        (one.status, one.json()["error"]["code"], one.headers.get("retry-after"), one.headers.get("x-should-retry"))
+        for one in answers
+    }
+
+
+def assert_ten_are_charged(account: Account, *, from_nanos: int, cost_nanos: int = COST_NANOS) -> None:
+    wait_until_settled(account)
+    account.refresh_from_db()
+    assert (account.balance_nanos, account.held_nanos) == (from_nanos - SERVED * cost_nanos, 0)
+    entries = LedgerEntry.objects.filter(account=account, type="USAGE_DEBIT").order_by("seq")
+    assert [entry.balance_after_nanos for entry in entries] == [from_nanos - n * cost_nanos for n in range(1, SERVED + 1)]
+    assert set(Hold.objects.values_list("state", flat=True)) == {"SETTLED"}
+    assert Hold.objects.count() == Completion.objects.count() == SERVED
+    [day] = SpendingDay.objects.filter(key__account=account)
+    assert (day.spent_nanos, day.held_nanos, day.completions) == (SERVED * cost_nanos, 0, SERVED)
+
+
+def test_on_a_balance_for_ten_the_others_are_told_that_it_is_tied_up_and_then_that_it_is_spent(gateway, bob, body, gate):
+    factories.credit(bob, SERVED)
+    secret = factories.make_key(bob)[1]
+    refused, served = all_at_once_on_ten(gateway, secret, body, gate)
+    assert kinds(refused) == {(429, "rate_limit_exceeded", "1", None)}
+    assert [one.status for one in served] == [200] * SERVED
+    assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS)
+    late = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]
+    assert kinds(late) == {(402, "insufficient_quota", None, "false")}
+    assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS)
+
+
+def test_on_a_spending_limit_for_ten_the_others_are_told_that_it_is_tied_up_and_then_that_it_is_reached(
+    gateway, alice, body, gate
+):
+    secret = factories.make_key(alice, limit_cents=SERVED, type="FIXED")[1]
+    refused, served = all_at_once_on_ten(gateway, secret, body, gate)
+    assert kinds(refused) == {(429, "rate_limit_exceeded", "1", None)}
+    assert [one.status for one in served] == [200] * SERVED
+    assert_ten_are_charged(alice, from_nanos=10_000_000_000)
+    late = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]
+    assert kinds(late) == {(429, "rate_limit_exceeded", None, "false")}
+    assert_ten_are_charged(alice, from_nanos=10_000_000_000)
+
+
+def test_when_nobody_waits_for_anybody_ten_are_served_too(gateway, bob):
+    factories.make_model("demo/dear", input="0", output="100")  # a cent for 100 tokens, and every reply has them
+    factories.credit(bob, SERVED)
+    secret = factories.make_key(bob)[1]
+    fields = {"model": "demo/dear", "max_tokens": 100, "echo": {"reply": "word " * 200}}
+    body = json.dumps({**fields, "messages": [{"role": "user", "content": "hello"}]}).encode()
+    statuses = [answer(client).status for client in gateway.ask_at_once(secret, body, ASKED)]
+    assert statuses.count(200) == SERVED
+    assert set(statuses) <= {200, 402, 429}
+    assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS, cost_nanos=WORST_NANOS)
+
+
+def test_of_ten_requests_per_minute_ten_pass_whichever_worker_they_reach(transactional_db, gateways, alice, echo_model):
+    gateway = gateways(WEB_CONCURRENCY="4")
+    secret = factories.make_key(alice, requests_per_minute=SERVED)[1]
+    body = json.dumps({"model": "demo/echo", "max_tokens": 3, "messages": [{"role": "user", "content": "one two"}]}).encode()
+    started = time.monotonic()
+    answers = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]
+    come_back = math.floor((time.monotonic() - started) / 6)  # one every six seconds, on a machine that is so slow
+    served = [one for one in answers if one.status == 200]
+    refused = [one for one in answers if one.status != 200]
+    assert SERVED <= len(served) <= SERVED + come_back
+    assert {(one.status, one.json()["error"]["code"]) for one in refused} == {(429, "rate_limit_exceeded")}
+    assert all(1 <= int(one.headers["retry-after"]) <= 6 for one in refused)
+    assert sorted(int(one.headers["x-ratelimit-remaining-requests"]) for one in served)[-SERVED:] == list(range(SERVED))
+    assert len(gateway.involved()) > 1
+    wait_until_settled(alice)
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == Completion.objects.count() == len(served)
