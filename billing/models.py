@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import BaseUserManager
 from django.contrib.auth.models import AbstractUser
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Lower, Now
@@ -58,6 +59,14 @@ class Account(models.Model):
     balance_nanos = models.BigIntegerField(default=0, editable=False)
     held_nanos = models.BigIntegerField(default=0, editable=False)
     last_seq = models.BigIntegerField(default=0, editable=False)
+    requests_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)],
+        help_text="Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one.",
+    )  # fmt: skip
+    tokens_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)],
+        help_text="Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one.",
+    )  # fmt: skip
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     members = models.ManyToManyField(User, through="Membership", related_name="accounts")
 
@@ -65,6 +74,11 @@ class Account(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(held_nanos__gte=0), name="held_money_is_never_negative"),
             models.CheckConstraint(condition=Q(last_seq__gte=0), name="a_book_begins_at_zero"),
+            models.CheckConstraint(
+                condition=(Q(requests_per_minute__isnull=True) | Q(requests_per_minute__gte=1))
+                & (Q(tokens_per_minute__isnull=True) | Q(tokens_per_minute__gte=1)),
+                name="an_accounts_rate_is_at_least_one_a_minute",
+            ),
         ]
         permissions = [("issue_support_credit", "Can issue a SUPPORT_CREDIT")]
 

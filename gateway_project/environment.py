@@ -1,8 +1,11 @@
 """LEAF. Typed readers of environment variables. A value that cannot be read stops the process and says why."""
 
 import os
+from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
+
+Default = TypeVar("Default", int, None)
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
@@ -28,10 +31,10 @@ def truth(name: str, value: str) -> bool:
     raise ImproperlyConfigured(f"{name} must be one of 1, true, yes, on, 0, false, no, off; it is {value!r}.")
 
 
-def integer(name: str, default: int, *, minimum: int, maximum: int) -> int:
-    """A whole number within its bounds."""
+def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int | Default:
+    """A whole number within its bounds. Where none at all is an answer, which a default of None says, empty is none."""
     value = os.environ.get(name)
-    if value is None:
+    if value is None or (default is None and not value.strip()):
         return default
     try:
         number = int(value)

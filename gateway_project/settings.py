@@ -181,6 +181,12 @@ REQUEST_BODY_TIMEOUT_SECONDS = environment.integer("GATEWAY_REQUEST_BODY_TIMEOUT
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # of page forms; the API reads its bodies itself, within the bound above
 
+# --- Keys --------------------------------------------------------------------------------------------------------
+
+# For keys that have none of their own, in accounts that have none either.
+KEY_REQUESTS_PER_MINUTE = environment.integer("GATEWAY_KEY_REQUESTS_PER_MINUTE", None, minimum=1, maximum=2_147_483_647)
+KEY_TOKENS_PER_MINUTE = environment.integer("GATEWAY_KEY_TOKENS_PER_MINUTE", None, minimum=1, maximum=2_147_483_647)
+
 # --- Completions -------------------------------------------------------------------------------------------------
 
 IDEMPOTENT_REPLY_BYTES_MAX = environment.integer("GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX", 1_000_000, minimum=0, maximum=50_000_000)
