@@ -5,11 +5,23 @@ on deciding with them. ``placed`` and ``resolved`` are the statements that write
 """
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
 
 from billing import money
 from billing.models import Account, Hold
 from gateway_project import errors
-from gateway_project.database import Statement
+from gateway_project.two_steps import Statement
+
+
+class NewHold(NamedTuple):
+    """A hold as ``placed`` writes it. ``reference`` is the id of what it is for."""
+
+    reference: str
+    account_id: UUID
+    amount_nanos: int
+    expires_at: datetime
 
 
 def require(account: Account, need_nanos: int) -> None:
@@ -43,27 +55,22 @@ def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int 
     return True
 
 
-def placed(holds: Sequence[Hold]) -> Statement:
+def placed(holds: Sequence[NewHold]) -> Statement:
     """Write new holds, and what they hold of their accounts."""
     return Statement(
         """
         WITH placed AS (
             INSERT INTO billing_hold (reference, account_id, amount_nanos, state, expires_at)
             SELECT reference, account_id, amount_nanos, 'HELD', expires_at
-            FROM unnest(%s::text[], %s::uuid[], %s::bigint[], %s::timestamptz[])
-                AS hold (reference, account_id, amount_nanos, expires_at)
+            FROM json_to_recordset($1::json)
+                AS hold (reference text, account_id uuid, amount_nanos bigint, expires_at timestamptz)
             RETURNING account_id, amount_nanos
         )
         UPDATE billing_account SET held_nanos = held_nanos + more.nanos
         FROM (SELECT account_id, sum(amount_nanos) AS nanos FROM placed GROUP BY account_id) AS more
         WHERE id = more.account_id
         """,
-        (
-            [hold.reference for hold in holds],
-            [hold.account_id for hold in holds],
-            [hold.amount_nanos for hold in holds],
-            [hold.expires_at for hold in holds],
-        ),
+        [hold._asdict() for hold in holds],
     )
 
 
@@ -74,7 +81,7 @@ def resolved(holds: Sequence[Hold]) -> Statement:
         WITH resolved AS (
             UPDATE billing_hold
             SET state = ended.state, settled_nanos = ended.settled_nanos, resolved_at = statement_timestamp()
-            FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS ended (reference, state, settled_nanos)
+            FROM json_to_recordset($1::json) AS ended (reference text, state text, settled_nanos bigint)
             WHERE billing_hold.reference = ended.reference
             RETURNING account_id, amount_nanos
         )
@@ -82,5 +89,5 @@ def resolved(holds: Sequence[Hold]) -> Statement:
         FROM (SELECT account_id, sum(amount_nanos) AS nanos FROM resolved GROUP BY account_id) AS less
         WHERE id = less.account_id
         """,
-        ([hold.reference for hold in holds], [hold.state for hold in holds], [hold.settled_nanos for hold in holds]),
+        [{"reference": hold.pk, "state": hold.state, "settled_nanos": hold.settled_nanos} for hold in holds],
     )

@@ -6,20 +6,34 @@ caller may go on deciding with them. ``grant_support_credit`` is given an id and
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from psycopg.types.json import Jsonb
 
 from billing import locks, money
 from billing.models import Account, LedgerEntry, User
-from gateway_project import database
-from gateway_project.database import Statement
+from gateway_project import identifiers, two_steps
+from gateway_project.two_steps import Statement
 
 
 class ReferenceReused(Exception):
     """The reference names an entry of another account, type or amount."""
+
+
+class NewEntry(NamedTuple):
+    """An entry as ``appended`` writes it."""
+
+    id: UUID
+    account_id: UUID
+    seq: int
+    type: LedgerEntry.Type
+    amount_nanos: int
+    balance_after_nanos: int
+    reference: str
+    metadata: dict[str, Any]
+    spender: str | None
+    issued_by_id: int | None
 
 
 class AmountNotPositive(ValueError):
@@ -35,7 +49,7 @@ class Booked:
 
 
 def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str, prompt_tokens: int, completion_tokens: int,
-                settlement: str, spender: str | None = None) -> LedgerEntry:  # fmt: skip
+                settlement: str, spender: str | None = None) -> NewEntry:  # fmt: skip
     """Charge one completion; ``appended`` writes it. ``cost_nanos`` may be 0: what cost nothing still has its line.
 
     ``settlement`` says what the figures rest on: reported by the upstream, estimated, or partial. ``spender`` is an id of the
@@ -100,52 +114,38 @@ def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, refe
 
 def _append(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any],
             issued_by: User | None = None) -> LedgerEntry:  # fmt: skip
-    entry = _next(account, type, amount_nanos, reference, metadata, issued_by)
-    database.execute(appended([entry]))
-    entry.refresh_from_db(fields=["created_at"])
-    return entry
+    entry = _next(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
+    two_steps.execute(appended([entry]))
+    return LedgerEntry.objects.get(pk=entry.id)
 
 
-def _next(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any],
-          issued_by: User | None = None, spender: str | None = None) -> LedgerEntry:  # fmt: skip
+def _next(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any], *,
+          issued_by_id: int | None = None, spender: str | None = None) -> NewEntry:  # fmt: skip
     account.balance_nanos += amount_nanos
     account.last_seq += 1
-    return LedgerEntry(
-        account=account, seq=account.last_seq, type=type, amount_nanos=amount_nanos,
-        balance_after_nanos=account.balance_nanos, reference=reference, metadata=metadata, issued_by=issued_by,
-        spender=spender,
+    return NewEntry(
+        id=identifiers.uuid7(), account_id=account.pk, seq=account.last_seq, type=type, amount_nanos=amount_nanos,
+        balance_after_nanos=account.balance_nanos, reference=reference, metadata=metadata, spender=spender,
+        issued_by_id=issued_by_id,
     )  # fmt: skip
 
 
-def appended(entries: Sequence[LedgerEntry]) -> Statement:
+def appended(entries: Sequence[NewEntry]) -> Statement:
     """Write entries, those of an account in the order of their seq, and the balances they make."""
     return Statement(
         """
         WITH appended AS (
             INSERT INTO billing_ledgerentry
                 (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id)
-            SELECT id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id
-            FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::jsonb[],
-                %s::text[], %s::bigint[]) WITH ORDINALITY AS entry
-                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id,
-                place)
-            ORDER BY place
+            SELECT * FROM json_to_recordset($1::json) AS entry (id uuid, account_id uuid, seq bigint, type text,
+                amount_nanos bigint, balance_after_nanos bigint, reference text, metadata jsonb, spender text,
+                issued_by_id bigint)
+            ORDER BY account_id, seq
             RETURNING account_id, amount_nanos
         )
         UPDATE billing_account SET balance_nanos = balance_nanos + more.nanos, last_seq = last_seq + more.entries
         FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS entries FROM appended GROUP BY account_id) AS more
         WHERE id = more.account_id
         """,
-        (
-            [entry.pk for entry in entries],
-            [entry.account_id for entry in entries],
-            [entry.seq for entry in entries],
-            [entry.type for entry in entries],
-            [entry.amount_nanos for entry in entries],
-            [entry.balance_after_nanos for entry in entries],
-            [entry.reference for entry in entries],
-            [Jsonb(entry.metadata) for entry in entries],
-            [entry.spender for entry in entries],
-            [entry.issued_by_id for entry in entries],
-        ),
+        [entry._asdict() for entry in entries],
     )

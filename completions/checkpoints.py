@@ -13,9 +13,9 @@ from datetime import timedelta
 import gevent
 from django.db import DatabaseError, InterfaceError
 
-from completions.models import Completion
-from gateway_project import database
-from gateway_project.database import Statement
+from completions.records import Running
+from gateway_project import database, two_steps
+from gateway_project.two_steps import Statement
 
 logger = logging.getLogger("gateway.checkpoints")
 
@@ -34,13 +34,13 @@ _running: dict[str, Checkpoint] = {}  # by completion id
 
 
 @contextmanager
-def kept(completion: Completion) -> Iterator[Checkpoint]:
+def kept(completion: Running) -> Iterator[Checkpoint]:
     """While it runs, the completion's checkpoint is written with the others."""
-    checkpoint = _running[completion.pk] = Checkpoint()
+    checkpoint = _running[completion.id] = Checkpoint()
     try:
         yield checkpoint
     finally:
-        del _running[completion.pk]
+        del _running[completion.id]
 
 
 def write_regularly() -> None:
@@ -66,12 +66,14 @@ def write() -> None:
     running = dict(_running)
     sql = """
         UPDATE completions_completion SET relayed_bytes = checkpoint.relayed_bytes, checkpointed_at = statement_timestamp()
-        FROM unnest(%s::text[], %s::bigint[]) AS checkpoint (id, relayed_bytes)
-        WHERE completions_completion.id = checkpoint.id AND completions_completion.id IN (
-            SELECT id FROM completions_completion WHERE id = ANY(%s) AND settlement IS NULL
-            ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-        )
+        FROM (
+            SELECT completion.id, relayed.relayed_bytes
+            FROM json_to_recordset($1::json) AS relayed (id text, relayed_bytes bigint)
+            JOIN completions_completion AS completion ON completion.id = relayed.id
+            WHERE completion.settlement IS NULL ORDER BY completion.id FOR NO KEY UPDATE OF completion SKIP LOCKED
+        ) AS checkpoint
+        WHERE completions_completion.id = checkpoint.id
         """
-    ids, relayed = list(running), [checkpoint.relayed_bytes for checkpoint in running.values()]
+    relayed = [{"id": id, "relayed_bytes": checkpoint.relayed_bytes} for id, checkpoint in running.items()]
     with database.patience():
-        database.execute(Statement(sql, (ids, relayed, ids)))
+        two_steps.execute(Statement(sql, relayed))

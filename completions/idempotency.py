@@ -17,9 +17,10 @@ from uuid import UUID
 from django.conf import settings
 from rest_framework.request import Request
 
-from completions.models import Completion, IdempotentRequest
+from completions.models import IdempotentRequest
+from completions.records import Running
 from gateway_project import errors, secretbox
-from gateway_project.database import Statement
+from gateway_project.two_steps import Statement
 
 HEADER = "Idempotency-Key"
 RETENTION = timedelta(hours=24)
@@ -88,34 +89,34 @@ def known(attempts: Collection[tuple[UUID, Attempt]]) -> Statement:
     columns = ", ".join(str(field.column) for field in IdempotentRequest._meta.concrete_fields)
     return Statement(
         # Names of our own model; what callers send is a parameter.
-        f"SELECT {columns} FROM completions_idempotentrequest"  # noqa: S608
-        " WHERE (account_id, key) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))",
-        ([account_id for account_id, _ in attempts], [attempt.key for _, attempt in attempts]),
+        f"SELECT row_to_json(known) FROM (SELECT {columns} FROM completions_idempotentrequest WHERE (account_id, key)"  # noqa: S608
+        " IN (SELECT account_id, key FROM json_to_recordset($1::json) AS asked (account_id uuid, key text))) AS known",
+        [{"account_id": account_id, "key": attempt.key} for account_id, attempt in attempts],
     )
 
 
-def begun(completions: Sequence[tuple[Completion, Attempt]]) -> Statement:
+def begun(completions: Sequence[tuple[Running, Attempt]]) -> Statement:
     """Remember that these run. What was known of an expired key is replaced."""
     return Statement(
         """
         INSERT INTO completions_idempotentrequest
             (account_id, key, fingerprint, completion_id, is_stream, sealed_reply, is_too_large, expires_at)
         SELECT account_id, key, fingerprint, completion_id, is_stream, NULL, false, expires_at
-        FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::timestamptz[])
-            AS begun (account_id, key, fingerprint, completion_id, is_stream, expires_at)
+        FROM json_to_recordset($1::json) AS begun (account_id uuid, key text, fingerprint text, completion_id text,
+            is_stream boolean, expires_at timestamptz)
         ON CONFLICT (account_id, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint,
             completion_id = EXCLUDED.completion_id, is_stream = EXCLUDED.is_stream, sealed_reply = NULL,
             is_too_large = false, expires_at = EXCLUDED.expires_at
         """,
-        (
-            [completion.account_id for completion, _ in completions],
-            [attempt.key for _, attempt in completions],
-            [attempt.fingerprint for _, attempt in completions],
-            [completion.pk for completion, _ in completions],
-            [completion.is_stream for completion, _ in completions],
-            [completion.created_at + RETENTION for completion, _ in completions],
-        ),
-    )
+        [
+            {
+                "account_id": completion.account_id, "key": attempt.key, "fingerprint": attempt.fingerprint,
+                "completion_id": completion.id, "is_stream": completion.is_stream,
+                "expires_at": completion.created_at + RETENTION,
+            }
+            for completion, attempt in completions
+        ],
+    )  # fmt: skip
 
 
 def kept(replies: Sequence[tuple[str, str | None]]) -> Statement:
@@ -123,13 +124,17 @@ def kept(replies: Sequence[tuple[str, str | None]]) -> Statement:
     return Statement(
         """
         UPDATE completions_idempotentrequest SET sealed_reply = reply.sealed, is_too_large = reply.sealed IS NULL
-        FROM unnest(%s::text[], %s::text[]) AS reply (completion_id, sealed)
+        FROM json_to_recordset($1::json) AS reply (completion_id text, sealed text)
         WHERE completions_idempotentrequest.completion_id = reply.completion_id
         """,
-        ([completion_id for completion_id, _ in replies], [sealed for _, sealed in replies]),
+        [{"completion_id": completion_id, "sealed": sealed} for completion_id, sealed in replies],
     )
 
 
 def forgotten(completion_ids: Sequence[str]) -> Statement:
     """These cost nothing: their keys may be used again."""
-    return Statement("DELETE FROM completions_idempotentrequest WHERE completion_id = ANY(%s)", (list(completion_ids),))
+    return Statement(
+        "DELETE FROM completions_idempotentrequest"
+        " WHERE completion_id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))",
+        list(completion_ids),
+    )

@@ -199,7 +199,7 @@ def _estimate(admitted: Admitted, relayed_bytes: int) -> Usage:
 def _head(admitted: Admitted, kind: str) -> dict[str, Any]:
     """What every object of a reply begins with: our id, our time and the model that was asked for."""
     return {
-        "id": admitted.completion.pk,
+        "id": admitted.completion.id,
         "object": kind,
         "created": int(admitted.completion.created_at.timestamp()),
         "model": admitted.call.offer.model_id,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gateway_project import errors
-from gateway_project.database import Statement
+from gateway_project.two_steps import Statement
 from keys import rate_limits
 from keys.models import ApiKey
 from keys.rate_limits import Decision
@@ -67,11 +67,11 @@ def counted(keys: Collection[ApiKey]) -> list[Statement]:
         return []
     sql = """
         UPDATE keys_apikey SET requests_full_at = state.requests_full_at, tokens_full_at = state.tokens_full_at
-        FROM unnest(%s::text[], %s::timestamptz[], %s::timestamptz[]) AS state (id, requests_full_at, tokens_full_at)
+        FROM json_to_recordset($1::json) AS state (id text, requests_full_at timestamptz, tokens_full_at timestamptz)
         WHERE keys_apikey.id = state.id
         """
-    params = ([key.pk for key in limited], [key.requests_full_at for key in limited], [key.tokens_full_at for key in limited])
-    return [Statement(sql, params)]
+    states = [{"id": key.pk, "requests_full_at": key.requests_full_at, "tokens_full_at": key.tokens_full_at} for key in limited]
+    return [Statement(sql, states)]
 
 
 def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int) -> Decision | None:

@@ -6,26 +6,28 @@ with the key locked.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any, NamedTuple
 
 from django.db.models import Sum
 
 from billing import money
 from gateway_project import errors
-from gateway_project.database import Statement
+from gateway_project.two_steps import Statement
 from keys import periods
-from keys.models import ApiKey, SpendingDay, SpendingPeriod
+from keys.models import ApiKey, SpendingDay
 
 
 @dataclass
 class Window:
-    """A key's limit, and what of it is spent and held in the window that now is in. ``held_nanos`` grows as a batch decides."""
+    """A key's limit, and what of it is spent and held in the window that now is in, kept true while a batch decides."""
 
     limit_nanos: int
     spent_nanos: int
     held_nanos: int
+    first_day: date
     resets_at: datetime | None
 
     @property
@@ -37,6 +39,12 @@ class Window:
     def available_nanos(self) -> int:
         """What a new request may still hold."""
         return max(self.limit_nanos - self.spent_nanos - self.held_nanos, 0)
+
+    def settle(self, day: date, *, held_nanos: int, spent_nanos: int) -> None:
+        """What was held for a completion that counts on ``day`` is so no longer, and this much was spent."""
+        if day >= self.first_day:
+            self.held_nanos -= held_nanos
+            self.spent_nanos += spent_nanos
 
 
 def window(key: ApiKey, now: datetime) -> Window | None:
@@ -55,20 +63,21 @@ def sums(key_ids: Collection[str]) -> Statement:
     """
     return Statement(
         """
-        SELECT key_id, sum(spent_nanos), sum(held_nanos)
+        SELECT json_build_array(key_id, sum(spent_nanos), sum(held_nanos))
         FROM keys_spendingday JOIN keys_apikey ON keys_apikey.id = key_id
-        WHERE key_id = ANY(%s) AND spending_limit_cents IS NOT NULL AND day >= CASE spending_period
-            WHEN %s THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
-            WHEN %s THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
-            WHEN %s THEN date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date
+        WHERE key_id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))
+            AND spending_limit_cents IS NOT NULL AND day >= CASE spending_period
+            WHEN 'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
+            WHEN 'WEEKLY' THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
+            WHEN 'MONTHLY' THEN date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date
             ELSE '-infinity' END
         GROUP BY key_id
         """,
-        (list(key_ids), SpendingPeriod.DAILY, SpendingPeriod.WEEKLY, SpendingPeriod.MONTHLY),
+        list(key_ids),
     )
 
 
-def windows(keys: Collection[ApiKey], found: Sequence[tuple[str, int, int]], now: datetime) -> dict[str, Window | None]:
+def windows(keys: Collection[ApiKey], found: Iterable[Sequence[Any]], now: datetime) -> dict[str, Window | None]:
     """The window of each key, None for one without a limit."""
     spent_and_held = {key_id: (spent, held) for key_id, spent, held in found}
     return {
@@ -83,6 +92,7 @@ def _window(key: ApiKey, now: datetime, spent_nanos: int, held_nanos: int) -> Wi
         limit_nanos=key.spending_limit_nanos,
         spent_nanos=int(spent_nanos),
         held_nanos=int(held_nanos),
+        first_day=periods.first_day(key.spending_period, now.date()),
         resets_at=periods.resets_at(key.spending_period, now.date()),
     )
 
@@ -103,8 +113,7 @@ def require(window: Window | None, need_nanos: int, now: datetime) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
+class Movement(NamedTuple):
     """What one completion does to its key's day."""
 
     key_id: str
@@ -123,15 +132,11 @@ def reserved(movements: Sequence[Movement]) -> Statement:
         INSERT INTO keys_spendingday
             (key_id, day, spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens)
         SELECT key_id, day, 0, sum(held_nanos), 0, 0, 0
-        FROM unnest(%s::text[], %s::date[], %s::bigint[]) AS movement (key_id, day, held_nanos)
+        FROM json_to_recordset($1::json) AS movement (key_id text, day date, held_nanos bigint)
         GROUP BY key_id, day
         ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos
         """,
-        (
-            [movement.key_id for movement in movements],
-            [movement.day for movement in movements],
-            [movement.held_nanos for movement in movements],
-        ),
+        [movement._asdict() for movement in movements],
     )
 
 
@@ -149,19 +154,11 @@ def moved(movements: Sequence[Movement]) -> Statement:
             SELECT key_id, day, sum(held_nanos) AS held_nanos, sum(spent_nanos) AS spent_nanos,
                 sum(completions) AS completions, sum(prompt_tokens) AS prompt_tokens,
                 sum(completion_tokens) AS completion_tokens
-            FROM unnest(%s::text[], %s::date[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
-                AS movement (key_id, day, held_nanos, spent_nanos, completions, prompt_tokens, completion_tokens)
+            FROM json_to_recordset($1::json) AS movement (key_id text, day date, held_nanos bigint, spent_nanos bigint,
+                completions bigint, prompt_tokens bigint, completion_tokens bigint)
             GROUP BY key_id, day
         ) AS movement
         WHERE keys_spendingday.key_id = movement.key_id AND keys_spendingday.day = movement.day
         """,
-        (
-            [movement.key_id for movement in movements],
-            [movement.day for movement in movements],
-            [movement.held_nanos for movement in movements],
-            [movement.spent_nanos for movement in movements],
-            [movement.completions for movement in movements],
-            [movement.prompt_tokens for movement in movements],
-            [movement.completion_tokens for movement in movements],
-        ),
+        [movement._asdict() for movement in movements],
     )

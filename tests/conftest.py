@@ -12,7 +12,7 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from billing.models import Account
-from gateway_project.database import TwoStepConnection
+from gateway_project.two_steps import TwoStepConnection
 from tests import factories
 
 # The same examples every time, however slow the machine.

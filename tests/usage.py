@@ -6,9 +6,10 @@ from typing import Any
 from django.db import connection, transaction
 
 from billing import holds, ledger, locks
+from billing.holds import NewHold
 from billing.ledger import Booked
 from billing.models import Account, Hold, LedgerEntry
-from gateway_project import database, identifiers
+from gateway_project import identifiers, two_steps
 from keys import spending
 from keys.models import ApiKey
 from keys.spending import Movement
@@ -17,11 +18,11 @@ TOMORROW = datetime.now(UTC) + timedelta(days=1)
 
 
 def place(account: Account, nanos: int, *, reference: str | None = None, expires_at: datetime = TOMORROW) -> Hold:
-    hold = Hold(reference=reference or identifiers.short_uuid7(), account=account, amount_nanos=nanos, expires_at=expires_at)
+    hold = NewHold(reference or identifiers.short_uuid7(), account.pk, nanos, expires_at)
     with transaction.atomic():
         holds.place(locks.account(account.pk), nanos)
-        database.execute(holds.placed([hold]))
-    return Hold.objects.get(pk=hold.pk)
+        two_steps.execute(holds.placed([hold]))
+    return Hold.objects.get(pk=hold.reference)
 
 
 def settle(account: Account, hold: Hold, nanos: int) -> Hold | None:
@@ -39,7 +40,7 @@ def debit(account: Account, nanos: int, reference: str, *, model: str = "demo/ec
         account, cost_nanos=nanos, reference=reference, model=model, prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens, settlement="reported",
     )  # fmt: skip
-    database.execute(ledger.appended([entry]))
+    two_steps.execute(ledger.appended([entry]))
     return LedgerEntry.objects.get(reference=reference)
 
 
@@ -54,12 +55,10 @@ def expire(account: Account, hold: Hold) -> Hold | None:
 
 
 def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | None = None) -> Hold | None:
-    with connection.cursor() as cursor:
-        cursor.execute(*locks.holds([hold.pk]))
-        [locked] = database.made(Hold, cursor.fetchall()).values()
+    [locked] = two_steps.made(Hold, two_steps.execute(locks.holds([hold.pk]))).values()
     if not holds.resolve(account, locked, state, cost_nanos=cost_nanos):
         return None
-    database.execute(holds.resolved([locked]))
+    two_steps.execute(holds.resolved([locked]))
     return Hold.objects.get(pk=hold.pk)
 
 
@@ -67,16 +66,16 @@ def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | 
 
 
 def reserve(key: ApiKey, *, day: date, amount_nanos: int) -> None:
-    database.execute(spending.reserved([Movement(key.pk, day, amount_nanos)]))
+    two_steps.execute(spending.reserved([Movement(key.pk, day, amount_nanos)]))
 
 
 def commit(key: ApiKey, *, day: date, held_nanos: int, spent_nanos: int, prompt_tokens: int, completion_tokens: int) -> None:
     movement = Movement(key.pk, day, held_nanos, spent_nanos, 1, prompt_tokens, completion_tokens)
-    database.execute(spending.moved([movement]))
+    two_steps.execute(spending.moved([movement]))
 
 
 def give_back(key: ApiKey, *, day: date, held_nanos: int) -> None:
-    database.execute(spending.moved([Movement(key.pk, day, held_nanos)]))
+    two_steps.execute(spending.moved([Movement(key.pk, day, held_nanos)]))
 
 
 # --- More of the account ----------------------------------------------------------------------------------------

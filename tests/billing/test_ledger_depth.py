@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from billing import books, ledger, locks, money
 from billing.models import Account, LedgerEntry
-from gateway_project import database, identifiers, timestamps
+from gateway_project import identifiers, timestamps, two_steps
 from tests import chat, factories, usage
 from tests.conftest import client_for
 
@@ -26,8 +26,8 @@ def spend(account: Account, nanos: int, spender: str) -> LedgerEntry:
             locks.account(account.pk), cost_nanos=nanos, reference=identifiers.short_uuid7(), model="demo/echo",
             prompt_tokens=3, completion_tokens=4, settlement="reported", spender=spender,
         )  # fmt: skip
-        database.execute(ledger.appended([entry]))
-    return entry
+        two_steps.execute(ledger.appended([entry]))
+    return LedgerEntry.objects.get(pk=entry.id)
 
 
 @pytest.fixture

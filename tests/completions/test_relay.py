@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from billing import locks
 from billing.models import LedgerEntry
 from completions.models import Completion
-from gateway_project import database, metrics
+from gateway_project import metrics, two_steps
 from tests.completions.rows import (
     PROMPT_ESTIMATE,
     ask,
@@ -435,7 +435,7 @@ def test_what_cannot_be_released_now_is_released_a_little_later(api, alice, upst
     gate = threading.Event()
     upstream.will([gate, *refusal(500)])
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100")
-    database.TwoStepConnection.close_all()
+    two_steps.TwoStepConnection.close_all()
 
     def lock_when_asked():
         while not upstream.requests:

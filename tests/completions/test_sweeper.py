@@ -29,7 +29,7 @@ def admit(key: ApiKey) -> admission.Admitted:
 
 
 def expire(*admitted: admission.Admitted) -> None:
-    references = [each.completion.pk for each in admitted]
+    references = [each.completion.id for each in admitted]
     Hold.objects.filter(pk__in=references).update(expires_at=Now() - timedelta(seconds=1))
 
 
@@ -57,7 +57,7 @@ def test_a_running_hold_is_left_alone(alice, key):
     alice.refresh_from_db()
     assert alice.held_nanos == 200_000
     assert Hold.objects.get().state == Hold.State.HELD
-    assert Completion.objects.get(pk=admitted.completion.pk).settlement is None
+    assert Completion.objects.get(pk=admitted.completion.id).settlement is None
     assert_true_book()
 
 

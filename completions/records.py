@@ -1,0 +1,76 @@
+"""The record of a completion as it is written: when it begins, and when it ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from completions.models import Completion
+from gateway_project.two_steps import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A completion that was let in, by the names of its columns; a plain value, because every request makes one."""
+
+    id: str
+    account_id: UUID
+    key_id: str
+    model_id: str
+    price_id: int
+    provider_id: str
+    is_stream: bool
+    spending_day: date
+    counted_tokens: int
+    prompt_estimate: int
+    created_at: datetime
+
+
+class Ending(NamedTuple):
+    """How a completion ended."""
+
+    id: str
+    settlement: str
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost_nanos: int
+
+
+def running(completion: Completion) -> Running:
+    """What its row says of a completion that runs, or ran when its process died."""
+    return Running(**{name: getattr(completion, name) for name in _COLUMNS})
+
+
+_COLUMNS = tuple(Running.__dataclass_fields__)
+
+
+def begun(completions: Sequence[Running]) -> Statement:
+    """Write those that begin."""
+    return Statement(
+        """
+        INSERT INTO completions_completion
+            (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
+            prompt_estimate, created_at)
+        SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
+            price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
+            prompt_estimate bigint, created_at timestamptz)
+        """,
+        [{name: getattr(each, name) for name in _COLUMNS} for each in completions],
+    )
+
+
+def ended(endings: Sequence[Ending]) -> Statement:
+    """Write how these ended."""
+    return Statement(
+        """
+        UPDATE completions_completion SET settlement = ended.settlement, prompt_tokens = ended.prompt_tokens,
+            cached_tokens = ended.cached_tokens, completion_tokens = ended.completion_tokens, cost_nanos = ended.cost_nanos,
+            finished_at = statement_timestamp()
+        FROM json_to_recordset($1::json) AS ended (id text, settlement text, prompt_tokens bigint, cached_tokens bigint,
+            completion_tokens bigint, cost_nanos bigint)
+        WHERE completions_completion.id = ended.id
+        """,
+        [ending._asdict() for ending in endings],
+    )

@@ -1,0 +1,96 @@
+"""How a completion ends: passed from the relay to the door, decided there, and kept in the spool when the door is shut."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from billing import holds, ledger
+from billing.models import Hold
+from completions.chat import Usage
+from completions.door import Rows
+from completions.idempotency import Attempt
+from completions.models import Completion
+from completions.records import Ending, Running
+from keys import rates
+from keys.spending import Movement
+
+_STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settlement.EXPIRED: Hold.State.EXPIRED}
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What becomes of its Idempotency-Key: the sealed reply (None: too large to keep) is kept, or the key is forgotten."""
+
+    sealed_reply: str | None
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """How a completion ends: at a cost, or, with no usage, without one."""
+
+    completion: Running
+    settlement: Completion.Settlement
+    usage: Usage | None = None
+    cost_nanos: int | None = None
+    retry: Retry | None = None
+    is_leaving = True
+
+    @property
+    def completion_id(self) -> str:
+        return self.completion.id
+
+    @property
+    def account_id(self) -> UUID:
+        return self.completion.account_id
+
+    @property
+    def key_id(self) -> str:
+        return self.completion.key_id
+
+    @property
+    def attempt(self) -> Attempt | None:
+        return None  # what is known of its Idempotency-Key is written, not asked
+
+    def decide(self, rows: Rows) -> int | None:
+        """What is charged; None when the hold was resolved before."""
+        completion, hold = self.completion, rows.holds[self.completion.id]
+        state = _STATES.get(self.settlement, Hold.State.SETTLED)
+        if not holds.resolve(rows.accounts[completion.account_id], hold, state, cost_nanos=self.cost_nanos):
+            return None
+        tokens = self.usage.prompt_tokens + self.usage.completion_tokens if self.usage else 0
+        key = rows.keys[completion.key_id]
+        rates.correct(key, rows.now, tokens - completion.counted_tokens)
+        if window := rows.windows.get(key.pk):
+            window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
+        rows.changes.counted[key.pk] = key
+        self._note(hold, rows)
+        return hold.settled_nanos or 0
+
+    def _note(self, hold: Hold, rows: Rows) -> None:
+        """What is to be written."""
+        completion, changes, charged_nanos = self.completion, rows.changes, hold.settled_nanos or 0
+        usage = self.usage or Usage(0, 0)
+        changes.resolved.append(hold)
+        changes.moved.append(
+            Movement(
+                completion.key_id, completion.spending_day, hold.amount_nanos, charged_nanos, 1 if self.usage else 0,
+                usage.prompt_tokens, usage.completion_tokens,
+            )
+        )  # fmt: skip
+        changes.ended.append(
+            Ending(
+                completion.id, self.settlement, usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, charged_nanos
+            )
+        )
+        if self.usage:
+            entry = ledger.debit_usage(
+                rows.accounts[completion.account_id], cost_nanos=charged_nanos, reference=completion.id,
+                model=completion.model_id, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
+                settlement=self.settlement, spender=completion.key_id,
+            )  # fmt: skip
+            changes.entries.append(entry)
+        # What was answered is repeated to who asks again; what was not may be tried again.
+        if self.usage and self.retry and self.retry.is_kept:
+            changes.kept.append((completion.id, self.retry.sealed_reply))
+        elif not self.usage or self.retry:
+            changes.forgotten.append(completion.id)

@@ -1,0 +1,271 @@
+"""LEAF. Short transactions in two round trips: begin, lock and read; then write and commit.
+
+Every statement takes one JSON parameter and gives JSON rows: whatever the size of a batch, it is read and written in C, by
+the server and by us. Statements go out together in libpq's pipeline mode, prepared once a connection, and their answers are
+waited for once (docs/decisions/0015 has the figures).
+"""
+
+import atexit
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakSet
+
+import gevent
+import psycopg
+from django.db import connection, models, transaction
+from gevent.socket import wait_read
+from psycopg import pq
+
+from gateway_project import database
+from gateway_project.group_commit import Lost
+
+
+class Statement(NamedTuple):
+    """SQL, in which ``$1`` stands for what is given, as JSON. Its rows have one column, of JSON."""
+
+    sql: str
+    given: Any = None
+
+
+# A batch reaches every row by its key, whatever the statistics of a table that was empty this morning say.
+_SESSION = (
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;"
+    " SET enable_mergejoin = off; SET jit = off; SET TIME ZONE 'UTC'"
+)
+# What is begun and lost in a crash of the database was never acted upon for long; see ``TwoSteps.write``.
+_NOT_DURABLE = Statement("SET LOCAL synchronous_commit = off")
+_BEGIN, _COMMIT, _ROLLBACK = Statement("BEGIN"), Statement("COMMIT"), Statement("ROLLBACK")
+_READ_OR_WRITE = 3  # events of libev and libuv
+_DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+
+CLOCK = Statement("SELECT to_json(statement_timestamp())")
+
+_encode = json.JSONEncoder(default=str, separators=(",", ":")).encode
+
+
+# --- Rows and objects --------------------------------------------------------------------------------------------
+
+
+def rows(model: type[models.Model], ids: Collection[Any]) -> Statement:
+    """The rows with these ids, in the order of their ids, locked until the transaction ends. ``made`` makes objects of them."""
+    columns = ", ".join(str(field.column) for field in model._meta.concrete_fields)
+    table, key = model._meta.db_table, model._meta.pk
+    # Names of our own models; the ids are a parameter.
+    sql = (
+        f"SELECT row_to_json(found) FROM (SELECT {columns} FROM {table} WHERE {key.column} ="  # noqa: S608
+        f" ANY (ARRAY(SELECT json_array_elements_text($1::json))::{key.db_type(connection)}[])"
+        f" ORDER BY {key.column} FOR NO KEY UPDATE) AS found"
+    )
+    return Statement(sql, list(ids))
+
+
+def made(model: type[models.Model], found: list[dict[str, Any]]) -> dict[Any, Any]:
+    """Objects by primary key, of the rows that ``rows`` found."""
+    fields = model._meta.concrete_fields
+    names = [field.attname for field in fields]
+    objects = (model.from_db("default", names, [field.to_python(row[str(field.column)]) for field in fields]) for row in found)
+    return {made.pk: made for made in objects}
+
+
+# --- In Django's own transaction ---------------------------------------------------------------------------------
+
+
+def execute(statement: Statement) -> list[Any]:
+    """Run a statement in Django's own transaction; its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement.sql.replace("$1", "%s"), None if statement.given is None else [_encode(statement.given)])
+        return [row for (row,) in cursor.fetchall()] if cursor.description else []
+
+
+# --- In a transaction of two steps -------------------------------------------------------------------------------
+
+
+class TwoStepConnection:
+    """A connection for transactions of two steps.
+
+    It is kept open, outside the pool of the requests, and used by one at a time, which the caller (a group commit) sees to.
+    Inside a transaction of Django's - a test - it steps aside, and the two steps run there, within a savepoint.
+    """
+
+    _all: ClassVar[WeakSet["TwoStepConnection"]] = WeakSet()
+
+    def __init__(self) -> None:
+        self._pipeline: _Pipeline | None = None
+        self._pid = 0
+        self._all.add(self)
+
+    @contextmanager
+    def transaction(self) -> Iterator["TwoSteps"]:
+        """Rolled back unless ``TwoSteps.write`` committed it. Raises Lost when the connection broke under it."""
+        if connection.in_atomic_block:
+            with transaction.atomic():
+                yield _StepsWithin()
+            return
+        with database.patience():
+            pipeline = self._opened()
+        try:
+            with database.patience(), connection.wrap_database_errors:
+                steps = TwoSteps(pipeline)
+                yield steps
+                steps.end()
+        except BaseException as error:
+            # Also after an error that the connection survives: what it believes to be prepared may not be.
+            is_lost = pipeline.is_broken
+            self.close()
+            if is_lost:
+                raise Lost from error
+            raise
+
+    def _opened(self) -> "_Pipeline":
+        if self._pipeline is None or self._pid != os.getpid():
+            with connection.wrap_database_errors:
+                self._pipeline = _Pipeline()
+            self._pid = os.getpid()
+        return self._pipeline
+
+    def close(self) -> None:
+        """The next transaction opens a new one."""
+        if self._pipeline is not None and self._pid == os.getpid():
+            self._pipeline.close()
+        self._pipeline = None
+
+    @classmethod
+    def close_all(cls) -> None:
+        """At the end of the process, or of the database."""
+        for each in cls._all:
+            each.close()
+
+
+atexit.register(TwoStepConnection.close_all)
+
+
+class TwoSteps:
+    """One transaction: ``read`` once, then ``write`` once or not at all."""
+
+    def __init__(self, pipeline: "_Pipeline") -> None:
+        self._pipeline = pipeline
+        self._is_ended = False
+
+    def read(self, *statements: Statement | None) -> list[list[Any]]:
+        """Begin, and the rows of each statement; none where there is nothing to ask.
+
+        Each sees what was committed when the locks before it were granted.
+        """
+        asked = [statement for statement in statements if statement]
+        _, *answers = self._pipeline.run([_BEGIN, *asked])
+        answer = iter(answers)
+        return [next(answer) if statement else [] for statement in statements]
+
+    def write(self, statements: Sequence[Statement], *, is_durable: bool) -> None:
+        """Write and commit, and wait for the disk if it ``is_durable``: if not, a crash of the database may forget it."""
+        self._pipeline.run([*([] if is_durable else [_NOT_DURABLE]), *statements, _COMMIT])
+        self._is_ended = True
+
+    def end(self) -> None:
+        """Nothing was written after all."""
+        if not self._is_ended:
+            self._pipeline.run([_ROLLBACK])
+
+
+class _StepsWithin(TwoSteps):
+    """The same two steps within a transaction of Django's."""
+
+    def __init__(self) -> None:
+        pass
+
+    def read(self, *statements: Statement | None) -> list[list[Any]]:
+        return [execute(statement) if statement else [] for statement in statements]
+
+    def write(self, statements: Sequence[Statement], *, is_durable: bool) -> None:
+        for statement in statements:
+            execute(statement)
+
+
+class _Pipeline:
+    """A connection in libpq's pipeline mode. Any error leaves it unusable: close it."""
+
+    def __init__(self) -> None:
+        self._connection = psycopg.connect(**_parameters(), autocommit=True)
+        self._connection.execute(_SESSION)
+        self._libpq = self._connection.pgconn
+        self._libpq.nonblocking = 1
+        self._libpq.enter_pipeline_mode()
+        self._names: dict[str, bytes] = {}  # of prepared statements
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the connection is gone, so that nobody knows what became of a COMMIT."""
+        return self._libpq.status == pq.ConnStatus.BAD
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
+        """Send all, wait once, and the rows of each. Raises psycopg's errors."""
+        answers = [self._send(statement) for statement in statements]
+        self._libpq.pipeline_sync()
+        while self._libpq.flush():
+            self._wait_until_writable()
+        found = [self._rows(is_prepared) for is_prepared in answers]
+        self._result()  # of the sync
+        return found
+
+    def _send(self, statement: Statement) -> bool:
+        """Returns whether the statement was prepared before: if not, there is one more result to come."""
+        name = self._names.get(statement.sql)
+        is_prepared = name is not None
+        if name is None:
+            name = self._names[statement.sql] = b"statement_%d" % len(self._names)
+            self._libpq.send_prepare(name, statement.sql.encode())
+        given = None if statement.given is None else [_encode(statement.given).encode()]
+        self._libpq.send_query_prepared(name, given)
+        return is_prepared
+
+    def _rows(self, is_prepared: bool) -> list[Any]:
+        if not is_prepared:
+            self._finished()
+        result = self._finished()
+        return [json.loads(result.get_value(row, 0) or b"null") for row in range(result.ntuples)]
+
+    def _finished(self) -> pq.abc.PGresult:
+        result = self._result()
+        if result is None or result.status not in _DONE:
+            raise _error(result)
+        self._result()  # None, which ends every statement
+        return result
+
+    def _result(self) -> pq.abc.PGresult | None:
+        while self._libpq.is_busy():
+            wait_read(self._libpq.socket)
+            self._libpq.consume_input()
+        return self._libpq.get_result()
+
+    def _wait_until_writable(self) -> None:
+        # ... or readable: the server may be waiting for us to read before it reads on.
+        hub = gevent.get_hub()
+        hub.wait(hub.loop.io(self._libpq.socket, _READ_OR_WRITE))
+        self._libpq.consume_input()
+
+
+def _parameters() -> dict[str, Any]:
+    """What Django connects with, without what only its own connections understand."""
+    parameters = connection.get_connection_params()
+    return {
+        name: value
+        for name, value in parameters.items()
+        if name not in {"context", "cursor_factory", "pool", "prepare_threshold"}
+    }
+
+
+def _error(result: pq.abc.PGresult | None) -> psycopg.Error:
+    if result is None:
+        return psycopg.OperationalError("the connection was lost")
+    message = result.error_message.decode(errors="replace").strip()
+    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    try:
+        return psycopg.errors.lookup(state)(message)
+    except KeyError:
+        return psycopg.DatabaseError(message)
