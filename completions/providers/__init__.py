@@ -4,11 +4,13 @@ To add one: write ``<kind>.py`` with an Adapter, name it here and in ``Provider.
 against a real HTTP server speaking its wire format.
 """
 
+from completions.providers.anthropic import Anthropic
 from completions.providers.base import Adapter
 from completions.providers.echo import Echo
 from completions.providers.openai import OpenAI
 
 ADAPTERS: dict[str, Adapter] = {
     "openai": OpenAI(),
+    "anthropic": Anthropic(),
     "echo": Echo(),
 }

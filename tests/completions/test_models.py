@@ -100,7 +100,7 @@ def test_what_is_not_served_is_not_shown(api, echo_model, withdraw):
 
 @pytest.mark.parametrize(
     "columns",
-    [{"is_enabled": False}, {"kind": "anthropic"}, {"api_key_env": "EXAMPLE_API_KEY"}],
+    [{"is_enabled": False}, {"kind": "klingon"}, {"api_key_env": "EXAMPLE_API_KEY"}],
     ids=["disabled", "a language we do not speak", "no credentials"],
 )
 def test_a_model_whose_provider_cannot_be_asked_is_shown_as_not_available_and_not_served(api, echo_model, columns, monkeypatch):
