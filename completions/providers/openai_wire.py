@@ -40,7 +40,7 @@ class ChunkReader:
                 chunks += self._read(data)
         except Unusable as unusable:
             failure = unusable
-            if not any(chunk.text_bytes for chunk in chunks):
+            if not self.finished and not any(chunk.text_bytes for chunk in chunks):
                 chunks = []  # an error right after the role is still an early one, which a true status can tell
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure

@@ -125,6 +125,15 @@ def test_a_role_alone_is_not_passed_on_before_a_failure_in_the_same_read():
     assert not reader.has_passed_on
 
 
+def test_an_end_is_passed_on_before_a_failure_in_the_same_read():
+    reader = ChunkReader()
+    chunks, failure = reader.read_all([FINISH.replace(b'"a"', b'""'), COUNTED, FAILED])
+    assert [chunk.finishes for chunk in chunks] == [True, False]
+    assert chunks[1].usage
+    assert failure
+    assert reader.finished
+
+
 def test_text_that_is_not_utf_8_is_not_copied_either():
     reader = ChunkReader()
     assert read(reader, PLAIN)
