@@ -1,0 +1,219 @@
+"""Programs that make a history: clients that ask and note what they are told, and one that reads the book all the while.
+
+Each is a process of its own, ``python -m tests.live.witnesses client|reader``. What it shall do comes as a line of JSON, what
+it witnessed leaves as lines of JSON. All clients of one seed ask the same again, in the same order.
+"""
+
+import dataclasses
+import http.client
+import json
+import math
+import random
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+from tests.live.history import BalanceReading, BookReading, Call, Entry
+
+ODD, DEAR, NEVER = "demo/odd", "demo/dear", "demo/never"
+NEITHER_LIMITED, LIMITED = ("first", "second"), "limited"
+PAGE = 100
+PATIENCE_SECONDS = 30
+KINDS = {
+    "whole": 6, "streamed": 4, "left": 3, "left_at_once": 1, "retried": 6, "contradicted": 1, "broken": 1, "failing": 1,
+    "invalid": 1, "unknown": 1, "excessive": 1,
+}  # fmt: skip
+
+
+# --- What a client asks ------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Ask:
+    """A request, and how long its client stays."""
+
+    key: str
+    fields: dict[str, Any]
+    retry_key: str | None = None
+    leaves_after_events: int | None = None  # 0: before it knows anything
+
+
+def asks(seed: str, client: int, count: int) -> Iterator[Ask]:
+    chance = random.Random(f"{seed}/{client}")
+    for number in range(count):
+        kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
+        key = chance.choice([*NEITHER_LIMITED, LIMITED])
+        yield _ask(kind, key, chance, f"{seed}/{number // 6}")  # several clients come to the same at about the same time
+
+
+def _ask(kind: str, key: str, chance: random.Random, shared: str) -> Ask:
+    match kind:
+        case "whole":
+            return Ask(key, _fields(chance))
+        case "streamed":
+            return Ask(key, _streamed(chance))
+        case "left":
+            slow = {"delay_seconds": 0.004, "report_usage": chance.random() < 0.5}
+            return Ask(key, _streamed(chance, echo=slow), leaves_after_events=chance.randint(1, 4))
+        case "left_at_once":
+            return Ask(key, _fields(chance, echo={"delay_seconds": 0.004}), leaves_after_events=0)
+        case "retried":
+            same = random.Random(shared)
+            fields = _streamed(same) if same.random() < 0.5 else _fields(same)
+            return Ask(key, fields, shared, leaves_after_events=1 if fields.get("stream") and chance.random() < 0.3 else None)
+        case "contradicted":
+            return Ask(key, {**_fields(chance), "user": str(chance.random())}, shared)
+        case "broken":
+            return Ask(key, _streamed(chance, echo={"break_after_tokens": chance.randint(0, 3)}))
+        case "failing":
+            return Ask(key, {**_fields(chance), "model": NEVER, "echo": {"status": chance.choice([400, 429, 500])}})
+        case "invalid":
+            return Ask(key, {**_fields(chance), "model": NEVER, "temperature": 3})
+        case "unknown":
+            return Ask(chance.choice([key, "nobody"]), {**_fields(chance), "model": "demo/unheard-of"})
+    return Ask(key, {**_fields(chance), "model": DEAR, "max_tokens": 4_096})  # what others need is tied up meanwhile
+
+
+def _fields(chance: random.Random, **more: Any) -> dict[str, Any]:
+    text = "word " * chance.randint(1, 30)
+    fields = {"model": chance.choice([ODD, DEAR]), "messages": [{"role": "user", "content": text}], **more}
+    return fields if chance.random() < 0.2 else {**fields, "max_tokens": chance.randint(1, 40)}
+
+
+def _streamed(chance: random.Random, **more: Any) -> dict[str, Any]:
+    return _fields(chance, stream=True, stream_options={"include_usage": chance.random() < 0.7}, **more)
+
+
+# --- What it is told ---------------------------------------------------------------------------------------------
+
+
+def call(port: int, secret: str, ask: Ask, name: str) -> Call:
+    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json", "Connection": "close"}
+    if ask.retry_key:
+        headers["Idempotency-Key"] = ask.retry_key
+    told: dict[str, Any] = {}
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    called_at = time.monotonic()
+    try:
+        client.request("POST", "/v1/chat/completions", json.dumps(ask.fields), headers)
+        for fact in _told(client, ask):
+            told.update(fact)
+    except (ConnectionError, http.client.HTTPException, TimeoutError):
+        pass  # it was told what it was told
+    finally:
+        client.close()
+    fields = ask.fields
+    return Call(name, ask.key, fields["model"], called_at, max_tokens=fields.get("max_tokens"), retry_key=ask.retry_key, **told)
+
+
+def _told(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str, Any]]:
+    """Facts in the order of their coming, until the client leaves."""
+    if ask.leaves_after_events == 0:
+        return
+    reply = client.getresponse()
+    yield {"status": reply.status, "is_replayed": reply.headers.get("Idempotent-Replayed") == "true"}
+    if reply.headers.get_content_type() != "text/event-stream":
+        body = json.loads(reply.read())
+        yield _facts(body)
+        yield {"replied_at": time.monotonic()}
+        return
+    for number, line in enumerate(line for line in reply if line.startswith(b"data: ")):
+        if number == ask.leaves_after_events:
+            return
+        if line == b"data: [DONE]\n":
+            reply.read()
+            yield {"replied_at": time.monotonic()}
+        else:
+            yield _facts(json.loads(line.removeprefix(b"data: ")))
+
+
+def _facts(body: dict[str, Any]) -> dict[str, Any]:
+    facts = {"completion_id": body["id"]} if "id" in body else {}
+    usage = body.get("usage") or {}
+    return facts | {name: usage[name] for name in ("prompt_tokens", "completion_tokens") if name in usage}
+
+
+# --- What a reader reads -----------------------------------------------------------------------------------------
+
+
+def get(port: int, secret: str, path: str) -> Any:
+    """Over a connection of its own each time, so that every worker is asked."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    try:
+        client.request("GET", path, headers={"Authorization": f"Bearer {secret}", "Connection": "close"})
+        reply = client.getresponse()
+        body = json.loads(reply.read())
+        assert reply.status == 200, body
+        return body
+    finally:
+        client.close()
+
+
+def read_book(port: int, secret: str) -> BookReading:
+    """All pages. What was booked meanwhile pushes entries onto the next page, which then begins with the last ones again."""
+    began_at = time.monotonic()
+    newest_first: list[Entry] = []
+    known: set[str] = set()
+    count, offset = PAGE, 0
+    while count == PAGE:
+        page = get(port, secret, f"/api/billing/ledger?limit={PAGE}&offset={offset}")
+        entries, count, offset = page["entries"], page["count"], offset + PAGE
+        while entries and entries[0]["id"] in known:
+            entries.pop(0)
+        newest_first += entries
+        known.update(entry["id"] for entry in entries)
+    return BookReading(began_at, time.monotonic(), newest_first[::-1])
+
+
+def read_balance(port: int, secret: str) -> BalanceReading:
+    began_at = time.monotonic()
+    cents = get(port, secret, "/api/billing/balance")["balanceInCents"]
+    return BalanceReading(began_at, time.monotonic(), cents)
+
+
+def read_prices(port: int, secret: str) -> dict[str, tuple[Decimal, Decimal]]:
+    """Dollars a token, of prompt and reply, by model."""
+    listed = get(port, secret, "/v1/models")["data"]
+    return {model["id"]: (Decimal(model["pricing"]["prompt"]), Decimal(model["pricing"]["completion"])) for model in listed}
+
+
+# --- The processes -----------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    role = {"client": _client, "reader": _reader}[sys.argv[1]]
+    for seen in role(**json.loads(sys.stdin.readline())):
+        facts = {name: value for name, value in dataclasses.asdict(seen).items() if value != math.inf}
+        sys.stdout.write(json.dumps({"is": type(seen).__name__, **facts}) + "\n")
+
+
+def _client(port: int, secrets: dict[str, str], seed: str, client: int, count: int) -> Iterator[Call]:
+    for number, ask in enumerate(asks(seed, client, count)):
+        yield call(port, secrets[ask.key], ask, f"{client}/{number}")
+
+
+def _reader(port: int, secret: str) -> Iterator[BookReading | BalanceReading]:
+    """Until it is told to end, and once more then."""
+    is_over = False
+    while True:
+        yield read_balance(port, secret)
+        yield read_book(port, secret)
+        if is_over:
+            yield read_balance(port, secret)
+            return
+        is_over = bool(select.select([sys.stdin], [], [], 0.05)[0])
+
+
+def witnessed(lines: str) -> list[Any]:
+    """What a process has written."""
+    kinds = {kind.__name__: kind for kind in (Call, BookReading, BalanceReading)}
+    return [kinds[facts.pop("is")](**facts) for facts in map(json.loads, lines.splitlines())]
+
+
+if __name__ == "__main__":
+    with suppress(BrokenPipeError):
+        main()
