@@ -5,7 +5,7 @@ What the adapters of providers share. Each knows only its own wire format.
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +18,9 @@ from gateway_project import errors, http
 logger = logging.getLogger("gateway.providers")
 
 _MESSAGE_CHARACTERS_MAX = 300
+
+# What a refusal's status and body mean: the status that it should have had, and the seconds to wait, "" when it says none.
+Meaning = Callable[[int, bytes], tuple[int, str]]
 
 
 class Unusable(Exception):
@@ -32,7 +35,12 @@ class Refused(Unusable):
         self.status = status
 
 
-def post(call: Call, path: str, headers: dict[str, str], fields: dict[str, Any], *, stream: bool) -> http.Reply:
+def _plain_meaning(status: int, body: bytes) -> tuple[int, str]:
+    return status, ""
+
+
+def post(call: Call, path: str, headers: dict[str, str], fields: dict[str, Any], *, stream: bool,
+         meaning: Meaning = _plain_meaning) -> http.Reply:  # fmt: skip
     """Send ``fields`` as JSON to ``path`` below the provider's base URL; a 2xx reply, to be closed. Raises ProviderFailed."""
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, **headers}
@@ -43,7 +51,7 @@ def post(call: Call, path: str, headers: dict[str, str], fields: dict[str, Any],
         raise broken_off(call, error, upstream_worked=False) from error
     if not 200 <= reply.status < 300:
         try:
-            raise ProviderFailed(_refusal(call, reply), upstream_worked=False)
+            raise ProviderFailed(_refusal(call, reply, meaning), upstream_worked=False)
         finally:
             reply.close()
     return reply
@@ -65,17 +73,19 @@ def arrivals(reply: http.Reply) -> Iterator[bytes | None]:
 # --- Failing ----------------------------------------------------------------------------------------------------
 
 
-def _refusal(call: Call, reply: http.Reply) -> errors.ApiError:
-    reason = _presentable(call, _reason(reply))
+def _refusal(call: Call, reply: http.Reply, meaning: Meaning) -> errors.ApiError:
+    body = _body(reply)
+    reason = _presentable(call, parse_error(body))
     logger.warning("provider %s answered %s: %s", call.offer.provider_slug, reply.status, reason)
-    return base.refusal(reply.status, reason, _retry_after(reply))
+    status, wait_seconds = meaning(reply.status, body)
+    return base.refusal(status, reason, _retry_after(reply.header("retry-after") or wait_seconds))
 
 
-def _reason(reply: http.Reply) -> str:
+def _body(reply: http.Reply) -> bytes:
     try:
-        return parse_error(reply.read_all())
+        return reply.read_all()
     except http.OutboundError:
-        return ""
+        return b""
 
 
 def _presentable(call: Call, text: str) -> str:
@@ -84,8 +94,7 @@ def _presentable(call: Call, text: str) -> str:
     return printable.replace(call.offer.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
 
 
-def _retry_after(reply: http.Reply) -> dict[str, str]:
-    seconds = reply.header("retry-after")
+def _retry_after(seconds: str) -> dict[str, str]:
     if seconds.isascii() and seconds.isdigit() and len(seconds) < 10 and int(seconds) <= errors.CLIENT_PATIENCE_SECONDS:
         return {"Retry-After": seconds}
     return {}
