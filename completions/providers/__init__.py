@@ -7,10 +7,12 @@ against a real HTTP server speaking its wire format.
 from completions.providers.anthropic import Anthropic
 from completions.providers.base import Adapter
 from completions.providers.echo import Echo
+from completions.providers.gemini import Gemini
 from completions.providers.openai import OpenAI
 
 ADAPTERS: dict[str, Adapter] = {
     "openai": OpenAI(),
     "anthropic": Anthropic(),
+    "gemini": Gemini(),
     "echo": Echo(),
 }
