@@ -18,6 +18,7 @@ A request, a file after a file:
 - ``relay``         the reply, whole or streamed, settled on every way out
 - ``checkpoints``   what running completions have done so far, for when their process dies
 - ``settlement``    the one door out: hold -> ledger entry, or release; once
+- ``spool``         what could not be settled while the database was away, on disk until it is back
 - ``sse``           pure: framing of event streams, both ways
 
 Beside the way of a request:

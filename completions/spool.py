@@ -60,14 +60,21 @@ def keep(resolution: Resolution, because: Exception) -> None:
     """
     completion_id = resolution.completion.id
     path = settings.SPOOL_DIR / f"{completion_id}.json"
-    try:
-        gevent.get_hub().threadpool.apply(_write, (path, _dumps(resolution)))
-    except OSError as error:
+    if error := gevent.get_hub().threadpool.apply(_refusal, (path, _dumps(resolution))):
         logger.critical("%s is neither settled (%r) nor spooled: %s", completion_id, because, error)
         raise because from error
     metrics.spooled_total.inc()
     metrics.spool_waiting.set(len(waiting()))
     logger.error("%s is spooled, to be settled later: %r", completion_id, because, extra={"completion": completion_id})
+
+
+def _refusal(path: Path, text: str) -> OSError | None:
+    """Why the disk refused it, if it did. Not raised: gevent would print what a thread of its pool raises."""
+    try:
+        _write(path, text)
+    except OSError as error:
+        return error
+    return None
 
 
 def _write(path: Path, text: str) -> None:

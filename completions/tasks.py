@@ -7,7 +7,7 @@ from django.db import DatabaseError
 from django.db.models import Q
 
 from billing.models import Hold
-from completions import checkpoints, settlement
+from completions import checkpoints, settlement, spool
 from completions.models import Completion, IdempotentRequest
 from gateway_project import database
 
@@ -17,6 +17,7 @@ logger = logging.getLogger("gateway.sweeper")
 @shared_task(name="completions.tasks.release_expired_holds")
 def release_expired_holds() -> int:
     """Settle or release what a process that died was holding; how many. May run at any time, anywhere, twice at once."""
+    spool.drain(settlement.resolve)  # first: it knows what these cost, where a checkpoint only estimates
     resolved = 0
     for completion in _abandoned():
         try:

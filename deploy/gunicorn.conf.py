@@ -62,9 +62,10 @@ def child_exit(server: Any, worker: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Told to stop, a worker lets its streams go on for most of the grace; then they end themselves, settled and saying so."""
-    from completions import checkpoints
+    from completions import checkpoints, settlement, spool
     from gateway_project import draining, malformed
 
     malformed.answer_in_json()
     checkpoints.write_regularly()
+    spool.drain_regularly(settlement.resolve)
     draining.watch(lambda: worker.alive, graceful_timeout)

@@ -1,5 +1,6 @@
 """System checks: what a deployment gets wrong, each with a number and a way out."""
 
+import tempfile
 from typing import Any
 
 from cryptography.fernet import Fernet
@@ -75,3 +76,15 @@ def check_transactions(**kwargs: Any) -> list[CheckMessage]:
     if not settings.DATABASES["default"].get("ATOMIC_REQUESTS"):
         return []
     return [Error("ATOMIC_REQUESTS must be off.", id="gateway.E007")]
+
+
+@register()
+def check_spool(**kwargs: Any) -> list[CheckMessage]:
+    """E009: what cannot be settled while the database is away must have somewhere to go. Makes the directory."""
+    try:
+        settings.SPOOL_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=settings.SPOOL_DIR).close()
+    except OSError as error:
+        hint = "Set GATEWAY_SPOOL_DIR to a directory that this process may make or write to, on a disk that lasts."
+        return [Error(f"The spool cannot be written: {error}.", hint=hint, id="gateway.E009")]
+    return []

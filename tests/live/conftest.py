@@ -72,7 +72,7 @@ def start(log: Path, settings: dict[str, str], configuration: str = "deploy/guni
     """A gunicorn of which every worker has loaded the gateway."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    environ = {**os.environ, **SETTINGS, **settings, "DATABASE_URL": _database_url(), "PORT": str(port)}
+    environ = {**os.environ, **SETTINGS, "DATABASE_URL": _database_url(), "PORT": str(port), **settings}
     environ["PROMETHEUS_MULTIPROC_DIR"] = str(log.with_name("metrics"))
     command = [sys.executable, "-m", "gunicorn", "gateway_project.wsgi", "-c", configuration]
     with log.open("wb") as file:

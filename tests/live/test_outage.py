@@ -1,0 +1,107 @@
+"""The database goes in the middle of replies, and comes back: nobody waits for it, and nobody's cent is lost."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from billing.models import Hold, LedgerEntry
+from completions.models import Completion
+from tests import factories
+from tests.completions.rows import assert_charged, assert_true_book
+from tests.live.conftest import start
+from tests.live.gateway import eventually, read_all, read_until, wait_until_settled
+from tests.live.wire import wired
+from tests.upstream import DONE, FINISH, ROLE, refusal, stream, usage, whole, words
+
+COST_NANOS = 9 * 3_000 + 2 * 15_000  # of the usage that the scripted upstream reports
+
+
+@pytest.fixture
+def wire():
+    with wired() as wire:
+        yield wire
+
+
+@pytest.fixture
+def begin(transactional_db, wire, tmp_path, upstream):
+    """Starts a gateway behind the wire; each has the same spool."""
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
+    factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
+    begun = []
+
+    def begin():
+        log = tmp_path / str(len(begun)) / "log"
+        log.parent.mkdir()
+        begun.append(start(log, {"DATABASE_URL": wire.database_url, "GATEWAY_SPOOL_DIR": str(tmp_path / "spool")}))
+        return begun[-1]
+
+    yield begin
+    for gateway in begun:
+        gateway.stop()
+        assert "Traceback" not in gateway.log()
+
+
+@pytest.fixture
+def secret(alice):
+    return factories.make_key(alice)[1]
+
+
+def held_up(gate):
+    return stream(ROLE, words("Hello "), gate, words("you"), FINISH, usage(), DONE)
+
+
+def spooled(tmp_path):
+    return sorted(path.name for path in (tmp_path / "spool").iterdir())
+
+
+def test_what_ends_in_an_outage_is_answered_and_settled_when_it_is_over(begin, wire, alice, secret, upstream, tmp_path):
+    gate = threading.Event()
+    upstream.will(held_up(gate), [gate, *whole()], [gate, *refusal(500)])
+    gateway = begin()
+    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client, ThreadPoolExecutor(2) as pool:
+        read_until(client, b"Hello ")
+        answers = []
+        for requests in (2, 3):
+            answers.append(pool.submit(gateway.ask, secret, model="acme/large", max_tokens=10))
+            eventually(lambda requests=requests: len(upstream.requests) == requests)
+        wire.cut()
+        gate.set()
+        assert read_all(client).count(b"data: [DONE]\n\n") == 1
+        answered, failed = (answer.result() for answer in answers)
+    assert (answered.status, answered.json()["usage"]["total_tokens"]) == (200, 11)
+    assert (failed.status, failed.json()["error"]["code"]) == (502, "upstream_error")
+    assert gateway.request("GET", "/readyz").status == 503
+    assert spooled(tmp_path) == sorted(f"{completion.pk}.json" for completion in Completion.objects.all())
+    assert b"gateway_spool_waiting 3.0" in gateway.request("GET", "/metrics").body
+    assert Hold.objects.filter(state="HELD").count() == 3
+    wire.mend()
+    eventually(lambda: spooled(tmp_path) == [])
+    wait_until_settled(alice)
+    alice.refresh_from_db()
+    assert alice.balance_nanos == 10_000_000_000 - 2 * COST_NANOS
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 2
+    assert sorted(Completion.objects.values_list("settlement", flat=True)) == ["released", "reported", "reported"]
+    assert b"gateway_spool_waiting 0.0" in gateway.request("GET", "/metrics").body
+
+
+def test_what_a_killed_server_left_on_disk_is_settled_by_the_next(begin, wire, alice, secret, upstream, tmp_path):
+    gate = threading.Event()
+    upstream.will(held_up(gate))
+    gateway = begin()
+    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
+        read_until(client, b"Hello ")
+        wire.cut()
+        gate.set()
+        assert b"[DONE]" in read_all(client)
+    for process in [*psutil.Process(gateway._process.pid).children(recursive=True), gateway._process]:
+        process.kill()
+    [name] = spooled(tmp_path)
+    assert json.loads((tmp_path / "spool" / name).read_text())["cost_nanos"] == COST_NANOS
+    wire.mend()
+    begin()
+    eventually(lambda: spooled(tmp_path) == [])
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=COST_NANOS)
+    assert_true_book()

@@ -1,0 +1,78 @@
+"""The way from a gateway to its database, which a test may cut and mend."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import urlencode
+
+from django.db import connection
+
+
+class Wire:
+    """Forwards what comes in on ``port`` of the loopback to the test database, both ways. Cut, it hangs up on everybody."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener, self.port = listener, listener.getsockname()[1]
+        self._is_cut = False
+        self._ends: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def database_url(self) -> str:
+        named = {name: connection.settings_dict[name.upper()] for name in ("user", "password")}
+        where = {"host": "127.0.0.1", "port": self.port, "sslmode": "disable", **{k: v for k, v in named.items() if v}}
+        return f"postgresql:///{connection.settings_dict['NAME']}?{urlencode(where)}"
+
+    def cut(self) -> None:
+        self._is_cut = True
+        ends, self._ends = self._ends, []
+        for end in ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def _serve(self) -> None:
+        with suppress(OSError):  # closed: the test is over
+            while True:
+                near, _ = self._listener.accept()
+                if self._is_cut:
+                    near.close()
+                    continue
+                far = _database()
+                self._ends += [near, far]
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=_forward, args=[source, sink], daemon=True).start()
+
+
+def _database() -> socket.socket:
+    host, port = connection.settings_dict["HOST"], int(connection.settings_dict["PORT"] or 5432)
+    if not host.startswith("/"):
+        return socket.create_connection((host or "127.0.0.1", port))
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(f"{host}/.s.PGSQL.{port}")
+    return server
+
+
+def _forward(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            sink.sendall(data)
+    for end in (source, sink):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+    source.close()
+
+
+@contextmanager
+def wired() -> Iterator[Wire]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        wire = Wire(listener)
+        try:
+            yield wire
+        finally:
+            wire.cut()
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
