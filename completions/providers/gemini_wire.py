@@ -191,8 +191,10 @@ def _logprobs(result: Any) -> dict[str, Any] | None:
 
 
 def _token(candidate: dict[str, Any]) -> dict[str, Any]:
-    token = candidate.get("token") or ""
-    return {"token": token, "logprob": candidate.get("logProbability", 0.0), "bytes": list(token.encode(errors="replace"))}
+    token, logprob = candidate.get("token") or "", candidate.get("logProbability", 0.0)
+    if type(logprob) not in (int, float):
+        raise TypeError("a probability that is no number")
+    return {"token": token, "logprob": logprob, "bytes": list(token.encode(errors="replace"))}
 
 
 # --- How much it is ---------------------------------------------------------------------------------------------

@@ -316,6 +316,14 @@ def test_what_breaks_after_the_finish_reason_is_nobodys_loss(api, alice, upstrea
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
+def test_silence_after_the_finish_reason_is_nobodys_loss(api, alice, upstream, settings):
+    settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
+    upstream.will(streamed(*HELLO, STAY))
+    assert events(ask_streamed(api))[-1] == "[DONE]"
+    assert upstream.requests[0].left.wait(5)
+    charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
 def test_a_client_that_leaves_frees_the_upstream_and_pays_for_what_it_got(api, alice, upstream):
     upstream.will(streamed(said("Hello you", usage={"promptTokenCount": 9, "totalTokenCount": 9}), STAY))
     answer = ask_streamed(api)

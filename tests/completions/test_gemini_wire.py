@@ -113,9 +113,11 @@ def test_events_that_say_nothing_begin_nothing():
     [b"hello", b"[1]", b"\xff", b"[" * 100_000, b'{"x":NaN}', b'{"candidates":[1]}', b'{"candidates":{"a":1}}',
      b'{"candidates":[{"content":{"parts":[{"text":5}]}}]}', b'{"candidates":[{"content":{"parts":[{"functionCall":{}}]}}]}',
      b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":5}}]}}]}', b'{"candidates":[{"finishReason":{"a":1}}]}',
-     b'{"candidates":[{"logprobsResult":7}]}'],
+     b'{"candidates":[{"logprobsResult":7}]}',
+     b'{"candidates":[{"logprobsResult":{"chosenCandidates":[{"token":"a","logProbability":[]}]}}]}'],
     ids=["text", "list", "not UTF-8", "too deep", "NaN", "no candidate", "an object of candidates", "text is a number",
-         "a call without a name", "a call of a number", "a reason is an object", "logprobs are a number"],
+         "a call without a name", "a call of a number", "a reason is an object", "logprobs are a number",
+         "a probability is a list"],
 )  # fmt: skip
 def test_text_is_passed_on_before_the_event_that_is_none(data):
     reader = ResponseReader()
