@@ -179,7 +179,7 @@ def test_two_drainers_at_once_charge_once(alice, key, settings):
     assert_true_book()
 
 
-def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settings):
+def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settings, caplog):
     admitted = admit(key)
     keep(admitted)
     assert settlement.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
@@ -187,6 +187,7 @@ def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settin
     assert spool.drain(settlement.resolve) == {Outcome.KNOWN: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) == loss
+    assert "before the spool could say" not in caplog.text
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
@@ -223,6 +224,7 @@ BROKEN = {
     "for another completion": lambda record: json.dumps({**record, "completion": "chatcmpl-other"}),
     "a settlement unknown": lambda record: json.dumps({**record, "settlement": "free"}),
     "a cost that is a float": lambda record: json.dumps({**record, "cost_nanos": 1.5}),
+    "a cost that is no number": lambda record: json.dumps({**record, "cost_nanos": True}),
     "a cost below zero": lambda record: json.dumps({**record, "cost_nanos": -1}),
     "a cost without a usage": lambda record: json.dumps({**record, "usage": None}),
     "a usage of something else": lambda record: json.dumps({**record, "usage": {"prompt_tokens": 1, "apples": 2}}),

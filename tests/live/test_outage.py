@@ -14,7 +14,7 @@ from tests.completions.rows import assert_charged, assert_true_book
 from tests.live.conftest import start
 from tests.live.gateway import eventually, read_all, read_until, wait_until_settled
 from tests.live.wire import wired
-from tests.upstream import DONE, FINISH, ROLE, refusal, stream, usage, whole, words
+from tests.upstream import DONE, FINISH, ROLE, STAY, refusal, stream, usage, whole, words
 
 COST_NANOS = 9 * 3_000 + 2 * 15_000  # of the usage that the scripted upstream reports
 
@@ -105,3 +105,17 @@ def test_what_a_killed_server_left_on_disk_is_settled_by_the_next(begin, wire, a
     eventually(lambda: spooled(tmp_path) == [])
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=COST_NANOS)
     assert_true_book()
+
+
+def test_a_server_that_must_go_in_an_outage_has_the_time_to_spool(begin, wire, alice, secret, upstream, tmp_path):
+    upstream.will(stream(ROLE, words("Hello you"), STAY))
+    gateway = begin()
+    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
+        read_until(client, b"Hello you")
+        wire.cut()
+        gateway.terminate()
+        assert b"The gateway is being restarted." in read_all(client)
+    assert gateway._process.wait(10) == 0
+    [name] = spooled(tmp_path)
+    assert json.loads((tmp_path / "spool" / name).read_text())["settlement"] == "partial"
+    assert Completion.objects.get(pk=name.removesuffix(".json")).settlement is None
