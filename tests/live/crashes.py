@@ -1,0 +1,155 @@
+"""Where a worker may die between the first byte in and the last byte out, and how it is made to: by SIGKILL, to itself.
+
+The product knows nothing of this. A gunicorn with ``crashing.conf.py`` wraps the functions that are named here; a file says at
+which point the next process that comes there dies.
+"""
+
+import functools
+import importlib
+import json
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+FILE_ENV = "CRASH_FILE"
+ROUNDS = 3
+
+
+class Charge(Enum):
+    """What the dead process's client pays in the end. The rest, up to what the reply cost, is the operator's loss."""
+
+    NO_HOLD = "nothing: nothing was held"
+    NOTHING = "nothing: the hold is given back when it expires"
+    NOTED = "the prompt and what was noted as relayed"
+    FULL = "all of it: that was booked before"
+
+
+class Armed(Enum):
+    AT_ONCE = "before the request"
+    RELAYED = "when the client has read the text"
+    NOTED = "when a checkpoint has noted that"
+
+
+@dataclass(frozen=True)
+class Point:
+    """Before or after ``function``, at its ``count``-th call since it was armed; only in the course of ``within``, if given."""
+
+    name: str
+    when: str
+    function: str
+    charge: Charge
+    count: int = 1
+    within: str = ""
+    is_stream: bool = True
+    armed: Armed = Armed.AT_ONCE
+
+
+_WRITE, _ANSWER = "gateway_project.two_steps:TwoSteps.write", "gateway_project.two_steps:_Pipeline._rows"
+_SETTLE, _ASK = "completions.settlement:settle", "gateway_project.http:post"
+
+POINTS = [
+    Point("the request was read", "before", "completions.admission:admit", Charge.NO_HOLD),
+    Point("the hold was decided, not written", "before", _WRITE, Charge.NO_HOLD),
+    Point("the hold's COMMIT was sent, not answered", "before", _ANSWER, Charge.NOTHING, within=_WRITE),
+    Point("the hold was committed, the upstream not asked", "before", _ASK, Charge.NOTHING),
+    Point("the upstream's head had come", "after", _ASK, Charge.NOTHING),
+    Point("the first chunk was sent", "before", "completions.relay:Stream.__next__", Charge.NOTED, count=2),
+    Point(
+        "a checkpoint was written", "after", "gateway_project.two_steps:execute", Charge.NOTED,
+        within="completions.checkpoints:write", armed=Armed.RELAYED,
+    ),
+    Point("the upstream's last byte had come", "before", _SETTLE, Charge.NOTED, armed=Armed.NOTED),
+    Point("the charge was decided, not written", "before", _WRITE, Charge.NOTED, armed=Armed.NOTED),
+    Point("the charge's COMMIT was sent, not answered", "before", _ANSWER, Charge.FULL, within=_WRITE, armed=Armed.NOTED),
+    Point("the charge was committed, the end not sent", "after", _WRITE, Charge.FULL, armed=Armed.NOTED),
+    Point("the end was sent", "before", "completions.relay:Stream.close", Charge.FULL, armed=Armed.NOTED),
+    Point("a whole reply had come", "before", _SETTLE, Charge.NOTHING, is_stream=False),
+    Point("a whole reply was charged, not sent", "after", "completions.relay:whole", Charge.FULL, is_stream=False),
+]  # fmt: skip
+
+
+class Fuse:
+    """The file that says where the next one dies. Who does takes it along."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._dead = path.with_suffix(".dead")
+
+    def arm(self, point: Point) -> None:
+        self._dead.unlink(missing_ok=True)
+        armed = self.path.with_suffix(".new")
+        armed.write_text(json.dumps({"point": POINTS.index(point), "at": os.urandom(8).hex()}))
+        armed.rename(self.path)
+
+    def has_burnt(self) -> bool:
+        return self._dead.exists()
+
+    def armed(self) -> tuple[Point | None, str]:
+        """The point, and a name for this arming."""
+        try:
+            facts = json.loads(self.path.read_text())
+        except FileNotFoundError:
+            return None, ""
+        return POINTS[facts["point"]], facts["at"]
+
+    def burn(self) -> None:
+        """Die, if nobody else did at this point."""
+        try:
+            self.path.rename(self._dead)
+        except FileNotFoundError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+        threading.Event().wait()  # not a step further
+
+
+# --- In the worker -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Watch:
+    """Where this process is, and how often it was there since a point was armed."""
+
+    fuse: Fuse
+    inside: Counter[str] = field(default_factory=Counter)
+    times: Counter[str] = field(default_factory=Counter)
+
+    def install(self) -> None:
+        for function in {name for point in POINTS for name in (point.function, point.within) if name}:
+            module_name, _, path = function.partition(":")
+            *classes, name = path.split(".")
+            owner = functools.reduce(getattr, classes, importlib.import_module(module_name))
+            setattr(owner, name, self._wrapped(function, getattr(owner, name)))
+
+    def _wrapped(self, function: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self._pass("before", function)
+            self.inside[function] += 1
+            try:
+                result = call(*args, **kwargs)
+            finally:
+                self.inside[function] -= 1
+            self._pass("after", function)
+            return result
+
+        return watched
+
+    def _pass(self, when: str, function: str) -> None:
+        point, arming = self.fuse.armed()
+        if point is None or (point.when, point.function) != (when, function):
+            return
+        if not point.within or self.inside[point.within]:
+            self.times[arming] += 1
+            if self.times[arming] == point.count:
+                self.fuse.burn()
+
+
+def watch() -> None:
+    """From now on this process may die."""
+    Watch(Fuse(Path(os.environ[FILE_ENV]))).install()

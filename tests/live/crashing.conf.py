@@ -1,0 +1,16 @@
+"""gunicorn as in production, with workers that die where they are told to. See ``crashes``."""
+
+import runpy
+from typing import Any
+
+_production = runpy.run_path("deploy/gunicorn.conf.py")
+globals().update({name: value for name, value in _production.items() if not name.startswith("_")})
+
+
+def post_worker_init(worker: Any) -> None:
+    from completions import checkpoints
+    from tests.live import crashes
+
+    checkpoints.INTERVAL_SECONDS = 0.1  # type: ignore[assignment]  # nobody shall wait for one
+    crashes.watch()
+    _production["post_worker_init"](worker)
