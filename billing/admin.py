@@ -126,7 +126,8 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
     list_filter = ("is_active",)
     search_fields = ("name", "members__email")
     search_help_text = "A member's e-mail address, the account's name, or its id."
-    fields = ("name", "is_active", "id", "balance", "held", "available", "created_at")
+    fields = ("name", "is_active", "requests_per_minute", "tokens_per_minute", "id", "balance", "held", "available",
+              "created_at")  # fmt: skip
     readonly_fields = ("id", "balance", "held", "available", "created_at")
     ordering = ("name", "id")
     inlines = (MembershipInline,)

@@ -99,7 +99,7 @@ class Candidate:
             if replay := idempotency.check(self.attempt, known, now):
                 return replay
         counted_tokens = self.countable_tokens()
-        count = rates.count(key, now, counted_tokens)
+        count = rates.count(key, account, now, counted_tokens)
         budget_nanos = _smaller(account.balance_nanos, window.unspent_nanos if window else None)
         least_tokens = sizing.least_tokens(request, offer, budget_nanos)
         least_nanos = pricing.worst_case(request, offer.price, least_tokens)

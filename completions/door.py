@@ -24,7 +24,7 @@ from gateway_project import errors, two_steps
 from gateway_project.group_commit import GroupCommit
 from gateway_project.two_steps import Statement, TwoSteps
 from keys import locks as key_locks
-from keys import rates, spending
+from keys import rates, spending, standings
 from keys.models import ApiKey
 from keys.spending import Movement, Window
 
@@ -106,6 +106,8 @@ def _serve(visitors: list[Visitor], again: bool) -> list[Any]:
         outcomes = {place: _outcome(visitor, rows) for place, visitor in in_turn}
         if statements := rows.changes.statements():
             steps.write(statements, is_durable=bool(rows.changes.resolved))
+    for key in rows.keys.values():
+        standings.see(key, rows.accounts[key.account_id], rows.now)
     return [outcomes[place] for place in range(len(visitors))]
 
 

@@ -54,12 +54,12 @@ class Resolution:
     def decide(self, rows: Rows) -> int | None:
         """What is charged; None when the hold was resolved before."""
         completion, hold = self.completion, rows.holds[self.completion.id]
+        account, key = rows.accounts[completion.account_id], rows.keys[completion.key_id]
         state = _STATES.get(self.settlement, Hold.State.SETTLED)
-        if not holds.resolve(rows.accounts[completion.account_id], hold, state, cost_nanos=self.cost_nanos):
+        if not holds.resolve(account, hold, state, cost_nanos=self.cost_nanos):
             return None
         tokens = self.usage.prompt_tokens + self.usage.completion_tokens if self.usage else 0
-        key = rows.keys[completion.key_id]
-        rates.correct(key, rows.now, tokens - completion.counted_tokens)
+        rates.correct(key, account, rows.now, tokens - completion.counted_tokens)
         if window := rows.windows.get(key.pk):
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
         rows.changes.counted[key.pk] = key

@@ -124,5 +124,6 @@ class UsageSerializer(serializers.Serializer[Any]):
     object = serializers.CharField()
     key = serializers.DictField()
     limit = serializers.DictField(allow_null=True)
+    rateLimits = serializers.DictField()
     usage = serializers.DictField()
     balance = serializers.DictField()

@@ -21,6 +21,7 @@ from completions.serializers import (
     model_object,
 )
 from gateway_project import strict_json
+from keys import standings
 from keys.authentication import Caller, CallerAuthentication
 from keys.models import ApiKey
 from keys.usage import key_usage
@@ -30,7 +31,20 @@ _RESPONSES = {(200, "application/json"): ChatCompletionSerializer, (200, "text/e
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-class ChatCompletionsView(APIView):
+class RatedView(APIView):
+    """Every reply to a key says where it stands with its limits per minute: what admission counted, else what was seen last."""
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        key_id = getattr(request._request, "key_id", None)
+        is_told = any(f"x-ratelimit-limit-{what}" in response for what in ("requests", "tokens"))
+        if key_id and not is_told and response.status_code != 401:
+            for name, value in standings.headers(key_id).items():
+                response[name] = value
+        return response
+
+
+class ChatCompletionsView(RatedView):
     """One chat request. The caller is known from the cache; whether the key may spend is decided in admission."""
 
     authentication_classes = [CallerAuthentication]
@@ -57,21 +71,21 @@ def _reply(body: bytes | relay.Stream, *, is_stream: bool, headers: dict[str, st
     return made(body, content_type="application/json", headers={"Cache-Control": "no-store", **headers})
 
 
-class ModelListView(APIView):
+class ModelListView(RatedView):
     @extend_schema(operation_id="v1_models_list", responses=ModelListSerializer)
     def get(self, request: Request) -> Response:
         listings = catalog.listings(_allowed(request))
         return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
 
 
-class ModelView(APIView):
+class ModelView(RatedView):
     @extend_schema(responses=ModelSerializer)
     def get(self, request: Request, model_id: str) -> Response:
         listing = catalog.listed(model_id, _allowed(request))
         return Response(model_object(listing))
 
 
-class UsageView(APIView):
+class UsageView(RatedView):
     """What the key and its account have used and have left. It answers when either is exhausted: that is when one asks."""
 
     @extend_schema(responses=UsageSerializer)

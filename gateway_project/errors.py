@@ -4,10 +4,18 @@ The body is always ``{"error": {"message", "type", "code", "param"}}``. Clients 
 retries follow ``x-should-retry`` and ``Retry-After``.
 """
 
+import math
+from datetime import timedelta
 from typing import Any
 
 # The longest wait worth asking for: told to wait longer, some clients sleep through it and others come back at once.
 CLIENT_PATIENCE_SECONDS = 60
+
+
+def retry_after(wait: timedelta) -> dict[str, str]:
+    """The headers that say so: in seconds for everybody, in milliseconds for OpenAI's clients. Rounded up."""
+    seconds = wait.total_seconds()
+    return {"Retry-After": str(max(math.ceil(seconds), 1)), "retry-after-ms": str(max(math.ceil(seconds * 1000), 1))}
 
 
 class ApiError(Exception):
@@ -99,7 +107,7 @@ class RateLimitExceeded(ApiError):
 class TiedUp(RateLimitExceeded):
     """Funds, or the key's window, would do but are held by running requests."""
 
-    fixed_headers = {"Retry-After": "1"}
+    fixed_headers = retry_after(timedelta(seconds=1))
 
 
 class SpendingLimitReached(RateLimitExceeded):

@@ -173,7 +173,11 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "One API key and one prepaid balance for every language model.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "gateway_project.openapi.describe_errors"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "gateway_project.openapi.describe_errors",
+        "keys.openapi.describe_rates",
+    ],
 }
 
 REQUEST_BYTES_MAX = environment.integer("GATEWAY_REQUEST_BYTES_MAX", 5_000_000, minimum=1_000, maximum=200_000_000)

@@ -8,7 +8,8 @@ May import ``billing`` and the leaves of ``gateway_project``.
 - ``periods``         pure: which UTC days a spending limit counts
 - ``spending``        a key's spending days: reserve at admission, commit or release at settlement
 - ``rate_limits``     pure: requests and tokens per minute over the state on the key's row
-- ``rates``           a key's limits per minute, as an admission meets them: count, refuse, tell
+- ``rates``           a key's limits per minute, as an admission meets them: which apply, count, refuse, tell
+- ``standings``       where keys stood with them when their rows were read last, for replies that read none
 - ``locks``           keys after accounts, spending days after keys
 - ``keyring``         what owners, support and operators do to keys: issue, limit, revoke
 - ``usage``           what a key used and has left, as GET /v1/usage tells it

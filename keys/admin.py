@@ -14,7 +14,7 @@ from billing import locks as account_locks
 from billing import statement
 from billing.models import Account
 from gateway_project import database
-from keys import keyring, summaries
+from keys import keyring, rates, summaries
 from keys.forms import SupportLimitForm
 from keys.models import ApiKey, SpendingDay
 
@@ -30,8 +30,8 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, billing_admin.ReadOnlyAdmin):
     search_fields = ("name", "id__exact", "last_four__exact", "account__name", "account__members__email")
     search_help_text = "A member's e-mail address, the account's or the key's name, its id or the last four of its secret."
     # The digest is nobody's business.
-    fields = ("name", "id", "hint", "account", "state", "limit", "window", "requests_per_minute",
-              "tokens_per_minute", "allowed_models", "created_by", "created_at", "expires_at", "revoked_at")  # fmt: skip
+    fields = ("name", "id", "hint", "account", "state", "limit", "window", "requests_per_minute", "tokens_per_minute",
+              "rates", "allowed_models", "created_by", "created_at", "expires_at", "revoked_at")  # fmt: skip
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
@@ -57,6 +57,10 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, billing_admin.ReadOnlyAdmin):
             return f"{summary.spent_in_total} spent since ever"
         resets = f", resets {limit.resets_at:%Y-%m-%d %H:%M} UTC" if limit.resets_at else ""
         return f"{limit.spent} spent, {limit.held or '$0.00'} held, {limit.left} left{resets}"
+
+    @admin.display(description="in force, with its account's and the deployment's")
+    def rates(self, key: ApiKey) -> str:
+        return rates.describe(rates.limits(key, key.account)) or "no limit per minute"
 
     # --- What support does ---------------------------------------------------------------------------------------
 

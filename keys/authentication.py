@@ -13,7 +13,7 @@ from rest_framework.request import Request
 
 from billing.models import Account
 from gateway_project import database, errors
-from keys import secret
+from keys import secret, standings
 from keys.models import ApiKey
 
 HEADER_CHARACTERS_MAX = 200
@@ -52,6 +52,7 @@ class BearerKeyAuthentication(CallerAuthentication):
         if key is None:
             raise errors.InvalidApiKey(REFUSED)
         require_active(key, key.account, key.now)
+        standings.see(key, key.account, key.now)
         return key.account, key
 
 

@@ -41,8 +41,8 @@ class ApiKey(models.Model):
     spending_type = models.CharField(max_length=10, choices=SpendingType.choices, null=True, blank=True)
     spending_period = models.CharField(max_length=10, choices=SpendingPeriod.choices, null=True, blank=True)
 
-    requests_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
-    tokens_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
+    requests_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the account's, if it has one.")
+    tokens_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the account's, if it has one.")
     requests_full_at = models.DateTimeField(null=True, editable=False, help_text="When the whole allowance is back.")
     tokens_full_at = models.DateTimeField(null=True, editable=False, help_text="When the whole allowance is back.")
 

@@ -1,4 +1,7 @@
-"""How the OpenAPI description says ``Authorization: Bearer <API key>``. Imported when the app is ready; registers itself."""
+"""How the OpenAPI description says ``Authorization: Bearer <API key>``, and what replies tell of limits per minute.
+
+Imported when the app is ready; registers itself.
+"""
 
 from typing import Any
 
@@ -11,3 +14,24 @@ class BearerKeyScheme(OpenApiAuthenticationExtension):
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         return {"type": "http", "scheme": "bearer", "description": "An API key of the gateway: Authorization: Bearer <API_KEY>"}
+
+
+def describe_rates(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """drf-spectacular's hook: the headers of every reply under /v1, errors included."""
+    for path, operations in result["paths"].items():
+        for operation in operations.values() if path.startswith("/v1/") else ():
+            for response in operation["responses"].values():
+                response["headers"] = {**response.get("headers", {}), **_RATE_HEADERS}
+    return result
+
+
+_MEANINGS = {
+    "limit": ("integer", "The key's limit of {} per minute, where it has one"),
+    "remaining": ("integer", "How many {} it has left of it"),
+    "reset": ("string", "The time until the whole allowance of {} is back, as 12ms, 1s or 6m0s"),
+}
+_RATE_HEADERS = {
+    f"x-ratelimit-{name}-{what}": {"description": meaning.format(what), "schema": {"type": type}}
+    for what in ("requests", "tokens")
+    for name, (type, meaning) in _MEANINGS.items()
+}

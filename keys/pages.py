@@ -16,7 +16,6 @@ from billing.pages import Pager, member_page
 from gateway_project import database
 from keys import keyring, summaries
 from keys.forms import KeyForm, LimitForm
-from keys.models import ApiKey
 
 LATEST_ENTRIES = 5
 LATEST_KEYS = 5
@@ -87,7 +86,7 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
 @member_page
 def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Set, change or clear a key's spending limit."""
-    key = get_object_or_404(ApiKey, pk=key_id, account=account, revoked_at=None)
+    key = get_object_or_404(account.keys, pk=key_id, revoked_at=None)
     form = LimitForm(request.POST if request.method == "POST" else None, initial=LimitForm.initial_of(key))
     if request.method == "POST" and form.is_valid():
         keyring.limit(key, **form.limit)
@@ -102,7 +101,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
 @member_page
 def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Ask first, then stop the key for good. Revoking twice is fine."""
-    key = get_object_or_404(ApiKey, pk=key_id, account=account)
+    key = get_object_or_404(account.keys, pk=key_id)
     if request.method == "POST":
         keyring.revoke(key)
         messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on.")

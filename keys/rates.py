@@ -1,4 +1,4 @@
-"""A key's limits per minute, as an admission meets them: count, refuse, tell.
+"""A key's limits per minute, as an admission meets them: which apply, count, refuse, tell.
 
 The arithmetic is in ``rate_limits``; the state is two timestamps on the key's row, read and written with the key locked.
 """
@@ -8,6 +8,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
+
+from billing.models import Account
 from gateway_project import errors
 from gateway_project.two_steps import Statement
 from keys import rate_limits
@@ -15,7 +18,34 @@ from keys.models import ApiKey
 from keys.rate_limits import Decision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a key may ask in a minute. None is no limit."""
+
+    requests: int | None
+    tokens: int | None
+
+
+def limits(key: ApiKey, account: Account) -> Limits:
+    """The limits that apply: each is the key's own, else its account's, else the deployment's."""
+    return Limits(
+        _first(key.requests_per_minute, account.requests_per_minute, settings.KEY_REQUESTS_PER_MINUTE),
+        _first(key.tokens_per_minute, account.tokens_per_minute, settings.KEY_TOKENS_PER_MINUTE),
+    )
+
+
+def describe(limits: Limits) -> str:
+    """In words: "60 requests and 100,000 tokens per minute"; nothing where nothing is limited."""
+    counts = ((limits.requests, "request"), (limits.tokens, "token"))
+    words = [f"{limit:,} {what}{'' if limit == 1 else 's'}" for limit, what in counts if limit is not None]
+    return f"{' and '.join(words)} per minute" if words else ""
+
+
+def _first(*limits: int | None) -> int | None:
+    return next((limit for limit in limits if limit is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     """One request counted against its key, but not yet on the key's row: it may still be refused for another reason."""
 
@@ -40,29 +70,53 @@ class Count:
         return headers
 
 
-def count(key: ApiKey, now: datetime, tokens: int) -> Count:
-    """Count one request of ``tokens``. Raises RateLimitExceeded."""
-    counted = Count(
-        requests=_decide(key.requests_per_minute, key.requests_full_at, now, 1),
-        tokens=_decide(key.tokens_per_minute, key.tokens_full_at, now, tokens),
-    )
-    for what, decision in (("requests", counted.requests), ("tokens", counted.tokens)):
-        if decision and not decision.allowed:
-            raise _refusal(what, decision, tokens, counted.headers())
-    return counted
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A key's limits, and what is used of them: when the whole allowance will be back."""
 
+    limits: Limits
+    requests_full_at: datetime | None
+    tokens_full_at: datetime | None
 
-def correct(key: ApiKey, now: datetime, difference: int) -> None:
-    """Find that a request cost ``difference`` tokens more, or fewer, than it was counted."""
-    if key.tokens_per_minute is not None and key.tokens_full_at is not None:
-        key.tokens_full_at = rate_limits.correct(
-            limit=key.tokens_per_minute, full_at=key.tokens_full_at, now=now, difference=difference
+    def count(self, now: datetime, tokens: int) -> Count:
+        """Count one request of ``tokens``. Raises RateLimitExceeded."""
+        counted = self._decide(now, requests=1, tokens=tokens)
+        for what, decision in (("requests", counted.requests), ("tokens", counted.tokens)):
+            if decision and not decision.allowed:
+                raise _refusal(what, decision, tokens, self.peek(now).headers())
+        return counted
+
+    def peek(self, now: datetime) -> Count:
+        """Where the key stands, without counting anything."""
+        return self._decide(now, requests=0, tokens=0)
+
+    def _decide(self, now: datetime, *, requests: int, tokens: int) -> Count:
+        return Count(
+            requests=_decide(self.limits.requests, self.requests_full_at, now, requests),
+            tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens),
         )
 
 
+def standing(key: ApiKey, account: Account) -> Standing:
+    """Where the key stands, as its row says."""
+    return Standing(limits(key, account), key.requests_full_at, key.tokens_full_at)
+
+
+def count(key: ApiKey, account: Account, now: datetime, tokens: int) -> Count:
+    """Count one request of ``tokens``. Raises RateLimitExceeded."""
+    return standing(key, account).count(now, tokens)
+
+
+def correct(key: ApiKey, account: Account, now: datetime, difference: int) -> None:
+    """Find that a request cost ``difference`` tokens more, or fewer, than it was counted."""
+    limit = limits(key, account).tokens
+    if limit is not None and key.tokens_full_at is not None:
+        key.tokens_full_at = rate_limits.correct(limit=limit, full_at=key.tokens_full_at, now=now, difference=difference)
+
+
 def counted(keys: Collection[ApiKey]) -> list[Statement]:
-    """Write the state of those keys that have a limit per minute."""
-    limited = [key for key in keys if key.requests_per_minute is not None or key.tokens_per_minute is not None]
+    """Write the state of those keys that have one, which a limit per minute gave them, whosever limit it is."""
+    limited = [key for key in keys if key.requests_full_at is not None or key.tokens_full_at is not None]
     if not limited:
         return []
     sql = """
@@ -83,8 +137,7 @@ def _refusal(what: str, decision: Decision, tokens: int, headers: dict[str, str]
         headers["x-should-retry"] = "false"
         why = f"this request alone counts {tokens}"
     else:
-        headers["Retry-After"] = str(max(math.ceil(decision.retry_in.total_seconds()), 1))
-        headers["retry-after-ms"] = str(max(math.ceil(decision.retry_in.total_seconds() * 1000), 1))
+        headers |= errors.retry_after(decision.retry_in)
         if decision.retry_in.total_seconds() > errors.CLIENT_PATIENCE_SECONDS:
             headers["x-should-retry"] = "false"
         why = f"try again in {go_duration(decision.retry_in)}"

@@ -5,7 +5,6 @@ once: the new limit applies to what was really spent in the new window. ``reserv
 with the key locked.
 """
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -103,9 +102,7 @@ def require(window: Window | None, need_nanos: int, now: datetime) -> None:
         return
     if window.unspent_nanos >= need_nanos:
         raise errors.TiedUp("The key's spending limit would do, but running requests hold it. Try again in a moment.")
-    headers = {}
-    if window.resets_at:
-        headers["Retry-After"] = str(math.ceil((window.resets_at - now).total_seconds()))
+    headers = errors.retry_after(window.resets_at - now) if window.resets_at else {}
     raise errors.SpendingLimitReached(
         f"The key's spending limit of ${money.dollars(window.limit_nanos)} is reached: ${money.dollars(window.spent_nanos)}"
         f" is spent and this request may cost up to ${money.dollars(need_nanos)}.",

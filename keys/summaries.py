@@ -9,7 +9,7 @@ from django.db.models import F, Max, Q, QuerySet, Sum
 
 from billing import money, statement
 from billing.models import Account
-from keys import periods, secret, spending
+from keys import periods, rates, secret, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from keys.spending import Window
 
@@ -44,6 +44,7 @@ class Summary:
     last_used: date | None
     spent_in_total: str
     limit: Limit | None
+    rates: str  # in words, whosever they are; empty where nothing limits
 
     @property
     def is_revoked(self) -> bool:
@@ -51,7 +52,7 @@ class Summary:
 
 
 def summaries(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
-    """One query for the spending of all of ``keys``."""
+    """One query for the spending of all of ``keys``, whose accounts are loaded."""
     keys = list(keys)
     sums = _sums(keys, now.date())
     windows = spending.windows(keys, [_in_window(key, sums[key.pk]) for key in keys if key.pk in sums], now)
@@ -60,7 +61,7 @@ def summaries(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
 
 def newest_first(account: Account) -> QuerySet[ApiKey]:
     """The account's keys: those not revoked, then the revoked ones, each from the newest."""
-    return ApiKey.objects.filter(account=account).order_by(F("revoked_at").desc(nulls_first=True), "-id")
+    return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
 
 
 def hint(key: ApiKey) -> str:
@@ -98,6 +99,7 @@ def _summary(key: ApiKey, sums: dict[str, Any], window: Window | None, now: date
         last_used=sums.get("last_day"),
         spent_in_total=statement.usd(int(sums.get("spent_None", 0))),
         limit=_limit(key, window),
+        rates=rates.describe(rates.limits(key, key.account)),
     )
 
 

@@ -8,7 +8,7 @@ from django.db.models import Q, Sum
 from billing import money
 from billing.serializers import BalanceSerializer
 from gateway_project import database, timestamps
-from keys import periods, spending
+from keys import periods, rates, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 
 
@@ -24,6 +24,7 @@ def key_usage(key: ApiKey) -> dict[str, Any]:
             "expiresAt": key.expires_at and timestamps.iso_millis(key.expires_at),
         },
         "limit": _limit(key, spending.window(key, now)),
+        "rateLimits": _rate_limits(key),
         "usage": _usage(key, now.date()),
         "balance": {
             **BalanceSerializer(key.account).data,
@@ -46,6 +47,11 @@ def _limit(key: ApiKey, window: spending.Window | None) -> dict[str, Any] | None
         "remainingInDollars": money.dollars(window.available_nanos),
         "resetsAt": window.resets_at and timestamps.iso_millis(window.resets_at),
     }
+
+
+def _rate_limits(key: ApiKey) -> dict[str, int | None]:
+    limits = rates.limits(key, key.account)
+    return {"requestsPerMinute": limits.requests, "tokensPerMinute": limits.tokens}
 
 
 def _usage(key: ApiKey, today: date) -> dict[str, Any]:

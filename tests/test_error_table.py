@@ -169,12 +169,12 @@ def lost_encryption_key(stage: Stage) -> Ask:
 INVALID = "invalid_request_error"
 FINAL = {"x-should-retry": "false"}
 NEVER = {**FINAL, "retry-after": None}
-SOON = {"retry-after": "1", "x-should-retry": None}
+SOON = {"retry-after": "1", "retry-after-ms": "1000", "x-should-retry": None}
 RATES = {
     "retry-after": r"[1-9]|[1-5]\d|60", "retry-after-ms": r"\d+", "x-should-retry": None,
     "x-ratelimit-limit-{}": r"\d+", "x-ratelimit-remaining-{}": r"\d+", "x-ratelimit-reset-{}": r"\d+ms|\d+s|\d+m\d+s",
 }  # fmt: skip
-TO_RESET = {**FINAL, "retry-after": r"\d{1,7}"}
+TO_RESET = {**FINAL, "retry-after": r"\d{1,7}", "retry-after-ms": r"\d{1,10}"}
 
 BAD_KEY = (401, INVALID, "invalid_api_key", None, {"www-authenticate": "Bearer"})
 NO_MODEL = (404, INVALID, "model_not_found", "model", {})

@@ -79,6 +79,13 @@ def test_every_operation_takes_a_bearer_key_and_may_answer_with_an_error(documen
     assert set(error["properties"]["error"]["required"]) == {"message", "type", "code", "param"}
 
 
+@pytest.mark.parametrize(("path", "method"), PATHS.items())
+def test_replies_to_keys_tell_the_limits_per_minute_under_v1_and_nowhere_else(document, path, method):
+    names = {f"x-ratelimit-{name}-{what}" for name in ("limit", "remaining", "reset") for what in ("requests", "tokens")}
+    for response in document["paths"][path][method]["responses"].values():
+        assert set(response.get("headers", {})) == (names if path.startswith("/v1/") else set())
+
+
 def test_every_operation_has_a_name_of_its_own(document):
     names = [operation["operationId"] for operations in document["paths"].values() for operation in operations.values()]
     assert len(set(names)) == len(PATHS)
@@ -150,7 +157,7 @@ def test_the_whole_ledger_comes_as_csv(document):
 
 def test_the_other_replies_have_their_fields(document):
     assert set(reply_fields(document, "/api/billing/balance")) == {"balanceInCents", "balanceInDollars"}
-    assert set(reply_fields(document, "/v1/usage")) == {"object", "key", "limit", "usage", "balance"}
+    assert set(reply_fields(document, "/v1/usage")) == {"object", "key", "limit", "rateLimits", "usage", "balance"}
     model = resolve(document, reply_fields(document, "/v1/models")["data"]["items"])["properties"]
     assert set(model) == set(reply_fields(document, "/v1/models/{model_id}"))
 

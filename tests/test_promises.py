@@ -178,6 +178,7 @@ def test_usage_tells_key_limit_use_and_balance(alice, echo_model):
             "spendingLimit": int, "spendingType": str, "spendingPeriod": str, "spentInDollars": str, "heldInDollars": str,
             "remainingInCents": int, "remainingInDollars": str, "resetsAt": str,
         },
+        "rateLimits": {"requestsPerMinute": type(None), "tokensPerMinute": type(None)},
         "usage": {"today": sums, "thisMonth": sums, "total": sums},
         "balance": {"balanceInCents": int, "balanceInDollars": float, "heldInDollars": str, "availableInDollars": str},
     }  # fmt: skip

@@ -42,6 +42,7 @@ def test_a_new_key_has_used_nothing(key, program):
         "object": "usage",
         "key": {"id": key[0].pk, "name": "test", "expiresAt": None},
         "limit": None,
+        "rateLimits": {"requestsPerMinute": None, "tokensPerMinute": None},
         "usage": {"today": NOTHING, "thisMonth": NOTHING, "total": NOTHING},
         "balance": {
             "balanceInCents": 1000,

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing import ledger, locks, statement
-from billing.models import LedgerEntry
+from billing.models import Account, LedgerEntry
 from keys import spending, summaries
 from keys.models import ApiKey
 from tests import factories, usage
@@ -332,6 +332,20 @@ def test_what_is_left_of_a_limit_is_what_admission_counts(alice, type, period):
     assert (summary.limit.spent, summary.limit.held) == (statement.usd(exact.spent_nanos), statement.usd(exact.held_nanos))
     assert (summary.limit.amount, summary.limit.left) == ("$5.00", statement.usd(exact.available_nanos))
     assert summary.limit.resets_at == exact.resets_at
+
+
+def test_a_keys_limits_per_minute_are_shown_whosever_they_are(owner, alice, settings):
+    factories.make_key(alice, requests_per_minute=1)
+    assert "At most 1 request per minute" in text(owner.get("/dashboard/keys/"))
+    settings.KEY_TOKENS_PER_MINUTE = 50_000
+    assert "At most 1 request and 50,000 tokens per minute" in text(owner.get("/dashboard/keys/"))
+    Account.objects.update(tokens_per_minute=100_000)
+    assert "At most 1 request and 100,000 tokens per minute" in text(owner.get("/dashboard/"))
+    assert "100,000 tokens per minute" in text(owner.get(f"/dashboard/keys/{alice.keys.get().pk}/limit/"))
+
+
+def test_a_key_without_limits_per_minute_says_nothing_of_them(owner, key):
+    assert "per minute" not in text(owner.get("/dashboard/keys/"))
 
 
 def test_an_expired_key_is_shown_as_expired(owner, alice):

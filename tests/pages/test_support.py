@@ -306,6 +306,34 @@ def test_renaming_an_account_keeps_a_balance_that_moved_meanwhile(superuser, ali
     assert (alice.name, alice.balance_nanos, alice.last_seq) == ("Alice Ltd", money.nanos(1001), 2)
 
 
+def accounts_form(account, **fields):
+    member = account.memberships.get()
+    return {"name": account.name, "is_active": "on", "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 1,
+            "memberships-0-id": member.pk, "memberships-0-user": member.user_id, "memberships-0-account": account.pk,
+            **fields}  # fmt: skip
+
+
+def test_staff_set_and_clear_an_accounts_limits_per_minute(superuser, alice, key):
+    form = accounts_form(alice, requests_per_minute="60", tokens_per_minute="")
+    assert superuser.post(account_page(alice), form).status_code == 302
+    alice.refresh_from_db()
+    assert (alice.requests_per_minute, alice.tokens_per_minute) == (60, None)
+    assert "60 requests per minute" in text(superuser.get(key_page(key)))
+    assert "Requests per minute" in LogEntry.objects.get().get_change_message()
+    assert superuser.post(account_page(alice), accounts_form(alice)).status_code == 302
+    alice.refresh_from_db()
+    assert (alice.requests_per_minute, alice.balance_nanos) == (None, money.nanos(1000))
+    assert "no limit per minute" in text(superuser.get(key_page(key)))
+
+
+@pytest.mark.parametrize("typed", ["0", "-1", "2147483648", "sixty"])
+def test_a_limit_per_minute_that_is_none_is_refused_beside_its_field(superuser, alice, rows, typed):
+    before = rows()
+    page = superuser.post(account_page(alice), accounts_form(alice, tokens_per_minute=typed)).content.decode()
+    assert re.search(r'class="errorlist" id="id_tokens_per_minute_error"', page)
+    assert rows() == before
+
+
 # --- People ------------------------------------------------------------------------------------------------------
 
 

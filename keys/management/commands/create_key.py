@@ -23,8 +23,8 @@ class Command(operators.OperatorCommand):
         parser.add_argument("--limit", metavar="CENTS", help="What it may spend, in whole cents. Needs --type.")
         parser.add_argument("--type", metavar="|".join(SpendingType.values), help="Once, or again each period.")
         parser.add_argument("--period", metavar="|".join(SpendingPeriod.values), help="Of a RECURRING limit.")
-        parser.add_argument("--rpm", metavar="N", help="Requests per minute. Default: no limit.")
-        parser.add_argument("--tpm", metavar="N", help="Tokens per minute. Default: no limit.")
+        parser.add_argument("--rpm", metavar="N", help="Requests per minute. Default: the account's limit.")
+        parser.add_argument("--tpm", metavar="N", help="Tokens per minute. Default: the account's limit.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = operators.text("--name", options["name"], characters_max=100)

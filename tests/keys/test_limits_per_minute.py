@@ -1,0 +1,247 @@
+"""Limits per minute of a key, its account and the deployment: which applies; every reply tells where the key stands."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from billing.models import Account
+from gateway_project import database, environment
+from keys import standings
+from keys.models import ApiKey
+from tests import chat, factories
+from tests.conftest import client_for
+
+BOTH = ("requests", "tokens")
+
+
+def rates_of(reply) -> dict[str, str]:
+    return {name.lower(): value for name, value in reply.headers.items() if name.lower().startswith("x-ratelimit-")}
+
+
+def limits_of(reply) -> tuple[str | None, str | None]:
+    return reply.get("x-ratelimit-limit-requests"), reply.get("x-ratelimit-limit-tokens")
+
+
+@pytest.fixture
+def deployment(settings):
+    settings.KEY_REQUESTS_PER_MINUTE, settings.KEY_TOKENS_PER_MINUTE = 3, 3_000
+
+
+@pytest.fixture
+def account(alice):
+    Account.objects.filter(pk=alice.pk).update(requests_per_minute=2, tokens_per_minute=2_000)
+
+
+# --- Which applies -----------------------------------------------------------------------------------------------------
+
+
+def test_nobodys_limit_is_no_limit(alice, echo_model):
+    reply = chat.ask(client_for(factories.make_key(alice)[1]), max_tokens=1)
+    assert rates_of(reply) == {}
+    row = ApiKey.objects.get()
+    assert (row.requests_full_at, row.tokens_full_at) == (None, None)
+
+
+@pytest.mark.usefixtures("deployment")
+def test_the_deployments_limit_applies_to_keys_and_accounts_without_one(alice, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    assert [chat.ask(client, max_tokens=1).status_code for _ in range(4)] == [200, 200, 200, 429]
+    assert limits_of(client.get("/v1/models")) == ("3", "3000")
+
+
+@pytest.mark.usefixtures("deployment", "account")
+def test_the_accounts_limit_comes_before_the_deployments(alice, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
+    assert limits_of(client.get("/v1/models")) == ("2", "2000")
+
+
+@pytest.mark.usefixtures("deployment", "account")
+def test_the_keys_own_limit_comes_first(alice, echo_model):
+    client = client_for(factories.make_key(alice, requests_per_minute=1, tokens_per_minute=1_000)[1])
+    assert [chat.ask(client, max_tokens=1).status_code for _ in range(2)] == [200, 429]
+    assert limits_of(client.get("/v1/models")) == ("1", "1000")
+
+
+@pytest.mark.usefixtures("deployment")
+def test_each_limit_is_looked_for_by_itself(alice, echo_model):
+    Account.objects.update(tokens_per_minute=2_000)
+    client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
+    assert limits_of(chat.ask(client, max_tokens=1)) == ("1", "2000")
+
+
+@pytest.mark.usefixtures("account")
+def test_the_accounts_limit_is_for_each_key_and_not_for_all_together(alice, charlie, echo_model):
+    for _ in range(2):
+        client = client_for(factories.make_key(alice)[1])
+        assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
+    assert rates_of(chat.ask(client_for(factories.make_key(charlie)[1]), max_tokens=1)) == {}
+
+
+@pytest.mark.usefixtures("account")
+def test_what_is_counted_against_a_default_is_on_the_keys_row_and_corrected_at_settlement(alice, echo_model):
+    key, secret = factories.make_key(alice)
+    before = database.now()
+    reply = chat.ask(client_for(secret), max_tokens=1_900)  # counts 1,904, is 9
+    assert reply["x-ratelimit-remaining-tokens"] == "96"
+    row = ApiKey.objects.get()
+    # A request is half a minute of the allowance, a token 30 milliseconds.
+    assert 29 < (row.requests_full_at - before).total_seconds() < 60
+    assert 0.2 < (row.tokens_full_at - before).total_seconds() < 30
+
+
+def test_a_default_costs_no_query_more_than_a_limit_of_the_keys_own(alice, echo_model, settings):
+    asked = []
+    for own, default in ((60, None), (None, 60)):
+        settings.KEY_REQUESTS_PER_MINUTE = default
+        client = client_for(factories.make_key(alice, requests_per_minute=own)[1])
+        assert chat.ask(client, max_tokens=1)["x-ratelimit-remaining-requests"] == "59"
+        with CaptureQueriesContext(connection) as captured:
+            chat.ask(client, max_tokens=1)
+        asked.append(len(captured))
+    assert asked[0] == asked[1] > 0
+
+
+@pytest.mark.parametrize("what", BOTH)
+def test_a_limit_of_nothing_is_no_limit_that_the_database_takes(alice, what):
+    with pytest.raises(IntegrityError, match="an_accounts_rate_is_at_least_one_a_minute"), transaction.atomic():
+        Account.objects.update(**{f"{what}_per_minute": 0})
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "2147483648", "sixty", "1.5"])
+def test_a_default_of_the_deployment_that_is_no_limit_stops_the_process(monkeypatch, value):
+    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    with pytest.raises(ImproperlyConfigured, match="GATEWAY_EXAMPLE must be"):
+        environment.integer("GATEWAY_EXAMPLE", None, minimum=1, maximum=2_147_483_647)
+
+
+@pytest.mark.parametrize(("value", "read"), [("", None), (" ", None), ("60", 60)])
+def test_an_empty_default_of_the_deployment_is_none(monkeypatch, value, read):
+    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    assert environment.integer("GATEWAY_EXAMPLE", None, minimum=1, maximum=2_147_483_647) == read
+
+
+@pytest.mark.usefixtures("deployment")
+def test_usage_tells_the_limits_that_apply(alice):
+    client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
+    assert client.get("/v1/usage").json()["rateLimits"] == {"requestsPerMinute": 1, "tokensPerMinute": 3_000}
+
+
+# --- Every reply tells where the key stands ------------------------------------------------------------------------------
+
+NAMES = {f"x-ratelimit-{name}-{what}" for name in ("limit", "remaining", "reset") for what in BOTH}
+
+
+@pytest.fixture
+def client(alice, echo_model):
+    return client_for(factories.make_key(alice, requests_per_minute=10, tokens_per_minute=1_000)[1])
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/demo/echo", "/v1/usage", "/v1/models/demo/nobody"])
+def test_reading_tells_it_and_counts_nothing(client, path):
+    assert chat.ask(client, max_tokens=1)["x-ratelimit-remaining-requests"] == "9"
+    before = chat.everything_written()
+    replies = [client.get(path) for _ in range(3)]
+    assert chat.everything_written() == before
+    for reply in replies:
+        assert set(rates_of(reply)) == NAMES
+        assert reply["x-ratelimit-remaining-requests"] == "9"
+
+
+def test_the_first_read_tells_a_whole_allowance(client):
+    assert rates_of(client.get("/v1/usage")) == {
+        "x-ratelimit-limit-requests": "10", "x-ratelimit-remaining-requests": "10", "x-ratelimit-reset-requests": "0ms",
+        "x-ratelimit-limit-tokens": "1000", "x-ratelimit-remaining-tokens": "1000", "x-ratelimit-reset-tokens": "0ms",
+    }  # fmt: skip
+
+
+def test_reading_costs_no_query_more(client, django_assert_num_queries):
+    client.get("/v1/usage")
+    with django_assert_num_queries(1):  # the key with its account; there is no such model, which no query need find out
+        assert rates_of(client.get("/v1/models/%00"))
+
+
+def refusals_of(client) -> dict[str, tuple[int, object]]:
+    broken = {"HTTP_IDEMPOTENCY_KEY": "once"}
+    chat.send(client, chat.body(max_tokens=1), **broken)
+    return {
+        "no JSON": (400, chat.send(client, b"{")),
+        "a bad field": (400, chat.ask(client, temperature=3)),
+        "no such model": (404, chat.ask(client, model="demo/nobody")),
+        "above the model": (400, chat.ask(client, max_tokens=5_000)),
+        "another body": (400, chat.send(client, chat.body(max_tokens=2), **broken)),
+        "more than a minute's tokens": (429, chat.ask(client, max_tokens=1_001)),
+        "another method": (405, client.get(chat.PATH)),
+        "not called JSON": (415, chat.send(client, chat.body(), "text/plain")),
+    }
+
+
+def test_every_refusal_tells_it(client):
+    for what, (status, reply) in refusals_of(client).items():
+        assert (what, reply.status_code) == (what, status)
+        assert (what, set(rates_of(reply))) == (what, NAMES)
+        assert (what, reply["x-ratelimit-remaining-requests"]) == (what, "9")
+
+
+def test_a_replay_tells_it_and_counts_nothing(client):
+    for stream in (False, True):
+        body, once = chat.body(max_tokens=1, stream=stream), {"HTTP_IDEMPOTENCY_KEY": f"once {stream}"}
+        first = chat.send(client, body, **once)
+        told = first.getvalue()
+        again = chat.send(client, body, **once)
+        assert (again.getvalue(), again["idempotent-replayed"]) == (told, "true")
+        assert set(rates_of(again)) == NAMES
+        assert again["x-ratelimit-remaining-requests"] == first["x-ratelimit-remaining-requests"]
+
+
+@pytest.mark.parametrize(("cents", "status"), [(1_000, 402), (0, 429)], ids=["funds", "spending limit"])
+def test_a_refusal_for_money_tells_it(bob, echo_model, cents, status):
+    limits = {"limit_cents": cents, "type": "FIXED", "requests_per_minute": 10, "tokens_per_minute": 1_000}
+    reply = chat.ask(client_for(factories.make_key(bob, **limits)[1]), max_tokens=1)
+    assert (reply.status_code, set(rates_of(reply))) == (status, NAMES)
+    assert (reply["x-ratelimit-remaining-requests"], reply["x-ratelimit-remaining-tokens"]) == ("10", "1000")
+
+
+def test_an_upstream_that_fails_does_not_keep_it_from_being_told(client):
+    reply = chat.ask(client, max_tokens=1, echo={"status": 500})
+    assert (reply.status_code, set(rates_of(reply))) == (502, NAMES)
+
+
+def test_a_refusal_before_the_first_look_at_a_key_tells_nothing_and_reads_nothing(alice, django_assert_num_queries):
+    client = client_for(factories.make_key(alice, requests_per_minute=10)[1])
+    with django_assert_num_queries(1):  # whose secret it is
+        reply = chat.ask(client, temperature=3)
+    assert (reply.status_code, rates_of(reply)) == (400, {})
+
+
+def test_a_refusal_for_tokens_does_not_claim_that_a_request_was_counted(client):
+    reply = chat.ask(client, max_tokens=1_001)
+    assert (reply.status_code, reply["x-ratelimit-remaining-requests"]) == (429, "10")
+
+
+def test_who_is_nobody_is_told_nothing(client, alice):
+    client.get("/v1/usage")
+    ApiKey.objects.update(revoked_at=database.now())
+    for reply in (client.get("/v1/usage"), chat.ask(client), client_for(None).get("/v1/usage")):
+        assert (reply.status_code, rates_of(reply)) == (401, {})
+
+
+def test_a_limit_that_is_lifted_is_told_no_longer(client):
+    assert rates_of(client.get("/v1/usage"))
+    ApiKey.objects.update(requests_per_minute=None, tokens_per_minute=None)
+    assert rates_of(client.get("/v1/usage")) == {}
+    assert rates_of(chat.ask(client, temperature=3)) == {}
+
+
+def test_what_was_seen_is_told_by_the_time_it_is_told(alice):
+    key, _ = factories.make_key(alice, requests_per_minute=60)
+    now = database.now()
+    key.requests_full_at = now + timedelta(seconds=10)
+    standings.see(key, alice, now)
+    sighting = standings.last(key.pk)
+    told = [sighting.headers(sighting.clock_seconds + seconds) for seconds in (0, 4, 11)]
+    assert [headers["x-ratelimit-remaining-requests"] for headers in told] == ["50", "54", "60"]
+    assert [headers["x-ratelimit-reset-requests"] for headers in told] == ["10s", "6s", "0ms"]
