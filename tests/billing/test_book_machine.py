@@ -71,6 +71,14 @@ class Book(RuleBasedStateMachine):
 
     @rule(target=holds, nanos=nanos)
     def place(self, nanos: int) -> Any:
+        return self.try_to_place(nanos)
+
+    @rule(target=holds, share=st.integers(1, 3), more=st.integers(0, 1))
+    def place_what_is_there(self, share: int, more: int) -> Any:
+        """All that is available, a half or a third of it; or a nanodollar more."""
+        return self.try_to_place(max(self.available(), 0) // share + more)
+
+    def try_to_place(self, nanos: int) -> Hold:
         reference = identifiers.short_uuid7()
         if nanos > self.available():
             refusal = errors.TiedUp if nanos <= self.balance else errors.InsufficientQuota
@@ -95,6 +103,14 @@ class Book(RuleBasedStateMachine):
 
     @rule(hold=holds, nanos=nanos)
     def settle(self, hold: Hold, nanos: int) -> None:
+        self.try_to_settle(hold, nanos)
+
+    @rule(hold=holds, more=st.integers(0, 1))
+    def settle_what_was_held(self, hold: Hold, more: int) -> None:
+        """All of it; or a nanodollar more."""
+        self.try_to_settle(hold, self.open.get(hold.pk, 0) + more)
+
+    def try_to_settle(self, hold: Hold, nanos: int) -> None:
         if self.was_placed(hold):
             settled = min(nanos, self.open.get(hold.pk, 0))
             self.resolve(hold, usage.settle(self.account, hold, nanos), "SETTLED", settled)

@@ -8,13 +8,14 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Q
 
 from billing import audit, ledger, money
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project import errors
 from tests import factories, usage
+from tests.waiting import somebody_waits, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,6 +55,24 @@ def test_of_twenty_holds_at_once_exactly_those_that_are_covered_are_placed():
     assert (usage.numbers(account)["balance"], usage.numbers(account)["held"]) == (0, 0)
     assert Counter(map(type, at_once(5, lambda number: usage.place(account, 1)))) == {errors.InsufficientQuota: 5}
     assert audit.verify() == []
+
+
+def test_who_holds_waits_for_what_others_hold_and_counts_it():
+    account = factories.make_account("Alice", cents=10)
+    first = threading.Event()
+
+    def work(number: int) -> Any:
+        if number == 0:
+            with transaction.atomic():
+                usage.place(account, money.nanos(10), reference="all of it")
+                first.set()
+                until(somebody_waits)
+            return None
+        assert first.wait(10)
+        return usage.place(account, 1)
+
+    assert [type(outcome) for outcome in at_once(2, work)] == [type(None), errors.TiedUp]
+    assert usage.numbers(account)["holds"] == [("all of it", "HELD", money.nanos(10), None)]
 
 
 def test_grants_at_once_with_one_reference_credit_once():

@@ -270,6 +270,23 @@ def test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone(alice, 
     assert chat.ask(client, max_tokens=10).status_code == (429 if counts else 200)
 
 
+@pytest.mark.parametrize("period", ["DAILY", "WEEKLY", "MONTHLY"])
+def test_a_recurring_limit_counts_from_the_first_day_of_its_window(alice, echo_model, period):
+    today = database.now().date()
+    first_days = {"DAILY": today, "WEEKLY": today - timedelta(days=today.weekday()), "MONTHLY": today.replace(day=1)}
+    for day, status in ((first_days[period] - timedelta(days=1), 200), (first_days[period], 429)):
+        key, client = caller(alice, limit_cents=1, type="RECURRING", period=period)
+        SpendingDay.objects.create(key=key, day=day, spent_nanos=CENT)
+        assert chat.ask(client, max_tokens=1).status_code == status
+
+
+def test_a_completion_counts_on_the_utc_day_of_its_admission(alice, echo_model):
+    key, client = caller(alice)
+    assert chat.ask(client, max_tokens=1).status_code == 200
+    completion = Completion.objects.get()
+    assert completion.spending_day == completion.created_at.astimezone(UTC).date() == SpendingDay.objects.get(key=key).day
+
+
 @pytest.mark.parametrize(("type", "period"), LIMITS[1:])
 def test_a_recurring_limit_says_in_how_many_seconds_it_resets(alice, echo_model, type, period):
     client = caller(alice, limit_cents=0, type=type, period=period)[1]
@@ -336,6 +353,15 @@ def test_a_refused_request_uses_up_no_allowance(alice, echo_model):
         assert chat.ask(client, model="demo/nobody").status_code == 404
         assert chat.ask(client, max_tokens=2_000).status_code == 429  # more than a minute's tokens
     assert chat.ask(client, max_tokens=1).status_code == 200
+
+
+def test_a_request_that_cannot_be_paid_uses_up_no_allowance(bob, echo_model):
+    client = caller(bob, requests_per_minute=1, tokens_per_minute=1_000)[1]
+    before = chat.everything_written()
+    chat.assert_error(chat.ask(client, max_tokens=900), 402, "insufficient_quota")
+    assert chat.everything_written() == before
+    factories.credit(bob, 100)
+    assert chat.ask(client, max_tokens=900).status_code == 200
 
 
 def test_allowance_returns_evenly(alice, echo_model):

@@ -70,6 +70,17 @@ def test_an_old_note_is_charged_and_the_rest_of_the_hold_is_free(api, alice):
     assert audit.verify(alice.pk) == []
 
 
+def test_what_is_recovered_costs_what_it_cost_when_it_was_admitted(api, echo_model):
+    reply = begin(api)
+    checkpoints.write()
+    grow_old()
+    echo_model.prices.create(input_nanos=1, output_nanos=1)
+    assert tasks.release_expired_holds() == 1
+    done = Completion.objects.get()
+    assert done.cost_nanos == done.prompt_estimate * 500 + 2 * 1_500
+    leave(reply)
+
+
 def test_a_fresh_note_is_left_alone(api):
     reply = begin(api)
     checkpoints.write()
