@@ -226,6 +226,14 @@ def test_the_last_usage_that_can_be_counts(api, alice, upstream):
     assert_charged(alice, "reported", **REPORTED)
 
 
+def test_a_price_that_changes_while_a_completion_runs_is_not_its_price(api, alice, upstream, large):
+    upstream.will(streamed())
+    answer = ask_streamed(api)
+    large.prices.create(input_nanos=1, output_nanos=1)
+    events(answer)
+    assert_charged(alice, "reported", **REPORTED)
+
+
 # --- Broken in the middle ----------------------------------------------------------------------------------------
 
 BREAKS = {
