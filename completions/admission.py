@@ -31,9 +31,10 @@ from completions.idempotency import Attempt, Replay
 from completions.models import IdempotentRequest
 from completions.records import Running
 from gateway_project import database, errors, identifiers
-from keys import rates, spending
+from keys import rates, refusals, spending
 from keys.authentication import REFUSED, Caller, require_active
 from keys.models import ApiKey
+from keys.refusals import Ask
 from keys.spending import Movement
 
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
@@ -60,7 +61,8 @@ def admit(request: ChatRequest, offer: Offer, caller: Caller, attempt: Attempt |
     database.give_back_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
     candidate = Candidate(completion_id, request, offer, caller, attempt, pricing.prompt_tokens_estimate(request))
-    outcome: Admitted | Replay = door.pass_through(candidate)
+    with refusals.remembered(caller.key_id, candidate.ask()):
+        outcome: Admitted | Replay = door.pass_through(candidate)
     return outcome
 
 
@@ -121,6 +123,12 @@ class Candidate:
         admitted = Admitted(completion, held_nanos, Call(request, offer, max_tokens), count.headers(), self.attempt)
         _note(admitted, key, rows)
         return admitted
+
+    def ask(self) -> Ask:
+        """What it asks for, as far as refusals depend on it."""
+        request = self.request
+        least_nanos = pricing.worst_case(request, self.offer.price, request.max_tokens or 1)
+        return Ask((self.offer.model_id,), self.countable_tokens(), least_nanos, request.max_tokens is not None, self.attempt)
 
     def countable_tokens(self) -> int:
         """What counts against tokens per minute before the truth is known: the prompt, estimated, and what the caller allows.

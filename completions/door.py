@@ -24,7 +24,7 @@ from gateway_project import errors, two_steps
 from gateway_project.group_commit import GroupCommit
 from gateway_project.two_steps import Statement, TwoSteps
 from keys import locks as key_locks
-from keys import rates, spending, standings
+from keys import rates, refusals, spending, standings
 from keys.models import ApiKey
 from keys.spending import Movement, Window
 
@@ -108,6 +108,9 @@ def _serve(visitors: list[Visitor], again: bool) -> list[Any]:
             steps.write(statements, is_durable=bool(rows.changes.resolved))
     for key in rows.keys.values():
         standings.see(key, rows.accounts[key.account_id], rows.now)
+    for visitor in visitors:
+        if visitor.is_leaving:
+            refusals.memory.relent(visitor.key_id)
     return [outcomes[place] for place in range(len(visitors))]
 
 

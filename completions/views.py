@@ -21,7 +21,7 @@ from completions.serializers import (
     model_object,
 )
 from gateway_project import strict_json
-from keys import standings
+from keys import refusals, standings
 from keys.authentication import Caller, CallerAuthentication
 from keys.models import ApiKey
 from keys.usage import key_usage
@@ -55,7 +55,8 @@ class ChatCompletionsView(RatedView):
         body_bytes = strict_json.body_bytes(request)
         assert isinstance(request.data, dict)  # the parser raises on anything else
         chat = schema.parse(request.data, body_bytes=body_bytes)
-        offer = catalog.find(chat.model)
+        with refusals.remembered_of_models(request.user.key_id, chat.model):
+            offer = catalog.find(chat.model)
         providers.ADAPTERS[offer.kind].check(chat)
         admitted = admission.admit(chat, offer, request.user, idempotency.attempt(request, request.data))
         if isinstance(admitted, Replay):

@@ -10,6 +10,7 @@ May import ``billing`` and the leaves of ``gateway_project``.
 - ``rate_limits``     pure: requests and tokens per minute over the state on the key's row
 - ``rates``           a key's limits per minute, as an admission meets them: which apply, count, refuse, tell
 - ``standings``       where keys stood with them when their rows were read last, for replies that read none
+- ``refusals``        a flood of refused requests is answered from memory
 - ``locks``           keys after accounts, spending days after keys
 - ``keyring``         what owners, support and operators do to keys: issue, limit, revoke
 - ``usage``           what a key used and has left, as GET /v1/usage tells it

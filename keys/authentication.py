@@ -1,11 +1,15 @@
 """Authorization: Bearer <API key>. Settings name these classes by path, so billing's views need not import keys."""
 
+import time
+from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import gevent
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.db.models.functions import Now
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import NotAuthenticated
@@ -13,7 +17,9 @@ from rest_framework.request import Request
 
 from billing.models import Account
 from gateway_project import database, errors
-from keys import secret, standings
+from gateway_project.group_commit import GroupCommit
+from gateway_project.memory import Memory
+from keys import refusals, secret, standings
 from keys.models import ApiKey
 
 HEADER_CHARACTERS_MAX = 200
@@ -47,13 +53,19 @@ class BearerKeyAuthentication(CallerAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
-        with database.patience():
-            key = ApiKey.objects.select_related("account").annotate(now=Now()).filter(pk=caller.key_id).first()
-        if key is None:
-            raise errors.InvalidApiKey(REFUSED)
-        require_active(key, key.account, key.now)
-        standings.see(key, key.account, key.now)
+        with refusals.remembered_of_models(caller.key_id):
+            key = _read(caller.key_id)
         return key.account, key
+
+
+def _read(key_id: str) -> Any:
+    with database.patience():
+        key = ApiKey.objects.select_related("account").annotate(now=Now()).filter(pk=key_id).first()
+    if key is None:
+        raise errors.InvalidApiKey(REFUSED)
+    require_active(key, key.account, key.now)
+    standings.see(key, key.account, key.now)
+    return key
 
 
 def require_active(key: ApiKey, account: Account, now: datetime) -> None:
@@ -76,26 +88,65 @@ def _bearer(request: Request) -> str:
 
 _CALLERS_MAX = 65_536
 _callers: dict[str, Caller] = {}  # by digest under the first pepper
+# Secrets that nobody has, by the same digest: no key that is made later can have it. It is forgotten soon all the same,
+# for what an operator may put back into the table.
+_strangers: Memory[str, bool] = Memory(seconds=10, things_max=10_000)
+_in_vain: deque[float] = deque(maxlen=20)  # when secrets were last looked up that nobody has
+_PACE_SECONDS = 0.05
 
 
 def _identify(given: str) -> Caller:
-    """Whose secret this is, from the cache or the database. Only successes are kept: a key made a moment ago works at once."""
+    """Whose secret this is, from memory or the database. A key made a moment ago works at once."""
     digest = secret.digest(given, settings.KEY_PEPPERS[0])
     caller = _callers.get(digest)
     if caller is None:
-        with database.patience():
-            caller = _look_up(given)
-        # The body is still to come, at whatever pace; it must not keep a connection that others wait for.
-        database.give_back_connection()
-        if len(_callers) >= _CALLERS_MAX:
-            _callers.pop(next(iter(_callers)), None)
-        _callers[digest] = caller
+        if _strangers.get(digest):
+            raise errors.InvalidApiKey(REFUSED)
+        caller = _introduced(given, digest)
     return caller
 
 
-def _look_up(given: str) -> Caller:
-    key_id = secret.key_id(given)
-    found = ApiKey.objects.filter(pk=key_id).values("pk", "digest", "account_id").first()
-    if found is None or not secret.matches(given, found["digest"], settings.KEY_PEPPERS):
+def _introduced(given: str, digest: str) -> Caller:
+    caller = _look_ups.submit(given)
+    if caller is None:
+        _strangers.put(digest, True)
         raise errors.InvalidApiKey(REFUSED)
-    return Caller(key_id=found["pk"], account_id=found["account_id"])
+    if len(_callers) >= _CALLERS_MAX:
+        _callers.pop(next(iter(_callers)), None)
+    _callers[digest] = caller
+    return caller
+
+
+def _look_up(secrets: list[str], again: bool) -> list[Caller | None | Exception]:
+    """One query for all who come at once."""
+    _keep_pace()
+    ids = [secret.key_id(given) for given in secrets]
+    try:
+        with database.patience():
+            rows = ApiKey.objects.filter(pk__in=ids).values("pk", "digest", "account_id")
+            found = {row["pk"]: row for row in rows}
+    except (OperationalError, InterfaceError) as error:
+        return [error] * len(secrets)  # to ask for each of them alone would only take longer
+    # The bodies are still to come, at whatever pace; they must not keep a connection that others wait for.
+    database.give_back_connection()
+    owners = [_owner(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
+    _in_vain.extend(time.monotonic() for owner in owners if owner is None)
+    return list(owners)
+
+
+def _keep_pace() -> None:
+    """In a flood of secrets that look like ours and are not, ask for all of them together, so many times a second.
+
+    Who comes with a key that this process has not seen yet waits that moment with them.
+    """
+    if len(_in_vain) == _in_vain.maxlen and time.monotonic() - _in_vain[0] < 1:
+        gevent.sleep(_PACE_SECONDS)
+
+
+def _owner(given: str, row: Any) -> Caller | None:
+    if row is None or not secret.matches(given, row["digest"], settings.KEY_PEPPERS):
+        return None
+    return Caller(key_id=row["pk"], account_id=row["account_id"])
+
+
+_look_ups: GroupCommit[str, Caller | None] = GroupCommit(_look_up)

@@ -78,8 +78,8 @@ class Standing:
     requests_full_at: datetime | None
     tokens_full_at: datetime | None
 
-    def count(self, now: datetime, tokens: int) -> Count:
-        """Count one request of ``tokens``. Raises RateLimitExceeded."""
+    def count(self, now: datetime, tokens: int | None) -> Count:
+        """Count one request of ``tokens``, or without looking at tokens. Raises RateLimitExceeded."""
         counted = self._decide(now, requests=1, tokens=tokens)
         for what, decision in (("requests", counted.requests), ("tokens", counted.tokens)):
             if decision and not decision.allowed:
@@ -90,7 +90,7 @@ class Standing:
         """Where the key stands, without counting anything."""
         return self._decide(now, requests=0, tokens=0)
 
-    def _decide(self, now: datetime, *, requests: int, tokens: int) -> Count:
+    def _decide(self, now: datetime, *, requests: int, tokens: int | None) -> Count:
         return Count(
             requests=_decide(self.limits.requests, self.requests_full_at, now, requests),
             tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens),
@@ -128,11 +128,11 @@ def counted(keys: Collection[ApiKey]) -> list[Statement]:
     return [Statement(sql, states)]
 
 
-def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int) -> Decision | None:
-    return None if limit is None else rate_limits.decide(limit=limit, full_at=full_at, now=now, cost=cost)
+def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int | None) -> Decision | None:
+    return None if limit is None or cost is None else rate_limits.decide(limit=limit, full_at=full_at, now=now, cost=cost)
 
 
-def _refusal(what: str, decision: Decision, tokens: int, headers: dict[str, str]) -> errors.ApiError:
+def _refusal(what: str, decision: Decision, tokens: int | None, headers: dict[str, str]) -> errors.ApiError:
     if decision.retry_in is None:
         headers["x-should-retry"] = "false"
         why = f"this request alone counts {tokens}"

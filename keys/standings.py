@@ -23,16 +23,20 @@ class Sighting:
     now: datetime
     clock_seconds: float
 
-    def count(self, tokens: int, clock_seconds: float) -> Count:
-        """Count one request of ``tokens``, had nothing happened since. Raises RateLimitExceeded."""
+    def count(self, tokens: int | None, clock_seconds: float) -> Count:
+        """Count one request of ``tokens``, or without looking at them, had nothing happened since. Raises RateLimitExceeded."""
         return self.standing.count(self._moment(clock_seconds), tokens)
+
+    def age(self, clock_seconds: float) -> float:
+        """In seconds."""
+        return clock_seconds - self.clock_seconds
 
     def headers(self, clock_seconds: float) -> dict[str, str]:
         """The x-ratelimit-* headers, had nothing happened since."""
         return self.standing.peek(self._moment(clock_seconds)).headers()
 
     def _moment(self, clock_seconds: float) -> datetime:
-        return self.now + timedelta(seconds=clock_seconds - self.clock_seconds)
+        return self.now + timedelta(seconds=self.age(clock_seconds))
 
 
 _sightings: Memory[str, Sighting] = Memory(seconds=60, things_max=65_536)  # by key id; of keys that have a limit
@@ -45,6 +49,11 @@ def see(key: ApiKey, account: Account, now: datetime) -> None:
         _sightings.forget(key.pk)
     else:
         _sightings.put(key.pk, Sighting(standing, now, time.monotonic()))
+
+
+def forget(key_id: str) -> None:
+    """Nobody may use this key."""
+    _sightings.forget(key_id)
 
 
 def last(key_id: str) -> Sighting | None:

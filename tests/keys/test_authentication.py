@@ -1,5 +1,6 @@
 """Authorization: Bearer <API key>, over HTTP."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import Account
 from gateway_project import identifiers
+from gateway_project.memory import Memory
 from keys import authentication, keyring, secret
 from keys.models import ApiKey
 from tests import factories
@@ -33,6 +35,7 @@ def assert_refused(reply):
 @pytest.fixture(autouse=True)
 def _no_identity_is_cached():
     authentication._callers.clear()
+    authentication._in_vain.clear()
 
 
 @pytest.fixture
@@ -135,13 +138,52 @@ def test_a_key_that_expires_later_works_until_then(alice):
     assert get(f"Bearer {minted}").status_code == 200
 
 
-def test_a_key_made_a_moment_ago_works_although_its_like_was_just_refused(alice):
-    key, minted = factories.make_key(alice)
-    kept = key.digest
-    ApiKey.objects.update(digest="0" * 64)
-    assert_refused(get(f"Bearer {minted}"))
-    ApiKey.objects.update(digest=kept)
+def test_a_key_made_a_moment_ago_works_although_another_secret_for_its_id_was_just_refused(alice, settings):
+    key_id = identifiers.short_uuid7()
+    for _ in range(3):
+        assert_refused(get(f"Bearer {secret.mint(key_id)}"))
+    minted = secret.mint(key_id)
+    ApiKey.objects.create(id=key_id, account=alice, name="late", digest=secret.digest(minted, settings.KEY_PEPPERS[0]))
     assert get(f"Bearer {minted}").status_code == 200
+
+
+def test_a_secret_that_nobody_has_is_looked_up_once(db, django_assert_num_queries):
+    stranger = f"Bearer {secret.mint(identifiers.short_uuid7())}"
+    assert_refused(get(stranger))
+    with django_assert_num_queries(0):
+        for _ in range(5):
+            assert_refused(get(stranger))
+
+
+def test_what_is_known_of_strangers_is_bounded_and_soon_forgotten(db, django_assert_num_queries, monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr(authentication, "_strangers", Memory(seconds=10, things_max=2, clock=lambda: seconds[0]))
+    strangers = [f"Bearer {secret.mint(identifiers.short_uuid7())}" for _ in range(3)]
+    for stranger in strangers:
+        assert_refused(get(stranger))
+    assert len(authentication._strangers) == 2
+    for later, queries in ((9.9, 0), (0.2, 1)):
+        seconds[0] += later
+        with django_assert_num_queries(queries):
+            assert_refused(get(strangers[2]))
+
+
+def test_in_a_flood_of_strangers_a_new_key_waits_a_moment_and_works(alice):
+    strangers = [secret.mint(identifiers.short_uuid7()) for _ in range(20)]
+    assert authentication._look_up(strangers, again=False) == [None] * 20
+    key, minted = factories.make_key(alice)
+    before = time.monotonic()
+    assert get(f"Bearer {minted}").status_code == 200
+    assert time.monotonic() - before >= authentication._PACE_SECONDS
+
+
+def test_secrets_that_come_at_once_are_looked_up_together(alice, django_assert_num_queries):
+    made = [factories.make_key(alice) for _ in range(3)]
+    another = secret.mint(made[0][0].pk)
+    secrets = [*(minted for _, minted in made), another, secret.mint(identifiers.short_uuid7())]
+    with django_assert_num_queries(1):
+        found = authentication._look_up(secrets, again=False)
+    assert found == [*(authentication.Caller(key.pk, alice.pk) for key, _ in made), None, None]
 
 
 def test_a_known_key_costs_one_query(key, django_assert_num_queries):
