@@ -1,0 +1,160 @@
+"""OPENROUTER: how many tokens each model was asked for in seven days. A measure of popularity. Off without a key.
+
+Its list of models is read for what links a name to a repository of the Hub, and is not republished.
+"""
+
+from collections import defaultdict
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, ClassVar
+
+from completions.models import Category
+from rankings import boards
+from rankings.fetching import Client, Implausible
+from rankings.models import Source
+from rankings.sources import wire
+from rankings.sources.base import Reading, StandingRow, ranked
+
+DAYS = 7
+MODELS_MIN = 100
+PAGES_MAX = 20
+OTHER = "other"  # everything below a day's first fifty
+ATTRIBUTION = "Source: OpenRouter (openrouter.ai/rankings), as of {as_of}."
+
+
+class OpenRouter:
+    source: ClassVar[Source] = Source.OPENROUTER
+    rows_min: ClassVar[int] = 20  # fifty a day have a row, mostly the same ones
+    is_conditional: ClassVar[bool] = False
+
+    def read(self, client: Client, *, revision: str) -> Reading:
+        names = _Names(_models(client))
+        last_day = datetime.now(UTC).date() - timedelta(days=1)
+        standings: list[StandingRow] = []
+        moments = []
+        version = ""
+        for board, category in boards.OPENROUTER.items():
+            body = _tokens_body(client, last_day, category)
+            meta = wire.table(body.get("meta"), "meta")
+            moments.append(_moment(meta.get("as_of")))
+            version = wire.optional_text(meta.get("version"), characters_max=40)
+            standings += _board(board, wire.rows(body.get("data"), "data"), names)
+        as_of = min(moments)
+        said = f"{as_of:%Y-%m-%d}"
+        return Reading(standings=standings, as_of=as_of, version=version, attribution=ATTRIBUTION.format(as_of=said))
+
+
+# --- Its models ----------------------------------------------------------------------------------------------------
+
+
+def _models(client: Client) -> list[dict[str, Any]]:
+    """Every model. Older answers had no ``links``, and held all there is."""
+    found: list[dict[str, Any]] = []
+    for page in range(PAGES_MAX):
+        body = wire.table(client.get("/models", **({"offset": len(found), "limit": 1_000} if page else {})).body, "the models")
+        listed = wire.rows(body.get("data"), "data")
+        found += listed
+        if not (body.get("links") or {}).get("next"):
+            break
+        if not listed:
+            raise Implausible("a page of models is empty, and not the last one")
+    else:
+        raise Implausible(f"there are more than {PAGES_MAX} pages of models")
+    if len(found) < MODELS_MIN:
+        raise Implausible(f"{len(found)} models are fewer than {MODELS_MIN}")
+    return found
+
+
+class _Names:
+    """What the list of models says of a name. Several models share a canonical slug: the one without a variant is meant."""
+
+    def __init__(self, models: list[dict[str, Any]]) -> None:
+        self._by_id = {wire.text(model.get("id"), "id"): model for model in models}
+        self._by_slug: dict[str, dict[str, Any]] = {}
+        for model in sorted(models, key=lambda model: ":" in model["id"]):
+            if not _is_alias_or_router(model["id"]):
+                self._by_slug.setdefault(_bare(wire.text(model.get("canonical_slug"), "canonical_slug")), model)
+
+    def canonical(self, permaslug: str) -> str | None:
+        """The name under which tokens are summed; None for what is no model: routers, and aliases that lead nowhere."""
+        slug = _bare(permaslug)
+        if slug.startswith("~"):
+            target = (self._by_id.get(slug, {}).get("alias_target") or {}).get("slug")
+            slug = _bare(target) if isinstance(target, str) else slug
+        if _is_alias_or_router(slug):
+            return None
+        model = None if slug in self._by_slug else self._by_id.get(slug)
+        return _bare(model["canonical_slug"]) if model else slug
+
+    def facts(self, slug: str) -> dict[str, Any]:
+        model = self._by_slug.get(slug, {})
+        pricing = wire.table(model.get("pricing") or {}, "pricing")
+        return {
+            "id": _bare(model.get("id", "")),
+            "hf_repo": wire.optional_text(model.get("hugging_face_id")),
+            "input_usd": _price(pricing.get("prompt")),
+            "output_usd": _price(pricing.get("completion")),
+        }
+
+
+def _bare(slug: str) -> str:
+    return slug.partition(":")[0]
+
+
+def _is_alias_or_router(slug: str) -> bool:
+    return slug.startswith(("~", "openrouter/"))
+
+
+def _price(value: Any) -> str | None:
+    """US dollars per million tokens, of a text in dollars per token; ``"-1"`` is unknown."""
+    try:
+        price = Decimal(value) if isinstance(value, str) and len(value) < 40 else Decimal(-1)
+    except InvalidOperation:
+        return None
+    return f"{(price * 1_000_000).normalize():f}" if price.is_finite() and price >= 0 else None
+
+
+# --- Its tokens ----------------------------------------------------------------------------------------------------
+
+
+def _tokens_body(client: Client, last_day: date, category: str | None) -> dict[str, Any]:
+    query: dict[str, str] = {"start_date": str(last_day - timedelta(days=DAYS - 1)), "end_date": str(last_day)}
+    query |= {"category": category, "period": "week"} if category else {"period": "day"}
+    return wire.table(client.get("/datasets/rankings-daily", **query).body, "the rankings")
+
+
+def _board(board: Category, listed: list[dict[str, Any]], names: _Names) -> list[StandingRow]:
+    tokens: dict[str, int] = defaultdict(int)
+    for row in listed:
+        permaslug = wire.text(row.get("model_permaslug"), "model_permaslug")
+        count = _tokens(row.get("total_tokens"))
+        slug = None if permaslug == OTHER else names.canonical(permaslug)
+        if slug is not None:
+            tokens[slug] += count
+    return [
+        StandingRow(
+            board=board,
+            external_key=slug,
+            key_kind="canonical_slug",
+            name=slug.rpartition("/")[2],
+            organization=slug.partition("/")[0],
+            rank=rank,
+            value=value,
+            facts={"tokens": str(tokens[slug]), "is_sampled": boards.OPENROUTER[board] is not None, **names.facts(slug)},
+        )
+        for slug, value, rank in ranked([(slug, float(count)) for slug, count in tokens.items()])
+    ]
+
+
+def _tokens(value: Any) -> int:
+    if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > 20:
+        raise Implausible(f"total_tokens is {value!r:.30}")
+    return int(value)
+
+
+def _moment(value: Any) -> datetime:
+    try:
+        moment = datetime.fromisoformat(wire.text(value, "as_of"))
+    except ValueError:
+        raise Implausible("as_of is no time") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,60 @@
+"""Reading what others wrote: a value of the kind that is meant, or Implausible, which says what it was called."""
+
+import math
+from typing import Any
+
+from rankings.fetching import Implausible
+
+
+def finite(value: Any, what: str, *, minimum: float = -math.inf, maximum: float = math.inf) -> float:
+    """A number within its bounds. Raises Implausible: ``True`` is none, nor is a text that looks like one."""
+    number = optional(value)
+    if number is None or not minimum <= number <= maximum:
+        raise Implausible(f"{what} is {_shown(value)}")
+    return number
+
+
+def optional(value: Any) -> float | None:
+    """A finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # a whole number of 400 digits is JSON, too
+        return None
+
+
+def positive(value: Any) -> float | None:
+    """A number above zero, or None: a speed of zero means that nobody measured one."""
+    number = optional(value)
+    return number if number is not None and number > 0 else None
+
+
+def text(value: Any, what: str, *, characters_max: int = 300) -> str:
+    """Some text. Raises Implausible."""
+    if not isinstance(value, str) or not value.strip() or len(value) > characters_max or "\x00" in value:
+        raise Implausible(f"{what} is {_shown(value)}")
+    return value.strip()
+
+
+def optional_text(value: Any, *, characters_max: int = 200) -> str:
+    """The text, or an empty one for anything else."""
+    is_usable = isinstance(value, str) and len(value) <= characters_max and "\x00" not in value
+    return value.strip() if is_usable else ""
+
+
+def table(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Implausible(f"{what} is {_shown(value)}")
+    return value
+
+
+def rows(value: Any, what: str) -> list[dict[str, Any]]:
+    """A list of tables. Raises Implausible."""
+    if not isinstance(value, list):
+        raise Implausible(f"{what} is {_shown(value)}")
+    return [table(item, f"an item of {what}") for item in value]
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else f"{value!r:.60}"
