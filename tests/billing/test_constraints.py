@@ -275,6 +275,13 @@ def test_holds_resolve_once_on_the_terms_they_were_placed_on(alice, bob):
             Hold.objects.update(**change)
 
 
+@pytest.mark.parametrize("what", ["requests", "tokens"])
+def test_an_accounts_rate_is_at_least_one_a_minute(alice, what):
+    with refused("an_accounts_rate_is_at_least_one_a_minute"):
+        Account.objects.update(**{f"{what}_per_minute": 0})
+    Account.objects.update(**{f"{what}_per_minute": 1})
+
+
 def test_every_constraint_and_every_trigger_has_its_test(db):
     names = {constraint.name for model in apps.get_app_config("billing").get_models() for constraint in model._meta.constraints}
     with connection.cursor() as cursor:

@@ -30,7 +30,7 @@ def test_what_is_only_tied_up_is_refused_as_such(alice):
     with pytest.raises(errors.TiedUp) as refusal:
         usage.place(alice, 5 * DOLLAR)
     assert (refusal.value.status, refusal.value.code) == (429, "rate_limit_exceeded")
-    assert refusal.value.headers == {"Retry-After": "1"}
+    assert refusal.value.headers == {"Retry-After": "1", "retry-after-ms": "1000"}
     assert usage.numbers(alice) == before
 
 
