@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from billing import admin as billing_admin
 from billing import money
 from billing.models import Account
-from completions import catalog, catalog_rules
+from completions import catalog, catalog_rules, proposals, proposals_admin  # noqa: F401  the last registers itself
 from completions.models import Completion, IdempotentRequest, LanguageModel, LanguageModelQuerySet, Price, Provider, Route
 from gateway_project import secretbox
 
@@ -65,11 +65,14 @@ class ProviderForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        is_echo = cleaned.get("kind", self.instance.kind) == Provider.Kind.ECHO
+        kind = cleaned.get("kind", self.instance.kind)
+        is_echo = kind == Provider.Kind.ECHO
         if "base_url" in cleaned and bool(cleaned["base_url"]) == is_echo:
             self.add_error("base_url", "The built-in echo has no base URL." if is_echo else "This kind of provider needs one.")
         if cleaned.get("api_key") and cleaned.get("forget_api_key"):
             self.add_error("forget_api_key", "Either forget the key or enter one.")
+        if cleaned.get("sync", Provider.Sync.OFF) != Provider.Sync.OFF and kind != Provider.Kind.OPENAI:
+            self.add_error("sync", "Only the lists of OpenAI-compatible providers can be read.")
         if self._would_send_a_key_elsewhere(cleaned):
             self.add_error("api_key", "The key was given for another address. Enter the one for this address.")
         if not self.errors:
@@ -99,21 +102,29 @@ class ProviderForm(forms.ModelForm):
 @admin.register(Provider)
 class ProviderAdmin(KeptAdmin):
     form = ProviderForm
-    list_display = ("slug", "kind", "base_url", "key", "is_enabled")
-    list_filter = ("kind", "is_enabled")
+    list_display = ("slug", "kind", "base_url", "key", "is_enabled", "sync")
+    list_filter = ("kind", "is_enabled", "sync")
     search_fields = ("slug", "base_url")
     ordering = ("slug",)
-    fields = ("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "is_enabled")
+    fields = ("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "is_enabled", "sync", "own_list")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:
         # The variable's name is the catalogue file's: here it could send any secret of the environment anywhere.
-        fixed = ("key", "api_key_env")
+        fixed = ("key", "api_key_env", "own_list")
         return (*fixed, "slug", "kind") if obj else fixed
 
     def get_fields(self, request: HttpRequest, obj: Provider | None = None) -> Any:
         if obj is None or self.has_change_permission(request, obj):
             return self.fields
         return [name for name in self.fields if name not in {"api_key", "forget_api_key"}]
+
+    @admin.display(description="Its list")
+    def own_list(self, provider: Provider) -> str:
+        kept = proposals.kept_list(provider)
+        if kept is None:
+            return "never asked for"
+        since = f"taken on {kept.confirmed_at:%Y-%m-%d %H:%M} UTC" if kept.confirmed_at else "none so far"
+        return f"{since}; the last time it {kept.failure}" if kept.failure else since
 
     @admin.display(description="Key")
     def key(self, provider: Provider) -> str:
@@ -147,6 +158,7 @@ class PriceForm(forms.ModelForm):
     output_dollars = DollarField(label="Output")
     cached_input_dollars = DollarField(label="Cached input", required=False)
     cache_write_dollars = DollarField(label="Cache write", required=False)
+    image_dollars = DollarField(label="Each image", required=False)
 
     class Meta:
         model = Price
@@ -154,7 +166,7 @@ class PriceForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        for kind in ("input", "output", "cached_input", "cache_write"):
+        for kind in ("input", "output", "cached_input", "cache_write", "image"):
             setattr(self.instance, f"{kind}_nanos", cleaned.get(f"{kind}_dollars"))
         return cleaned
 
@@ -182,8 +194,12 @@ class PricesInDollars:
     def cache_write_dollars(self, price: Price) -> str:
         return _dollars(price.cache_write_nanos, "as input")
 
+    @admin.display(description="Each image, $")
+    def image_dollars(self, price: Price) -> str:
+        return _dollars(price.image_nanos, "nothing")
 
-_PRICE_COLUMNS = ("input_dollars", "output_dollars", "cached_input_dollars", "cache_write_dollars")
+
+_PRICE_COLUMNS = ("input_dollars", "output_dollars", "cached_input_dollars", "cache_write_dollars", "image_dollars")
 
 
 def _dollars(amount_nanos: int | None, otherwise: str = "") -> str:

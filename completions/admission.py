@@ -15,6 +15,7 @@ A refusal writes nothing. What is admitted is committed before anything is asked
 while one talks. The commit does not wait for the disk: no money has moved, and a crash of the database ends us both.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -25,7 +26,7 @@ from billing import holds
 from billing.holds import NewHold
 from billing.models import Account, Hold
 from completions import catalog, door, idempotency, pricing, records, sizing
-from completions.chat import Call, ChatRequest, Offer
+from completions.chat import ChatRequest, Offer
 from completions.door import Rows
 from completions.idempotency import Attempt, Replay
 from completions.models import IdempotentRequest
@@ -41,26 +42,36 @@ _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes 
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """An offer that the hold pays for, with so many tokens."""
+
+    offer: Offer
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that may run: its committed record and hold, and a cap that the hold pays for."""
+    """A request that may run: its committed record and hold, and on which terms; the first was asked for."""
 
     completion: Running
     held_nanos: int
-    call: Call
+    request: ChatRequest
+    terms: tuple[Terms, ...]
     headers: dict[str, str]
     attempt: Attempt | None = None
 
 
-def admit(request: ChatRequest, offer: Offer, caller: Caller, attempt: Attempt | None = None) -> Admitted | Replay:
+def admit(request: ChatRequest, offers: Sequence[Offer], caller: Caller, attempt: Attempt | None = None) -> Admitted | Replay:
     """Hold the money for ``request``, or raise the refusal. Shares its transaction with whoever is at the door too.
 
-    A retry of what was answered before is not admitted again: it gets the Replay.
+    The first offer is what is asked for; the others may answer instead, as far as the key may use them and the money pays
+    for them. A retry of what was answered before is not admitted again: it gets the Replay.
     """
-    sizing.require_possible(request, offer)
     # What the views asked for is answered. From here to the end of the reply no connection of the pool is held.
     database.give_back_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
-    candidate = Candidate(completion_id, request, offer, caller, attempt, pricing.prompt_tokens_estimate(request))
+    prompt_estimate = min(pricing.prompt_tokens_estimate(request), pricing.prompt_tokens_max(request, offers[0]))
+    candidate = Candidate(completion_id, request, tuple(offers), caller, attempt, prompt_estimate)
     with refusals.remembered(caller.key_id, candidate.ask()):
         outcome: Admitted | Replay = door.pass_through(candidate)
     return outcome
@@ -72,7 +83,7 @@ class Candidate:
 
     completion_id: str
     request: ChatRequest
-    offer: Offer
+    offers: tuple[Offer, ...]
     caller: Caller
     attempt: Attempt | None
     prompt_estimate: int  # it takes a walk through the whole prompt, which is not for the time that rows are locked
@@ -91,11 +102,12 @@ class Candidate:
         if self.completion_id in rows.holds:
             return _recalled(self, rows)
         account, key = _rows_of(self.caller, rows)
-        request, offer, now = self.request, self.offer, rows.now
+        request, offer, now = self.request, self.offers[0], rows.now
         window = rows.windows[key.pk]
         require_active(key, account, now)
-        if key.allowed_models and offer.model_id not in key.allowed_models:
-            raise catalog.not_found(offer.model_id)
+        offers = [offered for offered in self.offers if _is_allowed(key, offered)]
+        if offer not in offers:
+            raise catalog.not_found(offer.alias or offer.model_id)
         if self.attempt:
             known = rows.idempotent.get((account.pk, self.attempt.key))
             if replay := idempotency.check(self.attempt, known, now):
@@ -104,38 +116,42 @@ class Candidate:
         count = rates.count(key, account, now, counted_tokens)
         budget_nanos = _smaller(account.balance_nanos, window.unspent_nanos if window else None)
         least_tokens = sizing.least_tokens(request, offer, budget_nanos)
-        least_nanos = pricing.worst_case(request, offer.price, least_tokens)
+        least_nanos = pricing.worst_case(request, offer, least_tokens)
         spending.require(window, least_nanos, now)
         _require_funds(request, offer, account, least_nanos)
 
         available_nanos = _smaller(account.available_nanos, window.available_nanos if window else None)
         max_tokens = sizing.cap(request, offer, available_nanos, least_tokens)
-        held_nanos = pricing.worst_case(request, offer.price, max_tokens)
+        terms, held_nanos = _terms(request, offers, max_tokens, available_nanos)
         holds.place(account, held_nanos)
         if window:
             window.held_nanos += held_nanos
         count.apply(key)
         completion = Running(
             id=self.completion_id, account_id=account.pk, key_id=key.pk, model_id=offer.model_id, price_id=offer.price_id,
-            provider_id=offer.provider_slug, is_stream=request.stream, spending_day=now.date(),
-            counted_tokens=counted_tokens, prompt_estimate=self.prompt_estimate, created_at=now,
+            provider_id=offer.routes[0].provider_slug, is_stream=request.stream, spending_day=now.date(),
+            counted_tokens=counted_tokens, prompt_estimate=self.prompt_estimate, images=request.contents.images, created_at=now,
         )  # fmt: skip
-        admitted = Admitted(completion, held_nanos, Call(request, offer, max_tokens), count.headers(), self.attempt)
+        admitted = Admitted(completion, held_nanos, request, terms, count.headers(), self.attempt)
         _note(admitted, key, rows)
         return admitted
 
     def ask(self) -> Ask:
         """What it asks for, as far as refusals depend on it."""
-        request = self.request
-        least_nanos = pricing.worst_case(request, self.offer.price, request.max_tokens or 1)
-        return Ask((self.offer.model_id,), self.countable_tokens(), least_nanos, request.max_tokens is not None, self.attempt)
+        request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
+        least_nanos = pricing.worst_case(request, self.offers[0], request.max_tokens or 1)
+        return Ask(model_ids, self.countable_tokens(), least_nanos, request.max_tokens is not None, self.attempt)
 
     def countable_tokens(self) -> int:
         """What counts against tokens per minute before the truth is known: the prompt, estimated, and what the caller allows.
 
         Settlement corrects it by the difference.
         """
-        return max(self.prompt_estimate + (self.request.max_tokens or 0), 1)
+        return max(self.prompt_estimate + self.request.choices * (self.request.max_tokens or 0), 1)
+
+
+def _is_allowed(key: ApiKey, offer: Offer) -> bool:
+    return not key.allowed_models or offer.model_id in key.allowed_models or offer.alias in key.allowed_models
 
 
 def _rows_of(caller: Caller, rows: Rows) -> tuple[Account, ApiKey]:
@@ -146,6 +162,22 @@ def _rows_of(caller: Caller, rows: Rows) -> tuple[Account, ApiKey]:
     return account, key
 
 
+def _terms(request: ChatRequest, offers: Sequence[Offer], max_tokens: int, available_nanos: int
+           ) -> tuple[tuple[Terms, ...], int]:  # fmt: skip
+    """What the first offer needs to be held, or more where there is the money for a dearer one that may answer instead."""
+    held_nanos = pricing.worst_case(request, offers[0], max_tokens)
+    for offer in offers[1:]:
+        need_nanos = pricing.worst_case(request, offer, min(max_tokens, offer.max_output_tokens))
+        if held_nanos < need_nanos <= available_nanos:
+            held_nanos = need_nanos
+    return _payable(request, offers, held_nanos, max_tokens), held_nanos
+
+
+def _payable(request: ChatRequest, offers: Sequence[Offer], held_nanos: int, max_tokens: int) -> tuple[Terms, ...]:
+    others = [Terms(offer, min(sizing.cap_within(request, offer, held_nanos), max_tokens)) for offer in offers[1:]]
+    return (Terms(offers[0], max_tokens), *(terms for terms in others if terms.max_tokens > 0))
+
+
 def _smaller(nanos: int, limit_nanos: int | None) -> int:
     return nanos if limit_nanos is None else min(nanos, limit_nanos)
 
@@ -154,7 +186,7 @@ def _require_funds(request: ChatRequest, offer: Offer, account: Account, need_na
     try:
         holds.require(account, need_nanos)
     except errors.ApiError as refusal:
-        affordable = pricing.affordable_tokens(request, offer.price, account.available_nanos)
+        affordable = pricing.affordable_tokens(request, offer, account.available_nanos)
         if affordable > 0:
             refusal.message += f" It affords max_tokens up to {affordable}."
         raise
@@ -181,7 +213,8 @@ def _recalled(candidate: Candidate, rows: Rows) -> Admitted:
     """What was admitted by a commit whose answer was lost."""
     hold: Hold = rows.holds[candidate.completion_id]
     completion = records.running(rows.completions[candidate.completion_id])
-    request, offer = candidate.request, candidate.offer
-    affordable = pricing.affordable_tokens(request, offer.price, hold.amount_nanos)
-    max_tokens = min(affordable, request.max_tokens or offer.max_output_tokens)
-    return Admitted(completion, hold.amount_nanos, Call(request, offer, max_tokens), {}, candidate.attempt)
+    request, key = candidate.request, rows.keys[candidate.key_id]
+    offers = [offer for offer in candidate.offers if _is_allowed(key, offer)] or candidate.offers[:1]
+    affordable = pricing.affordable_tokens(request, offers[0], hold.amount_nanos)
+    terms = _payable(request, offers, hold.amount_nanos, min(affordable, request.max_tokens or offers[0].max_output_tokens))
+    return Admitted(completion, hold.amount_nanos, request, terms, {}, candidate.attempt)

@@ -3,14 +3,14 @@
 import os
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from django.conf import settings
 
-from completions import providers
-from completions.chat import Offer, PriceList
-from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, Route
+from completions import chat, providers
+from completions.chat import Deadlines, Offer, PriceList
+from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
 from gateway_project import database, errors, secretbox
 
 
@@ -30,13 +30,14 @@ class Listing:
     model: LanguageModel
     price: Price
     is_available: bool
+    alias: str = ""  # an id that stands for the model
 
 
 _offers: dict[str, tuple[float, Offer]] = {}  # by model id, with the moment until which it may be believed
 
 
-def find(model_id: str) -> Offer:
-    """The offer by the first route that can be asked. Raises ModelNotFound.
+def find(model_id: str, param: str = "model") -> Offer:
+    """What is offered under this id. Raises ModelNotFound, about ``param``.
 
     An offer is remembered for CATALOG_CACHE_SECONDS: so long a change of the catalogue may take to reach every worker.
     """
@@ -45,43 +46,60 @@ def find(model_id: str) -> Offer:
         if offer is not None:  # while we ask, the others go on with what we had: they need not all ask
             _remember(offer)
         with database.patience():
-            offer = _find(model_id)
+            offer = _find(model_id, param)
         _remember(offer)
     return offer
 
 
 def _remember(offer: Offer) -> None:
-    _offers[offer.model_id] = (time.monotonic() + settings.CATALOG_CACHE_SECONDS, offer)
+    _offers[offer.alias or offer.model_id] = (time.monotonic() + settings.CATALOG_CACHE_SECONDS, offer)
 
 
-def _find(model_id: str) -> Offer:
+def _find(model_id: str, param: str) -> Offer:
     model = _model(model_id)
-    if model is None or why_not_served(model):
-        _offers.pop(model_id, None)
-        raise not_found(model_id)
-    route = next(route for route in model.enabled_routes if is_available(route.provider))
-    return _offer(model, route, model.prices_in_force[0])
+    if model is not None and not why_not_served(model):
+        return _offer(model, model.prices_in_force[0])
+    for stand_in in _meant(model_id):
+        return replace(_offer(stand_in, stand_in.prices_in_force[0]), alias=model_id)
+    _offers.pop(model_id, None)
+    raise not_found(model_id, param)
 
 
-def not_found(model_id: str) -> errors.ModelNotFound:
+def _meant(alias: str) -> Iterator[LanguageModel]:
+    """The models that an alias stands for, the best first; only those that are served now."""
+    ids = RoutableAlias.objects.filter(pk=alias).values_list("model_ids", flat=True).first() if "\x00" not in alias else None
+    models = LanguageModel.objects.with_terms().in_bulk(ids or [])
+    return (models[model_id] for model_id in ids or [] if model_id in models and not why_not_served(models[model_id]))
+
+
+def not_found(model_id: str, param: str = "model") -> errors.ModelNotFound:
     """The same words for a model that is unknown, disabled, unpriced, unreachable or not allowed for the key."""
-    return errors.ModelNotFound(f"The model {model_id!r} does not exist or you do not have access to it.", param="model")
+    return errors.ModelNotFound(f"The model {model_id!r} does not exist or you do not have access to it.", param=param)
 
 
 def listings(allowed: Collection[str] | None = None) -> list[Listing]:
-    """Every model that is enabled, priced and routed, by id; only those in ``allowed`` if that is given."""
-    models = LanguageModel.objects.with_terms()
-    if allowed is not None:
-        models = models.filter(pk__in=allowed)
-    return [_listing(model) for model in models if _is_listed(model)]
+    """Every model that is enabled, priced and routed, by id, then the aliases; only those in ``allowed`` if that is given."""
+    listed = {model.pk: _listing(model) for model in LanguageModel.objects.with_terms() if _is_listed(model)}
+    models = [listing for model_id, listing in listed.items() if allowed is None or model_id in allowed]
+    return [*models, *_alias_listings(listed, allowed)]
+
+
+def _alias_listings(listed: dict[str, Listing], allowed: Collection[str] | None) -> Iterator[Listing]:
+    for alias, ids in RoutableAlias.objects.order_by("pk").values_list("pk", "model_ids"):
+        meant = next((listed[model_id] for model_id in ids if model_id in listed and listed[model_id].is_available), None)
+        if meant and (allowed is None or alias in allowed or meant.model.pk in allowed):
+            yield replace(meant, alias=alias)
 
 
 def listed(model_id: str, allowed: Collection[str] | None = None) -> Listing:
     """The one of ``listings`` that has this id. Raises ModelNotFound."""
     model = _model(model_id) if allowed is None or model_id in allowed else None
-    if model is None or not _is_listed(model):
-        raise not_found(model_id)
-    return _listing(model)
+    if model is not None and _is_listed(model):
+        return _listing(model)
+    for stand_in in _meant(model_id):
+        if allowed is None or model_id in allowed or stand_in.pk in allowed:
+            return replace(_listing(stand_in), alias=model_id)
+    raise not_found(model_id)
 
 
 def why_not_served(model: LanguageModel) -> str:
@@ -111,9 +129,7 @@ def incomplete(models: LanguageModelQuerySet) -> Iterator[tuple[LanguageModel, O
 
 def is_available(provider: Provider) -> bool:
     """Whether we can ask this provider: it is enabled, we speak its language, and it has its key or needs none."""
-    if not provider.is_enabled or provider.kind not in providers.ADAPTERS:
-        return False
-    return bool(provider.sealed_api_key or not provider.api_key_env or os.environ.get(provider.api_key_env))
+    return provider.can_be_asked and provider.kind in providers.ADAPTERS
 
 
 def _model(model_id: str) -> LanguageModel | None:
@@ -130,21 +146,49 @@ def _listing(model: LanguageModel) -> Listing:
     return Listing(model, model.prices_in_force[0], is_available=not why_not_served(model))
 
 
-def _offer(model: LanguageModel, route: Route, price: Price) -> Offer:
+def _offer(model: LanguageModel, price: Price) -> Offer:
     return Offer(
         model_id=model.pk,
-        provider_slug=route.provider.pk,
-        kind=route.provider.kind,
-        base_url=route.provider.base_url.rstrip("/"),
-        api_key=_api_key(route.provider),
-        upstream_model=route.upstream_model,
+        context_window=model.context_window,
         max_output_tokens=model.max_output_tokens,
+        image_support=model.image_support,
+        image_tokens_max=model.image_tokens_max,
+        function_calling=model.function_calling,
         price_id=price.pk,
         price=price_list(price),
+        routes=tuple(_route(route) for route in model.enabled_routes if is_available(route.provider)),
     )
 
 
-def _api_key(provider: Provider) -> str:
+def _route(route: Route) -> chat.Route:
+    provider = route.provider
+    return chat.Route(
+        id=route.pk,
+        provider_slug=provider.pk,
+        kind=provider.kind,
+        base_url=provider.base_url.rstrip("/"),
+        api_key=api_key(provider),
+        upstream_model=route.upstream_model,
+        deadlines=_deadlines(provider),
+        priority=route.priority,
+        weight=route.weight,
+        rests_until=time.monotonic() + route.rest.total_seconds() if route.rest else 0.0,  # type: ignore[attr-defined]
+        drains=provider.drains,
+    )
+
+
+def _deadlines(provider: Provider) -> Deadlines:
+    return Deadlines(
+        connect_seconds=provider.connect_seconds or settings.UPSTREAM_CONNECT_SECONDS,
+        first_byte_seconds=provider.first_byte_seconds or settings.UPSTREAM_FIRST_BYTE_SECONDS,
+        idle_seconds=provider.idle_seconds or settings.UPSTREAM_IDLE_SECONDS,
+        # Holds expire by the setting: no provider may take longer.
+        total_seconds=min(provider.total_seconds or settings.UPSTREAM_TOTAL_SECONDS, settings.UPSTREAM_TOTAL_SECONDS),
+    )
+
+
+def api_key(provider: Provider) -> str:
+    """The key that the provider is shown; empty if it has none. Raises secretbox.Unreadable."""
     if provider.sealed_api_key:
         return secretbox.decrypt(provider.sealed_api_key, purpose=f"provider:{provider.pk}")
     return os.environ.get(provider.api_key_env, "").strip() if provider.api_key_env else ""
@@ -159,4 +203,5 @@ def price_list(price: Price) -> PriceList:
         output_nanos=price.output_nanos,
         cached_input_nanos=or_input(price.cached_input_nanos),
         cache_write_nanos=or_input(price.cache_write_nanos),
+        image_nanos=price.image_nanos or 0,
     )

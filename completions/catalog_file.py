@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from django.db import connection, models, transaction
+from django.db import models, transaction
 
 from billing import money
-from completions import catalog, catalog_rules, toml_table
+from completions import catalog, catalog_rows, catalog_rules, toml_table
 from completions.models import Category, LanguageModel, Price, Provider, Route
 from completions.toml_table import NEEDED, Table
 
@@ -42,11 +42,11 @@ class InvalidCatalogue(Exception):
 
 @dataclass(frozen=True)
 class ModelTable:
-    """One model as the file wants it. ``routes``: (provider, upstream model) -> priority."""
+    """One model as the file wants it. ``routes``: (provider, upstream model) -> priority and weight."""
 
     columns: Columns
     price: Columns | None
-    routes: dict[tuple[str, str], int]
+    routes: dict[tuple[str, str], Columns]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,9 @@ def _provider(table: Table) -> Columns:
     if not re.fullmatch(r"[-a-zA-Z0-9_]{1,50}", table.key):
         table.note("", "a provider's name has 1-50 letters, digits, hyphens and underscores")
     columns: Columns = {"kind": table.choice("kind", Provider.Kind.values), "base_url": "", "api_key_env": ""}
+    for deadline in ("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds"):
+        columns[deadline] = table.integer(deadline, maximum=7_200, default=None)
+    columns["drains"] = table.take("drains", bool, default=False)
     if columns["kind"] != Provider.Kind.ECHO:
         columns["base_url"] = table.checked("base_url", catalog_rules.clean_base_url)
         columns["api_key_env"] = table.checked("api_key_env", catalog_rules.clean_api_key_env, default=None) or ""
@@ -108,6 +111,7 @@ def _model(table: Table, known_providers: set[str]) -> ModelTable:
         "context_window": table.integer("context_window", maximum=2**31 - 1),
         "max_output_tokens": table.integer("max_output_tokens", maximum=2**31 - 1),
         "image_support": table.take("image_support", bool, default=False),
+        "image_tokens_max": table.integer("image_tokens_max", maximum=2**31 - 1, default=6_000),
         "function_calling": table.take("function_calling", bool, default=False),
         "commercial_use": table.take("commercial_use", bool, default=False),
         "license": table.text("license", characters_max=100, default=None),
@@ -128,13 +132,14 @@ def _price(table: Table) -> Columns:
         "output_nanos": _price_nanos(table, "output"),
         "cached_input_nanos": _price_nanos(table, "cached_input", default=None),
         "cache_write_nanos": _price_nanos(table, "cache_write", default=None),
+        "image_nanos": _price_nanos(table, "image", default=None),
     }
     table.finish()
     return columns
 
 
 def _price_nanos(table: Table, field: str, *, default: Any = NEEDED) -> int | None:
-    """Nanodollars per million tokens."""
+    """Nanodollars per million tokens, or per image."""
     if table.has_number(field):
         number = table.number(field)
         table.note(field, f'write the price as text, {field} = "{number}": a number in a file gets rounded')
@@ -142,8 +147,8 @@ def _price_nanos(table: Table, field: str, *, default: Any = NEEDED) -> int | No
     return table.checked(field, money.price_nanos, default=default)
 
 
-def _routes(table: Table, known_providers: set[str]) -> dict[tuple[str, str], int]:
-    routes: dict[tuple[str, str], int] = {}
+def _routes(table: Table, known_providers: set[str]) -> dict[tuple[str, str], Columns]:
+    routes: dict[tuple[str, str], Columns] = {}
     for route in table.rows("routes"):
         provider = route.text("provider", characters_max=50) or ""
         target = (provider, route.text("upstream_model", characters_max=200) or "")
@@ -151,7 +156,7 @@ def _routes(table: Table, known_providers: set[str]) -> dict[tuple[str, str], in
             route.note("provider", f"{provider!r} is neither declared under [providers] nor known already")
         if all(target) and target in routes:
             route.note("", f"declares {provider!r} and {target[1]!r} a second time")
-        routes[target] = route.integer("priority", maximum=32_767, default=1)
+        routes[target] = {name: route.integer(name, maximum=32_767, default=1) for name in ("priority", "weight")}
         route.finish()
     return routes
 
@@ -190,9 +195,8 @@ class Report:
 def apply(catalogue: Catalogue) -> Report:
     """Make the rows as the catalogue says, all or none. A second time it changes nothing."""
     report = Report(as_of=catalogue.as_of)
-    with transaction.atomic(), connection.cursor() as cursor:
-        # Two hosts that start at once load one after the other, and the second finds nothing to do.
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalogue'))")
+    with transaction.atomic():
+        catalog_rows.one_at_a_time()  # two hosts may start at once
         _write_providers(catalogue.providers, report)
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalogue.models.items()}, report.models)
         _write_prices(catalogue.models, report)
@@ -239,14 +243,12 @@ def _update(row: models.Model, columns: Columns, count: Count) -> None:
 def _write_prices(tables: Mapping[str, ModelTable], report: Report) -> None:
     in_force = {price.model_id: price for price in Price.objects.in_force().filter(model__in=tables)}
     for model_id, table in tables.items():
-        current = in_force.get(model_id)
         if table.price is None:
             continue
-        if current and all(getattr(current, name) == value for name, value in table.price.items()):
-            report.prices.unchanged += 1
-        else:
-            Price.objects.create(model_id=model_id, **table.price)
+        if catalog_rows.put_in_force(model_id, in_force.get(model_id), table.price):
             report.prices.created += 1
+        else:
+            report.prices.unchanged += 1
 
 
 def _write_routes(tables: Mapping[str, ModelTable], report: Report) -> None:
@@ -254,12 +256,12 @@ def _write_routes(tables: Mapping[str, ModelTable], report: Report) -> None:
         (route.model_id, route.provider_id, route.upstream_model): route for route in Route.objects.filter(model__in=tables)
     }
     for model_id, table in tables.items():
-        for (provider, upstream_model), priority in table.routes.items():
+        for (provider, upstream_model), columns in table.routes.items():
             route = existing.pop((model_id, provider, upstream_model), None)
             if route is not None:
-                _update(route, {"priority": priority}, report.routes)
+                _update(route, columns, report.routes)
             else:
-                Route.objects.create(model_id=model_id, provider_id=provider, upstream_model=upstream_model, priority=priority)
+                Route.objects.create(model_id=model_id, provider_id=provider, upstream_model=upstream_model, **columns)
                 report.routes.created += 1
     for route in existing.values():
         route.delete()

@@ -1,7 +1,22 @@
 """What is passed inward: one chat request, what is offered for it, and what comes back. Frozen, and free of Django."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What is in the messages, counted in one walk through them. The names are those of the first part of a kind, or "".
+
+    ``image_bytes`` are those of the images' data URLs. ``file_at`` is a document or a sound: nobody knows how long it is.
+    """
+
+    text_bytes: int = 0  # UTF-8
+    images: int = 0
+    image_at: str = ""
+    file_at: str = ""
+    image_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +31,9 @@ class ChatRequest:
     fields: dict[str, Any]
     body_bytes: int
     max_tokens_field: str = "max_tokens"  # the name that the cap came by, which has two
-
-    @property
-    def text_bytes(self) -> int:
-        """UTF-8 bytes of the messages' contents."""
-        return sum(len(message["content"].encode()) for message in self.messages)
+    choices: int = 1
+    fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, with their places in ``models``
+    contents: Contents = Contents()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +48,57 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What stands behind a model id right now: where it is asked, under which name, at which price."""
-
-    model_id: str
-    provider_slug: str
-    kind: str
-    base_url: str
-    api_key: str
-    upstream_model: str
-    max_output_tokens: int
-    price_id: int
-    price: "PriceList"
-
-
-@dataclass(frozen=True, slots=True)
 class PriceList:
-    """Nanodollars per million tokens."""
+    """Nanodollars per million tokens; and for each image of the prompt, beside its tokens."""
 
     input_nanos: int
     output_nanos: int
     cached_input_nanos: int
     cache_write_nanos: int
+    image_nanos: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long a provider may take to accept a connection, to begin, between two reads, and in all."""
+
+    connect_seconds: int
+    first_byte_seconds: int
+    idle_seconds: int
+    total_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a model is asked, and under which name."""
+
+    id: int
+    provider_slug: str
+    kind: str
+    base_url: str
+    api_key: str
+    upstream_model: str
+    deadlines: Deadlines
+    priority: int = 1
+    weight: int = 1
+    rests_until: float = 0.0  # by the monotonic clock: some worker found that it fails again and again
+    drains: bool = False  # when its client has left, the reply is read to its end: it would be paid for anyway
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What stands behind a model id right now: at which price, within which bounds, and the routes to it."""
+
+    model_id: str
+    context_window: int
+    max_output_tokens: int
+    image_support: bool
+    image_tokens_max: int
+    function_calling: bool
+    price_id: int
+    price: PriceList
+    routes: tuple[Route, ...]
+    alias: str = ""  # the id that was asked for, where it stands for this model
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +107,9 @@ class Call:
 
     request: ChatRequest
     offer: Offer
+    route: Route
     max_tokens: int
+    until: float = math.inf  # by the monotonic clock: when all attempts together must have ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from datetime import timedelta
 import gevent
 from django.db import DatabaseError, InterfaceError
 
-from completions.records import Running
+from completions.records import Answering, Running
 from gateway_project import database, two_steps
 from gateway_project.two_steps import Statement
 
@@ -25,9 +25,10 @@ ABANDONED_AFTER = timedelta(seconds=60)  # many times the interval: a busy worke
 
 @dataclass(slots=True)
 class Checkpoint:
-    """Bytes of text relayed so far; None until the upstream has begun."""
+    """Bytes of text relayed so far; None until an upstream has begun, and then it is known which."""
 
     relayed_bytes: int | None = None
+    answering: Answering | None = None
 
 
 _running: dict[str, Checkpoint] = {}  # by completion id
@@ -65,15 +66,23 @@ def write() -> None:
         return
     running = dict(_running)
     sql = """
-        UPDATE completions_completion SET relayed_bytes = checkpoint.relayed_bytes, checkpointed_at = statement_timestamp()
+        UPDATE completions_completion SET relayed_bytes = checkpoint.relayed_bytes,
+            model_id = coalesce(checkpoint.model_id, completions_completion.model_id),
+            price_id = coalesce(checkpoint.price_id, completions_completion.price_id),
+            provider_id = coalesce(checkpoint.provider_id, completions_completion.provider_id),
+            attempts = checkpoint.attempts, checkpointed_at = statement_timestamp()
         FROM (
-            SELECT completion.id, relayed.relayed_bytes
-            FROM json_to_recordset($1::json) AS relayed (id text, relayed_bytes bigint)
+            SELECT relayed.*
+            FROM json_to_recordset($1::json) AS relayed (id text, relayed_bytes bigint, model_id text, price_id bigint,
+                provider_id text, attempts smallint)
             JOIN completions_completion AS completion ON completion.id = relayed.id
             WHERE completion.settlement IS NULL ORDER BY completion.id FOR NO KEY UPDATE OF completion SKIP LOCKED
         ) AS checkpoint
         WHERE completions_completion.id = checkpoint.id
         """
-    relayed = [{"id": id, "relayed_bytes": checkpoint.relayed_bytes} for id, checkpoint in running.items()]
+    relayed = [
+        {"id": id, "relayed_bytes": each.relayed_bytes, **(each.answering._asdict() if each.answering else {})}
+        for id, each in running.items()
+    ]
     with database.patience():
         two_steps.execute(Statement(sql, relayed))

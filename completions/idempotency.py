@@ -46,7 +46,7 @@ class Replay:
 
 def attempt(request: Request, fields: dict[str, Any]) -> Attempt | None:
     """From the request's header, if it has one. Raises InvalidRequest."""
-    key = request.headers.get(HEADER)
+    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
         return None
     if not (0 < len(key) <= _CHARACTERS_MAX and key.isascii() and key.isprintable()):

@@ -1,7 +1,10 @@
 """The catalogue - providers, models, dated prices, routes - and the record of every completion."""
 
-from typing import Self
+import os
+from typing import ClassVar, Self
 
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Prefetch, Q
 from django.db.models.functions import Now
@@ -19,15 +22,46 @@ class Provider(models.Model):
         GEMINI = "gemini", "Gemini generateContent"
         ECHO = "echo", "built-in echo"
 
+    class Sync(models.TextChoices):
+        OFF = "off", "not read"
+        PROPOSE = "propose", "proposes changes"
+        APPLY = "apply", "applies small changes, proposes the others"
+
     slug = models.SlugField(primary_key=True, max_length=50)
     kind = models.CharField(max_length=10, choices=Kind.choices)
     base_url = models.URLField(blank=True)
     api_key_env = models.CharField(max_length=100, blank=True, help_text="The environment variable that holds the key.")
     sealed_api_key = models.TextField(blank=True, editable=False, help_text="The key, encrypted at rest.")
     is_enabled = models.BooleanField(default=True)
+    connect_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: as the gateway's settings say.")
+    first_byte_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: as the settings say.")
+    idle_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: as the settings say.")
+    total_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty, or more: as the settings say.")
+    drains = models.BooleanField(
+        default=False, help_text="When a client leaves, read the reply to its end: this provider charges for it anyway."
+    )
+    sync = models.CharField(
+        max_length=10, choices=Sync.choices, default=Sync.OFF, help_text="Its own list of models, once a day."
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=(Q(connect_seconds__isnull=True) | Q(connect_seconds__gte=1))
+                & (Q(first_byte_seconds__isnull=True) | Q(first_byte_seconds__gte=1))
+                & (Q(idle_seconds__isnull=True) | Q(idle_seconds__gte=1))
+                & (Q(total_seconds__isnull=True) | Q(total_seconds__gte=1)),
+                name="a_provider_has_at_least_a_second",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether it is enabled, and has its key or needs none."""
+        return self.is_enabled and bool(self.sealed_api_key or not self.api_key_env or os.environ.get(self.api_key_env))
 
 
 class Category(models.TextChoices):
@@ -41,12 +75,14 @@ class Category(models.TextChoices):
 
 class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
     def with_terms(self) -> Self:
-        """Each with ``prices_in_force``, which are one or none, and ``enabled_routes`` with their providers."""
+        """Each with ``prices_in_force``, which are one or none, and ``enabled_routes`` with their providers.
+
+        A route's ``rest`` is how long it still rests, by the one clock that all workers share; negative when it is over.
+        """
+        routes = Route.objects.filter(is_enabled=True).select_related("provider").annotate(rest=F("rests_until") - Now())
         return self.prefetch_related(
             Prefetch("prices", queryset=Price.objects.in_force(), to_attr="prices_in_force"),
-            Prefetch(
-                "routes", queryset=Route.objects.filter(is_enabled=True).select_related("provider"), to_attr="enabled_routes"
-            ),
+            Prefetch("routes", queryset=routes, to_attr="enabled_routes"),
         )
 
 
@@ -63,6 +99,9 @@ class LanguageModel(models.Model):
     context_window = models.PositiveIntegerField()
     max_output_tokens = models.PositiveIntegerField()
     image_support = models.BooleanField(default=False)
+    image_tokens_max = models.PositiveIntegerField(
+        default=6_000, help_text="As how many tokens the provider may count one image. Holds pay for so many."
+    )
     function_calling = models.BooleanField(default=False)
     commercial_use = models.BooleanField(default=False)
     license = models.CharField(max_length=100, null=True, blank=True)
@@ -85,6 +124,12 @@ class LanguageModel(models.Model):
     def __str__(self) -> str:
         return self.id
 
+    @property
+    def can_be_called(self) -> bool:
+        """Of a model ``with_terms``: whether a completion that names it is answered."""
+        has_way = any(route.provider.can_be_asked for route in self.enabled_routes)
+        return self.is_enabled and bool(self.prices_in_force) and has_way
+
 
 class PriceQuerySet(models.QuerySet["Price"]):
     def in_force(self) -> Self:
@@ -102,6 +147,9 @@ class Price(models.Model):
     output_nanos = models.BigIntegerField()
     cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
     cache_write_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
+    image_nanos = models.BigIntegerField(
+        null=True, blank=True, help_text="Nanodollars for each image, beside its tokens. Empty: nothing."
+    )
 
     objects = PriceQuerySet.as_manager()
 
@@ -111,7 +159,8 @@ class Price(models.Model):
             models.CheckConstraint(
                 condition=Q(input_nanos__gte=0, output_nanos__gte=0)
                 & (Q(cached_input_nanos__isnull=True) | Q(cached_input_nanos__gte=0))
-                & (Q(cache_write_nanos__isnull=True) | Q(cache_write_nanos__gte=0)),
+                & (Q(cache_write_nanos__isnull=True) | Q(cache_write_nanos__gte=0))
+                & (Q(image_nanos__isnull=True) | Q(image_nanos__gte=0)),
                 name="a_price_is_never_negative",
             ),
         ]
@@ -121,20 +170,102 @@ class Price(models.Model):
 
 
 class Route(models.Model):
-    """One way to reach a model: a provider and the name it has there. The lowest priority number is tried first."""
+    """One way to reach a model: a provider and the name it has there. The lowest priority number is tried first.
+
+    Those of one priority share the requests by their weights.
+    """
 
     model = models.ForeignKey(LanguageModel, on_delete=models.CASCADE, related_name="routes", db_index=False)
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="routes")
     upstream_model = models.CharField(max_length=200)
     priority = models.PositiveSmallIntegerField(default=1)
+    weight = models.PositiveSmallIntegerField(default=1)
     is_enabled = models.BooleanField(default=True)
+    rests_until = models.DateTimeField(
+        null=True, editable=False, help_text="It failed again and again: until then nothing is asked this way."
+    )
 
     class Meta:
         ordering = ["priority", "id"]
-        constraints = [models.UniqueConstraint(fields=["model", "provider", "upstream_model"], name="a_route_is_declared_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["model", "provider", "upstream_model"], name="a_route_is_declared_once"),
+            models.CheckConstraint(condition=Q(weight__gte=1), name="a_route_has_a_weight"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.model_id} at {self.provider_id}"
+
+
+class UpstreamList(models.Model):
+    """The last list of models that a provider gave and that was believed, and how asking it went since."""
+
+    provider = models.OneToOneField(Provider, on_delete=models.CASCADE, primary_key=True, related_name="upstream_list")
+    url = models.CharField(max_length=250, help_text="Where it is from: that of another address says nothing.")
+    etag = models.CharField(max_length=200, blank=True)
+    body = models.TextField(blank=True, help_text="As it came. Empty: none was believed so far.")
+    confirmed_at = models.DateTimeField(null=True)
+    failure = models.CharField(max_length=200, blank=True, help_text="Why there was none the last time.")
+    retry_at = models.DateTimeField(null=True, help_text="The provider wants to be left alone until then.")
+
+    def __str__(self) -> str:
+        return f"what {self.provider_id} lists"
+
+
+class CatalogProposal(models.Model):
+    """Something that a provider's list says otherwise than the catalogue. Prices are text, in US dollars per million tokens."""
+
+    class Kind(models.TextChoices):
+        NEW_MODEL = "new_model", "new model"
+        PRICE = "price", "price"
+        LIMITS = "limits", "context window and output"
+        CAPABILITIES = "capabilities", "capabilities"
+        GONE = "gone", "no longer listed"
+
+    class State(models.TextChoices):
+        PENDING = "pending", "waits"
+        APPLIED = "applied", "applied"
+        DISMISSED = "dismissed", "dismissed"
+        SUPERSEDED = "superseded", "outdated"
+
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="proposals", db_index=False)
+    upstream_model = models.CharField(max_length=200)
+    model = models.ForeignKey(
+        LanguageModel, on_delete=models.CASCADE, null=True, related_name="proposals", help_text="Empty: it is not offered yet."
+    )
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    old = models.JSONField()
+    new = models.JSONField()
+    state = models.CharField(max_length=20, choices=State.choices, default=State.PENDING)
+    created_at = models.DateTimeField(db_default=Now())
+    decided_at = models.DateTimeField(null=True)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", help_text="Empty: the rule."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["provider", "kind", "upstream_model", "model"],
+                condition=Q(state="pending"),
+                nulls_distinct=False,
+                name="a_difference_is_proposed_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="pending", decided_at__isnull=True) | ~Q(state="pending") & Q(decided_at__isnull=False),
+                name="a_proposal_waits_until_it_is_decided",
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="new_model") | Q(model__isnull=False), name="a_proposal_is_about_a_model_or_a_new_one"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} of {self.subject}"
+
+    @property
+    def subject(self) -> str:
+        """The model, by our id or by the one that it would have."""
+        return self.model_id or self.new.get("id") or self.upstream_model
 
 
 class Completion(models.Model):
@@ -158,13 +289,20 @@ class Completion(models.Model):
     spending_day = models.DateField(help_text="The UTC day of the key that it counts on.")
     counted_tokens = models.BigIntegerField(help_text="What the key's tokens per minute were charged at admission.")
     prompt_estimate = models.BigIntegerField(default=0, help_text="Tokens of the prompt, should nobody count them.")
+    images = models.PositiveIntegerField(default=0, help_text="Of the prompt, for models that charge for each.")
     relayed_bytes = models.BigIntegerField(null=True, help_text="Checkpoint. Empty: the upstream had not begun.")
     checkpointed_at = models.DateTimeField(null=True)
     settlement = models.CharField(max_length=10, choices=Settlement.choices, null=True, help_text="Empty while it runs.")
     prompt_tokens = models.BigIntegerField(null=True)
     cached_tokens = models.BigIntegerField(null=True)
+    cache_write_tokens = models.BigIntegerField(null=True)
     completion_tokens = models.BigIntegerField(null=True)
     cost_nanos = models.BigIntegerField(null=True)
+    attempts = models.PositiveSmallIntegerField(null=True, help_text="How many times an upstream was asked.")
+    first_token_ms = models.PositiveIntegerField(
+        null=True, help_text="Of a stream: from asking the upstream that answered to its first words."
+    )
+    streamed_ms = models.PositiveIntegerField(null=True, help_text="From the first words to the last ones.")
     created_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 
@@ -176,6 +314,23 @@ class Completion(models.Model):
                 name="a_completion_is_finished_when_it_is_settled",
             ),
         ]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class RoutableAlias(models.Model):
+    """A model id that stands for another one: the first of the list that is served when a request comes.
+
+    Whoever ranks models writes these; here it is only known that they may be sent as ``model``.
+    """
+
+    id = models.CharField(primary_key=True, max_length=200)
+    model_ids: ClassVar = ArrayField(models.CharField(max_length=200), help_text="The best first.")
+    updated_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        verbose_name_plural = "routable aliases"
 
     def __str__(self) -> str:
         return self.id

@@ -3,18 +3,27 @@
 import math
 
 from billing import money
-from completions.chat import ChatRequest, PriceList, Usage
+from completions.chat import ChatRequest, Offer, PriceList, Usage
 
 BYTES_PER_TOKEN = 4  # for estimates, and on the low side of what tokenizers make of most text: in the caller's favour
+IMAGE_TOKENS = 85  # for estimates: what the makers count for the smallest
 
 
-def prompt_tokens_max(request: ChatRequest) -> int:
-    """No prompt has more tokens than bytes; the JSON around the text pays for what a chat template adds."""
-    return request.body_bytes
+def prompt_tokens_max(request: ChatRequest, offer: Offer) -> int:
+    """No text has more tokens than bytes; the JSON around it pays for what a chat template adds.
+
+    Images, sounds and documents are compressed: few bytes may be many tokens, but not more than the model can read. An image
+    is as many as the model makes of one, however many bytes it has.
+    """
+    contents = request.contents
+    if contents.file_at:
+        return offer.context_window
+    text_tokens = request.body_bytes - contents.image_bytes
+    return min(text_tokens + contents.images * offer.image_tokens_max, offer.context_window)
 
 
 def prompt_tokens_estimate(request: ChatRequest) -> int:
-    return estimate(request.text_bytes)
+    return estimate(request.contents.text_bytes) + request.contents.images * IMAGE_TOKENS
 
 
 def estimate(text_bytes: int) -> int:
@@ -22,28 +31,34 @@ def estimate(text_bytes: int) -> int:
     return math.ceil(text_bytes / BYTES_PER_TOKEN)
 
 
-def worst_case(request: ChatRequest, price: PriceList, max_tokens: int) -> int:
-    """The most that the request can cost when it generates ``max_tokens``."""
-    return money.round_up(_dearest_prompt(request, price) + max_tokens * price.output_nanos)
+def worst_case(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
+    """The most that the request can cost when each of its choices generates ``max_tokens``."""
+    return money.round_up(_dearest_prompt(request, offer) + request.choices * max_tokens * offer.price.output_nanos)
 
 
-def affordable_tokens(request: ChatRequest, price: PriceList, budget_nanos: int) -> int:
-    """How many generated tokens the budget pays for beside the prompt; negative when it does not pay for the prompt."""
+def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
+    """How many tokens of each choice the budget pays for beside the prompt; negative when it does not pay for the prompt."""
     # Before any rounding, so that it is the largest cap whose worst case fits.
-    left = budget_nanos * money.TOKENS_PER_PRICE - _dearest_prompt(request, price)
+    left = budget_nanos * money.TOKENS_PER_PRICE - _dearest_prompt(request, offer)
     if left < 0:
         return -1
-    if price.output_nanos == 0:
+    if offer.price.output_nanos == 0:
         return 2**31 - 1
-    return left // price.output_nanos
+    return left // (request.choices * offer.price.output_nanos)
 
 
-def _dearest_prompt(request: ChatRequest, price: PriceList) -> int:
+def _dearest_prompt(request: ChatRequest, offer: Offer) -> int:
     """Nanodollars times a million: what the prompt costs at most, not rounded yet."""
-    return prompt_tokens_max(request) * max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
+    price = offer.price
+    dearest_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
+    return prompt_tokens_max(request, offer) * dearest_nanos + _images(request.contents.images, price)
 
 
-def cost(usage: Usage, price: PriceList) -> int:
+def _images(images: int, price: PriceList) -> int:
+    return images * price.image_nanos * money.TOKENS_PER_PRICE
+
+
+def cost(usage: Usage, price: PriceList, images: int = 0) -> int:
     """What this usage costs, exactly, rounded up to the next nanodollar."""
     uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
     return money.round_up(
@@ -51,4 +66,5 @@ def cost(usage: Usage, price: PriceList) -> int:
         + usage.cached_tokens * price.cached_input_nanos
         + usage.cache_write_tokens * price.cache_write_nanos
         + usage.completion_tokens * price.output_nanos
+        + _images(images, price)
     )

@@ -16,16 +16,18 @@ import errno
 import json
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import gevent
 from django.conf import settings
 
-from completions import checkpoints, pricing, providers, settlement, sse
-from completions.admission import Admitted
+from completions import attempts, checkpoints, pricing, settlement, sse
+from completions.attempts import Inquiry
 from completions.chat import Chunk, Usage
 from completions.checkpoints import Checkpoint
 from completions.models import Completion
+from completions.providers import base
 from completions.providers.base import ProviderFailed
 from gateway_project import api, draining, errors
 
@@ -35,24 +37,27 @@ Settlement = Completion.Settlement
 # its hold expires, or a reply that was read almost to its end would be free.
 _UNREAD_SECONDS_MAX = 5  # ... past the upstream's own deadline
 
+_READ_ON_MAX = 100  # replies that a process reads to their end though their clients have left
+_read_on: set[str] = set()  # the ids of their completions
 
-def whole(admitted: Admitted) -> bytes:
+
+def whole(inquiry: Inquiry) -> bytes:
     """Ask, settle, and return the chat completion object as JSON. Raises the ApiError of what failed."""
     try:
-        with checkpoints.kept(admitted.completion), draining.interruptible(_goodbye(upstream_worked=False)):
-            answer = providers.ADAPTERS[admitted.call.offer.kind].complete(admitted.call)
+        with checkpoints.kept(inquiry.admitted.completion):
+            answer = inquiry.whole()
     except ProviderFailed as failure:
         if failure.upstream_worked:
-            settlement.settle(admitted, _estimate(admitted, 0), Settlement.PARTIAL)
+            settlement.settle(inquiry, _estimate(inquiry, 0), Settlement.PARTIAL)
         else:
-            settlement.release(admitted.completion)
+            settlement.release(inquiry)
         raise failure.error from failure
     except BaseException:
-        settlement.release(admitted.completion)
+        settlement.release(inquiry)
         raise
-    usage = answer.usage or _estimate(admitted, answer.text_bytes)
-    reply = _dumps({**_head(admitted, "chat.completion"), "choices": answer.choices, "usage": _usage_object(usage)})
-    settlement.settle(admitted, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED, reply=reply)
+    usage = answer.usage or _estimate(inquiry, answer.text_bytes)
+    reply = _dumps({**_head(inquiry, "chat.completion"), "choices": answer.choices, "usage": _usage_object(usage)})
+    settlement.settle(inquiry, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED, reply=reply)
     return reply
 
 
@@ -62,8 +67,8 @@ class Stream:
     Closing it, which the server does when the client has left, frees the upstream and settles.
     """
 
-    def __init__(self, admitted: Admitted) -> None:
-        self._events = _within_deadline(_checkpointed(admitted))
+    def __init__(self, inquiry: Inquiry) -> None:
+        self._events = _within_deadline(_checkpointed(inquiry))
         self._first: bytes | None = next(self._events)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -84,104 +89,123 @@ def _within_deadline(events: Generator[bytes, None, None]) -> Generator[bytes, N
         yield from events
 
 
-def _checkpointed(admitted: Admitted) -> Generator[bytes, None, None]:
-    with checkpoints.kept(admitted.completion) as checkpoint:
-        yield from _events(admitted, checkpoint)
+def _checkpointed(inquiry: Inquiry) -> Generator[bytes, None, None]:
+    with checkpoints.kept(inquiry.admitted.completion) as checkpoint:
+        progress = _Progress(inquiry, checkpoint)
+        try:
+            chunks, upstream = inquiry.stream()
+        except ProviderFailed as failure:
+            progress.cut_short(failure)
+            raise failure.error from failure
+        except BaseException:
+            settlement.release(inquiry)
+            raise
+        yield from _events(progress, chunks, upstream)
 
 
-def _events(admitted: Admitted, checkpoint: Checkpoint) -> Generator[bytes, None, None]:
-    upstream = providers.ADAPTERS[admitted.call.offer.kind].stream(admitted.call)
-    progress = _Progress(admitted, checkpoint)
+def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: attempts.Stream) -> Generator[bytes, None, None]:
     try:
-        while (chunks := _next(upstream)) is not None:
-            if not chunks and not progress.writer.has_written:
-                continue  # a heartbeat would commit us to status 200
+        while chunks is not None:
             if written := progress.take(chunks):
                 yield written
+            chunks = _next(upstream)
     except ProviderFailed as failure:
-        last = progress.cut_short(failure.error, upstream_worked=failure.upstream_worked)
-        if not progress.writer.has_written:
-            raise failure.error from failure
-        yield last
+        yield progress.cut_short(failure)
         return
     except GeneratorExit:
         progress.left(upstream)
         raise
     except BaseException:  # a fault of ours
         upstream.close()  # first: it generates on, and the database may be slow
-        settlement.release(admitted.completion)
+        settlement.release(progress.inquiry)
         raise
     finally:
         upstream.close()
     yield progress.finish()
 
 
-def _next(upstream: Generator[list[Chunk], None, None]) -> list[Chunk] | None:
-    with draining.interruptible(_goodbye(upstream_worked=True)):
+def _next(upstream: attempts.Stream) -> list[Chunk] | None:
+    with draining.interruptible(base.restarting(upstream_worked=True)):
         return next(upstream, None)
-
-
-def _goodbye(*, upstream_worked: bool) -> ProviderFailed:
-    return ProviderFailed(
-        errors.ServiceUnavailable("The gateway is being restarted. Try again."), upstream_worked=upstream_worked
-    )
 
 
 class _Progress:
     """What of a stream has come and gone, and how it is settled, whichever way it ends."""
 
-    def __init__(self, admitted: Admitted, checkpoint: Checkpoint) -> None:
-        self.writer = _EventWriter(admitted)
-        self._admitted = admitted
+    def __init__(self, inquiry: Inquiry, checkpoint: Checkpoint) -> None:
+        self.inquiry = inquiry
         self._checkpoint = checkpoint
         self._usage: Usage | None = None
         self._is_finished = False
         self._relayed_bytes = 0
 
+    @cached_property
+    def _writer(self) -> "_EventWriter":
+        return _EventWriter(self.inquiry)  # only now that it is known who answers
+
     def take(self, chunks: list[Chunk]) -> bytes:
         """Count what one read brought; what is to be sent for it."""
+        self._checkpoint.answering = self.inquiry.answering
         self._usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), self._usage)
         self._is_finished = self._is_finished or any(chunk.finishes for chunk in chunks)
-        self._relayed_bytes += sum(chunk.text_bytes for chunk in chunks)
+        text_bytes = sum(chunk.text_bytes for chunk in chunks)
+        if text_bytes:
+            self.inquiry.hear()
+        self._relayed_bytes += text_bytes
         self._checkpoint.relayed_bytes = self._relayed_bytes
-        return self.writer.write(chunks) if chunks else sse.HEARTBEAT
+        return self._writer.write(chunks) if chunks else sse.HEARTBEAT
 
     def finish(self) -> bytes:
         """Settle a stream that came to its end; its last bytes."""
-        usage = self._usage or _estimate(self._admitted, self._relayed_bytes)
-        last = self.writer.usage(usage) + sse.DONE
+        usage = self._usage or _estimate(self.inquiry, self._relayed_bytes)
+        last = self._writer.usage(usage) + sse.DONE
         try:
             settled_by = Settlement.REPORTED if self._usage else Settlement.ESTIMATED
-            settlement.settle(self._admitted, usage, settled_by, reply=self.writer.written() + last)
+            settlement.settle(self.inquiry, usage, settled_by, reply=self._writer.written() + last)
         except Exception as exception:  # the status is sent: the only way left to say so is an event
-            return self.writer.error(api.translate(exception))
+            return self._writer.error(api.translate(exception))
         return last
 
-    def cut_short(self, error: errors.ApiError, *, upstream_worked: bool) -> bytes:
+    def cut_short(self, failure: ProviderFailed) -> bytes:
         """Settle a stream that broke off; the event that says so."""
-        if upstream_worked or self._usage:
-            settlement.settle(self._admitted, self._so_far(), Settlement.PARTIAL)
+        if failure.upstream_worked or self._usage:
+            settlement.settle(self.inquiry, self._so_far(), Settlement.PARTIAL)
         else:
-            settlement.release(self._admitted.completion)
-        return self.writer.error(error)
+            settlement.release(self.inquiry)
+        return self._writer.error(failure.error)
 
-    def left(self, upstream: Generator[list[Chunk], None, None]) -> None:
-        """Settle a stream whose client has left. Who may ask for the reply again is kept all of it."""
+    def left(self, upstream: attempts.Stream) -> None:
+        """Settle a stream whose client has left.
+
+        It is read to its end where somebody may ask for the reply again, and where it must be paid to its end anyway.
+        """
+        is_read_on = self.inquiry.admitted.attempt is not None or self.inquiry.call.route.drains
         try:
-            while self._admitted.attempt and (chunks := _next(upstream)) is not None:
-                self.take(chunks)
+            is_read_on = is_read_on and self._read_on(upstream)
         except ProviderFailed as failure:
-            self.cut_short(failure.error, upstream_worked=failure.upstream_worked)
+            self.cut_short(failure)
             return
         upstream.close()  # first: it generates on, and the database may be slow
-        if self._admitted.attempt or (self._usage and self._is_finished):
+        if is_read_on or (self._usage and self._is_finished):
             self.finish()
         else:
-            settlement.settle(self._admitted, self._so_far(), Settlement.PARTIAL)
+            settlement.settle(self.inquiry, self._so_far(), Settlement.PARTIAL)
+
+    def _read_on(self, upstream: attempts.Stream) -> bool:
+        """To the end, which comes by the upstream's own deadline. False when too many are read for nobody already."""
+        if len(_read_on) >= _READ_ON_MAX:
+            return False
+        _read_on.add(self.inquiry.admitted.completion.id)
+        try:
+            while (chunks := _next(upstream)) is not None:
+                self.take(chunks)
+        finally:
+            _read_on.remove(self.inquiry.admitted.completion.id)
+        return True
 
     def _so_far(self) -> Usage:
         # Some upstreams report as they go, and then the latest word is older than the text.
-        estimate, reported = _estimate(self._admitted, self._relayed_bytes), self._usage
+        estimate, reported = _estimate(self.inquiry, self._relayed_bytes), self._usage
         if reported is None:
             return estimate
         return replace(
@@ -191,18 +215,19 @@ class _Progress:
         )
 
 
-def _estimate(admitted: Admitted, relayed_bytes: int) -> Usage:
-    completion_tokens = min(pricing.estimate(relayed_bytes), admitted.call.max_tokens)
-    return Usage(admitted.completion.prompt_estimate, completion_tokens)
+def _estimate(inquiry: Inquiry, relayed_bytes: int) -> Usage:
+    completion_tokens = min(pricing.estimate(relayed_bytes), inquiry.admitted.request.choices * inquiry.call.max_tokens)
+    return Usage(inquiry.admitted.completion.prompt_estimate, completion_tokens)
 
 
-def _head(admitted: Admitted, kind: str) -> dict[str, Any]:
-    """What every object of a reply begins with: our id, our time and the model that was asked for."""
+def _head(inquiry: Inquiry, kind: str) -> dict[str, Any]:
+    """What every object of a reply begins with: our id, our time and the model that answers."""
+    completion = inquiry.admitted.completion
     return {
-        "id": admitted.completion.id,
+        "id": completion.id,
         "object": kind,
-        "created": int(admitted.completion.created_at.timestamp()),
-        "model": admitted.call.offer.model_id,
+        "created": int(completion.created_at.timestamp()),
+        "model": inquiry.call.offer.model_id,
     }
 
 
@@ -213,12 +238,11 @@ def _dumps(value: dict[str, Any]) -> bytes:
 class _EventWriter:
     """Chunks in, events out: every one with our id, our time and the model that was asked for."""
 
-    def __init__(self, admitted: Admitted) -> None:
-        self.has_written = False
+    def __init__(self, inquiry: Inquiry) -> None:
         self._kept: list[bytes] = []  # for who may ask again
-        self._kept_bytes = 0 if admitted.attempt else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
-        head = _head(admitted, "chat.completion.chunk")
-        self._include_usage = admitted.call.request.include_usage
+        self._kept_bytes = 0 if inquiry.admitted.attempt else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
+        head = _head(inquiry, "chat.completion.chunk")
+        self._include_usage = inquiry.admitted.request.include_usage
         self._head = b"data: " + json.dumps(head, separators=(",", ":")).encode()[:-1]
         self._before = self._head + b',"choices":'
         self._after = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
@@ -226,7 +250,6 @@ class _EventWriter:
     def write(self, chunks: list[Chunk]) -> bytes:
         """One write for what one read brought; a chunk that only reports usage is not passed on."""
         written = b"".join(self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None)
-        self.has_written = self.has_written or bool(written)
         if self._kept_bytes <= settings.IDEMPOTENT_REPLY_BYTES_MAX:  # beyond that it will not be kept anyway
             self._kept.append(written)
             self._kept_bytes += len(written)
@@ -253,6 +276,6 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }

@@ -9,7 +9,7 @@ from completions.chat import Usage
 from completions.door import Rows
 from completions.idempotency import Attempt
 from completions.models import Completion
-from completions.records import Ending, Running
+from completions.records import Answering, Ending, Running
 from keys import rates
 from keys.spending import Movement
 
@@ -29,6 +29,7 @@ class Resolution:
     """How a completion ends: at a cost, or, with no usage, without one."""
 
     completion: Running
+    answering: Answering
     settlement: Completion.Settlement
     usage: Usage | None = None
     cost_nanos: int | None = None
@@ -79,13 +80,20 @@ class Resolution:
         )  # fmt: skip
         changes.ended.append(
             Ending(
-                completion.id, self.settlement, usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, charged_nanos
+                completion.id,
+                *self.answering,
+                self.settlement,
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.cache_write_tokens,
+                usage.completion_tokens,
+                charged_nanos,
             )
         )
         if self.usage:
             entry = ledger.debit_usage(
                 rows.accounts[completion.account_id], cost_nanos=charged_nanos, reference=completion.id,
-                model=completion.model_id, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
+                model=self.answering.model_id, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
                 settlement=self.settlement, spender=completion.key_id,
             )  # fmt: skip
             changes.entries.append(entry)

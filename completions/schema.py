@@ -1,136 +1,287 @@
 """The request body of POST /v1/chat/completions: JSON -> ChatRequest, or InvalidRequest whose ``param`` names the field.
 
-Checked here is what the gateway itself understands; every other field is kept for upstreams that understand it. A null
-counts as absent, as OpenAI's clients expect.
+Checked here is what the gateway itself understands, and what OpenAI's reference says precisely; every other field is kept for
+providers that understand it. A null counts as absent, as OpenAI's clients expect. ``messages`` has a module of its own.
 """
 
+import math
 from typing import Any
 
 from django.conf import settings
 
+from completions import messages
 from completions.chat import ChatRequest
-from gateway_project import errors
+from completions.messages import refuse, required
 
-ROLES = ("system", "user", "assistant")
 MODEL_CHARACTERS_MAX = 200
 MAX_TOKENS_MAX = 2**31 - 1
+CHOICES_MAX = 16
+STOPS_MAX = 16
+TOOLS_MAX = 128
+FALLBACKS_MAX = 5
+REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+VERBOSITIES = ("low", "medium", "high")
+RESPONSE_FORMATS = ("text", "json_object", "json_schema")
+TOOL_CHOICES = ("none", "auto", "required")
+
+Fields = dict[str, Any]
 
 
-def parse(fields: dict[str, Any], *, body_bytes: int) -> ChatRequest:
+def parse(fields: Fields, *, body_bytes: int) -> ChatRequest:
     """Check the body. Raises InvalidRequest."""
     stream = _boolean(fields, "stream")
-    _number(fields, "temperature", 0, 2)
-    _number(fields, "top_p", 0, 1)
-    _one_choice(fields)
-    model, messages = _model(fields), _messages(fields)
+    _check_sampling(fields)
+    _check_reply(fields)
+    _check_tools(fields)
+    _check_about(fields)
+    model, said = _model(fields), _messages(fields)
     max_tokens_field = _max_tokens_field(fields)
     return ChatRequest(
         model=model,
-        messages=messages,
-        max_tokens=_max_tokens(fields, max_tokens_field),
+        messages=said,
+        max_tokens=_integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX),
         stream=stream,
         include_usage=_include_usage(fields, stream),
         fields=fields,
         body_bytes=body_bytes,
         max_tokens_field=max_tokens_field,
+        choices=_integer(fields, "n", 1, CHOICES_MAX) or 1,
+        fallbacks=_fallbacks(fields, model),
+        contents=messages.check(said, images_max=settings.REQUEST_IMAGES_MAX, remote_images=settings.REQUEST_REMOTE_IMAGES),
     )
 
 
-def _model(fields: dict[str, Any]) -> str:
-    model = fields.get("model")
-    if model is None:
-        raise _refused("model", "is required")
-    if not isinstance(model, str):
-        raise _refused("model", "must be a string")
-    if not 0 < len(model) <= MODEL_CHARACTERS_MAX:
-        raise _refused("model", f"must have 1 to {MODEL_CHARACTERS_MAX} characters")
-    return model
+def _model(fields: Fields) -> str:
+    return _model_id(required(fields, "model"), "model")
 
 
-def _messages(fields: dict[str, Any]) -> list[dict[str, Any]]:
-    messages = fields.get("messages")
-    if messages is None:
-        raise _refused("messages", "is required")
-    if not isinstance(messages, list):
-        raise _refused("messages", "must be an array")
-    if not 1 <= len(messages) <= settings.REQUEST_MESSAGES_MAX:
-        raise _refused("messages", f"must have 1 to {settings.REQUEST_MESSAGES_MAX} items")
-    for index, message in enumerate(messages):
-        _check_message(message, f"messages[{index}]")
-    return messages
+def _model_id(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        refuse(path, "must be a string")
+    if not 0 < len(value) <= MODEL_CHARACTERS_MAX:
+        refuse(path, f"must have 1 to {MODEL_CHARACTERS_MAX} characters")
+    return value
 
 
-def _check_message(message: Any, path: str) -> None:
-    if not isinstance(message, dict):
-        raise _refused(path, "must be an object")
-    role = message.get("role")
-    if role is None:
-        raise _refused(f"{path}.role", "is required")
-    if role not in ROLES:
-        raise _refused(f"{path}.role", f"must be one of {', '.join(ROLES)}")
-    content = message.get("content")
-    if content is None:
-        raise _refused(f"{path}.content", "is required")
-    if not isinstance(content, str):
-        raise _refused(f"{path}.content", "must be a string")
+def _fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
+    """``models``: who may answer when ``model`` cannot. What is named twice is asked once."""
+    given = fields.get("models")
+    if given is None:
+        return ()
+    if not isinstance(given, list) or len(given) > FALLBACKS_MAX:
+        refuse("models", f"must be an array of at most {FALLBACKS_MAX} model ids")
+    ids = [_model_id(each, f"models[{place}]") for place, each in enumerate(given)]
+    return tuple((ids.index(each), each) for each in dict.fromkeys(ids) if each != model)
 
 
-def _max_tokens_field(fields: dict[str, Any]) -> str:
+def _messages(fields: Fields) -> list[Fields]:
+    given = required(fields, "messages")
+    if not isinstance(given, list):
+        refuse("messages", "must be an array")
+    if not 1 <= len(given) <= settings.REQUEST_MESSAGES_MAX:
+        refuse("messages", f"must have 1 to {settings.REQUEST_MESSAGES_MAX} items")
+    return given
+
+
+def _max_tokens_field(fields: Fields) -> str:
     """The name that the cap came by: ``max_tokens``, or ``max_completion_tokens`` as OpenAI calls it today."""
     if fields.get("max_completion_tokens") is None:
         return "max_tokens"
     if fields.get("max_tokens") is not None:
-        raise _refused("max_completion_tokens", "must not be given together with max_tokens")
+        refuse("max_completion_tokens", "must not be given together with max_tokens")
     return "max_completion_tokens"
 
 
-def _max_tokens(fields: dict[str, Any], name: str) -> int | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if type(value) is not int:
-        raise _refused(name, "must be an integer")
-    if not 1 <= value <= MAX_TOKENS_MAX:
-        raise _refused(name, f"must be between 1 and {MAX_TOKENS_MAX}")
-    return value
-
-
-def _number(fields: dict[str, Any], name: str, minimum: int, maximum: int) -> None:
-    value = fields.get(name)
-    if value is None:
-        return
-    if type(value) not in (int, float):
-        raise _refused(name, "must be a number")
-    if not minimum <= value <= maximum:
-        raise _refused(name, f"must be between {minimum}.0 and {maximum}.0")
-
-
-def _boolean(fields: dict[str, Any], name: str, within: str = "") -> bool:
-    value = fields.get(name)
-    if value is None:
-        return False
-    if not isinstance(value, bool):
-        raise _refused(within + name, "must be true or false")
-    return value
-
-
-def _one_choice(fields: dict[str, Any]) -> None:
-    value = fields.get("n")
-    # Each further choice would cost as much again as the one the hold pays for. True == 1, hence the type.
-    if value is not None and (type(value) is not int or value != 1):
-        raise _refused("n", "must be 1: one choice is generated for each request")
-
-
-def _include_usage(fields: dict[str, Any], stream: bool) -> bool:
+def _include_usage(fields: Fields, stream: bool) -> bool:
     options = fields.get("stream_options")
     if options is None:
         return False
     if not isinstance(options, dict):
-        raise _refused("stream_options", "must be an object")
+        refuse("stream_options", "must be an object")
     if not stream:
-        raise _refused("stream_options", "is only allowed when stream is true")
+        refuse("stream_options", "is only allowed when stream is true")
+    _boolean(options, "include_obfuscation", within="stream_options.")
     return _boolean(options, "include_usage", within="stream_options.")
 
 
-def _refused(param: str, what: str) -> errors.InvalidRequest:
-    return errors.InvalidRequest(f"{param} {what}.", param=param)
+# --- What is asked of the model --------------------------------------------------------------------------------------
+
+
+def _check_sampling(fields: Fields) -> None:
+    _number(fields, "temperature", 0, 2)
+    _number(fields, "top_p", 0, 1)
+    _number(fields, "frequency_penalty", -2, 2)
+    _number(fields, "presence_penalty", -2, 2)
+    _integer(fields, "seed", -(2**63), 2**63 - 1)
+    _choice(fields, "reasoning_effort", REASONING_EFFORTS)
+    _choice(fields, "verbosity", VERBOSITIES)
+    _check_logit_bias(fields)
+
+
+def _check_logit_bias(fields: Fields) -> None:
+    bias = _object(fields, "logit_bias")
+    for token, value in bias.items():
+        if type(value) not in (int, float) or not -100 <= value <= 100:
+            refuse(f"logit_bias.{token[:64]}", "must be a number between -100 and 100")
+
+
+def _check_reply(fields: Fields) -> None:
+    """What the reply is to look like."""
+    _check_stop(fields)
+    if not _boolean(fields, "logprobs") and fields.get("top_logprobs") is not None:
+        refuse("top_logprobs", "is only allowed when logprobs is true")
+    _integer(fields, "top_logprobs", 0, 20)
+    if fields.get("modalities") not in (None, ["text"]):
+        refuse("modalities", 'must be ["text"]: replies are text')
+    if fields.get("audio") is not None:
+        refuse("audio", "is not supported: replies are text")
+    if fields.get("response_format") is not None:
+        _check_response_format(_object(fields, "response_format"))
+
+
+def _check_stop(fields: Fields) -> None:
+    stop = fields.get("stop")
+    if stop is None or isinstance(stop, str):
+        return
+    if not isinstance(stop, list) or len(stop) > STOPS_MAX:
+        refuse("stop", f"must be a string or an array of at most {STOPS_MAX} strings")
+    for place, each in enumerate(stop):
+        if not isinstance(each, str):
+            refuse(f"stop[{place}]", "must be a string")
+
+
+def _check_response_format(wanted: Fields) -> None:
+    kind = required(wanted, "type", "response_format")
+    if kind not in RESPONSE_FORMATS:
+        refuse("response_format.type", f"must be one of {', '.join(RESPONSE_FORMATS)}")
+    if kind == "json_schema":
+        schema = required(wanted, "json_schema", "response_format")
+        if not isinstance(schema, dict):
+            refuse("response_format.json_schema", "must be an object")
+        _check_name(schema, "response_format.json_schema")
+        _object(schema, "schema", within="response_format.json_schema.")
+
+
+# --- Tools ----------------------------------------------------------------------------------------------------------
+
+
+def _check_tools(fields: Fields) -> None:
+    names = _tool_names(fields, "tools") | _tool_names(fields, "functions")
+    _boolean(fields, "parallel_tool_calls")
+    choice = fields.get("tool_choice")
+    if choice is None:
+        return
+    if not names:
+        refuse("tool_choice", "is only allowed with tools")
+    if isinstance(choice, dict):
+        _check_chosen(choice, names)
+    elif choice not in TOOL_CHOICES:
+        refuse("tool_choice", f"must be one of {', '.join(TOOL_CHOICES)}, or name a function")
+
+
+def _check_chosen(choice: Fields, names: set[str]) -> None:
+    if choice.get("type") != "function":
+        return  # allowed_tools, custom: providers know them, or say that they do not
+    function = required(choice, "function", "tool_choice")
+    if not isinstance(function, dict):
+        refuse("tool_choice.function", "must be an object")
+    name = required(function, "name", "tool_choice.function")
+    if not isinstance(name, str) or name not in names:
+        refuse("tool_choice.function.name", "must be the name of one of the tools")
+
+
+def _tool_names(fields: Fields, field: str) -> set[str]:
+    """The functions that are declared; OpenAI's older field has them without a wrapping."""
+    given = fields.get(field)
+    if given is None:
+        return set()
+    if not isinstance(given, list) or not 1 <= len(given) <= TOOLS_MAX:
+        refuse(field, f"must be an array of 1 to {TOOLS_MAX} {field}")
+    return {_function_name(tool, field, place) for place, tool in enumerate(given)}
+
+
+def _function_name(tool: Any, field: str, place: int) -> str:
+    path = f"{field}[{place}]"
+    if not isinstance(tool, dict):
+        refuse(path, "must be an object")
+    if field == "tools":
+        kind = required(tool, "type", path)
+        if kind == "custom":
+            return ""
+        if kind != "function":
+            refuse(f"{path}.type", "must be function")
+        tool, path = required(tool, "function", path), f"{path}.function"
+        if not isinstance(tool, dict):
+            refuse(path, "must be an object")
+    _object(tool, "parameters", within=f"{path}.")
+    return _check_name(tool, path)
+
+
+def _check_name(fields: Fields, path: str) -> str:
+    name = required(fields, "name", path)
+    if not isinstance(name, str) or not messages.NAME.fullmatch(name):
+        refuse(f"{path}.name", "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons")
+    return name
+
+
+# --- About the request ------------------------------------------------------------------------------------------------
+
+
+def _check_about(fields: Fields) -> None:
+    for name in ("user", "safety_identifier", "prompt_cache_key"):
+        if fields.get(name) is not None and not isinstance(fields[name], str):
+            refuse(name, "must be a string")
+    _boolean(fields, "store")
+    metadata = _object(fields, "metadata")
+    if len(metadata) > 16:
+        refuse("metadata", "must have at most 16 entries")
+    for name, value in metadata.items():
+        if not isinstance(value, str) or len(value) > 512 or len(name) > 64:
+            refuse(f"metadata.{name[:64]}", "must be a string of at most 512 characters, under a name of at most 64")
+
+
+# --- Kinds of values --------------------------------------------------------------------------------------------------
+
+
+def _integer(fields: Fields, name: str, minimum: int, maximum: int) -> int | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if type(value) is not int:  # True is an int to Python
+        refuse(name, "must be an integer")
+    if not minimum <= value <= maximum:
+        refuse(name, f"must be between {minimum} and {maximum}")
+    return int(value)
+
+
+def _number(fields: Fields, name: str, minimum: int, maximum: int) -> None:
+    value = fields.get(name)
+    if value is None:
+        return
+    if type(value) not in (int, float) or not math.isfinite(value):
+        refuse(name, "must be a number")
+    if not minimum <= value <= maximum:
+        refuse(name, f"must be between {minimum}.0 and {maximum}.0")
+
+
+def _boolean(fields: Fields, name: str, within: str = "") -> bool:
+    value = fields.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        refuse(within + name, "must be true or false")
+    return value
+
+
+def _choice(fields: Fields, name: str, choices: tuple[str, ...]) -> None:
+    if fields.get(name) is not None and fields[name] not in choices:
+        refuse(name, f"must be one of {', '.join(choices)}")
+
+
+def _object(fields: Fields, name: str, within: str = "") -> Fields:
+    value = fields.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        refuse(within + name, "must be an object")
+    return value

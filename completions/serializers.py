@@ -4,11 +4,13 @@ from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from billing import money
+from completions import schema
 from completions.catalog import Listing
-from completions.schema import MAX_TOKENS_MAX, MODEL_CHARACTERS_MAX, ROLES
+from completions.messages import ROLES
 
 
 def model_object(listing: Listing) -> dict[str, Any]:
@@ -16,7 +18,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
     model, price = listing.model, listing.price
     inputs = ["text", "image"] if model.image_support else ["text"]
     return {
-        "id": model.pk,
+        "id": listing.alias or model.pk,
         "object": "model",
         "created": int(model.created_at.timestamp()),
         "owned_by": model.maker,
@@ -30,11 +32,13 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "completion": _per_token(price.output_nanos),
             "input_cache_read": _per_token(price.cached_input_nanos),
             "input_cache_write": _per_token(price.cache_write_nanos),
+            "image": None if price.image_nanos is None else money.dollars(price.image_nanos),
         },
         "architecture": {"input_modalities": inputs, "output_modalities": ["text"]},
         "capabilities": {"image_support": model.image_support, "function_calling": model.function_calling},
         "commercial_use": model.commercial_use,
         "license": model.license,
+        **({"alias_of": model.pk} if listing.alias else {}),
     }
 
 
@@ -47,27 +51,75 @@ def _per_token(nanos_per_million: int | None) -> str | None:
 # --- For the OpenAPI description; requests are checked by ``schema`` ---------------------------------------------
 
 
+_PART = {
+    "type": "object",
+    "required": ["type"],
+    "properties": {
+        "type": {"type": "string", "enum": ["text", "image_url", "input_audio", "file", "refusal"]},
+        "text": {"type": "string"},
+        "image_url": {"type": "object", "description": "url: a data URL; detail: how closely to look."},
+        "input_audio": {"type": "object", "description": "data: base64; format: wav, mp3 and others."},
+        "file": {"type": "object", "description": "file_data: a data URL; filename."},
+        "refusal": {"type": "string"},
+    },
+}
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": _PART}]})
+class ContentField(serializers.JSONField):
+    """Text, or an array of parts."""
+
+
 class MessageSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=ROLES)
-    content = serializers.CharField(allow_blank=True)
+    content = ContentField(required=False, allow_null=True, help_text="Needed but of an assistant that called a tool.")
+    name = serializers.CharField(required=False)
+    tool_calls = serializers.ListField(child=serializers.DictField(), required=False, help_text="Of an assistant.")
+    tool_call_id = serializers.CharField(required=False, help_text="Of a tool.")
+    refusal = serializers.CharField(required=False, allow_null=True)
 
 
 class StreamOptionsSerializer(serializers.Serializer[Any]):
     include_usage = serializers.BooleanField(required=False, allow_null=True)
+    include_obfuscation = serializers.BooleanField(required=False, allow_null=True, help_text="Obfuscation is never sent.")
+
+
+def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) -> Any:
+    return field(required=False, allow_null=True, **options)
 
 
 class ChatRequestSerializer(serializers.Serializer[Any]):
-    """A null counts as absent. Fields that are not listed are passed on to the upstream."""
+    """A null counts as absent. Fields that are not listed are passed on to providers that take them."""
 
-    model = serializers.CharField(max_length=MODEL_CHARACTERS_MAX)
+    model = serializers.CharField(max_length=schema.MODEL_CHARACTERS_MAX)
+    models = _optional(
+        serializers.ListField, child=serializers.CharField(), max_length=schema.FALLBACKS_MAX,
+        help_text="Models that may answer instead, in turn, when the first cannot.",
+    )  # fmt: skip
     messages = serializers.ListField(child=MessageSerializer(), min_length=1, max_length=settings.REQUEST_MESSAGES_MAX)
-    max_tokens = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=MAX_TOKENS_MAX)
-    max_completion_tokens = serializers.IntegerField(
-        required=False, allow_null=True, min_value=1, max_value=MAX_TOKENS_MAX, help_text="Another name for max_tokens."
+    max_tokens = _optional(serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX)
+    max_completion_tokens = _optional(
+        serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="Another name for max_tokens."
     )
-    temperature = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=2)
-    top_p = serializers.FloatField(required=False, allow_null=True, min_value=0, max_value=1)
-    n = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=1)
+    temperature = _optional(serializers.FloatField, min_value=0, max_value=2)
+    top_p = _optional(serializers.FloatField, min_value=0, max_value=1)
+    frequency_penalty = _optional(serializers.FloatField, min_value=-2, max_value=2)
+    presence_penalty = _optional(serializers.FloatField, min_value=-2, max_value=2)
+    n = _optional(serializers.IntegerField, min_value=1, max_value=schema.CHOICES_MAX)
+    stop = _optional(serializers.JSONField, help_text=f"A string, or up to {schema.STOPS_MAX} of them.")
+    seed = _optional(serializers.IntegerField)
+    logit_bias = _optional(serializers.DictField)
+    logprobs = _optional(serializers.BooleanField)
+    top_logprobs = _optional(serializers.IntegerField, min_value=0, max_value=20)
+    tools = _optional(serializers.ListField, child=serializers.DictField(), min_length=1, max_length=schema.TOOLS_MAX)
+    tool_choice = _optional(serializers.JSONField, help_text="none, auto, required, or an object that names a function.")
+    parallel_tool_calls = _optional(serializers.BooleanField)
+    response_format = _optional(serializers.DictField, help_text="type: text, json_object or json_schema.")
+    reasoning_effort = _optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS)
+    verbosity = _optional(serializers.ChoiceField, choices=schema.VERBOSITIES)
+    user = _optional(serializers.CharField)
+    metadata = _optional(serializers.DictField, help_text="Up to 16 strings.")
+    store = _optional(serializers.BooleanField)
     stream = serializers.BooleanField(required=False, allow_null=True, default=False)
     stream_options = StreamOptionsSerializer(required=False, allow_null=True)
 
@@ -75,6 +127,9 @@ class ChatRequestSerializer(serializers.Serializer[Any]):
 class AnswerMessageSerializer(serializers.Serializer[Any]):
     role = serializers.CharField()
     content = serializers.CharField(allow_blank=True, allow_null=True)
+    refusal = serializers.CharField(required=False, allow_null=True)
+    tool_calls = serializers.ListField(child=serializers.DictField(), required=False)
+    reasoning_content = serializers.CharField(required=False, help_text="What the model thought, where it shows it.")
 
 
 class ChoiceSerializer(serializers.Serializer[Any]):
@@ -113,6 +168,7 @@ class ModelSerializer(serializers.Serializer[Any]):
     capabilities = serializers.DictField()
     commercial_use = serializers.BooleanField()
     license = serializers.CharField(allow_null=True)
+    alias_of = serializers.CharField(required=False, help_text="The model that the id stands for at the moment.")
 
 
 class ModelListSerializer(serializers.Serializer[Any]):

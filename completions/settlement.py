@@ -6,14 +6,14 @@ When the database is away, what the relay has to say is left to the spool.
 
 import logging
 import time
+from typing import Any
 
 import gevent
 
 from completions import catalog, door, idempotency, pricing, records, spool
-from completions.admission import Admitted
+from completions.attempts import Inquiry
 from completions.chat import Usage
 from completions.models import Completion
-from completions.records import Running
 from completions.resolution import Resolution, Retry
 from gateway_project import metrics
 
@@ -24,43 +24,50 @@ logger = logging.getLogger("gateway.settlement")
 _INSISTENCE_SECONDS = 3
 
 
-def settle(admitted: Admitted, usage: Usage, settlement: Completion.Settlement, *, reply: bytes | None = None
+def settle(inquiry: Inquiry, usage: Usage, settlement: Completion.Settlement, *, reply: bytes | None = None
            ) -> int | None:  # fmt: skip
-    """Charge ``usage`` at the admitted price, at most what was held. Returns the nanodollars, None if resolved before.
+    """Charge ``usage`` at the admitted price of what answered, at most what was held.
+
+    Returns the nanodollars, None if resolved before.
 
     ``reply`` is what the caller gets, and gets again for the same Idempotency-Key. Without one it may try again.
     None, too, when the database is away: what was relayed is not free because of that, but charged from the spool.
     """
-    cost_nanos = pricing.cost(usage, admitted.call.offer.price)
-    retry = Retry(None if reply is None else idempotency.seal(reply), reply is not None) if admitted.attempt else None
-    return _insist(Resolution(admitted.completion, settlement, usage, cost_nanos, retry))
+    completion, is_retriable = inquiry.admitted.completion, inquiry.admitted.attempt is not None
+    cost_nanos = pricing.cost(usage, inquiry.call.offer.price, completion.images)
+    retry = Retry(None if reply is None else idempotency.seal(reply), reply is not None) if is_retriable else None
+    inquiry.charged_nanos = _insist(Resolution(completion, inquiry.answering, settlement, usage, cost_nanos, retry))
+    return inquiry.charged_nanos
 
 
-def release(completion: Running) -> bool:
+def release(inquiry: Inquiry) -> bool:
     """Give the hold back: nothing is charged. False when it was resolved before. Waits as ``settle`` does."""
-    return _insist(Resolution(completion, Completion.Settlement.RELEASED)) is not None
+    resolution = Resolution(inquiry.admitted.completion, inquiry.answering, Completion.Settlement.RELEASED)
+    return _insist(resolution) is not None
 
 
 def recover(completion: Completion, relayed_bytes: int) -> bool:
     """Charge what its process had noted before it died: the prompt, estimated, and what was relayed. Does not wait."""
     usage = Usage(completion.prompt_estimate, pricing.estimate(relayed_bytes))
-    cost_nanos = pricing.cost(usage, catalog.price_list(completion.price))
-    ended = Retry(None, is_kept=False)
-    return (
-        resolve(Resolution(records.running(completion), Completion.Settlement.RECOVERED, usage, cost_nanos, ended)) is not None
-    )
+    cost_nanos = pricing.cost(usage, catalog.price_list(completion.price), completion.images)
+    return _resolve_row(completion, Completion.Settlement.RECOVERED, usage, cost_nanos, Retry(None, is_kept=False))
 
 
 def expire(completion: Completion) -> bool:
     """Give the hold back because nobody resolved it in time. Does not wait: the sweeper will come back to it."""
-    return resolve(Resolution(records.running(completion), Completion.Settlement.EXPIRED)) is not None
+    return _resolve_row(completion, Completion.Settlement.EXPIRED)
+
+
+def _resolve_row(completion: Completion, settlement: Completion.Settlement, *charge: Any) -> bool:
+    running, answering = records.running(completion), records.answering(completion)
+    return resolve(Resolution(running, answering, settlement, *charge)) is not None
 
 
 def resolve(resolution: Resolution) -> int | None:
     """What is charged; None when the hold was resolved before. Does not wait: the spool will come back to it."""
     charged_nanos: int | None = door.pass_through(resolution)
     if charged_nanos is not None and resolution.cost_nanos is not None:
-        _report(resolution.completion, resolution.settlement, resolution.cost_nanos, charged_nanos)
+        _report(resolution, resolution.cost_nanos, charged_nanos)
     return charged_nanos
 
 
@@ -77,16 +84,19 @@ def _insist(resolution: Resolution) -> int | None:
             if time.monotonic() + pause_seconds > deadline or spool.waiting():  # others have waited in vain
                 spool.keep(resolution, error)
                 return None
-            logger.warning("cannot settle yet, trying again in %s s: %r", pause_seconds, error)
+            logger.warning("cannot settle yet, trying again in %.1f s: %r", pause_seconds, error)
         gevent.sleep(pause_seconds)
         pause_seconds *= 3
 
 
-def _report(completion: Running, settlement: str, cost_nanos: int, charged_nanos: int) -> None:
-    metrics.completions_total.labels(completion.model_id, settlement).inc()
+def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None:
+    completion_id, model_id = resolution.completion.id, resolution.answering.model_id
+    metrics.completions_total.labels(model_id, resolution.settlement).inc()
     if cost_nanos > charged_nanos:
         metrics.operator_loss_nanos.inc(cost_nanos - charged_nanos)
+    if resolution.settlement == Completion.Settlement.REPORTED and not resolution.completion.is_stream:
+        return  # the line of its request says the same
     logger.info(
-        "settled %s: %s, %s nanodollars", completion.id, settlement, charged_nanos,
-        extra={"completion": completion.id, "model": completion.model_id, "cost_nanos": charged_nanos},
+        "settled %s: %s, %s nanodollars", completion_id, resolution.settlement, charged_nanos,
+        extra={"completion": completion_id, "model": model_id, "cost_nanos": charged_nanos},
     )  # fmt: skip

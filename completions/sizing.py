@@ -22,7 +22,7 @@ def least_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
     """What must be payable for the request to be let in at all. ``budget_nanos`` is the money behind all holds."""
     if request.max_tokens is not None:
         return request.max_tokens
-    affordable = pricing.affordable_tokens(request, offer.price, budget_nanos)
+    affordable = pricing.affordable_tokens(request, offer, budget_nanos)
     return max(min(SENSIBLE_TOKENS, offer.max_output_tokens, affordable), 1)
 
 
@@ -30,5 +30,13 @@ def cap(request: ChatRequest, offer: Offer, available_nanos: int, least: int) ->
     """What the hold pays for and the upstream is told, when ``least`` tokens are payable out of what is available."""
     if request.max_tokens is not None:
         return request.max_tokens
-    share = pricing.affordable_tokens(request, offer.price, available_nanos // SHARE_OF_BUDGET)
+    share = pricing.affordable_tokens(request, offer, available_nanos // SHARE_OF_BUDGET)
     return max(least, min(share, offer.max_output_tokens))
+
+
+def cap_within(request: ChatRequest, offer: Offer, held_nanos: int) -> int:
+    """What of this offer a hold pays for that was sized by another one; 0 or less when it does not pay for it."""
+    affordable = pricing.affordable_tokens(request, offer, held_nanos)
+    if request.max_tokens is not None:
+        return request.max_tokens if request.max_tokens <= min(affordable, offer.max_output_tokens) else 0
+    return min(affordable, offer.max_output_tokens)

@@ -23,6 +23,7 @@ from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, 
 from completions import records
 from completions.chat import Usage
 from completions.models import Completion
+from completions.records import Answering
 from completions.resolution import Resolution, Retry
 from gateway_project import database, metrics
 from gateway_project.group_commit import Lost, TooLate
@@ -105,6 +106,7 @@ def _dumps(resolution: Resolution) -> str:
     record = {
         "version": VERSION,
         "completion": resolution.completion.id,
+        "answering": list(resolution.answering),
         "settlement": resolution.settlement,
         "usage": asdict(resolution.usage) if resolution.usage else None,
         "cost_nanos": resolution.cost_nanos,
@@ -131,6 +133,7 @@ def _loaded(path: Path) -> Resolution:
         record = json.loads(path.read_text())
         if (record["version"], record["completion"]) != (VERSION, path.stem):
             raise _Unreadable(f"it is of version {record['version']}, for {record['completion']}")
+        answering = Answering(*record["answering"])
         usage = Usage(**record["usage"]) if record["usage"] else None
         retry = Retry(**record["retry"]) if record["retry"] else None
         settlement, cost_nanos = Completion.Settlement(record["settlement"]), record["cost_nanos"]
@@ -141,7 +144,7 @@ def _loaded(path: Path) -> Resolution:
         completion = Completion.objects.filter(pk=path.stem).first()
     if completion is None:  # admitted without waiting for the disk, just before a crash of the database; or in another one
         raise _Unreadable(f"the database knows no such completion; it was to cost {cost_nanos or 0} nanodollars")
-    return Resolution(records.running(completion), settlement, usage, cost_nanos, retry)
+    return Resolution(records.running(completion), answering, settlement, usage, cost_nanos, retry)
 
 
 def _require_whole_numbers(usage: Usage | None, cost_nanos: Any) -> None:

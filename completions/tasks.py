@@ -1,4 +1,4 @@
-"""Background work: what a worker that died left behind."""
+"""Background work: what a worker that died left behind, and what providers say of their models."""
 
 import logging
 
@@ -7,8 +7,8 @@ from django.db import DatabaseError
 from django.db.models import Q
 
 from billing.models import Hold
-from completions import checkpoints, settlement, spool
-from completions.models import Completion, IdempotentRequest
+from completions import checkpoints, proposals, settlement, spool
+from completions.models import Completion, IdempotentRequest, Provider
 from gateway_project import database
 
 logger = logging.getLogger("gateway.sweeper")
@@ -40,6 +40,19 @@ def forget_idempotent_requests() -> int:
     """Delete what may no longer be replayed; how many."""
     deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=database.now()).delete()
     return deleted
+
+
+@shared_task(name="completions.tasks.sync_catalog")
+def sync_catalog() -> int:
+    """Hold the catalogue against the lists of the providers that are followed; how many differences are new."""
+    found = 0
+    for provider in proposals.followed():
+        try:
+            report = proposals.sync(provider, applies=provider.sync == Provider.Sync.APPLY)
+        except proposals.NotListed:  # it is in the log, and on the provider's page; the others have theirs
+            continue
+        found += len(report.proposed) + len(report.applied)
+    return found
 
 
 def _abandoned() -> list[Completion]:

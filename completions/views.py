@@ -10,7 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from completions import admission, catalog, idempotency, providers, relay, schema
+from completions import admission, catalog, idempotency, matching, relay, schema
+from completions.attempts import Inquiry
 from completions.idempotency import Replay
 from completions.serializers import (
     ChatCompletionSerializer,
@@ -55,14 +56,16 @@ class ChatCompletionsView(RatedView):
         body_bytes = strict_json.body_bytes(request)
         assert isinstance(request.data, dict)  # the parser raises on anything else
         chat = schema.parse(request.data, body_bytes=body_bytes)
-        with refusals.remembered_of_models(request.user.key_id, chat.model):
-            offer = catalog.find(chat.model)
-        providers.ADAPTERS[offer.kind].check(chat)
-        admitted = admission.admit(chat, offer, request.user, idempotency.attempt(request, request.data))
+        with refusals.remembered_of_models(request.user.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)):
+            offers = matching.offers(chat)
+        attempt = idempotency.attempt(request, request.data)
+        admitted = admission.admit(chat, offers, request.user, attempt)
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
-        body = relay.Stream(admitted) if chat.stream else relay.whole(admitted)
-        return _reply(body, is_stream=chat.stream, headers=admitted.headers)
+        inquiry = Inquiry(admitted, request.META.get("gunicorn.socket"))
+        request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
+        body = relay.Stream(inquiry) if chat.stream else relay.whole(inquiry)
+        return _reply(body, is_stream=chat.stream, headers={**admitted.headers, **inquiry.headers()})
 
 
 def _reply(body: bytes | relay.Stream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:

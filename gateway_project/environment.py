@@ -1,5 +1,6 @@
 """LEAF. Typed readers of environment variables. A value that cannot be read stops the process and says why."""
 
+import math
 import os
 from typing import TypeVar
 
@@ -42,6 +43,27 @@ def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int |
         raise ImproperlyConfigured(f"{name} must be a whole number; it is {value!r}.") from None
     if not minimum <= number <= maximum:
         raise ImproperlyConfigured(f"{name} must be between {minimum} and {maximum}; it is {number}.")
+    return number
+
+
+def numbers(name: str, defaults: dict[str, float]) -> dict[str, float]:
+    """Pairs like ``speed=0.2, cost=0.1``: each replaces the default of its name. None may be below 0, or of another name."""
+    found = dict(defaults)
+    for pair in words(name):
+        key, _, value = (part.strip() for part in pair.partition("="))
+        if key not in defaults:
+            raise ImproperlyConfigured(f"{name} must have pairs with the names {', '.join(defaults)}; it has {pair!r}.")
+        found[key] = _number(name, value)
+    return found
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ImproperlyConfigured(f"{name} must have numbers of 0 or more; it has {value!r}.")
     return number
 
 

@@ -52,8 +52,8 @@ class GroupCommit(Generic[Item, Outcome]):
             self._waiting.append(ticket)
             leads = not self._is_led
             self._is_led = True
-        if not leads and not ticket.wait(self._patience_seconds):
-            self._abandon(ticket)
+        if not leads:
+            self._wait(ticket)
         if leads or ticket.leads:
             self._lead()
         return ticket.result()
@@ -107,14 +107,35 @@ class GroupCommit(Generic[Item, Outcome]):
         for ticket, outcome in zip(batch, outcomes, strict=True):
             ticket.outcome = outcome
 
-    def _abandon(self, ticket: "_Ticket[Item, Outcome]") -> None:
+    def _wait(self, ticket: "_Ticket[Item, Outcome]") -> None:
+        """Until it is done or leads. Raises TooLate, or an alarm of the caller's own."""
+        try:
+            is_rung = ticket.wait(self._patience_seconds)
+        except BaseException:
+            if not self._abandon(ticket):
+                self._leave(ticket)
+            raise
+        if not is_rung and self._abandon(ticket):
+            raise TooLate
+
+    def _leave(self, ticket: "_Ticket[Item, Outcome]") -> None:
+        """Its caller goes, too late to be abandoned."""
+        if not ticket.is_done:  # so it was to lead
+            with self._mutex:
+                self._waiting.remove(ticket)
+            self._hand_over([])
+        elif not isinstance(ticket.outcome, Exception):
+            self._undo(ticket.outcome)
+
+    def _abandon(self, ticket: "_Ticket[Item, Outcome]") -> bool:
+        """Nobody waits for it any more. False when it is done, or was made to lead."""
         with self._mutex:
             if ticket.leads or ticket.is_done:
-                return
+                return False
             ticket.is_abandoned = True
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
-        raise TooLate
+            return True
 
 
 class _Ticket(Generic[Item, Outcome]):

@@ -4,12 +4,12 @@ geventhttpclient, because it parses in C and hands over what has arrived; one po
 Its errors become ours here, once, by phase. Redirects are not followed, proxies of the environment not used, replies bounded.
 """
 
-import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -19,7 +19,8 @@ from geventhttpclient import HTTPClient
 from geventhttpclient.response import HTTPParseError
 
 _READ_BYTES = 65_536
-_pools: WeakKeyDictionary[Any, dict[str, HTTPClient]] = WeakKeyDictionary()  # by event loop, then by origin
+# By event loop, then by origin and the timeouts of the sockets.
+_pools: WeakKeyDictionary[Any, dict[tuple[str, int, int], HTTPClient]] = WeakKeyDictionary()
 
 
 class OutboundError(Exception):
@@ -38,26 +39,47 @@ class Broken(OutboundError):
     """The connection ended, or spoke something else than HTTP, in the middle."""
 
 
+class Abandoned(OutboundError):
+    """Nobody waits for the answer any more: raised into a wait from outside."""
+
+
 class TooLarge(OutboundError):
     """The reply is larger than UPSTREAM_REPLY_BYTES_MAX."""
 
 
-def post(url: str, *, headers: dict[str, str], body: bytes) -> "Reply":
-    """Send, and wait for the status and headers. Raises ConnectFailed, TimedOut, Broken. Close the reply."""
+class Deadlines(Protocol):
+    """Seconds to accept a connection, to the first byte, between two reads, and in all."""
+
+    @property
+    def connect_seconds(self) -> int: ...
+    @property
+    def first_byte_seconds(self) -> int: ...
+    @property
+    def idle_seconds(self) -> int: ...
+    @property
+    def total_seconds(self) -> int: ...
+
+
+def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float) -> "Reply":
+    """Send, and wait for the status and headers. Raises ConnectFailed, TimedOut, Broken. Close the reply.
+
+    ``until``, by the monotonic clock, is a deadline of the caller's own.
+    """
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-    started = time.monotonic()
+    now = time.monotonic()
+    deadline = min(now + deadlines.total_seconds, until)
     # The sockets have a timeout of their own for each step; this one is for a head that comes a byte at a time.
-    with gevent.Timeout(settings.UPSTREAM_TOTAL_SECONDS, TimedOut("total")), _mapped_errors():
-        response = _client(f"{parts.scheme}://{parts.netloc}").request("POST", target, body, headers)
-    return Reply(response, started + settings.UPSTREAM_TOTAL_SECONDS)
+    with gevent.Timeout(max(deadline - now, 0), TimedOut("total")), _mapped_errors():
+        response = _client(f"{parts.scheme}://{parts.netloc}", deadlines).request("POST", target, body, headers)
+    return Reply(response, deadline, deadlines.idle_seconds)
 
 
 @contextmanager
 def _mapped_errors() -> Iterator[None]:
     try:
         yield
-    except (ConnectionRefusedError, socket.gaierror, ValueError) as error:  # ValueError: a host that cannot be one
+    except ValueError as error:  # a host that cannot be one
         raise ConnectFailed(str(error)) from error
     except TimeoutError as error:
         raise TimedOut(str(error)) from error
@@ -71,6 +93,7 @@ class Reply:
 
     _response: Any
     _deadline: float
+    idle_seconds: int
 
     @property
     def status(self) -> int:
@@ -83,7 +106,7 @@ class Reply:
     def read_all(self) -> bytes:
         """The whole body. Raises TimedOut, Broken, TooLarge."""
         body = bytearray()
-        while data := self.read_some(settings.UPSTREAM_IDLE_SECONDS):
+        while data := self.read_some(self.idle_seconds):
             body += data
             if len(body) > settings.UPSTREAM_REPLY_BYTES_MAX:
                 raise TooLarge(f"more than {settings.UPSTREAM_REPLY_BYTES_MAX} bytes")
@@ -118,14 +141,25 @@ class Reply:
         self._response.release()
 
 
-def _client(origin: str) -> HTTPClient:
+def _client(origin: str, deadlines: Deadlines) -> HTTPClient:
     clients = _pools.setdefault(gevent.get_hub(), {})
-    if origin not in clients:
-        clients[origin] = HTTPClient.from_url(
+    key = (origin, deadlines.connect_seconds, deadlines.first_byte_seconds)
+    if key not in clients:
+        clients[key] = client = HTTPClient.from_url(
             origin,
             concurrency=settings.UPSTREAM_CONNECTIONS_MAX,
-            connection_timeout=settings.UPSTREAM_CONNECT_SECONDS,
-            network_timeout=settings.UPSTREAM_FIRST_BYTE_SECONDS,
+            connection_timeout=deadlines.connect_seconds,
+            network_timeout=deadlines.first_byte_seconds,
             headers={"User-Agent": "model-gateway"},
         )
-    return clients[origin]
+        pool = client._connection_pool
+        pool._create_socket = partial(_connected, pool._create_socket)  # type: ignore[method-assign]
+    return clients[key]
+
+
+def _connected(create_socket: Callable[[], Any]) -> Any:
+    """A connection whose making failed, in whatever way, is known as such: the library's errors do not tell."""
+    try:
+        return create_socket()
+    except OSError as error:
+        raise ConnectFailed(str(error)) from error

@@ -51,6 +51,9 @@ def _facts(request: HttpRequest, response: HttpResponse, seconds: float) -> dict
         "streaming": response.streaming,
         # The id of the key, where a view authenticated one: it identifies and opens nothing.
         "key": getattr(request, "key_id", None),
+        # ... and of the completion, and what it cost, where there was one. A stream is settled on a later line.
+        "completion": getattr(request, "completion_id", None),
+        "cost": response.get("x-gateway-cost"),
     }
 
 

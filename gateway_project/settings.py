@@ -183,6 +183,8 @@ SPECTACULAR_SETTINGS = {
 REQUEST_BYTES_MAX = environment.integer("GATEWAY_REQUEST_BYTES_MAX", 5_000_000, minimum=1_000, maximum=200_000_000)
 REQUEST_BODY_TIMEOUT_SECONDS = environment.integer("GATEWAY_REQUEST_BODY_TIMEOUT", 30, minimum=1, maximum=600)
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
+REQUEST_IMAGES_MAX = environment.integer("GATEWAY_REQUEST_IMAGES_MAX", 50, minimum=0, maximum=1_000)
+REQUEST_REMOTE_IMAGES = environment.boolean("GATEWAY_REQUEST_REMOTE_IMAGES", default=False)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # of page forms; the API reads its bodies itself, within the bound above
 
 # --- Keys --------------------------------------------------------------------------------------------------------
@@ -196,6 +198,7 @@ KEY_TOKENS_PER_MINUTE = environment.integer("GATEWAY_KEY_TOKENS_PER_MINUTE", Non
 IDEMPOTENT_REPLY_BYTES_MAX = environment.integer("GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX", 1_000_000, minimum=0, maximum=50_000_000)
 SPOOL_DIR = Path(environment.text("GATEWAY_SPOOL_DIR") or GATEWAY_VAR / "spool").resolve()
 CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, minimum=0, maximum=60)
+CATALOG_SYNC_PRICE_PERCENT = environment.integer("GATEWAY_CATALOG_SYNC_PRICE_PERCENT", 25, minimum=0, maximum=1_000)
 UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
 UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)
 UPSTREAM_IDLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_IDLE_SECONDS", 120, minimum=1, maximum=3600)
@@ -207,7 +210,46 @@ UPSTREAM_REPLY_BYTES_MAX = environment.integer(
 UPSTREAM_EVENT_BYTES_MAX = environment.integer(
     "GATEWAY_UPSTREAM_EVENT_BYTES_MAX", 8_000_000, minimum=1_000, maximum=100_000_000
 )
+UPSTREAM_ATTEMPTS_MAX = environment.integer("GATEWAY_UPSTREAM_ATTEMPTS_MAX", 3, minimum=1, maximum=10)
+CIRCUIT_FAILURES = environment.integer("GATEWAY_CIRCUIT_FAILURES", 5, minimum=1, maximum=1_000)
+CIRCUIT_REST_SECONDS = environment.integer("GATEWAY_CIRCUIT_REST_SECONDS", 10, minimum=1, maximum=60)
 STREAM_HEARTBEAT_SECONDS = environment.integer("GATEWAY_STREAM_HEARTBEAT_SECONDS", 12, minimum=1, maximum=60)
+
+# --- Rankings ----------------------------------------------------------------------------------------------------
+
+# Who is asked. A source whose key is empty is off: its terms want it so.
+RANKINGS_FETCH = environment.boolean("GATEWAY_RANKINGS_FETCH", default=True)
+RANKINGS_AA_API_KEY = environment.text("GATEWAY_AA_API_KEY")
+RANKINGS_OPENROUTER_API_KEY = environment.text("GATEWAY_OPENROUTER_API_KEY")
+RANKINGS_HF_TOKEN = environment.text("GATEWAY_HF_TOKEN")
+RANKINGS_HF_HUB_URL = environment.text("GATEWAY_HF_HUB_URL", "https://huggingface.co")
+RANKINGS_HF_DATASETS_SERVER_URL = environment.text("GATEWAY_HF_DATASETS_SERVER_URL", "https://datasets-server.huggingface.co")
+RANKINGS_AA_BASE_URL = environment.text("GATEWAY_AA_BASE_URL", "https://artificialanalysis.ai/api/v2")
+RANKINGS_OPENROUTER_BASE_URL = environment.text("GATEWAY_OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1")
+
+# What rankings.formula is a matter of judgement in: docs/rankings.md tells what each number does.
+RANKINGS_SOURCE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SOURCE_WEIGHTS", {"arena": 0.45, "aa": 0.35, "hf": 0.20})
+RANKINGS_SCORE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SCORE_WEIGHTS", {"quality": 0.70, "speed": 0.15, "cost": 0.15})
+RANKINGS_ANCHORS = environment.numbers(
+    "GATEWAY_RANKINGS_ANCHORS",
+    {
+        "prior": 25,
+        "prior_weight": 0.25,
+        "throughput_share": 0.7,
+        "tokens_per_second_low": 10,
+        "tokens_per_second_high": 300,
+        "first_token_seconds_best": 0.3,
+        "first_token_seconds_worst": 30,
+        "blended_dollars_best": 0.10,
+        "blended_dollars_worst": 30,
+    },
+)
+RANKINGS_HALF_LIVES_HOURS = environment.numbers(
+    "GATEWAY_RANKINGS_HALF_LIVES_HOURS", {"arena": 336, "aa": 168, "hf": 720, "openrouter": 72}
+)
+RANKINGS_POPULATION_MIN = environment.integer("GATEWAY_RANKINGS_POPULATION_MIN", 20, minimum=1, maximum=10_000)
+RANKINGS_SPEED_WINDOW_HOURS = environment.integer("GATEWAY_RANKINGS_SPEED_WINDOW_HOURS", 72, minimum=1, maximum=720)
+RANKINGS_SPEED_STREAMS_MIN = environment.integer("GATEWAY_RANKINGS_SPEED_STREAMS_MIN", 20, minimum=1, maximum=10_000)
 
 # --- Background work ---------------------------------------------------------------------------------------------
 
@@ -220,7 +262,18 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},
     "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
+    "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": 86_400.0},
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": 86_400.0},
+    # Often, because each source's own row says when its turn has come; and one by one, so that none waits for another.
+    **{
+        f"refresh-{source.lower()}": {
+            "task": "rankings.tasks.refresh_if_due",
+            "args": (source,),
+            "schedule": 60.0,
+            "options": {"expires": 60},
+        }
+        for source in ("LMSYS_ARENA", "HUGGINGFACE", "ARTIFICIAL_ANALYSIS", "OPENROUTER", "INTERNAL")
+    },
 }
 
 # --- Logs --------------------------------------------------------------------------------------------------------

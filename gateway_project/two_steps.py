@@ -8,9 +8,12 @@ waited for once (docs/decisions/0015 has the figures).
 import atexit
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date, datetime
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
+from uuid import UUID
 from weakref import WeakSet
 
 import gevent
@@ -51,23 +54,45 @@ _encode = json.JSONEncoder(default=str, separators=(",", ":")).encode
 
 def rows(model: type[models.Model], ids: Collection[Any]) -> Statement:
     """The rows with these ids, in the order of their ids, locked until the transaction ends. ``made`` makes objects of them."""
+    return Statement(_locked_rows(model), list(ids))
+
+
+@cache
+def _locked_rows(model: type[models.Model]) -> str:
     columns = ", ".join(str(field.column) for field in model._meta.concrete_fields)
     table, key = model._meta.db_table, model._meta.pk
     # Names of our own models; the ids are a parameter.
-    sql = (
+    return (
         f"SELECT row_to_json(found) FROM (SELECT {columns} FROM {table} WHERE {key.column} ="  # noqa: S608
         f" ANY (ARRAY(SELECT json_array_elements_text($1::json))::{key.db_type(connection)}[])"
         f" ORDER BY {key.column} FOR NO KEY UPDATE) AS found"
     )
-    return Statement(sql, list(ids))
 
 
 def made(model: type[models.Model], found: list[dict[str, Any]]) -> dict[Any, Any]:
     """Objects by primary key, of the rows that ``rows`` found."""
-    fields = model._meta.concrete_fields
-    names = [field.attname for field in fields]
-    objects = (model.from_db("default", names, [field.to_python(row[str(field.column)]) for field in fields]) for row in found)
-    return {made.pk: made for made in objects}
+    fields = _fields(model)
+    names = [name for name, _, _ in fields]
+    objects = {}
+    for row in found:
+        values = [read(row[column]) if read and row[column] is not None else row[column] for _, column, read in fields]
+        each = model.from_db("default", names, values)
+        objects[each.pk] = each
+    return objects
+
+
+@cache
+def _fields(model: type[models.Model]) -> list[tuple[str, str, Callable[[Any], Any] | None]]:
+    """Each field by its names in Python and in the table, and how it is read where JSON has no such type."""
+    kinds = [(field, getattr(field, "target_field", field).get_internal_type()) for field in model._meta.concrete_fields]
+    return [(field.attname, str(field.column), _READERS.get(kind)) for field, kind in kinds]
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "UUIDField": UUID,
+    "DateTimeField": datetime.fromisoformat,
+    "DateField": date.fromisoformat,
+}
 
 
 # --- In Django's own transaction ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What {base_url} serves: billing and the pages."""
+"""What {base_url} serves: billing, rankings and the pages."""
 
 from django.contrib import admin
 from django.urls import include, path
@@ -10,6 +10,7 @@ from gateway_project.urls_health import handler400, handler403, handler404, hand
 base = [
     path("", RedirectView.as_view(pattern_name="dashboard")),
     path("api/billing/", include("billing.urls")),
+    path("api/", include("rankings.urls")),
     path("api/openapi.json", openapi.document),
     path("dashboard/", include("billing.page_urls")),
     path("dashboard/", include("keys.page_urls")),

@@ -9,6 +9,8 @@ from rest_framework.views import APIView
 
 from billing.models import LedgerEntry
 from completions import schema
+from completions.messages import ROLES
+from completions.models import RoutableAlias
 from tests.conftest import client_for
 
 PATHS = {
@@ -19,6 +21,7 @@ PATHS = {
     "/api/billing/balance": "get",
     "/api/billing/ledger": "get",
     "/api/billing/ledger.csv": "get",
+    "/api/rankings": "get",
 }
 
 
@@ -105,18 +108,20 @@ def test_a_chat_request_has_its_fields_and_bounds(document):
         "max_completion_tokens": ("integer", 1, schema.MAX_TOKENS_MAX),
         "temperature": ("number", 0, 2),
         "top_p": ("number", 0, 1),
-        "n": ("integer", 1, 1),
+        "frequency_penalty": ("number", -2, 2),
+        "presence_penalty": ("number", -2, 2),
+        "n": ("integer", 1, schema.CHOICES_MAX),
+        "top_logprobs": ("integer", 0, 20),
     }
     assert (fields["stream"]["type"], fields["stream"]["default"]) == ("boolean", False)
     assert all(fields[name]["nullable"] for name in fields if name not in ("model", "messages"))
     message = resolve(document, fields["messages"]["items"])
-    assert set(message["required"]) == {"role", "content"}
-    assert message["properties"]["content"]["type"] == "string"
-    assert resolve(document, message["properties"]["role"].get("allOf", [message["properties"]["role"]])[0])["enum"] == [
-        "system",
-        "user",
-        "assistant",
-    ]
+    assert set(message["required"]) == {"role"}
+    text, parts = message["properties"]["content"]["oneOf"]
+    assert (text["type"], parts["type"]) == ("string", "array")
+    assert set(resolve(document, parts["items"])["properties"]) == {"type", "text", "image_url", "input_audio", "file", "refusal"}
+    role = message["properties"]["role"]
+    assert resolve(document, role.get("allOf", [role])[0])["enum"] == list(ROLES)
 
 
 def test_a_completion_comes_whole_or_as_a_stream(document):
@@ -163,5 +168,8 @@ def test_the_other_replies_have_their_fields(document):
 
 
 def test_the_described_model_is_the_served_one(document, api, echo_model):
-    assert set(reply_fields(document, "/v1/models/{model_id}")) == set(api.get("/v1/models/demo/echo").json())
+    described = set(reply_fields(document, "/v1/models/{model_id}"))
+    assert described == set(api.get("/v1/models/demo/echo").json()) | {"alias_of"}
+    RoutableAlias.objects.create(id="best/general", model_ids=["demo/echo"])
+    assert described == set(api.get("/v1/models/best/general").json())
     assert set(reply_fields(document, "/v1/usage")) == set(api.get("/v1/usage").json())

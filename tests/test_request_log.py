@@ -54,6 +54,8 @@ def test_a_request_is_one_line_of_json_with_the_facts(alice, echo_model, lines):
         "status": 200,
         "streaming": False,
         "key": key.pk,
+        "completion": reply.json()["id"],
+        "cost": reply["x-gateway-cost"],
     }
 
 

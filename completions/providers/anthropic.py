@@ -64,8 +64,8 @@ def _read(reply: http.Reply, reader: EventReader) -> Iterator[list[Chunk]]:
 
 def _post(call: Call, *, stream: bool) -> http.Reply:
     headers = {"anthropic-version": _VERSION}
-    if call.offer.api_key:
-        headers["x-api-key"] = call.offer.api_key
+    if call.route.api_key:
+        headers["x-api-key"] = call.route.api_key
     try:
         return exchange.post(call, "/v1/messages", headers, anthropic_request.body(call, stream=stream), stream=stream)
     except ProviderFailed as failure:

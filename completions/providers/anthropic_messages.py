@@ -3,11 +3,11 @@
 Raises InvalidRequest, whose ``param`` names the part, for what the Messages API has no block for.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from completions.providers import wire
 from gateway_project import errors
 
 Block = dict[str, Any]
@@ -147,7 +147,7 @@ def _tool_uses(tool_calls: Any, path: str) -> list[Block]:
 
 
 def _tool_use(tool_call: Any, path: str) -> Block:
-    if not isinstance(tool_call, dict) or tool_call.get("type", "function") != "function":
+    if not isinstance(tool_call, dict) or (tool_call.get("type") or "function") != "function":
         raise _refused(f"{path}.type", "must be function for this model")
     function = _within(tool_call, "function", path)
     name = _string(function, "name", f"{path}.function")
@@ -156,11 +156,8 @@ def _tool_use(tool_call: Any, path: str) -> Block:
 
 
 def _arguments(text: Any, path: str) -> dict[str, Any]:
-    try:
-        arguments = json.loads(text or "{}")
-    except (TypeError, ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
+    arguments = wire.json_object(text or "{}") if isinstance(text, str) else None
+    if arguments is None:
         raise _refused(path, "must be a JSON object as text")
     return arguments
 

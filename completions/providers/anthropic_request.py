@@ -17,7 +17,7 @@ Fields = dict[str, Any]
 _THINKING_TOKENS_MIN = 1_024  # Anthropic's
 _THINKING_TOKENS_MAX = 32_000  # beyond it they advise against replies in one piece
 # How much of the cap may be thought, in percent, for models that are told a budget.
-_BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95}
+_BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95, "max": 95}
 _EFFORTS = ("none", *_BUDGET_PERCENT)
 
 
@@ -37,11 +37,11 @@ def check(request: ChatRequest) -> None:
 def body(call: Call, *, stream: bool) -> Fields:
     """The body of POST /v1/messages."""
     fields = call.request.fields
-    conversation, tools, model = _conversation(call.request), _tools(fields), Model.named(call.offer.upstream_model)
+    conversation, tools, model = _conversation(call.request), _tools(fields), Model.named(call.route.upstream_model)
     thinking = _thinking(call, model, conversation, tools)
     output_config = {**thinking.pop("output_config", {}), **_output_format(fields)}
     return {
-        "model": call.offer.upstream_model,
+        "model": call.route.upstream_model,
         "max_tokens": call.max_tokens,
         "stream": stream,
         **conversation,

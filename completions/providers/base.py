@@ -1,23 +1,37 @@
 """What a provider must do: answer whole, answer in chunks, and fail in one way."""
 
 from collections.abc import Generator
+from enum import Enum
 from typing import Protocol
 
 from completions.chat import Answer, Call, ChatRequest, Chunk
 from gateway_project import errors
 
 
+class Blame(Enum):
+    """What a failure says about another attempt."""
+
+    MOMENT = "it may be gone in a moment: ask the same provider again"
+    ROUTE = "this provider will not answer: ask another one"
+    REQUEST = "no provider would answer this"
+    GATEWAY = "we are being restarted"
+    CALLER = "nobody waits for an answer any more"
+
+
 class ProviderFailed(Exception):
     """The upstream did not answer, or not to the end.
 
     ``error`` is what the caller is told. ``upstream_worked``: its 2xx says that inference began, so the prompt is charged;
-    unless nothing that followed could be read.
+    unless nothing that followed could be read. ``wait_seconds``: for how long the upstream asked not to be asked.
     """
 
-    def __init__(self, error: errors.ApiError, *, upstream_worked: bool) -> None:
+    def __init__(self, error: errors.ApiError, *, upstream_worked: bool, blame: Blame = Blame.ROUTE,
+                 wait_seconds: float | None = None) -> None:  # fmt: skip
         super().__init__(error.message)
         self.error = error
         self.upstream_worked = upstream_worked
+        self.blame = blame
+        self.wait_seconds = wait_seconds
 
 
 class Adapter(Protocol):
@@ -50,10 +64,33 @@ def refusal(status: int, reason: str = "", headers: dict[str, str] | None = None
     if status in (400, 413, 422):
         return errors.InvalidRequest(f"The model's provider refused the request: {reason or 'no reason given'}")
     if status in (429, 503, 529):
-        return errors.UpstreamOverloaded("The model's provider is overloaded.", headers=headers)
+        return overloaded(headers)
     if status in (408, 504):
         return timed_out()
     return errors.UpstreamFailed("The model's provider failed.")
+
+
+def blame(status: int) -> Blame:
+    """Whose fault an upstream's status that is not 2xx is."""
+    if status in (400, 413, 422):
+        return Blame.REQUEST
+    return Blame.MOMENT if status in (408, 409, 425, 429) or status >= 500 else Blame.ROUTE
+
+
+def restarting(*, upstream_worked: bool) -> ProviderFailed:
+    """What whoever waits for an upstream is told when the worker must end."""
+    error = errors.ServiceUnavailable("The gateway is being restarted. Try again.")
+    return ProviderFailed(error, upstream_worked=upstream_worked, blame=Blame.GATEWAY)
+
+
+def abandoned(*, upstream_worked: bool) -> ProviderFailed:
+    """What nobody is told any more: the caller has hung up."""
+    error = errors.RequestTimeout("The caller left before the reply came.")
+    return ProviderFailed(error, upstream_worked=upstream_worked, blame=Blame.CALLER)
+
+
+def overloaded(headers: dict[str, str] | None = None) -> errors.UpstreamOverloaded:
+    return errors.UpstreamOverloaded("The model's provider is overloaded.", headers=headers)
 
 
 def unreachable() -> errors.UpstreamFailed:

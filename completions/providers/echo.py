@@ -21,9 +21,10 @@ from typing import Any
 import gevent
 from django.conf import settings
 
+from completions import messages
 from completions.chat import Answer, Call, ChatRequest, Chunk, Usage
 from completions.providers import base
-from completions.providers.base import ProviderFailed
+from completions.providers.base import Blame, ProviderFailed
 from gateway_project import errors
 
 _WORD = re.compile(r"\S+\s*|\s+")
@@ -34,6 +35,8 @@ class Echo:
     """Deterministic: the same request gives the same words and the same usage."""
 
     def check(self, request: ChatRequest) -> None:
+        if request.choices > 1:
+            raise errors.InvalidRequest("n must be 1 for this model.", param="n")
         _Script.of(request)
 
     def complete(self, call: Call) -> Answer:
@@ -93,28 +96,33 @@ _CHECKS: dict[str, tuple[str, Any]] = {
 def _fail_if_told(call: Call) -> None:
     status = _Script.of(call.request).status
     if status is not None:
-        raise ProviderFailed(base.refusal(status, "the echo was told to refuse."), upstream_worked=False)
+        refusal = base.refusal(status, "the echo was told to refuse.")
+        raise ProviderFailed(refusal, upstream_worked=False, blame=Blame.REQUEST)  # it would again
 
 
 def _speak(call: Call) -> Iterator[str]:
     script = _Script.of(call.request)
-    deadline = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
+    deadline = min(time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS, call.until)
     for said, word in enumerate(_words(call)[: call.max_tokens]):
         if said == script.break_after_tokens:
-            raise ProviderFailed(base.broke_off(), upstream_worked=True)
+            raise _broken_off(base.broke_off())
         left_seconds = deadline - time.monotonic()
         gevent.sleep(max(min(script.delay_seconds, left_seconds), 0))
         if script.delay_seconds > left_seconds:  # the hold does not wait longer either
-            raise ProviderFailed(base.timed_out(), upstream_worked=True)
+            raise _broken_off(base.timed_out())
         yield word
     if script.break_after_tokens is not None:
-        raise ProviderFailed(base.broke_off(), upstream_worked=True)
+        raise _broken_off(base.broke_off())
+
+
+def _broken_off(error: errors.ApiError) -> ProviderFailed:
+    return ProviderFailed(error, upstream_worked=True, blame=Blame.REQUEST)  # as it was told: it says nothing of the route
 
 
 def _words(call: Call) -> list[str]:
     reply = _Script.of(call.request).reply
     if reply is None:
-        said = [message["content"] for message in call.request.messages if message["role"] == "user"]
+        said = [messages.text(message) for message in call.request.messages if message["role"] == "user"]
         reply = said[-1] if said else ""
     return _WORD.findall(reply)
 
@@ -122,7 +130,7 @@ def _words(call: Call) -> list[str]:
 def _usage(call: Call, completion_tokens: int) -> Usage | None:
     if not _Script.of(call.request).report_usage:
         return None
-    contents = [message["content"] for message in call.request.messages]
+    contents = [messages.text(message) for message in call.request.messages]
     prompt_tokens = sum(_TOKENS_PER_MESSAGE + len(_WORD.findall(content)) for content in contents)
     return Usage(prompt_tokens, completion_tokens)
 

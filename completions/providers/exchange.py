@@ -5,6 +5,7 @@ What the adapters of providers share. Each knows only its own wire format.
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.conf import settings
 
 from completions.chat import Call
 from completions.providers import base
-from completions.providers.base import ProviderFailed
+from completions.providers.base import Blame, ProviderFailed
 from gateway_project import errors, http
 
 logger = logging.getLogger("gateway.providers")
@@ -46,39 +47,53 @@ def post(call: Call, path: str, headers: dict[str, str], fields: dict[str, Any],
     headers = {"Content-Type": "application/json", "Accept": accept, **headers}
     body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     try:
-        reply = http.post(f"{call.offer.base_url}{path}", headers=headers, body=body)
+        reply = http.post(
+            f"{call.route.base_url}{path}", headers=headers, body=body, deadlines=call.route.deadlines, until=call.until
+        )
     except http.OutboundError as error:
         raise broken_off(call, error, upstream_worked=False) from error
     if not 200 <= reply.status < 300:
         try:
-            raise ProviderFailed(_refusal(call, reply, meaning), upstream_worked=False)
+            raise _refused(call, reply, meaning)
         finally:
             reply.close()
     return reply
 
 
 def arrivals(reply: http.Reply) -> Iterator[bytes | None]:
-    """What each read brings, to the end of the reply; None when a heartbeat is due, until silence has lasted too long."""
-    idle_seconds = 0
-    while (received := reply.read_some(settings.STREAM_HEARTBEAT_SECONDS)) != b"":
+    """What each read brings, to the end of the reply; None when a heartbeat is due, until silence has lasted too long.
+
+    One is due whether or not something comes: it may be the upstream's own comments, of which nothing is passed on.
+    """
+    heard_at = beat_at = time.monotonic()
+    while True:
+        silent_at, due_at = heard_at + reply.idle_seconds, beat_at + settings.STREAM_HEARTBEAT_SECONDS
+        received = reply.read_some(max(min(silent_at, due_at) - time.monotonic(), 0))
+        if received == b"":
+            return
         if received is not None:
-            idle_seconds = 0
-        else:
-            idle_seconds += settings.STREAM_HEARTBEAT_SECONDS
-            if idle_seconds >= settings.UPSTREAM_IDLE_SECONDS:
-                raise http.TimedOut("idle")
-        yield received
+            yield received
+            heard_at = time.monotonic()  # only now: while our own reader was slow nobody listened
+        elif time.monotonic() >= silent_at:
+            raise http.TimedOut("idle")
+        if time.monotonic() >= due_at:
+            yield None
+            beat_at = time.monotonic()
 
 
 # --- Failing ----------------------------------------------------------------------------------------------------
 
 
-def _refusal(call: Call, reply: http.Reply, meaning: Meaning) -> errors.ApiError:
+def _refused(call: Call, reply: http.Reply, meaning: Meaning) -> ProviderFailed:
     body = _body(reply)
     reason = _presentable(call, parse_error(body))
-    logger.warning("provider %s answered %s: %s", call.offer.provider_slug, reply.status, reason)
+    logger.warning("provider %s answered %s: %s", call.route.provider_slug, reply.status, reason)
     status, wait_seconds = meaning(reply.status, body)
-    return base.refusal(status, reason, _retry_after(reply.header("retry-after") or wait_seconds))
+    wait = _seconds(reply.header("retry-after") or wait_seconds)
+    headers = {} if wait is None or wait > errors.CLIENT_PATIENCE_SECONDS else {"Retry-After": str(wait)}
+    return ProviderFailed(
+        base.refusal(status, reason, headers), upstream_worked=False, blame=base.blame(status), wait_seconds=wait
+    )
 
 
 def _body(reply: http.Reply) -> bytes:
@@ -91,22 +106,30 @@ def _body(reply: http.Reply) -> bytes:
 def _presentable(call: Call, text: str) -> str:
     """An upstream's words without our key in them, on one line of bounded length."""
     printable = "".join(character for character in text if character.isprintable())
-    return printable.replace(call.offer.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
+    return printable.replace(call.route.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
 
 
-def _retry_after(seconds: str) -> dict[str, str]:
-    if seconds.isascii() and seconds.isdigit() and len(seconds) < 10 and int(seconds) <= errors.CLIENT_PATIENCE_SECONDS:
-        return {"Retry-After": seconds}
-    return {}
+def _seconds(text: str) -> int | None:
+    """Seconds as a header says them. Dates are not read: clocks differ."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def broken_off(call: Call, error: Exception, *, upstream_worked: bool) -> ProviderFailed:
     """What to raise when the reply ended in ``error``: a fault of the connection, or Unusable."""
+    if isinstance(error, http.Abandoned):
+        return base.abandoned(upstream_worked=upstream_worked)
     reason = _presentable(call, str(error))
-    logger.warning("provider %s broke off (%s): %s", call.offer.provider_slug, type(error).__name__, reason)
+    logger.warning("provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, reason)
     if isinstance(error, Refused):
-        return ProviderFailed(base.refusal(error.status, reason), upstream_worked=upstream_worked)
-    return ProviderFailed(_told(error, upstream_worked=upstream_worked), upstream_worked=upstream_worked)
+        told, blame = base.refusal(error.status, reason), base.blame(error.status)
+    else:
+        told, blame = _told(error, upstream_worked=upstream_worked), _blame(error)
+    return ProviderFailed(told, upstream_worked=upstream_worked, blame=blame)
+
+
+def _blame(error: Exception) -> Blame:
+    # Who was silent for minutes, or talks nonsense, is not asked a second time.
+    return Blame.MOMENT if isinstance(error, (http.ConnectFailed, http.Broken)) else Blame.ROUTE
 
 
 def _told(error: Exception, *, upstream_worked: bool) -> errors.ApiError:

@@ -61,6 +61,6 @@ def _read(reply: http.Reply, reader: ResponseReader) -> Iterator[list[Chunk]]:
 
 def _post(call: Call, method: str, *, stream: bool) -> http.Reply:
     # The key is not put into the address, where access logs would keep it.
-    headers = {"x-goog-api-key": call.offer.api_key} if call.offer.api_key else {}
-    path = f"/v1beta/models/{quote(call.offer.upstream_model, safe='')}:{method}"
+    headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
+    path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:{method}"
     return exchange.post(call, path, headers, gemini_request.body(call), stream=stream, meaning=gemini_wire.meaning)

@@ -5,7 +5,7 @@ A null counts as absent.
 
 from typing import Any
 
-from gateway_project import errors, strict_json
+from gateway_project import errors
 
 Fields = dict[str, Any]
 
@@ -46,11 +46,3 @@ def tables(holder: Fields, name: str, path: str = "") -> list[tuple[str, Fields]
         if not isinstance(item, dict):
             raise refused(f"{path}{name}[{index}]", "must be an object")
     return [(f"{path}{name}[{index}].", item) for index, item in enumerate(value)]
-
-
-def json_object(written: str) -> Fields | None:
-    """What the text says if it is one JSON object that can be sent on as JSON; half a surrogate pair, say, could not."""
-    try:
-        return strict_json.loads(written.encode())
-    except errors.InvalidRequest:
-        return None

@@ -6,7 +6,7 @@ Raises InvalidRequest, whose ``param`` names the part, for what Gemini has no pa
 from collections.abc import Callable
 from typing import Any
 
-from completions.providers import gemini_fields
+from completions.providers import gemini_fields, wire
 from completions.providers.gemini_fields import Fields, refused
 
 Part = dict[str, Any]
@@ -122,7 +122,7 @@ def _calls(message: Fields, path: str, names: dict[str, str], signs_calls: bool)
 
 def _call(function: Fields, path: str) -> Part:
     name = gemini_fields.text(function, "name", path)
-    arguments = gemini_fields.json_object(gemini_fields.text(function, "arguments", path) or "{}")
+    arguments = wire.json_object(gemini_fields.text(function, "arguments", path) or "{}")
     if arguments is None:
         raise refused(f"{path}arguments", "must be the text of a JSON object")
     return {"functionCall": {"name": name, "args": arguments}}
@@ -138,7 +138,7 @@ def _signature(call: Fields) -> Part:
 
 def _result(message: Fields, path: str, names: dict[str, str], role: str) -> Part:
     written = "".join(part["text"] for part in _content(message, path, ("text",)))
-    response = gemini_fields.json_object(written)
+    response = wire.json_object(written)
     name = _name(message, path, names) if role == "tool" else gemini_fields.text(message, "name", path)
     return {"functionResponse": {"name": name, "response": {"output": written} if response is None else response}}
 

@@ -17,7 +17,9 @@ _ROOM_BYTES_MAX = 262_144  # for definitions written out: walking through more w
 _STOP_SEQUENCES_MAX = 5  # Gemini's
 _TOP_LOGPROBS_MAX = 20
 # Google's own, of its OpenAI-compatible endpoint: ai.google.dev/gemini-api/docs/openai
-_BUDGETS_TOKENS = {"none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192, "high": 24_576, "xhigh": 24_576}
+_BUDGETS_TOKENS = {
+    "none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192, "high": 24_576, "xhigh": 24_576, "max": 24_576,
+}  # fmt: skip
 _NUMBERS = {
     "temperature": "temperature", "top_p": "topP",
     "frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty",
@@ -26,6 +28,8 @@ _NUMBERS = {
 
 def check(request: ChatRequest) -> None:
     """Raise InvalidRequest for what Gemini cannot do, or would do otherwise than was asked."""
+    if request.choices > 1:
+        raise refused("n", "must be 1 for this model")
     for name in ("functions", "audio"):
         if request.fields.get(name):
             raise refused(name, "is not supported by this model")
@@ -36,7 +40,7 @@ def check(request: ChatRequest) -> None:
 
 def body(call: Call) -> Fields:
     """The body of generateContent and of streamGenerateContent."""
-    return _translated(call.request, call.offer.upstream_model, call.max_tokens)
+    return _translated(call.request, call.route.upstream_model, call.max_tokens)
 
 
 def _translated(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fields:
@@ -132,7 +136,7 @@ def _level(effort: str, upstream_model: str) -> str:
     """Thinking in levels cannot be turned off, and a Pro does not know the least of them."""
     if effort in ("none", "minimal"):
         return "low" if "pro" in upstream_model else "minimal"
-    return "high" if effort == "xhigh" else effort
+    return "high" if effort in ("xhigh", "max") else effort
 
 
 def _thinks_in_levels(upstream_model: str) -> bool:

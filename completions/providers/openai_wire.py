@@ -19,17 +19,23 @@ _PLAIN = re.compile(
 
 
 class ChunkReader:
-    """The data of events in, Chunks out.
+    """The data of events in, Chunks out. ``choices``: how many were asked for.
 
     Most events of a stream differ in their choices alone. So the bytes before and after the choices of one event are
     remembered, and an event between the same bytes needs no parsing: a JSON round trip a token is what a relay cannot afford.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, choices: int = 1) -> None:
         self.has_passed_on = False  # any chunk
-        self.finished = False  # a finish reason came
+        self._choices = choices
+        self._ended: set[int] = set()  # the choices whose finish reason came
         self.done = False  # [DONE] came; what comes behind it is nothing
         self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more is to come of any choice. Not every upstream knows of several: then [DONE] says so."""
+        return len(self._ended) >= self._choices or (self.done and bool(self._ended))
 
     def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
@@ -76,11 +82,12 @@ class ChunkReader:
 
     def _chunk(self, choices: Any) -> Chunk:
         try:
-            finishes = any(choice.get("finish_reason") for choice in choices)
+            ended = {choice.get("index", 0) for choice in choices if choice.get("finish_reason")}
             text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
         except (AttributeError, TypeError) as error:
             raise Unusable("an event's choices are not choices") from error
-        self.finished = self.finished or finishes
+        self._ended |= ended
+        finishes = bool(ended) and self.finished
         return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes=text_bytes, finishes=finishes)
 
     def _remember(self, text: str) -> None:
@@ -122,8 +129,10 @@ def parse_usage(value: Any) -> Usage | None:
     if not (wire.is_count(prompt) and wire.is_count(completion)):
         return None
     cached = wire.detail(value, "prompt_tokens_details", "cached_tokens")
+    written = wire.detail(value, "prompt_tokens_details", "cache_write_tokens")
     reasoning = wire.detail(value, "completion_tokens_details", "reasoning_tokens")
-    return Usage(prompt, completion, cached_tokens=min(cached, prompt), reasoning_tokens=min(reasoning, completion))
+    cached = min(cached, prompt)
+    return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
 
 
 def _generated_bytes(message: Any) -> int:
@@ -132,9 +141,9 @@ def _generated_bytes(message: Any) -> int:
     Raises AttributeError or TypeError for what is neither.
     """
     texts = [message.get("content"), message.get("refusal"), message.get("reasoning") or message.get("reasoning_content")]
-    for tool_call in message.get("tool_calls") or []:
-        function = tool_call.get("function") or {}
-        texts += [function.get("name"), function.get("arguments")]
+    calls = [call.get("function") or call.get("custom") or {} for call in message.get("tool_calls") or []]
+    for called in (*calls, message.get("function_call") or {}):
+        texts += [called.get("name"), called.get("arguments"), called.get("input")]
     return sum(wire.text_bytes(text) for text in texts if isinstance(text, str))
 
 

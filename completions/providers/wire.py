@@ -4,12 +4,22 @@ import json
 import math
 from typing import Any, NoReturn, TypeGuard
 
+from gateway_project import errors, strict_json
+
 _TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
 
 
 def parse(text: bytes) -> Any:
     """JSON in UTF-8 that our own reply could carry. Raises ValueError, RecursionError."""
     return json.loads(text.decode(), parse_constant=_no_constant, parse_float=_finite)
+
+
+def json_object(written: str) -> dict[str, Any] | None:
+    """What a caller's text says if it is one JSON object that can be sent on as JSON; half a surrogate pair could not."""
+    try:
+        return strict_json.loads(written.encode())
+    except (errors.InvalidRequest, UnicodeEncodeError):
+        return None
 
 
 def encodable(body: bytes, parsed: Any) -> Any:

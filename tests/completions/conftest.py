@@ -2,10 +2,16 @@ from typing import Any
 
 import pytest
 
+from completions import attempts
 from tests import factories
-from tests.upstream import KEY_ENV, Upstream, upstream
+from tests.upstream import KEY_ENV, Upstream, spare, upstream
 
-__all__ = ["upstream"]
+__all__ = ["spare", "upstream"]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "_PAUSE_SECONDS", 0.01)  # between two attempts; nothing waits for what was scripted to fail
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 import pytest
 
-from completions.chat import Call, ChatRequest, Offer
+from completions.chat import ChatRequest
 from completions.providers import anthropic_request
 from gateway_project.errors import InvalidRequest
+from tests.completions.offers import make_call, make_offer
 
 HELLO = {"role": "user", "content": "Hello"}
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -19,10 +20,10 @@ def request(*messages, **fields):
 
 
 def body(*messages, model=BUDGET, max_tokens=4_096, **fields):
-    offer = Offer("m", "p", "anthropic", "http://x", "", model, 4_096, 1, price=None)
+    offer = make_offer("anthropic", model)
     asked = request(*messages, **fields)
     anthropic_request.check(asked)
-    return anthropic_request.body(Call(asked, offer, max_tokens), stream=False)
+    return anthropic_request.body(make_call(asked, offer, max_tokens), stream=False)
 
 
 def turns(*messages):

@@ -67,18 +67,19 @@ def save(client: Client, noun: str, pk: str | None, fields: dict[str, object]):
 
 
 def provider_fields(**changed: object) -> dict[str, object]:
-    return {"base_url": "http://gpu-shed:8001/v1", "is_enabled": "on", **changed}
+    return {"base_url": "http://gpu-shed:8001/v1", "is_enabled": "on", "sync": "off", **changed}
 
 
 def model_fields(model: LanguageModel, **changed: object) -> dict[str, object]:
     routes = [
         {"id": route.pk, "model": model.pk, "provider": route.provider_id, "upstream_model": route.upstream_model,
-         "priority": route.priority, "is_enabled": "on"}
+         "priority": route.priority, "weight": route.weight, "is_enabled": "on"}
         for route in model.routes.all()
     ]  # fmt: skip
     return {
         "name": model.name, "maker": model.maker, "category": model.category, "is_enabled": "on",
         "context_window": model.context_window, "max_output_tokens": model.max_output_tokens,
+        "image_tokens_max": model.image_tokens_max,
         "routes-TOTAL_FORMS": len(routes), "routes-INITIAL_FORMS": len(routes),
         "prices-TOTAL_FORMS": 1, "prices-INITIAL_FORMS": 1, "prices-0-id": model.prices.get().pk, "prices-0-model": model.pk,
         **{f"routes-{index}-{name}": value for index, route in enumerate(routes) for name, value in route.items()},
@@ -183,7 +184,7 @@ def test_a_provider_made_with_a_key_can_be_asked_with_it(root):
     barn = Provider.objects.get(pk="barn")
     assert (barn.kind, barn.base_url, barn.api_key_env) == ("openai", "http://ollama:11434/v1", "")
     factories.make_model("m", provider=barn)
-    assert catalog.find("m").api_key == SECRET
+    assert [route.api_key for route in catalog.find("m").routes] == [SECRET]
 
 
 def test_the_echo_needs_no_address(echo_model, root):
@@ -274,7 +275,7 @@ def test_a_price_is_added_in_dollars_and_is_in_force_at_once(echo_model, root):
         root, "languagemodel", "demo/echo",
         model_fields(echo_model, **{
             "prices-TOTAL_FORMS": 2, "prices-1-model": "demo/echo", "prices-1-input_dollars": "0.75",
-            "prices-1-output_dollars": "2.25", "prices-1-cached_input_dollars": "0.075",
+            "prices-1-output_dollars": "2.25", "prices-1-cached_input_dollars": "0.075", "prices-1-image_dollars": "0.002",
         }),
     )  # fmt: skip
 
@@ -283,6 +284,7 @@ def test_a_price_is_added_in_dollars_and_is_in_force_at_once(echo_model, root):
     assert Price.objects.values().get(pk=old["id"]) == old
     offered = catalog.find("demo/echo").price
     assert (offered.input_nanos, offered.output_nanos, offered.cached_input_nanos) == (750_000_000, 2_250_000_000, 75_000_000)
+    assert offered.image_nanos == 2_000_000
 
 
 @pytest.mark.parametrize("typed", ["-1", "free", "0.0000000001", ""])
@@ -336,8 +338,9 @@ def test_a_model_is_made_with_its_route_and_price(root):
     factories.make_provider()
     fields = {
         "id": "demo/new", "name": "New", "maker": "Demo", "category": "GENERAL", "is_enabled": "on",
-        "context_window": 1000, "max_output_tokens": 100, "routes-TOTAL_FORMS": 1, "routes-INITIAL_FORMS": 0,
-        "routes-0-provider": "echo", "routes-0-upstream_model": "echo", "routes-0-priority": 1, "routes-0-is_enabled": "on",
+        "context_window": 1000, "max_output_tokens": 100, "image_tokens_max": 1, "routes-TOTAL_FORMS": 1, "routes-INITIAL_FORMS": 0,
+        "routes-0-provider": "echo", "routes-0-upstream_model": "echo", "routes-0-priority": 1, "routes-0-weight": 1,
+        "routes-0-is_enabled": "on",
         "prices-TOTAL_FORMS": 1, "prices-INITIAL_FORMS": 0, "prices-0-input_dollars": "1", "prices-0-output_dollars": "2",
     }  # fmt: skip
 

@@ -19,6 +19,11 @@ as_of = 2026-11-10
 kind = "openai"
 base_url = "https://api.openai.com/v1/"
 api_key_env = "OPENAI_API_KEY"
+connect_seconds = 3
+first_byte_seconds = 30
+idle_seconds = 40
+total_seconds = 600
+drains = true
 
 [providers.shed]
 kind = "openai"
@@ -31,13 +36,14 @@ category = "CODING"
 context_window = 128000
 max_output_tokens = 16384
 image_support = true
+image_tokens_max = 48000
 function_calling = true
 commercial_use = true
 license = "Proprietary"
-price = { input = "0.15", output = "0.60", cached_input = "0.075" }
+price = { input = "0.15", output = "0.60", cached_input = "0.075", image = "0.002" }
 routes = [
     { provider = "openai", upstream_model = "gpt-4o-mini", priority = 2 },
-    { provider = "shed", upstream_model = "mini" },
+    { provider = "shed", upstream_model = "mini", weight = 3 },
 ]
 """
 
@@ -95,15 +101,18 @@ def test_a_file_makes_exactly_its_rows(load):
     load(VALID)
 
     assert list(Provider.objects.order_by("pk").values_list()) == [
-        ("openai", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "", True),
-        ("shed", "openai", "http://gpu-shed:8001/v1", "", "", True),
+        ("openai", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "", True, 3, 30, 40, 600, True, "off"),
+        ("shed", "openai", "http://gpu-shed:8001/v1", "", "", True, None, None, None, None, False, "off"),
     ]
     model = LanguageModel.objects.get()
     assert (model.pk, model.name, model.maker, model.category) == ("openai/gpt-4o-mini", "GPT-4o mini", "OpenAI", "CODING")
     assert (model.context_window, model.max_output_tokens) == (128_000, 16_384)
     assert (model.image_support, model.function_calling, model.commercial_use) == (True, True, True)
+    assert model.image_tokens_max == 48_000
     assert (model.license, model.is_enabled) == ("Proprietary", True)
     assert prices("openai/gpt-4o-mini") == [(150_000_000, 600_000_000, 75_000_000, None)]
+    assert [price.image_nanos for price in Price.objects.all()] == [2_000_000]
+    assert [(route.provider_id, route.weight) for route in Route.objects.all()] == [("shed", 3), ("openai", 1)]
     assert routes() == [
         ("openai/gpt-4o-mini", "shed", "mini", 1, True),
         ("openai/gpt-4o-mini", "openai", "gpt-4o-mini", 2, True),
@@ -116,6 +125,9 @@ def test_what_may_be_left_out_gets_the_cautious_value(load):
     model = LanguageModel.objects.get()
     assert (model.category, model.license, model.is_enabled) == ("GENERAL", None, True)
     assert (model.image_support, model.function_calling, model.commercial_use) == (False, False, False)
+    assert model.image_tokens_max == 6_000
+    assert [(route.priority, route.weight) for route in Route.objects.all()] == [(1, 1)]
+    assert [price.image_nanos for price in Price.objects.all()] == [None]
 
 
 def test_a_load_reports_what_it_did(load):
@@ -368,13 +380,18 @@ REFUSED = {
     "price as a whole number": ('input = "1"', "input = 1", f'{MODEL} price.input: write the price as text, input = "1"'),
     "price boolean": ('input = "1"', "input = true", f"{MODEL} price.input: must be text, not true or false"),
     "cached price as a float": ('output = "2"', 'output = "2", cached_input = 0.1', f"{MODEL} price.cached_input: write"),
-    "unknown price": ('output = "2"', 'output = "2", image = "3"', f"{MODEL} price.image: is not known here"),
+    "unknown price": ('output = "2"', 'output = "2", video = "3"', f"{MODEL} price.video: is not known here"),
     "routes that are no list": ('[{ provider = "shed", upstream_model = "m" }]', '"shed"', f"{MODEL} routes: must be a list"),
     "a route that is no table": ('{ provider = "shed", upstream_model = "m" }', '"shed"', f"{MODEL} routes[0]: must be"),
     "route to nobody": ('provider = "shed", up', 'provider = "barn", up', f"{MODEL} routes[0].provider: 'barn' is neither"),
     "route without a model": (', upstream_model = "m"', "", f"{MODEL} routes[0].upstream_model: is missing"),
+    "a deadline of no time": ('kind = "openai"', 'kind = "openai"\nidle_seconds = 0', f"{SHED} idle_seconds: 0 is not"),
+    "a deadline as text": ('kind = "openai"', 'kind = "openai"\ntotal_seconds = "9"', f"{SHED} total_seconds: must be a whole"),
+    "drains as text": ('kind = "openai"', 'kind = "openai"\ndrains = "no"', f"{SHED} drains: must be true or false"),
+    "images of no tokens": ('name = "M"', 'name = "M"\nimage_tokens_max = 0', f"{MODEL} image_tokens_max: 0 is not"),
+    "weight zero": ('upstream_model = "m"', 'upstream_model = "m", weight = 0', f"{MODEL} routes[0].weight: 0 is not"),
     "priority zero": ('upstream_model = "m"', 'upstream_model = "m", priority = 0', f"{MODEL} routes[0].priority: 0 is not"),
-    "unknown route field": ('upstream_model = "m"', 'upstream_model = "m", weight = 1', f"{MODEL} routes[0].weight: is not"),
+    "unknown route field": ('upstream_model = "m"', 'upstream_model = "m", sticky = 1', f"{MODEL} routes[0].sticky: is not"),
     "the same route twice": (
         '[{ provider = "shed", upstream_model = "m" }]',
         '[{ provider = "shed", upstream_model = "m" }, { provider = "shed", upstream_model = "m", priority = 2 }]',

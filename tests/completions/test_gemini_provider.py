@@ -120,7 +120,7 @@ def test_a_whole_reply_is_passed_on_and_charged(api, alice, upstream):
         "prompt_tokens": 9,
         "completion_tokens": 5,
         "total_tokens": 14,
-        "prompt_tokens_details": {"cached_tokens": 4},
+        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 3},
     }
     charged(alice, "reported", prompt=9, cached=4, completion=5, nanos=5 * 3_000 + 4 * 300 + 5 * 15_000)
@@ -141,7 +141,9 @@ def test_a_stream_is_passed_on_chunk_by_chunk_and_charged(api, alice, upstream):
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_a_call_comes_with_its_signature_whole_and_streamed(api, upstream):
+def test_a_call_comes_with_its_signature_whole_and_streamed(api, upstream, flash):
+    flash.function_calling = True
+    flash.save()
     tools = [{"type": "function", "function": {"name": "find"}}]
     found = response(call("find", {"q": "é"}, SIGNATURE), finish="STOP", usage=USAGE)
     upstream.will(answered(found), streamed(found))

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from completions.chat import Call, ChatRequest, Offer, PriceList
+from completions.chat import ChatRequest
 from completions.providers import gemini_request
 from completions.providers.gemini_schema import Room, translated
 from gateway_project import errors
 from tests.completions.gemini_scripts import SIGNATURE
+from tests.completions.offers import make_call, make_offer
 
 HELLO = {"role": "user", "content": "Hello"}
 
@@ -20,10 +21,10 @@ def request(*messages, **fields):
 
 
 def sent(*messages, upstream_model="gemini-2.5-flash", **fields):
-    offer = Offer("google/m", "gemini", "gemini", "http://x", "k", upstream_model, 100, 1, PriceList(1, 1, 1, 1))
+    offer = make_offer("gemini", upstream_model)
     asked = request(*messages, **fields)
     gemini_request.check(asked)
-    return gemini_request.body(Call(asked, offer, 50))
+    return gemini_request.body(make_call(asked, offer, 50))
 
 
 def config(**fields):

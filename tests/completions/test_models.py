@@ -47,6 +47,7 @@ def test_a_model_is_openais_object_and_what_one_chooses_by(api):
             "completion": "0.0000006",
             "input_cache_read": "0.000000075",
             "input_cache_write": None,
+            "image": None,
         },
         "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},
         "capabilities": {"image_support": True, "function_calling": True},

@@ -95,7 +95,9 @@ def test_a_whole_reply_is_not_asked_as_a_stream(api, upstream):
     assert "stream_options" not in upstream.requests[0].body
 
 
-def test_fields_that_we_do_not_know_are_passed_on(api, upstream):
+def test_fields_that_we_do_not_know_are_passed_on(api, large, upstream):
+    large.function_calling = True
+    large.save()
     ask(api, temperature=0.5, stop=["\n"], tools=[{"type": "function", "function": {"name": "f"}}], strange={"é": [1, None]})
     asked = upstream.requests[0].body
     assert (asked["temperature"], asked["stop"], asked["strange"]) == (0.5, ["\n"], {"é": [1, None]})
@@ -104,7 +106,7 @@ def test_fields_that_we_do_not_know_are_passed_on(api, upstream):
 
 @pytest.mark.parametrize("name", ["n_predict", "models", "service_tier", "options"])
 def test_what_would_change_the_cap_the_model_or_the_price_is_not(api, upstream, name):
-    ask(api, **{name: ["more"]})
+    assert ask(api, **{name: ["acme/large"]}).status_code == 200
     assert name not in upstream.requests[0].body
 
 
@@ -143,7 +145,7 @@ def test_openai_is_asked_for_usage(api, upstream, played_as):
     played_as("api.openai.com")
     upstream.will(streamed())
     events(ask_streamed(api))
-    assert upstream.requests[0].body["stream_options"] == {"include_usage": True}
+    assert upstream.requests[0].body["stream_options"] == {"include_usage": True, "include_obfuscation": False}
 
 
 @pytest.mark.parametrize("options", [None, {}, {"include_usage": True}, {"include_usage": False}], ids=str)
@@ -214,7 +216,7 @@ def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, their
     assert (answer.status_code, answer.json()["error"]["code"]) == (ours, code)
     assert ("a reason" in answer.json()["error"]["message"]) == (ours == 400)
     assert "x-request-id" in answer
-    assert len(upstream.requests) == 1
+    assert len(upstream.requests) == (2 if theirs in (408, 429) or theirs >= 500 else 1)  # what may pass is tried again
     assert_released(alice)
 
 
@@ -330,7 +332,7 @@ def test_it_hangs_up_before_it_answers(api, alice, upstream, stream, end):
     upstream.will([end])
     answer = ask(api, stream=stream)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
-    assert len(upstream.requests) == 1  # asked once: it may have begun to work
+    assert len(upstream.requests) == 2  # asked again: not a byte had come
     assert_released(alice)
 
 
@@ -470,4 +472,4 @@ def test_tools_and_thoughts_count_as_generated_when_nobody_counted(api, alice, u
 
 def test_the_adapter_refuses_nothing_that_the_upstream_may_understand(large):
     assert OpenAI().check(None) is None
-    assert catalog.find("acme/large").kind == "openai"
+    assert [route.kind for route in catalog.find("acme/large").routes] == ["openai"]

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from billing import money
 from completions import pricing
-from completions.chat import ChatRequest, PriceList, Usage
+from completions.chat import ChatRequest, Contents, PriceList, Usage
+from tests.completions.offers import make_offer
 
 PRICES = st.integers(0, money.price_nanos("1000"))  # up to $1,000 per million tokens
 TOKENS = st.integers(0, 10_000_000)
@@ -15,7 +16,7 @@ TOKENS = st.integers(0, 10_000_000)
 def request(body_bytes: int, content: str = "") -> ChatRequest:
     return ChatRequest(
         model="m", messages=[{"role": "user", "content": content}], max_tokens=None, stream=False, include_usage=False,
-        fields={}, body_bytes=body_bytes,
+        fields={}, body_bytes=body_bytes, contents=Contents(text_bytes=len(content.encode())),
     )  # fmt: skip
 
 
@@ -36,18 +37,18 @@ def usages(draw: st.DrawFn, prompt_max: int, completion_max: int) -> Usage:
 @given(st.data(), price_lists, TOKENS, TOKENS)
 def test_what_stays_within_the_caps_never_costs_more_than_the_worst_case(data, price, body_bytes, max_tokens):
     usage = data.draw(usages(prompt_max=body_bytes, completion_max=max_tokens))
-    assert 0 <= pricing.cost(usage, price) <= pricing.worst_case(request(body_bytes), price, max_tokens)
+    assert 0 <= pricing.cost(usage, price) <= pricing.worst_case(request(body_bytes), make_offer(price=price), max_tokens)
 
 
 @given(price_lists, st.integers(0, 100_000), st.integers(0, money.nanos(100_000)))
 def test_affordable_tokens_is_the_largest_cap_that_the_budget_pays_for(price, body_bytes, budget_nanos):
-    affordable = pricing.affordable_tokens(request(body_bytes), price, budget_nanos)
+    affordable = pricing.affordable_tokens(request(body_bytes), make_offer(price=price), budget_nanos)
     if affordable < 0:
-        assert pricing.worst_case(request(body_bytes), price, 0) > budget_nanos
+        assert pricing.worst_case(request(body_bytes), make_offer(price=price), 0) > budget_nanos
     else:
-        assert pricing.worst_case(request(body_bytes), price, affordable) <= budget_nanos
+        assert pricing.worst_case(request(body_bytes), make_offer(price=price), affordable) <= budget_nanos
         if price.output_nanos:
-            assert pricing.worst_case(request(body_bytes), price, affordable + 1) > budget_nanos
+            assert pricing.worst_case(request(body_bytes), make_offer(price=price), affordable + 1) > budget_nanos
 
 
 @given(st.data(), price_lists)
@@ -97,15 +98,15 @@ def test_worked_examples_of_cost(price, usage, nanos):
     ],
 )
 def test_worked_examples_of_the_worst_case(price, body_bytes, max_tokens, nanos):
-    assert pricing.worst_case(request(body_bytes), price, max_tokens) == nanos
+    assert pricing.worst_case(request(body_bytes), make_offer(price=price), max_tokens) == nanos
 
 
 def test_what_costs_nothing_is_affordable_without_end():
-    assert pricing.affordable_tokens(request(1_000), prices("0", "0"), 0) == 2**31 - 1
+    assert pricing.affordable_tokens(request(1_000), make_offer(price=prices("0", "0")), 0) == 2**31 - 1
 
 
 def test_a_debt_affords_nothing():
-    assert pricing.affordable_tokens(request(0), prices("1", "1"), -1) < 0
+    assert pricing.affordable_tokens(request(0), make_offer(price=prices("1", "1")), -1) < 0
 
 
 @pytest.mark.parametrize(

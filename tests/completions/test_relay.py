@@ -65,7 +65,7 @@ def test_a_whole_reply_is_ours_in_everything_but_the_words(api, alice):
             "prompt_tokens": 9,
             "completion_tokens": 2,
             "total_tokens": 11,
-            "prompt_tokens_details": {"cached_tokens": 0},
+            "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "completion_tokens_details": {"reasoning_tokens": 0},
         },
     }
@@ -209,7 +209,8 @@ def test_usage_above_the_hold_costs_the_hold_and_counts_as_our_loss(api, alice, 
 )
 def test_cached_tokens_have_their_own_price_and_are_part_of_the_prompt(api, alice, upstream, cached, counted, nanos):
     upstream.will(whole(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": cached}}))
-    assert ask(api).json()["usage"]["prompt_tokens_details"] == {"cached_tokens": counted}
+    told = ask(api).json()["usage"]["prompt_tokens_details"]
+    assert told == {"cached_tokens": counted, "cache_write_tokens": 0}
     assert_charged(alice, "reported", prompt=9, completion=2, cached=counted, nanos=nanos)
 
 
@@ -410,7 +411,7 @@ def test_a_released_hold_frees_the_tokens_per_minute_it_took(alice, upstream):
     from tests.conftest import client_for
 
     key, secret = factories.make_key(alice, tokens_per_minute=1_000)
-    upstream.will(reply(b"", status=500), whole())
+    upstream.will(*[refusal(500)] * 2, whole())  # a refusal is asked about again
     api = client_for(secret)
     assert ask(api, max_tokens=900).status_code == 502
     assert_released(alice)

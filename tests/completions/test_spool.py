@@ -16,6 +16,7 @@ from django.db import OperationalError, connection, transaction
 from billing import locks
 from billing.models import Hold, LedgerEntry
 from completions import checkpoints, settlement, spool, tasks
+from completions.attempts import Inquiry
 from completions.chat import Usage
 from completions.models import Completion
 from completions.resolution import Resolution
@@ -56,7 +57,7 @@ def files(settings) -> list[str]:
 def keep(admitted, *ending: Any) -> str:
     """What a settlement does that the database refuses: of 20 tokens for 20,000 nanodollars, or ``ending``."""
     ending = ending or (Completion.Settlement.REPORTED, Usage(10, 10), 20_000)
-    spool.keep(Resolution(admitted.completion, *ending), AWAY)
+    spool.keep(Resolution(admitted.completion, Inquiry(admitted).answering, *ending), AWAY)
     return admitted.completion.id
 
 
@@ -90,11 +91,14 @@ def test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_dis
     assert [stat.S_IMODE(each.stat().st_mode) for each in (settings.SPOOL_DIR, path)] == [0o700, 0o600]
     record = json.loads(path.read_text())
     sealed_reply, prompt_tokens = record["retry"].pop("sealed_reply"), record["usage"]["prompt_tokens"]
+    *_, first_token_ms, streamed_ms = record["answering"]
+    assert min(first_token_ms, streamed_ms) >= 0
     assert "four bytes" not in path.read_text()
     assert len(sealed_reply) > len(body)
     assert record == {
         "version": 1,
         "completion": completion.pk,
+        "answering": ["demo/echo", completion.price_id, "echo", 1, first_token_ms, streamed_ms],
         "settlement": "reported",
         "usage": {
             "prompt_tokens": prompt_tokens,
@@ -182,7 +186,7 @@ def test_two_drainers_at_once_charge_once(alice, key, settings):
 def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settings, caplog):
     admitted = admit(key)
     keep(admitted)
-    assert settlement.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
+    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
     loss = total(metrics.operator_loss_nanos)
     assert spool.drain(settlement.resolve) == {Outcome.KNOWN: 1}
     assert files(settings) == []

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from billing import locks
 from billing.models import Account, Hold
 from completions import admission, catalog, schema, settlement, tasks
+from completions.attempts import Inquiry
 from completions.chat import Usage
 from completions.models import Completion
 from keys.authentication import Caller
@@ -25,7 +26,7 @@ def admit(key: ApiKey) -> admission.Admitted:
     """A request whose process dies right after it was admitted."""
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
     caller = Caller(key_id=key.pk, account_id=key.account_id)
-    return admission.admit(schema.parse(fields, body_bytes=100), catalog.find("demo/echo"), caller)
+    return admission.admit(schema.parse(fields, body_bytes=100), [catalog.find("demo/echo")], caller)
 
 
 def expire(*admitted: admission.Admitted) -> None:
@@ -77,15 +78,15 @@ def test_settling_after_the_expiry_does_nothing(alice, key):
     admitted = admit(key)
     expire(admitted)
     tasks.release_expired_holds()
-    assert settlement.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) is None
-    assert settlement.release(admitted.completion) is False
+    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) is None
+    assert settlement.release(Inquiry(admitted)) is False
     assert_released(alice, "expired")
 
 
 def test_settling_before_the_sweep_stands(alice, key):
     admitted = admit(key)
     expire(admitted)
-    assert settlement.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
+    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
     assert tasks.release_expired_holds() == 0
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
@@ -93,8 +94,8 @@ def test_settling_before_the_sweep_stands(alice, key):
 def test_settling_twice_charges_once(alice, key):
     admitted = admit(key)
     usage = Usage(10, 10)
-    assert settlement.settle(admitted, usage, Completion.Settlement.REPORTED) == 20_000
-    assert settlement.settle(admitted, Usage(50, 50), Completion.Settlement.ESTIMATED) is None
+    assert settlement.settle(Inquiry(admitted), usage, Completion.Settlement.REPORTED) == 20_000
+    assert settlement.settle(Inquiry(admitted), Usage(50, 50), Completion.Settlement.ESTIMATED) is None
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
@@ -147,7 +148,7 @@ def test_a_sweeper_and_a_settlement_at_once_resolve_a_hold_once(alice, key):
     expire(*admitted)
 
     def settle_all() -> int:
-        settled = [settlement.settle(each, Usage(10, 10), Completion.Settlement.REPORTED) for each in admitted]
+        settled = [settlement.settle(Inquiry(each), Usage(10, 10), Completion.Settlement.REPORTED) for each in admitted]
         return len([nanos for nanos in settled if nanos is not None])
 
     released, settled = at_once(tasks.release_expired_holds, settle_all)

@@ -1,0 +1,95 @@
+"""Hold the catalogue against providers' own lists of models: see ``completions.proposals``."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from billing.management import operators
+from completions import catalog_sync, proposals
+from completions.models import CatalogProposal, Provider
+from completions.proposals import NotListed, Report
+
+
+class Command(operators.OperatorCommand):
+    help = "Ask providers for their lists of models, and propose what they say otherwise than the catalogue."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "provider", nargs="?", metavar="PROVIDER", help="Only this one, read every day or not. Else all that are."
+        )
+        parser.add_argument(
+            "--apply", action="store_true", help="Apply what the rule lets through, of providers that only propose, too."
+        )
+        parser.add_argument(
+            "--believe", action="store_true", help="Take a list even if more than half of the models it had are not in it."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        reports, failures = [], {}
+        for provider in self._providers(options["provider"]):
+            self.stderr.write(f"Asking {provider.pk} at {provider.base_url} ...", self.style.NOTICE)
+            applies = options["apply"] or provider.sync == Provider.Sync.APPLY
+            try:
+                reports.append(proposals.sync(provider, applies=applies, believes=options["believe"]))
+            except NotListed as failure:
+                failures[provider.pk] = str(failure)
+        facts = {"providers": [_facts(report) for report in reports], "failures": failures}
+        self.answer(options, facts, _sentences(reports) or "No list was read.")
+        if failures:
+            raise CommandError("\n".join(f"{provider} {reason}." for provider, reason in failures.items()))
+
+    def _providers(self, slug: str | None) -> Iterable[Provider]:
+        if slug is None:
+            return proposals.followed()
+        provider = Provider.objects.filter(pk=slug).first()
+        if provider is None:
+            raise CommandError(f"PROVIDER: there is no provider {slug!r}.")
+        if provider.kind != Provider.Kind.OPENAI:
+            raise CommandError(f"PROVIDER: {slug} is of the kind {provider.kind}; only lists of the kind openai can be read.")
+        return [provider]
+
+
+def _facts(report: Report) -> dict[str, Any]:
+    return {
+        "provider": report.provider,
+        "listed": report.listed,
+        "isUnchanged": report.is_unchanged,
+        "proposed": [_change(proposal) for proposal in report.proposed],
+        "applied": [_change(proposal) for proposal in report.applied],
+        "outdated": report.outdated,
+        "waiting": report.waiting,
+        "notes": report.notes,
+    }
+
+
+def _change(proposal: CatalogProposal) -> dict[str, Any]:
+    return {
+        "proposal": proposal.pk,
+        "kind": proposal.kind,
+        "model": proposal.model_id,
+        "upstreamModel": proposal.upstream_model,
+        "old": proposal.old,
+        "new": proposal.new,
+    }
+
+
+def _sentences(reports: list[Report]) -> str:
+    return "\n".join(line for report in reports for line in _lines(report))
+
+
+def _lines(report: Report) -> list[str]:
+    unchanged = ", as the last time" if report.is_unchanged else ""
+    counts = f"{len(report.applied)} applied, {len(report.proposed)} proposed, {report.outdated} outdated"
+    return [
+        f"{report.provider} lists {report.listed} models{unchanged}: {counts}; {report.waiting} wait for approval.",
+        *(f"  applied   {_line(proposal)}" for proposal in report.applied),
+        *(f"  proposed  {_line(proposal)}" for proposal in report.proposed),
+        *(f"  note      {note}" for note in report.notes),
+    ]
+
+
+def _line(proposal: CatalogProposal) -> str:
+    change = catalog_sync.sentence(proposal.kind, proposal.old, proposal.new)
+    return f"{proposal.subject}: {change}"

@@ -1,0 +1,49 @@
+"""Several ways to a model, and what is left behind by a request that may go any of them."""
+
+import socket
+from typing import Any
+
+from completions.models import Completion, LanguageModel, Route
+from tests import factories
+from tests.upstream import Upstream
+
+
+def add(model: LanguageModel, upstream: Upstream | str, slug: str = "spare", *, priority: int = 2, weight: int = 1,
+        **provider: Any) -> Route:  # fmt: skip
+    """One more way, to an upstream or to an address."""
+    base_url = upstream if isinstance(upstream, str) else upstream.url
+    return Route.objects.create(
+        model=model,
+        provider=factories.make_provider(slug, kind="openai", base_url=base_url, **provider),
+        upstream_model=f"{slug}-name",
+        priority=priority,
+        weight=weight,
+    )
+
+
+def change_provider(model: LanguageModel, **fields: Any) -> None:
+    """Of the model's one route."""
+    provider = model.routes.get().provider
+    for name, value in fields.items():
+        setattr(provider, name, value)
+    provider.save()
+
+
+def closed_port() -> str:
+    """An address at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+
+def assert_answered(answer: Any, provider: str, attempts: int) -> None:
+    """Who answered, at which attempt: by the headers and by the record."""
+    assert answer.status_code == 200, answer.content
+    assert (answer["x-gateway-provider"], answer["x-gateway-attempts"]) == (provider, str(attempts))
+    done = Completion.objects.latest("created_at")
+    if done.settlement is not None:
+        assert (done.provider_id, done.attempts) == (provider, attempts)
+
+
+def assert_attempts(attempts: int) -> None:
+    """... by the record alone, of a request that failed."""
+    assert Completion.objects.latest("created_at").attempts == attempts

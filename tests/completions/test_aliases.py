@@ -1,0 +1,95 @@
+"""Ids that stand for a model: whoever answers is named and paid for."""
+
+import pytest
+
+from billing.models import LedgerEntry
+from completions.models import Completion, LanguageModel, RoutableAlias
+from keys.models import ApiKey
+from tests import factories
+from tests.chat import assert_error, everything_written
+from tests.completions.rows import MESSAGES
+from tests.conftest import client_for
+
+ASKED = "best/coding"
+
+
+@pytest.fixture(autouse=True)
+def models(db):
+    factories.make_model("acme/good", input="1.00", output="2.00")
+    factories.make_model("acme/better", input="10.00", output="20.00")
+    RoutableAlias.objects.create(id=ASKED, model_ids=["acme/gone", "acme/better", "acme/good"])
+
+
+def ask(api, model=ASKED, **fields):
+    return api.post("/v1/chat/completions", {"model": model, "messages": MESSAGES, "max_tokens": 50, **fields})
+
+
+def limited_key(account, allowed):
+    key, secret = factories.make_key(account)
+    ApiKey.objects.filter(pk=key.pk).update(allowed_models=allowed)
+    return secret
+
+
+def cost(nanos_in, nanos_out, usage):
+    return usage["prompt_tokens"] * nanos_in + usage["completion_tokens"] * nanos_out
+
+
+def test_an_alias_is_answered_by_the_first_of_its_models_that_is_served(api, alice):
+    reply = ask(api).json()
+    assert reply["model"] == "acme/better"
+    [completion] = Completion.objects.all()
+    assert (completion.model_id, completion.cost_nanos) == ("acme/better", cost(10_000, 20_000, reply["usage"]))
+    [entry] = LedgerEntry.objects.filter(type=LedgerEntry.Type.USAGE_DEBIT)
+    assert (entry.metadata["model"], entry.amount_nanos) == ("acme/better", -completion.cost_nanos)
+
+
+def test_a_model_that_is_disabled_is_passed_over_at_once(api):
+    LanguageModel.objects.filter(pk="acme/better").update(is_enabled=False)
+    reply = ask(api).json()
+    assert reply["model"] == "acme/good"
+    assert Completion.objects.get().cost_nanos == cost(1_000, 2_000, reply["usage"])
+
+
+def test_an_alias_of_nothing_that_is_served_is_no_model(api):
+    LanguageModel.objects.update(is_enabled=False)
+    before = everything_written()
+    assert_error(ask(api), 404, "model_not_found", "model")
+    assert everything_written() == before
+
+
+def test_a_model_of_its_own_comes_before_an_alias_of_the_same_id(api):
+    factories.make_model(ASKED)
+    assert ask(api).json()["model"] == ASKED
+
+
+@pytest.mark.parametrize(("allowed", "status"), [([ASKED], 200), (["acme/better"], 200), (["acme/good"], 404)])
+def test_a_key_may_use_an_alias_that_it_is_allowed_or_whose_model_it_is(alice, allowed, status):
+    secret = limited_key(alice, allowed)
+    assert ask(client_for(secret)).status_code == status
+
+
+def test_aliases_are_listed_with_the_models_that_they_stand_for(api):
+    listed = {model["id"]: model for model in api.get("/v1/models").json()["data"]}
+    assert set(listed) == {"acme/better", "acme/good", ASKED}
+    assert listed[ASKED] == {**listed["acme/better"], "id": ASKED, "alias_of": "acme/better"}
+    assert api.get(f"/v1/models/{ASKED}").json() == listed[ASKED]
+
+
+def test_a_key_that_may_use_an_alias_alone_sees_it_alone(alice):
+    secret = limited_key(alice, [ASKED])
+    listed = client_for(secret).get("/v1/models").json()["data"]
+    assert [(model["id"], model["alias_of"]) for model in listed] == [(ASKED, "acme/better")]
+
+
+def test_how_fast_a_stream_came_is_on_record(api):
+    reply = ask(api, stream=True, echo={"reply": "one two three", "delay_seconds": 0.02})
+    b"".join(reply.streaming_content)
+    [completion] = Completion.objects.all()
+    assert completion.first_token_ms >= 20  # the first word is thought about, too
+    assert completion.streamed_ms >= 40
+
+
+def test_a_whole_reply_has_no_pace(api):
+    ask(api)
+    [completion] = Completion.objects.all()
+    assert (completion.first_token_ms, completion.streamed_ms) == (None, None)

@@ -1,0 +1,36 @@
+"""Rankings as they are published, made by hand."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from completions.models import Category, LanguageModel
+from rankings import listing, replies, views
+from rankings.models import Entry, Publication, Source
+from tests import factories
+
+UPDATED = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def list_model(model_id: str, *, rank: int, source: str = Source.INTERNAL, board: str = Category.GENERAL, board_rank: int = 0,
+               model: dict[str, Any] | None = None, **fields: Any) -> Entry:  # fmt: skip
+    """An entry, of a model that is made if there is none."""
+    if not LanguageModel.objects.filter(pk=model_id).exists():
+        factories.make_model(model_id, **(model or {}))
+    defaults = {"overall": 100.0 - rank, "confidence": 0.5, "last_updated": UPDATED}
+    return Entry.objects.create(
+        source=source, board=board, model_id=model_id, rank=rank, board_rank=board_rank or rank, **{**defaults, **fields}
+    )
+
+
+def publish() -> None:
+    """What was listed is published, and nobody remembers what was before."""
+    number = (Publication.objects.values_list("number", flat=True).first() or 0) + 1
+    Publication.objects.update_or_create(pk=1, defaults={"number": number})
+    forget()
+
+
+def forget() -> None:
+    listing.forget()
+    replies._replies.clear()
+    replies._memory.published = None
+    views._queries.clear()
