@@ -1,0 +1,40 @@
+"""What a source said, as rows: snapshots are made here without asking anybody."""
+
+from datetime import timedelta
+
+from gateway_project import database
+from rankings.models import Alias, Snapshot, Source, Standing
+
+KEY_KINDS = {
+    Source.LMSYS_ARENA: "model_name",
+    Source.HUGGINGFACE: "hf_repo",
+    Source.ARTIFICIAL_ANALYSIS: "aa_id",
+    Source.OPENROUTER: "canonical_slug",
+}
+
+
+def say(source, boards, *, age_hours=0, crowd=0):
+    """A snapshot: {board: {name: value, or (value, facts)}}. ``crowd``: so many nobodies on each board, at 0, 1, 2 ..."""
+    snapshot = Snapshot.objects.create(
+        source=source, as_of=database.now() - timedelta(hours=age_hours), fingerprint="f" * 64, attribution=f"by {source}"
+    )
+    for board, said in boards.items():
+        everybody = {f"nobody-{number}": number for number in range(crowd)} | said
+        figures = {name: figure if isinstance(figure, tuple) else (figure, {}) for name, figure in everybody.items()}
+        values = [value for value, _ in figures.values()]
+        Standing.objects.bulk_create(
+            Standing(
+                snapshot=snapshot, board=board, external_key=name, key_kind=KEY_KINDS[source], name=name,
+                rank=1 + sum(other > value for other in values), value=value, facts=facts,
+            )
+            for name, (value, facts) in figures.items()
+        )  # fmt: skip
+    return snapshot
+
+
+def mean(source, name, model_id, confidence=1.0):
+    """By ``name`` the source means our model."""
+    method = Alias.Method.STAFF if confidence == 1 else Alias.Method.RULE
+    return Alias.objects.create(
+        source=source, key_kind=KEY_KINDS[source], external_key=name, model_id=model_id, method=method, confidence=confidence
+    )
