@@ -15,7 +15,7 @@ from billing.models import Account, Hold, LedgerEntry
 from completions import door
 from completions.models import Completion
 from gateway_project import database
-from gateway_project.two_steps import TwoSteps
+from gateway_project.two_steps import TwoStepConnection, TwoSteps
 from keys import locks as key_locks
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, usage
@@ -29,6 +29,12 @@ WHOLE = chat.body(max_tokens=10).ljust(200)
 STREAMED = chat.body(max_tokens=10, stream=True).ljust(200)
 NEED_NANOS = worst_case(WHOLE, 10)  # of either
 COST_NANOS = 6 * INPUT + 3 * OUTPUT
+
+
+@pytest.fixture(autouse=True)
+def _fresh_connection():
+    """None that another test has made impatient."""
+    TwoStepConnection.close_all()
 
 
 @pytest.fixture
