@@ -59,10 +59,10 @@ class CatalogProposalAdmin(billing_admin.ReadOnlyAdmin):
             return "no longer listed: its route is switched off"
         return _lines(catalog_sync.words(proposal.new))
 
-    @admin.display(description="Decided by", empty_value="-")
-    def decided_by_whom(self, proposal: CatalogProposal) -> str | None:
+    @admin.display(description="Decided by")
+    def decided_by_whom(self, proposal: CatalogProposal) -> str:
         if proposal.decided_at is None:
-            return None
+            return "nobody yet"
         by_itself = "the rule" if proposal.state == CatalogProposal.State.APPLIED else "a later list"
         return proposal.decided_by.email if proposal.decided_by else by_itself
 
@@ -141,11 +141,11 @@ class CatalogProposalAdmin(billing_admin.ReadOnlyAdmin):
         """The history of the proposal and of the model, and a word to who decided."""
         change = catalog_sync.sentence(proposal.kind, proposal.old, proposal.new)
         verb = "Approved" if proposal.state == CatalogProposal.State.APPLIED else "Dismissed"
-        said = f"{verb} what {proposal.provider_id} lists: {change}."
+        said = f"{verb} what {proposal.provider_id} lists of {proposal.subject}: {change}."
         self.log_change(request, proposal, said)
         if proposal.model and proposal.state == CatalogProposal.State.APPLIED:
             self.log_change(request, proposal.model, said)
-        messages.success(request, _with_link(f"{proposal.subject}: {said}", proposal))
+        messages.success(request, _with_link(said, proposal))
 
 
 def _with_link(said: str, proposal: CatalogProposal) -> SafeString | str:
@@ -156,7 +156,8 @@ def _with_link(said: str, proposal: CatalogProposal) -> SafeString | str:
 
 
 def _lines(lines: list[str]) -> SafeString:
-    return format_html_join(SafeString("<br>"), "{}", ((line,) for line in lines))
+    """One below the other, unbroken, so that old and new stand at one height."""
+    return format_html_join(SafeString("<br>"), "{}", ((line.replace(" ", "\N{NO-BREAK SPACE}"),) for line in lines))
 
 
 def _url(verb: str, proposal_id: int) -> str:

@@ -88,7 +88,7 @@ def catalogue() -> list[list[tuple[Any, ...]]]:
 def test_old_and_new_stand_side_by_side_with_a_button_for_each_decision(large, office):
     proposal = propose()
 
-    html = office.get(PAGE).content.decode()
+    html = office.get(PAGE).content.decode().replace("\N{NO-BREAK SPACE}", " ")
 
     assert "input $3.00<br>output $15.00<br>cached input $0.30" in html
     assert "input $2.50<br>output $15.00<br>cached input $0.30" in html
@@ -169,8 +169,8 @@ def test_an_approved_price_is_in_force_at_once_beside_the_old_one_and_on_record(
 
     reply = press(office, "approve", proposal)
 
-    sentence = "Approved what barn lists: input $3.00 -> $2.50."
-    assert said(reply) == [f"acme/large: {sentence}"]
+    sentence = "Approved what barn lists of acme/large: input $3.00 -> $2.50."
+    assert said(reply) == [sentence]
     assert state(proposal) == ("applied", "staff@example.org")
     assert Price.objects.values().get(pk=old["id"]) == old
     offered = catalog.find("acme/large").price
@@ -307,7 +307,7 @@ def test_dismissing_changes_nothing_but_the_proposal(large, office):
 
     reply = press(office, "dismiss", proposal)
 
-    assert said(reply) == ["acme/large: Dismissed what barn lists: input $3.00 -> $2.50."]
+    assert said(reply) == ["Dismissed what barn lists of acme/large: input $3.00 -> $2.50."]
     assert (state(proposal), catalogue()) == (("dismissed", "staff@example.org"), before)
     assert [entry.content_type.model for entry in LogEntry.objects.all()] == ["catalogproposal"]
 
