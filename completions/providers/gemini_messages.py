@@ -110,6 +110,8 @@ _READERS: dict[str, Callable[[Fields, str], Part]] = {
 def _calls(message: Fields, path: str, names: dict[str, str], signs_calls: bool) -> list[Part]:
     parts = []
     for call_path, call in gemini_fields.tables(message, "tool_calls", path):
+        if (call.get("type") or "function") != "function":
+            raise refused(f"{call_path}type", "must be function for this model")
         part = _call(gemini_fields.table(call, "function", call_path), f"{call_path}function.")
         names[gemini_fields.text(call, "id", call_path)] = part["functionCall"]["name"]
         parts.append({**part, **_signature(call)})
