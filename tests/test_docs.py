@@ -86,7 +86,7 @@ def prose(page: str) -> str:
 
 # --- Settings -----------------------------------------------------------------------------------------------------
 
-_READERS = {"get", "setdefault", "text", "boolean", "integer", "words"}
+_READERS = {"get", "setdefault", "text", "boolean", "integer", "words", "numbers"}
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 
 
