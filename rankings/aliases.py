@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from completions.models import Category, RoutableAlias
 from rankings.models import Entry
 
-# As many as may be passed over because they are not available; we do not know here which providers have their keys there.
+# So many may have gone out of service since, before nobody answers.
 MODELS_MAX = 50
 
 

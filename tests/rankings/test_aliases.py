@@ -101,12 +101,16 @@ def test_a_completion_is_answered_and_charged_as_the_model_that_ranks_first(api)
     assert (entry.metadata["model"], entry.amount_nanos) == ("acme/best", -nanos // 1_000_000)
 
 
-def test_where_no_provider_has_its_key_the_next_model_answers(api):
-    """As on a fresh machine: only the model that needs no key can answer, however low it ranks."""
+def test_on_a_fresh_machine_the_model_that_needs_no_key_answers(api):
     elsewhere = factories.make_provider("elsewhere", kind="openai", base_url="https://example.org", api_key_env="NOT_SET_HERE")
-    for number in range(10):
-        factories.make_model(f"cheap/{number}", input="0.01", output="0.01", provider=elsewhere)
     Route.objects.exclude(model_id="acme/best").update(provider=elsewhere)
     publishing.publish(INTERNAL)
-    assert meant("best/general")[-1] == "acme/best"
+    assert meant("best/general") == meant("cheapest/coding") == ["acme/best"]
     assert chat.ask(api, model="best/general").json()["model"] == "acme/best"
+
+
+def test_who_went_out_of_service_since_is_passed_over(api):
+    publishing.publish(INTERNAL)
+    [first, second, *_] = meant("best/general")
+    LanguageModel.objects.filter(pk=first).update(is_enabled=False)
+    assert chat.ask(api, model="best/general").json()["model"] == second

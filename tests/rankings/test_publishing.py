@@ -142,10 +142,10 @@ def test_what_is_not_served_is_not_shown():
     assert not RoutableAlias.objects.exists()
 
 
-def test_a_model_whose_provider_is_disabled_is_not_served():
-    other = factories.make_provider("other")
-    Route.objects.filter(model_id="acme/best").update(provider=other)
-    Provider.objects.filter(pk="other").update(is_enabled=False)
+@pytest.mark.parametrize("obstacle", [{"is_enabled": False}, {"api_key_env": "NOT_SET_HERE"}], ids=["disabled", "no key"])
+def test_a_model_whose_provider_cannot_be_asked_is_not_served(obstacle):
+    Route.objects.filter(model_id="acme/best").update(provider=factories.make_provider("other"))
+    Provider.objects.filter(pk="other").update(**obstacle)
     publishing.publish(INTERNAL)
     assert set(shown(INTERNAL, GENERAL)) == {"acme/open", "acme/tiny"}
 
