@@ -12,6 +12,7 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from billing.models import Account
+from completions import circuits
 from gateway_project.two_steps import TwoStepConnection
 from tests import factories
 
@@ -42,6 +43,12 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _cheap_passwords(settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one takes a fifth of a second
+
+
+@pytest.fixture(autouse=True)
+def _no_route_rests() -> Iterator[None]:
+    yield
+    circuits._circuits.clear()  # of the process: what one test made fail would rest in the next
 
 
 @pytest.fixture

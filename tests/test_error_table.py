@@ -419,9 +419,9 @@ ORDER: list[tuple[Callable[[Stage, Ask], None], int, str]] = [
     (_no_key, 401, "did not provide an API key"),
     (_bad_field, 400, "temperature must be"),
     (_no_model, 404, "does not exist"),
+    (_above_the_model, 400, "generates at most"),
     (_bad_for_the_provider, 400, "echo must be"),
     # completions/admission.py, from here on
-    (_above_the_model, 400, "generates at most"),
     (_revoked, 401, "revoked"),
     (_not_allowed, 404, "do not have access"),
     (_requests_used_up, 429, "requests per minute"),

@@ -38,9 +38,9 @@ MAY_IMPORT = {
 # for the upper lines alone.
 INNER_ORDER = [
     {"views"},
-    {"admission", "settlement", "relay", "catalog", "idempotency"},
+    {"matching", "admission", "attempts", "relay", "settlement", "catalog", "circuits", "idempotency"},
     {"schema", "pricing", "sizing", "providers"},
-    {"chat", "sse", "catalog_rules", "toml_table"},
+    {"messages", "chat", "sse", "catalog_rules", "toml_table"},
 ]
 UPPER_LINES = 2
 

@@ -39,7 +39,11 @@ ACCEPTED = [
     {"stream": False},
     {"stream": True},
     *({name: None} for name in ("max_tokens", "temperature", "top_p", "stream")),  # null counts as absent
-    *({"messages": [{"role": role, "content": "hi"}]} for role in ("system", "user", "assistant")),
+    *({"messages": [{"role": role, "content": "hi"}]} for role in ("developer", "system", "user", "assistant")),
+    {"messages": [{"role": "tool", "tool_call_id": "call_1", "content": "hi"}]},
+    {"messages": [{"role": "function", "name": "find", "content": "hi"}]},
+    {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]},
+    {"n": 1},
     {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]},
     {"messages": [{"role": "user", "content": ""}]},
 ]
@@ -57,11 +61,14 @@ REFUSED = [
     *(("model", value) for value in (None, 1, True, [], {}, "")),
     *(("messages", value) for value in (None, "hi", {}, [], 1)),
     ("messages[0]", ["hi"]),
-    *(("messages[0].role", [{"role": role, "content": "hi"}]) for role in ("tool", "developer", "USER", "", None, 1)),
+    *(("messages[0].role", [{"role": role, "content": "hi"}]) for role in ("USER", "", None, 1, [])),
+    ("messages[0].tool_call_id", [{"role": "tool", "content": "hi"}]),
+    ("messages[0].name", [{"role": "function", "content": "hi"}]),
     *(("messages[0].content", [{"role": "user", "content": content}]) for content in (None, 1, True, [], {})),
     *(("max_tokens", value) for value in (0, -1, 1.0, 1.5, True, "1", [], {}, 4_097, 2**31, 2**63)),
     *(("temperature", value) for value in (-0.0001, 2.0001, 3, True, "1", [], {})),
     *(("top_p", value) for value in (-0.0001, 1.0001, 2, False, "0.5", [], {})),
+    *(("n", value) for value in (0, 17, -1, 1.0, True, "1", [], {})),
     *(("stream", value) for value in (1, 0, "true", [], {})),
 ]
 
@@ -101,7 +108,7 @@ def test_a_completion_has_every_field_and_each_its_type(api, echo_model):
             "prompt_tokens": int,
             "completion_tokens": int,
             "total_tokens": int,
-            "prompt_tokens_details": {"cached_tokens": int},
+            "prompt_tokens_details": {"cached_tokens": int, "cache_write_tokens": int},
             "completion_tokens_details": {"reasoning_tokens": int},
         },
     }
@@ -161,7 +168,10 @@ def test_the_models_are_openais_list(api, echo_model):
     assert types(models["data"][0]) == {
         "id": str, "object": str, "created": int, "owned_by": str,
         "name": str, "available": bool, "category": str, "context_window": int, "max_output_tokens": int,
-        "pricing": {"prompt": str, "completion": str, "input_cache_read": type(None), "input_cache_write": type(None)},
+        "pricing": {
+            "prompt": str, "completion": str, "input_cache_read": type(None), "input_cache_write": type(None),
+            "image": type(None),
+        },
         "architecture": {"input_modalities": list, "output_modalities": list},
         "capabilities": {"image_support": bool, "function_calling": bool},
         "commercial_use": bool, "license": type(None),

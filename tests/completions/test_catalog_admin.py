@@ -338,7 +338,8 @@ def test_a_model_is_made_with_its_route_and_price(root):
     factories.make_provider()
     fields = {
         "id": "demo/new", "name": "New", "maker": "Demo", "category": "GENERAL", "is_enabled": "on",
-        "context_window": 1000, "max_output_tokens": 100, "image_tokens_max": 1, "routes-TOTAL_FORMS": 1, "routes-INITIAL_FORMS": 0,
+        "context_window": 1000, "max_output_tokens": 100, "image_tokens_max": 1,
+        "routes-TOTAL_FORMS": 1, "routes-INITIAL_FORMS": 0,
         "routes-0-provider": "echo", "routes-0-upstream_model": "echo", "routes-0-priority": 1, "routes-0-weight": 1,
         "routes-0-is_enabled": "on",
         "prices-TOTAL_FORMS": 1, "prices-INITIAL_FORMS": 0, "prices-0-input_dollars": "1", "prices-0-output_dollars": "2",

@@ -387,9 +387,17 @@ def test_the_log_names_the_completion_and_never_what_was_said(api, alice, upstre
     completion_id = ask(api, messages=[{"role": "user", "content": "a private question"}]).json()["id"]
     ask(api)
     events(ask_streamed(api))
-    assert completion_id in caplog.text
-    assert "private" not in caplog.text
-    assert "mgw_live_" not in caplog.text
+    [whole_line] = [line for line in caplog.records if getattr(line, "completion", None) == completion_id]
+    assert (whole_line.name, whole_line.cost) == ("gateway.request", "0.000057")
+    streamed_id = Completion.objects.latest("id").pk
+    assert {"gateway.request", "gateway.settlement"} == {line.name for line in caplog.records if names(line, streamed_id)}
+    said = caplog.text + "".join(str(vars(line)) for line in caplog.records)
+    assert "private" not in said
+    assert "mgw_live_" not in said
+
+
+def names(line, completion_id):
+    return getattr(line, "completion", None) == completion_id
 
 
 def test_a_refused_stream_is_an_error_that_clients_see_as_one(api, bob, upstream):

@@ -9,8 +9,9 @@ import pytest
 from billing import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions import audit as completions_audit
-from completions import settlement
+from completions import records, settlement
 from completions.models import Completion
+from completions.resolution import Resolution
 from gateway_project import identifiers
 from keys import audit as keys_audit
 from keys.models import ApiKey, SpendingDay
@@ -43,7 +44,8 @@ def unsettle(account: Account, key: ApiKey) -> None:
             id=name, account=account, key=key, model=like.model, price=like.price, provider=like.provider, is_stream=False,
             spending_day=TODAY, counted_tokens=1,
         )  # fmt: skip
-    settlement.release(Completion.objects.get(pk="released"))
+    left = Completion.objects.get(pk="released")
+    settlement.resolve(Resolution(records.running(left), records.answering(left), Completion.Settlement.RELEASED))
 
 
 @pytest.fixture
