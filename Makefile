@@ -29,8 +29,9 @@ lint: .venv/installed-dev  ## Check style, types, migrations and the law of impo
 	$(IN) manage.py makemigrations --check --dry-run
 	$(IN) -m pytest -q tests/test_import_law.py
 
-bench: .venv/installed  ## Measure completions, as ratios to bare replies: ARGS=2 for seconds a figure
+bench: .venv/installed  ## Measure completions and rankings, as ratios to bare replies: ARGS=2 for seconds a figure
 	@$(IN) -m bench.run $(ARGS)
+	@$(IN) -m bench.rankings $(ARGS)
 
 lock: .venv/installed-dev  ## Pin the requirements anew, with hashes: ARGS=--upgrade takes newer versions
 	$(COMPILE) $(ARGS) -o requirements.txt

@@ -2,18 +2,21 @@
 
     python bench/load.py PORT CLIENTS SECONDS < request-bytes      -> one JSON object
 
-It reads a reply by its Content-Length or its last chunk and looks at nothing but the status.
+Several requests, with a NUL between them, are sent in turn. A reply is read by its Content-Length or its last chunk, and
+looked at for nothing but the status.
 """
 
 import asyncio
+import itertools
 import json
 import sys
 import time
+from collections.abc import Iterator
 
 
 class Client(asyncio.Protocol):
-    def __init__(self, request: bytes, latencies: list[float], statuses: dict[int, int], until: float) -> None:
-        self.request, self.latencies, self.statuses, self.until = request, latencies, statuses, until
+    def __init__(self, requests: Iterator[bytes], latencies: list[float], statuses: dict[int, int], until: float) -> None:
+        self.requests, self.latencies, self.statuses, self.until = requests, latencies, statuses, until
         self.done = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -23,7 +26,7 @@ class Client(asyncio.Protocol):
     def _send(self) -> None:
         self.received = b""
         self.sent_at = time.perf_counter()
-        self.transport.write(self.request)  # type: ignore[attr-defined]
+        self.transport.write(next(self.requests))  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         self.received += data
@@ -52,13 +55,13 @@ def _is_whole(head: bytes, body: bytes) -> bool:
 
 
 async def main(port: int, clients: int, seconds: float) -> None:
-    request = sys.stdin.buffer.read()
+    requests = itertools.cycle(sys.stdin.buffer.read().split(b"\0"))
     latencies: list[float] = []
     statuses: dict[int, int] = {}
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
     made = [
-        await loop.create_connection(lambda: Client(request, latencies, statuses, started + seconds), "127.0.0.1", port)
+        await loop.create_connection(lambda: Client(requests, latencies, statuses, started + seconds), "127.0.0.1", port)
         for _ in range(clients)
     ]
     await asyncio.gather(*(client.done for _, client in made))

@@ -44,16 +44,16 @@ def main() -> None:
     environ.pop("DATABASE_URL", None)
     environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     development.prepare(environ)  # its PostgreSQL runs as long as this process
-    upstream_port, port = _free_port(), _free_port()
+    upstream_port, port = free_port(), free_port()
     environ["PORT"] = str(port)
     processes: list[subprocess.Popen[bytes]] = []
     try:
         secret = _fill(environ, directory, upstream_port)
-        processes.append(_start([PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
-        processes.append(_start([PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
-        _wait(port)
+        processes.append(start([PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
+        processes.append(start([PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
+        wait(port)
         _report(port, secret, seconds)
-        _manage(environ, "verify_ledger")
+        manage(environ, "verify_ledger")
     finally:
         for process in processes:
             process.terminate()
@@ -65,39 +65,39 @@ def _fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:
     """Migrate, load the catalogue of one model, credit one account; its key's secret."""
     catalogue = directory / "bench.toml"
     catalogue.write_text(CATALOG.format(port=upstream_port))
-    _manage(environ, "migrate", "--verbosity=0")
-    _manage(environ, "load_catalog", str(catalogue))
-    _manage(environ, "create_account", "bench@example.org")
-    _manage(environ, "grant_credit", "bench@example.org", "100000000", "--reason", "bench")
-    return str(json.loads(_manage(environ, "create_key", "bench@example.org", "--json"))["secret"])
+    manage(environ, "migrate", "--verbosity=0")
+    manage(environ, "load_catalog", str(catalogue))
+    manage(environ, "create_account", "bench@example.org")
+    manage(environ, "grant_credit", "bench@example.org", "100000000", "--reason", "bench")
+    return str(json.loads(manage(environ, "create_key", "bench@example.org", "--json"))["secret"])
 
 
-def _manage(environ: dict[str, str], *arguments: str) -> str:
+def manage(environ: dict[str, str], *arguments: str) -> str:
     return subprocess.run(
         [PYTHON, "manage.py", *arguments], env=environ, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
 
 
-def _start(command: list[str], environ: dict[str, str], core: int) -> subprocess.Popen[bytes]:
-    pinned = _pinned(command, core)
+def start(command: list[str], environ: dict[str, str], core: int) -> subprocess.Popen[bytes]:
+    confined = pinned(command, core)
     log = open(Path(environ["GATEWAY_VAR"]) / f"{Path(command[1]).stem}.log", "wb")  # noqa: SIM115  the process keeps it
-    return subprocess.Popen(pinned, env=environ, cwd=ROOT, stdout=log, stderr=log)
+    return subprocess.Popen(confined, env=environ, cwd=ROOT, stdout=log, stderr=log)
 
 
-def _pinned(command: list[str], core: int) -> list[str]:
+def pinned(command: list[str], core: int) -> list[str]:
     """Client and upstream on a core of their own, where the machine has two."""
     if not shutil.which("taskset"):
         return command
     return ["taskset", "-c", str(core % (os.cpu_count() or 1)), *command]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait(port: int) -> None:
+def wait(port: int) -> None:
     for _ in range(300):
         try:
             urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2).read()
@@ -115,7 +115,7 @@ def _report(port: int, secret: str, seconds: float) -> None:
     for clients in CLIENTS:
         hello_per_second = None
         for kind, request in kinds.items():
-            result = _load(port, clients, seconds, request)
+            result = load(port, clients, seconds, request)
             hello_per_second = hello_per_second or result["per_second"]
             ratio = result["per_second"] / hello_per_second
             odd = "" if set(result["statuses"]) == {"200"} else f"  {result['statuses']}"
@@ -134,9 +134,9 @@ def _completion(secret: str, *, stream: bool) -> bytes:
     return head.encode() + data
 
 
-def _load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
+def load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
     command = [PYTHON, "bench/load.py", str(port), str(clients), str(seconds)]
-    done = subprocess.run(_pinned(command, core=1), cwd=ROOT, input=request, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(pinned(command, core=1), cwd=ROOT, input=request, stdout=subprocess.PIPE, check=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 

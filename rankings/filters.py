@@ -1,6 +1,7 @@
 """The parameters of GET /api/rankings: checked, and applied to what is listed."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import django_filters
@@ -57,7 +58,6 @@ class _WholeNumber(forms.RegexField):
 
 class _Choice(django_filters.ChoiceFilter):
     def __init__(self, choices: tuple[str, ...], **options: Any) -> None:
-        options.setdefault("method", "leave")
         message = {"invalid_choice": f"must be one of {', '.join(choices)}"}
         super().__init__(choices=[(choice, choice) for choice in choices], error_messages=message, **options)
 
@@ -66,11 +66,11 @@ class _Whole(django_filters.Filter):
     field_class = _WholeNumber
 
     def __init__(self, minimum: int, maximum: int) -> None:
-        super().__init__(minimum=minimum, maximum=maximum, method="leave")
+        super().__init__(minimum=minimum, maximum=maximum)
 
 
 class RankingFilter(django_filters.FilterSet):
-    """django-filter asks of what it filters no more than ``model`` and ``all``: here it is a board in memory."""
+    """The parameters, declared. What they are applied to is a board in memory, whose own methods know how."""
 
     source = _Choice(tuple(Source.values))
     category = _Choice(tuple(Category.values))
@@ -78,38 +78,29 @@ class RankingFilter(django_filters.FilterSet):
     offset = _Whole(0, OFFSET_MAX)
     sortBy = _Choice(tuple(SORTS))
     sortOrder = _Choice(ORDERS)
-    search = django_filters.CharFilter(method="find", max_length=SEARCH_CHARACTERS_MAX)
-    commercialOnly = _Choice(("true", "false"), method="keep_commercial")
+    search = django_filters.CharFilter(max_length=SEARCH_CHARACTERS_MAX)
+    commercialOnly = _Choice(("true", "false"))
 
     class Meta:
         model = Entry
         fields: tuple[str, ...] = ()
 
-    def filter_queryset(self, queryset: Any) -> Any:
-        board: Board = queryset
-        for name, value in self.form.cleaned_data.items():
-            board = self.filters[name].filter(board, value)
-        return board
 
-    def leave(self, board: Board, name: str, value: Any) -> Board:
-        """What chooses the board, its order or a page of it, chooses no rows."""
-        return board
-
-    def find(self, board: Board, name: str, value: str) -> Board:
-        return board.found(value)
-
-    def keep_commercial(self, board: Board, name: str, value: str) -> Board:
-        return board.commercial() if value == "true" else board
+@cache
+def _form() -> type[forms.Form]:
+    """Made once: to make it takes longer than all the rest of a reply."""
+    form: type[forms.Form] = RankingFilter(queryset=Entry.objects.none()).get_form_class()
+    return form
 
 
 def parse(parameters: QueryDict) -> Query:
     """The parameters as given, or InvalidRequest about the first that is wrong. Unknown ones are nobody's."""
-    form = RankingFilter(parameters, queryset=Board(())).form
+    form = _form()(parameters)
     for name in form.fields:
         if parameters.get(name) == "" and name != "search":
             raise errors.InvalidRequest(f"{name} must not be empty.", param=name)
     for name, messages in form.errors.items():
-        raise errors.InvalidRequest(f"{name} {messages[0].rstrip('.')}.", param=name)
+        raise errors.InvalidRequest(f"{name} {str(messages[0]).rstrip('.')}.", param=name)
     given = form.cleaned_data
     return Query(
         source=given["source"] or Source.INTERNAL,
@@ -125,6 +116,8 @@ def parse(parameters: QueryDict) -> Query:
 
 def apply(query: Query, board: Board) -> Board:
     """The rows of the board that the query is for, in its order; the page is the caller's to cut."""
-    given = {"search": query.search, "commercialOnly": "true" if query.commercial_only else "false"}
-    kept: Board = RankingFilter(given, queryset=board).qs
-    return kept.ordered(query.sort_by, descending=query.sort_order == "desc")
+    if query.search:
+        board = board.found(query.search)
+    if query.commercial_only:
+        board = board.commercial()
+    return board.ordered(query.sort_by, descending=query.sort_order == "desc")

@@ -33,14 +33,13 @@ class Row:
     change: int
     overall: float | None
     last_updated: datetime
+    searched: str  # name, maker and id, without case
     head: bytes
 
     def json(self, now: datetime) -> bytes:
         """The ranking entry (spec 2.6). Its freshness is that of ``now``."""
         hours = max((now - self.last_updated).total_seconds() / 3600, 0)
-        return b'%s"dataFreshnessHours":%.1f,"lastUpdated":"%s"}}' % (
-            self.head, hours, timestamps.iso_millis(self.last_updated).encode(),
-        )  # fmt: skip
+        return b'%s,"dataFreshnessHours":%.1f}}' % (self.head, hours)
 
 
 def _by_name(row: Row) -> Any:
@@ -60,15 +59,11 @@ class Board:
     """Rows, in the order of their model ids until they are ``ordered``."""
 
     rows: tuple[Row, ...]
-    model = Entry
-
-    def all(self) -> "Board":
-        return self
 
     def found(self, search: str) -> "Board":
         """Those whose model's name, maker or id contains the text, in whatever case."""
         sought = search.strip().casefold()
-        return Board(tuple(row for row in self.rows if sought in f"{row.name}\n{row.maker}\n{row.model_id}".casefold()))
+        return Board(tuple(row for row in self.rows if sought in row.searched))
 
     def commercial(self) -> "Board":
         return Board(tuple(row for row in self.rows if row.is_commercial))
@@ -146,12 +141,13 @@ def _row(entry: Entry, model: LanguageModel) -> Row:
         "change": entry.change,
         "model": _model(entry.board, model),
         "scores": _scores(entry),
-        "metadata": {"confidence": round(entry.confidence, 2)},
+        "metadata": {"confidence": round(entry.confidence, 2), "lastUpdated": timestamps.iso_millis(entry.last_updated)},
     }
     return Row(
         model_id=model.pk, name=model.name, maker=model.maker, is_commercial=model.commercial_use, rank=entry.rank,
         change=entry.change, overall=entry.overall, last_updated=entry.last_updated,
-        head=json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode().removesuffix(b"}}") + b",",
+        searched=f"{model.name}\n{model.maker}\n{model.pk}".casefold(),
+        head=json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode().removesuffix(b"}}"),
     )  # fmt: skip
 
 

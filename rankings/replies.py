@@ -104,7 +104,6 @@ def _digest(page: tuple[Row, ...], pagination: bytes) -> str:
     digest = hashlib.sha256(pagination + _memory.sources)
     for row in page:
         digest.update(row.head)
-        digest.update(row.last_updated.isoformat().encode())
     return digest.hexdigest()[:24]
 
 

@@ -1,0 +1,82 @@
+"""`make bench`, the rankings: 500 models, from memory and with every reply made anew, beside a bare view of the same server.
+
+.venv/bin/python -m bench.rankings [SECONDS]
+"""
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import run
+from gateway_project import development
+
+MODELS = 500
+FILL = """
+from django.utils import timezone
+from completions.models import Category, LanguageModel, Price, Provider, Route
+from rankings.models import Entry, Publication
+provider, _ = Provider.objects.get_or_create(slug="echo", defaults={"kind": "echo"})
+for number in range(%d):
+    model = LanguageModel.objects.create(id=f"lab/model-{number}", name=f"Model {number}", maker=f"Lab {number %% 40}",
+        context_window=128_000, max_output_tokens=4_096)
+    Price.objects.create(model=model, input_nanos=10**9, output_nanos=10**9)
+    Route.objects.create(model=model, provider=provider, upstream_model="echo")
+    Entry.objects.create(source="INTERNAL", board=Category.GENERAL, model=model, rank=number + 1, board_rank=number + 1,
+        overall=100 - number / 5, quality=80.0, speed=50.0, cost=50.0, confidence=0.5, last_updated=timezone.now())
+Publication.objects.update_or_create(pk=1, defaults={"number": 10**9})
+"""
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5
+    directory = Path(tempfile.mkdtemp(prefix="bench-"))
+    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
+    environ.pop("DATABASE_URL", None)
+    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    development.prepare(environ)  # its PostgreSQL runs as long as this process
+    port = run.free_port()
+    environ["PORT"] = str(port)
+    run.manage(environ, "migrate", "--verbosity=0")
+    run.manage(environ, "shell", "--verbosity=0", "-c", FILL % MODELS)
+    process = run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0)
+    try:
+        run.wait(port)
+        _report(port, seconds)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _report(port: int, seconds: float) -> None:
+    kinds = {"hello": _get("/healthz"), "kept": _get("/api/rankings"), "anew": b"\0".join(map(_get, _different()))}
+    sys.stdout.write("clients  kind      req/s     p50 ms     p99 ms   of hello\n")
+    hello_per_second = None
+    for kind, requests in kinds.items():
+        result = run.load(port, 16, seconds, requests)
+        assert set(result["statuses"]) == {"200"}, result
+        hello_per_second = hello_per_second or result["per_second"]
+        figures = f"{result['per_second']:8.0f} {result['p50_ms']:10.2f} {result['p99_ms']:10.2f}"
+        sys.stdout.write(f"     16  {kind:6} {figures} {result['per_second'] / hello_per_second:10.2f}\n")
+
+
+def _different() -> list[str]:
+    """More queries than replies are kept, so that each is made anew when its turn comes again."""
+    sorts = itertools.product(("rank", "score", "name", "change"), ("asc", "desc"), range(0, 450), ("", "lab", "model"))
+    return [
+        f"/api/rankings?limit=50&sortBy={by}&sortOrder={order}&offset={offset}&search={search}"
+        for by, order, offset, search in sorts
+    ]
+
+
+def _get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(str(error)) from None
