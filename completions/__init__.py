@@ -1,23 +1,30 @@
 """One chat request, from the bytes that come in to the cent that is booked.
 
-Owns the catalogue (providers, models, dated prices, routes), the request schema, admission, the relay and settlement.
+Owns the catalogue (providers, models, dated prices, routes), the request schema, admission, the attempts, the relay and
+settlement.
 May import ``keys``, ``billing`` and the leaves of ``gateway_project``.
 
 A request, a file after a file:
 
-    views -> schema -> catalog -> admission (committed) -> providers -> relay -> settlement -> reply
+    views -> schema -> matching -> admission (committed) -> attempts -> providers -> relay -> settlement -> reply
 
 - ``chat``          what is passed inward: frozen dataclasses
-- ``schema``        JSON -> ChatRequest, or an error that names the field
+- ``schema``        JSON -> ChatRequest, or an error that names the field; ``messages`` is the part of it with that name
 - ``catalog``       model id -> what is offered under it, or model_not_found
+- ``matching``      which models and which of their routes can answer the request, before any money is held
 - ``pricing``       pure: what a request may cost at most, what it did cost
 - ``sizing``        pure: how many tokens a request may generate
 - ``idempotency``   a retry under the same Idempotency-Key gets the same reply, and pays once
-- ``admission``     the one door in: every refusal in order, then the hold
+- ``admission``     who is let in: every refusal in order, then the hold
+- ``door``          who comes in and who goes out share a transaction, in two round trips
+- ``records``       the row of a completion: as it begins, who answers it, how it ends
+- ``attempts``      the routes in turn, again where that may help, until one answers
+- ``circuits``      which routes rest because they fail again and again
 - ``providers``     a file each, behind one small interface
 - ``relay``         the reply, whole or streamed, settled on every way out
 - ``checkpoints``   what running completions have done so far, for when their process dies
-- ``settlement``    the one door out: hold -> ledger entry, or release; once
+- ``resolution``    how a completion ends, decided at the door: hold -> ledger entry, or release
+- ``settlement``    the way out: resolved once, and tried again while the database is away
 - ``spool``         what could not be settled while the database was away, on disk until it is back
 - ``sse``           pure: framing of event streams, both ways
 

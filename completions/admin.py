@@ -106,7 +106,10 @@ class ProviderAdmin(KeptAdmin):
     list_filter = ("kind", "is_enabled", "sync")
     search_fields = ("slug", "base_url")
     ordering = ("slug",)
-    fields = ("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "is_enabled", "sync", "own_list")
+    fields = (
+        *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "is_enabled"),
+        *("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds", "drains", "sync", "own_list"),
+    )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:
         # The variable's name is the catalogue file's: here it could send any secret of the environment anywhere.
@@ -287,12 +290,12 @@ class PriceAdmin(PricesInDollars, billing_admin.ReadOnlyAdmin):
 class RouteAdmin(KeptAdmin):
     """To switch routes and reorder them at a glance. They are added and removed with their model."""
 
-    list_display = ("model", "provider", "upstream_model", "priority", "is_enabled")
+    list_display = ("model", "provider", "upstream_model", "priority", "weight", "is_enabled", "rests_until")
     list_select_related = ("model", "provider")
     list_filter = ("provider", "is_enabled")
     search_fields = ("model__id", "upstream_model")
     ordering = ("model", "priority")
-    readonly_fields = ("model", "provider", "upstream_model")
+    readonly_fields = ("model", "provider", "upstream_model", "rests_until")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -310,8 +313,9 @@ class CompletionAdmin(billing_admin.ReadOnlyAdmin):
     search_help_text = "The whole id of a completion, an account or a key; or an account's name, or a member's e-mail address."
     ordering = ("-id",)  # ids sort by time, and the primary key is an index
     fields = (
-        *("id", "account", "key", "model", "provider", "price_used", "is_stream", "state"),
-        *("prompt_tokens", "cached_tokens", "completion_tokens", "cost", "spending_day", "created_at", "finished_at"),
+        *("id", "account", "key", "model", "provider", "attempts", "price_used", "is_stream", "state"),
+        *("prompt_tokens", "cached_tokens", "cache_write_tokens", "images", "completion_tokens", "cost"),
+        *("first_token_ms", "streamed_ms", "spending_day", "created_at", "finished_at"),
     )
 
     def get_search_results(

@@ -1,15 +1,14 @@
 """The one door in. Every refusal that money and keys may give, in a fixed order, then the hold, in one short transaction.
 
-What comes before is in the view: the shape of the request, the model, what its provider cannot do. The order here, which
-callers may rely on and ``tests/test_error_table.py`` recites:
+What comes before is in ``schema`` and ``matching``: the shape of the request, the model, what it or its providers cannot do.
+The order here, which callers may rely on and ``tests/test_error_table.py`` recites:
 
-1. ``max_tokens`` is something the model can do      400 invalid_request_error
-2. the key is active and its account open            401 invalid_api_key
-3. the key may use the model                         404 model_not_found
+1. the key is active and its account open            401 invalid_api_key
+2. the key may use the model                         404 model_not_found
    (an Idempotency-Key: the same again               the first reply; 400 or 409 where it cannot be)
-4. requests per minute, tokens per minute            429 rate_limit_exceeded
-5. the key's spending limit                          429 rate_limit_exceeded
-6. the account's funds                               429 when only tied up, 402 insufficient_quota
+3. requests per minute, tokens per minute            429 rate_limit_exceeded
+4. the key's spending limit                          429 rate_limit_exceeded
+5. the account's funds                               429 when only tied up, 402 insufficient_quota
 
 A refusal writes nothing. What is admitted is committed before anything is asked of an upstream, and no connection is held
 while one talks. The commit does not wait for the disk: no money has moved, and a crash of the database ends us both.

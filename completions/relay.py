@@ -236,7 +236,7 @@ def _dumps(value: dict[str, Any]) -> bytes:
 
 
 class _EventWriter:
-    """Chunks in, events out: every one with our id, our time and the model that was asked for."""
+    """Chunks in, events out: every one with our id, our time and the model that answers."""
 
     def __init__(self, inquiry: Inquiry) -> None:
         self._kept: list[bytes] = []  # for who may ask again

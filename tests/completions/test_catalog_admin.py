@@ -239,6 +239,19 @@ def test_an_address_changes_with_a_key_of_its_own_and_lets_go_of_the_old_variabl
     assert secretbox.decrypt(shed.sealed_api_key, purpose="provider:shed") == SECRET
 
 
+def test_a_provider_has_deadlines_of_its_own_or_those_of_the_settings(shed, root):
+    save(root, "provider", "shed", provider_fields(connect_seconds=2, total_seconds=600, drains="on"))
+    shed.refresh_from_db()
+    assert (shed.connect_seconds, shed.first_byte_seconds, shed.idle_seconds, shed.total_seconds) == (2, None, None, 600)
+    assert shed.drains
+
+    refused = save(root, "provider", "shed", provider_fields(idle_seconds=0))
+    assert refused.status_code == 200
+    assert refused.context["adminform"].form.errors
+    shed.refresh_from_db()
+    assert (shed.connect_seconds, shed.idle_seconds, shed.drains) == (2, None, True)
+
+
 def test_the_name_of_the_environment_variable_is_the_catalogue_files_alone(shed, root):
     save(root, "provider", "shed", provider_fields(api_key_env="GATEWAY_SECRET_KEY"))
 
