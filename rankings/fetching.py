@@ -73,7 +73,7 @@ class _Retryable(Exception):
 
 @dataclass
 class Client:
-    """Asks one source during one run. ``say`` hears of every document, ``pause`` is how it waits, in seconds."""
+    """Asks one source during one run. ``say`` hears how it goes on, ``pause`` is how it waits, in seconds."""
 
     base_url: str
     headers: Headers = field(default_factory=dict)
@@ -116,6 +116,7 @@ class Client:
             if answer is not None:
                 self._answers[url] = answer
                 return False
+            self.say(f"{_shown(url)}: unchanged")
         return bool(validators)
 
     @property
@@ -134,7 +135,6 @@ class Client:
             except _Retryable as retryable:
                 self._wait(retryable, attempt)
                 continue
-            self.say(f"{_shown(url)} {'unchanged' if answer is None else 'read'}")
             return answer
         raise AssertionError("the last attempt raises")
 

@@ -16,7 +16,7 @@ from rankings.sources.base import Adapter
 from rankings.sources.huggingface import HuggingFace
 from rankings.sources.openrouter import OpenRouter
 
-EXTERNAL = [source for source in Source if source is not Source.INTERNAL]
+EXTERNAL: list[Source] = [source for source in Source if source is not Source.INTERNAL]
 READER = "1"  # raise it when an adapter reads more than before: what is unchanged there is then read again all the same
 
 

@@ -66,6 +66,7 @@ def _pages(client: Client, category: str) -> list[Answer]:
         answers.append(answer)
         read = len(wire.rows(body.get("rows"), "rows"))
         count += read
+        client.say(f"{category}: {count} of {total:.0f} rows")
         if count >= total or not read:
             break
     if count != total:

@@ -43,6 +43,7 @@ def _models(client: Client) -> tuple[str, list[dict[str, Any]]]:
             key = wire.text(model.get("id"), "id")
             if models.setdefault(key, model) != model:
                 raise Implausible(f"page {number} repeats a model, and says something else")
+        client.say(f"page {number} of {pages:.0f}: {len(models)} models")
         if paging.get("has_more") is not (number < pages):
             raise Implausible(f"page {number} of {pages:.0f} says has_more {paging.get('has_more')!r:.20}")
         if number == pages:

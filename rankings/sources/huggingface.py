@@ -25,6 +25,7 @@ class HuggingFace:
         standings: list[StandingRow] = []
         for board, known in self._boards.items():
             listed = wire.rows(client.get(f"/api/datasets/{known.dataset}/leaderboard").body, known.dataset)
+            client.say(f"{known.dataset}: {len(listed)} rows")
             standings += _standings(board, listed, known.dataset, notes)
         links = ", ".join(f"https://huggingface.co/datasets/{known.dataset}" for known in self._boards.values())
         return Reading(standings=standings, attribution=ATTRIBUTION.format(boards=links), notes=notes)

@@ -38,7 +38,9 @@ class OpenRouter:
             meta = wire.table(body.get("meta"), "meta")
             moments.append(_moment(meta.get("as_of")))
             version = wire.optional_text(meta.get("version"), characters_max=40)
-            standings += _board(board, wire.rows(body.get("data"), "data"), names)
+            listed = wire.rows(body.get("data"), "data")
+            client.say(f"{category or 'everything'}: {len(listed)} rows")
+            standings += _board(board, listed, names)
         as_of = min(moments)
         said = f"{as_of:%Y-%m-%d}"
         return Reading(standings=standings, as_of=as_of, version=version, attribution=ATTRIBUTION.format(as_of=said))
@@ -54,6 +56,7 @@ def _models(client: Client) -> list[dict[str, Any]]:
         body = wire.table(client.get("/models", **({"offset": len(found), "limit": 1_000} if page else {})).body, "the models")
         listed = wire.rows(body.get("data"), "data")
         found += listed
+        client.say(f"{len(found)} models")
         if not (body.get("links") or {}).get("next"):
             break
         if not listed:

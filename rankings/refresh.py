@@ -1,0 +1,258 @@
+"""One run of one source: ask, look whether it can be true, keep it whole, publish. Fails alone, and leaves the last good one.
+
+One process at a time runs a source; the session's advisory lock goes with the process that dies. What is published of INTERNAL
+follows every snapshot, since it is made of them.
+"""
+
+import hashlib
+import json
+import logging
+import random
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.db import connection, transaction
+
+from completions.models import Category
+from gateway_project import database
+from rankings import fetching, meanings, publishing, sources
+from rankings.fetching import Implausible, Refused, SourceFailed
+from rankings.models import Entry, Snapshot, Source, SourceState, Standing
+from rankings.sources.base import Adapter, Reading, Unchanged
+
+logger = logging.getLogger("gateway.rankings")
+
+CADENCE = {
+    Source.INTERNAL: timedelta(hours=1),
+    Source.LMSYS_ARENA: timedelta(hours=24),
+    Source.HUGGINGFACE: timedelta(hours=24),
+    Source.ARTIFICIAL_ANALYSIS: timedelta(hours=12),
+    Source.OPENROUTER: timedelta(hours=24),
+}
+JITTER = 0.1  # of the cadence, early or late: many gateways must not come at once
+FAILURE_WAIT = timedelta(minutes=15)  # after the first failure; doubled by each one more, up to the cadence
+SHARE_MIN = 0.5  # of the last good snapshot's rows, on each board
+KEPT_WHOLE = timedelta(days=60)  # older snapshots: one a week
+
+
+class Result(StrEnum):
+    STORED = "stored"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    OFF = "off"
+    BUSY = "busy"
+    NOT_DUE = "not due"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to, for people and programs. ``detail`` holds no secret."""
+
+    source: Source
+    result: Result
+    detail: str = ""
+    standings: int = 0
+    ours: int = 0
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a run goes about it. ``accepts_fewer``: somebody looked, and the source really has shrunk."""
+
+    say: Callable[[str], object] = lambda line: None
+    pause: Callable[[float], object] = time.sleep
+    accepts_fewer: bool = False
+
+
+def refresh(source: Source, manner: Manner | None = None, *, only_if_due: bool = False) -> Outcome:
+    """Run a source, or compute INTERNAL. Never raises for what a source does."""
+    if obstacle := sources.access(source).obstacle:
+        return Outcome(source, Result.OFF, obstacle)
+    with _alone(source) as is_alone:
+        if not is_alone:
+            return Outcome(source, Result.BUSY, "another process is at it")
+        state, _ = SourceState.objects.get_or_create(pk=source)
+        if only_if_due and not is_due(state, database.now()):
+            return Outcome(source, Result.NOT_DUE)
+        return _compute() if source is Source.INTERNAL else _run(state, manner or Manner())
+
+
+def is_due(state: SourceState, now: datetime) -> bool:
+    """Whether its turn has come. What was refused waits for another configuration."""
+    mark = sources.access(Source(state.source)).mark
+    if state.validators.get("mark", mark) != mark:
+        return True
+    return not state.is_refused and (state.next_attempt_at is None or state.next_attempt_at <= now)
+
+
+@contextmanager
+def _alone(source: Source) -> Iterator[bool]:
+    """Whether nobody else runs this source, until the end of the block. INTERNAL may be computed twice at once."""
+    if source is Source.INTERNAL:
+        yield True
+        return
+    key = [zlib.crc32(b"rankings.refresh") - 2**31, list(Source).index(source)]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", key)
+        is_ours = bool(cursor.fetchone()[0])
+    try:
+        yield is_ours
+    finally:
+        # Where the connection broke meanwhile, the lock went with it.
+        if is_ours and connection.connection is not None and not connection.connection.closed:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", key)
+
+
+# --- Asking ----------------------------------------------------------------------------------------------------------
+
+
+def _run(state: SourceState, manner: Manner) -> Outcome:
+    source = Source(state.source)
+    mark = sources.access(source).mark
+    last = meanings.latest(source)
+    known = state.validators if last and state.validators.get("mark") == mark else {}
+    with ExitStack() as stack:
+        adapter, client = sources.open_source(source, stack, pause=manner.pause, say=manner.say)
+        try:
+            reading = _read(adapter, client, known)
+            _require_plausible(adapter, reading, last, manner)
+        except Unchanged:
+            _succeeded(state, known)
+            return Outcome(source, Result.UNCHANGED)
+        except SourceFailed as failure:
+            return _failed(state, mark, failure)
+        validators = {"mark": mark, "revision": reading.revision, "urls": client.validators}
+    fingerprint = _fingerprint(reading)
+    if last and last.fingerprint == fingerprint:
+        _succeeded(state, validators)
+        return Outcome(source, Result.UNCHANGED)
+    snapshot = _store(state, reading, fingerprint, validators)
+    for note in reading.notes:
+        manner.say(note)
+    return _publish(snapshot, len(reading.standings))
+
+
+def _read(adapter: Adapter, client: fetching.Client, known: dict[str, object]) -> Reading:
+    conditions = known.get("urls")
+    if adapter.is_conditional and isinstance(conditions, dict) and client.is_unchanged(conditions):
+        raise Unchanged
+    return adapter.read(client, revision=str(known.get("revision") or ""))
+
+
+def _fingerprint(reading: Reading) -> str:
+    """SHA-256 of what was read, whatever the order it came in."""
+    rows = sorted(json.dumps(asdict(row), sort_keys=True) for row in reading.standings)
+    said = json.dumps([rows, reading.version, reading.as_of and reading.as_of.isoformat()])
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+# --- Whether it can be true ------------------------------------------------------------------------------------------
+
+
+def _require_plausible(adapter: Adapter, reading: Reading, last: Snapshot | None, manner: Manner) -> None:
+    """Raises Implausible: half a list is worse than yesterday's."""
+    counts = Counter(row.board for row in reading.standings)
+    if counts[Category.GENERAL] < adapter.rows_min:
+        raise Implausible(f"{counts[Category.GENERAL]} rows are fewer than {adapter.rows_min}")
+    keys = {(row.board, row.external_key) for row in reading.standings}
+    if len(keys) < len(reading.standings):
+        raise Implausible("a model is twice on a board")
+    if reading.as_of and reading.as_of > database.now() + timedelta(days=1):
+        raise Implausible(f"it is of {reading.as_of:%Y-%m-%d}, which is to come")
+    if last is None or manner.accepts_fewer:
+        return
+    for board, before in Counter(last.standings.values_list("board", flat=True)).items():
+        if counts[Category(board)] < before * SHARE_MIN:
+            raise Implausible(f"{board} has {counts[Category(board)]} rows, and had {before}")
+    if reading.as_of and reading.as_of < last.as_of:
+        raise Implausible(f"it is of {reading.as_of:%Y-%m-%d}, older than what we have")
+
+
+# --- Keeping it ------------------------------------------------------------------------------------------------------
+
+
+@transaction.atomic
+def _store(state: SourceState, reading: Reading, fingerprint: str, validators: dict[str, object]) -> Snapshot:
+    """The snapshot, its standings and the success, all or nothing; what has grown old goes."""
+    snapshot = Snapshot.objects.create(
+        source=state.source,
+        as_of=reading.as_of or database.now(),
+        fingerprint=fingerprint,
+        version=reading.version,
+        attribution=reading.attribution,
+    )
+    rows = [Standing(snapshot=snapshot, **asdict(row)) for row in reading.standings]
+    Standing.objects.bulk_create(rows, batch_size=1_000)
+    _thin(snapshot)
+    _succeeded(state, validators)
+    return snapshot
+
+
+def _thin(newest: Snapshot) -> None:
+    """Of those that are older than 60 days, keep the last one of each week."""
+    old = Snapshot.objects.filter(source=newest.source, taken_at__lt=database.now() - KEPT_WHOLE).exclude(pk=newest.pk)
+    weekly = {taken_at.isocalendar()[:2]: pk for pk, taken_at in old.order_by("pk").values_list("pk", "taken_at")}
+    old.exclude(pk__in=weekly.values()).delete()
+
+
+def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
+    now = database.now()
+    state.last_success_at = state.last_attempt_at = now
+    state.next_attempt_at = now + _jittered(CADENCE[Source(state.source)])
+    state.failures, state.error, state.is_refused, state.validators = 0, "", False, validators
+    state.save()
+
+
+def _failed(state: SourceState, mark: str, failure: SourceFailed) -> Outcome:
+    """Write down why, and when it is tried again. What is published stays."""
+    now = database.now()
+    wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), CADENCE[Source(state.source)])
+    state.last_attempt_at, state.next_attempt_at = now, failure.retry_at or now + _jittered(wait)
+    state.failures = min(state.failures + 1, 1_000)
+    state.is_refused, state.error = isinstance(failure, Refused), str(failure)
+    # Under another mark the validators would be believed; without them everything is read again, which is only slower.
+    state.validators = state.validators if state.validators.get("mark") == mark else {"mark": mark}
+    state.save()
+    logger.warning("%s was not refreshed: %s", state.source, failure)
+    return Outcome(Source(state.source), Result.FAILED, str(failure))
+
+
+def _jittered(wait: timedelta) -> timedelta:
+    return wait * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311  no secret
+
+
+# --- Publishing ------------------------------------------------------------------------------------------------------
+
+
+def _publish(snapshot: Snapshot, standings: int) -> Outcome:
+    source = Source(snapshot.source)
+    meanings.load()
+    meanings.settle(snapshot)
+    publishing.publish(source)
+    ours = {model_id for board in meanings.chosen(snapshot).values() for model_id in board}
+    logger.info("%s: %s standings, %s of our models", source, standings, len(ours))
+    return Outcome(source, Result.STORED, standings=standings, ours=len(ours))
+
+
+def _compute() -> Outcome:
+    """Publish anew all we have: names, prices and what is served may have changed. INTERNAL is the one that always has."""
+    SourceState.objects.bulk_create([SourceState(source=source) for source in Source], ignore_conflicts=True)
+    state = SourceState.objects.filter(pk=Source.INTERNAL)
+    state.update(next_attempt_at=database.now() + FAILURE_WAIT)  # should it raise
+    meanings.load()
+    for source in sources.EXTERNAL:
+        snapshot = meanings.latest(source)
+        if snapshot is not None:
+            meanings.settle(snapshot)
+        if snapshot is not None or Entry.objects.filter(source=source).exists():
+            publishing.publish(source)
+    publishing.publish(Source.INTERNAL)
+    state.update(next_attempt_at=database.now() + _jittered(CADENCE[Source.INTERNAL]))
+    return Outcome(Source.INTERNAL, Result.STORED)

@@ -1,0 +1,48 @@
+"""Background work: each source is a task of its own, so that a slow or broken one delays nobody."""
+
+import threading
+
+from celery import shared_task
+from django.conf import settings
+from django.db import connection
+
+from rankings import refresh as refreshing
+from rankings.models import Source
+
+
+@shared_task(name="rankings.tasks.refresh_if_due")
+def refresh_if_due(source: str) -> str:
+    """Ask a source if its turn has come. Comes often: it is the row of the source that says when."""
+    return _apart(source, only_if_due=True)
+
+
+@shared_task(name="rankings.tasks.refresh")
+def refresh(source: str) -> str:
+    """Ask a source now."""
+    return _apart(source, only_if_due=False)
+
+
+@shared_task(name="rankings.tasks.republish")
+def republish() -> str:
+    """Publish anew what we have: somebody said what a name means."""
+    return _run(Source.INTERNAL, only_if_due=False)
+
+
+def _apart(name: str, *, only_if_due: bool) -> str:
+    source = Source(name)
+    if not settings.CELERY_TASK_ALWAYS_EAGER or source is Source.INTERNAL:
+        return _run(source, only_if_due=only_if_due)
+    # Without a worker this is beat itself, or a request: neither may wait for a source.
+    threading.Thread(target=_run_and_close, args=(source, only_if_due), name=f"refresh {source}", daemon=True).start()
+    return "started"
+
+
+def _run_and_close(source: Source, only_if_due: bool) -> None:
+    try:
+        _run(source, only_if_due=only_if_due)
+    finally:
+        connection.close()
+
+
+def _run(source: Source, *, only_if_due: bool) -> str:
+    return str(refreshing.refresh(source, only_if_due=only_if_due).result)

@@ -1,0 +1,194 @@
+"""OPENROUTER: tokens of seven days, summed by model; off without a key. Its list of models only links names."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rankings.models import Alias, Profile, Snapshot, Source, SourceState
+from rankings.refresh import Result
+from tests import factories
+from tests.rankings.source_server import (
+    OPENROUTER_KEY, OPENROUTER_MODELS, OPENROUTER_TOKENS, Reply, assert_kept, payload, refreshed, standings,
+)  # fmt: skip
+
+SOURCE = Source.OPENROUTER
+QWEN = "qwen/qwen3.6-27b-20260422"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def on(sources, settings):
+    settings.RANKINGS_OPENROUTER_API_KEY = OPENROUTER_KEY
+    return sources
+
+
+@pytest.fixture
+def known(on):
+    assert refreshed(SOURCE).result == Result.STORED
+    return on
+
+
+def test_without_a_key_nobody_is_asked(sources):
+    outcome = refreshed(SOURCE)
+    assert (outcome.result, outcome.detail) == (Result.OFF, "GATEWAY_OPENROUTER_API_KEY is not set")
+    assert sources.asked == []
+
+
+def test_seven_complete_days_and_two_samples_are_asked_for_with_the_key(on):
+    refreshed(SOURCE)
+    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    window = {"start_date": str(yesterday - timedelta(days=6)), "end_date": str(yesterday)}
+    assert [asked.query for asked in on.asked if asked.path == OPENROUTER_TOKENS] == [
+        {**window, "period": "day"},
+        {**window, "period": "week", "category": "programming"},
+        {**window, "period": "week", "category": "roleplay"},
+    ]
+    assert {asked.headers["authorization"] for asked in on.asked} == {f"Bearer {OPENROUTER_KEY}"}
+    assert {standing.board for standing in Snapshot.objects.get().standings.all()} == {"GENERAL", "CODING", "CREATIVE"}
+
+
+def test_tokens_are_summed_over_days_and_variants_and_ranked(on):
+    refreshed(SOURCE)
+    found = standings(SOURCE)
+    assert (found[QWEN].rank, found[QWEN].facts["tokens"]) == (1, str(7 * 10**12))
+    assert (found["openai/gpt-4o-mini"].rank, found["openai/gpt-4o-mini"].facts["tokens"]) == (2, str(63 * 10**11))
+    assert len(found) == 49
+    assert not {"other", f"{QWEN}:free"} & set(found)
+
+
+def test_only_the_samples_are_called_samples(on):
+    refreshed(SOURCE)
+    assert standings(SOURCE)[QWEN].facts["is_sampled"] is False
+    assert standings(SOURCE, "CODING")[QWEN].facts["is_sampled"] is True
+
+
+def test_routers_are_no_models_and_an_alias_stands_for_what_it_leads_to(on):
+    on.tokens[None] += [
+        {"date": "2026-11-20", "model_permaslug": "openrouter/auto", "total_tokens": "1"},
+        {"date": "2026-11-20", "model_permaslug": "~anthropic/claude-sonnet-latest", "total_tokens": "2"},
+        {"date": "2026-11-20", "model_permaslug": "~nobody/knows", "total_tokens": "4"},
+        {"date": "2026-11-20", "model_permaslug": "qwen/qwen3.6-27b", "total_tokens": "8"},
+    ]
+    refreshed(SOURCE)
+    found = standings(SOURCE)
+    assert found["anthropic/claude-sonnet-4.6"].value == 2
+    assert found[QWEN].facts["tokens"] == str(7 * 10**12 + 8)
+    assert not {name for name in found if name.startswith(("~", "openrouter/"))}
+
+
+def test_the_list_of_models_links_names_to_repositories_of_the_hub(on):
+    refreshed(SOURCE)
+    found = standings(SOURCE)
+    assert {key: found[QWEN].facts[key] for key in ("id", "hf_repo")} == {
+        "id": "qwen/qwen3.6-27b",
+        "hf_repo": "Qwen/Qwen3.6-27B",
+    }
+    assert found["filler/model-3-20260101"].facts["hf_repo"] == ""
+
+
+@pytest.mark.parametrize(
+    ("price", "read"),
+    [
+        ("0.00000032", "0.32"),
+        ("0.0000100", "10"),
+        ("0", "0"),
+        ("-1", None),
+        ("free", None),
+        ("NaN", None),
+        (None, None),
+        (1, None),
+    ],
+)
+def test_prices_are_decimals_and_minus_one_is_none(on, price, read):
+    on.openrouter[1]["pricing"] = {"prompt": price, "completion": "0.000001"}
+    refreshed(SOURCE)
+    facts = standings(SOURCE)[QWEN].facts
+    assert (facts["input_usd"], facts["output_usd"]) == (read, "1")
+
+
+def test_of_models_that_share_a_slug_the_one_without_a_variant_is_meant(on):
+    on.openrouter.insert(0, {**on.openrouter[1], "id": "qwen/qwen3.6-27b:free", "hugging_face_id": None})
+    refreshed(SOURCE)
+    assert standings(SOURCE)[QWEN].facts["hf_repo"] == "Qwen/Qwen3.6-27B"
+
+
+def test_a_list_of_models_without_links_and_with_more_fields_is_read(on):
+    on.answer(OPENROUTER_MODELS, Reply(body={"data": [{**model, "new": 1} for model in on.openrouter]}))
+    assert refreshed(SOURCE).result == Result.STORED
+
+
+def test_a_list_of_models_in_pages_is_read_to_its_end(on):
+    more = {"links": {"next": "/api/v1/models?offset=60&limit=1000"}}
+    on.answer(OPENROUTER_MODELS, Reply(body={"data": on.openrouter[:60], **more}), Reply(body={"data": on.openrouter[60:]}))
+    assert refreshed(SOURCE).result == Result.STORED
+    assert [asked.query for asked in on.asked if asked.path == OPENROUTER_MODELS] == [{}, {"offset": "60", "limit": "1000"}]
+
+
+def test_the_documented_sample_of_tokens_is_read(on):
+    sample = payload("openrouter_rankings_daily")
+    on.tokens[None] = [*on.tokens[None], *sample["data"]]
+    refreshed(SOURCE)
+    assert standings(SOURCE)["openai/gpt-4o-2024-05-13"].facts["tokens"] == "12345678"
+
+
+def test_it_says_of_when_it_is_and_whose(on):
+    refreshed(SOURCE)
+    snapshot = Snapshot.objects.get()
+    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    assert snapshot.as_of.date() == yesterday
+    assert snapshot.attribution == f"Source: OpenRouter (openrouter.ai/rankings), as of {yesterday}."
+    assert snapshot.version == "v1"
+
+
+def test_one_of_our_models_is_known_by_its_repository(on):
+    model = factories.make_model("qwen/other-name", maker="Somebody")
+    Profile.objects.create(model=model, open_weights=True, hf_repo="qwen/qwen3.6-27b")
+    refreshed(SOURCE)
+    alias = Alias.objects.get(source=SOURCE)
+    assert (alias.external_key, alias.model, alias.method, alias.confidence) == (QWEN, model, "link", 0.95)
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "reason"),
+    [
+        (OPENROUTER_TOKENS, {"data": []}, "meta is missing"),
+        (OPENROUTER_TOKENS, {"data": [], "meta": {}}, "as_of is missing"),
+        (OPENROUTER_TOKENS, {"data": {}, "meta": {"as_of": "2026-11-20T00:00:00Z"}}, "data is {}"),
+        (OPENROUTER_TOKENS, {"data": [], "meta": {"as_of": "soon"}}, "as_of is no time"),
+        (OPENROUTER_MODELS, {"data": [{"canonical_slug": "a/b"}] * 100}, "id is missing"),
+        (OPENROUTER_MODELS, {"data": [{"id": "a/b"}] * 100}, "canonical_slug is missing"),
+        (OPENROUTER_MODELS, {"data": [{"id": "a/b", "canonical_slug": "a/b"}] * 99}, "99 models are fewer than 100"),
+        (OPENROUTER_MODELS, {"data": [], "links": {"next": "/more"}}, "is empty, and not the last one"),
+        (OPENROUTER_MODELS, [], "the models is []"),
+    ],
+)
+def test_what_cannot_be_true_keeps_the_whole_answer_out(known, path, document, reason):
+    known.answer(path, Reply(body=document))
+    assert_kept(SOURCE, refreshed(SOURCE), reason)
+
+
+@pytest.mark.parametrize("tokens", [12, None, "-5", "1e9", "1" * 40, "٣"])
+def test_tokens_are_a_text_of_digits(known, tokens):
+    known.tokens["programming"][3]["total_tokens"] = tokens
+    assert_kept(SOURCE, refreshed(SOURCE), "total_tokens is")
+
+
+def test_pages_of_models_without_end_are_given_up(known):
+    endless = {"data": known.openrouter[:5], "links": {"next": "/more"}}
+    known.answer(OPENROUTER_MODELS, *[Reply(body=endless)] * 30)
+    asked = known.times_asked(OPENROUTER_MODELS)
+    assert_kept(SOURCE, refreshed(SOURCE), "more than 20 pages of models")
+    assert known.times_asked(OPENROUTER_MODELS) == asked + 20
+
+
+def test_a_ranking_that_collapses_is_kept_out(known):
+    known.tokens["roleplay"] = known.tokens["roleplay"][:3]
+    assert_kept(SOURCE, refreshed(SOURCE), "CREATIVE has 2 rows, and had 29")
+
+
+def test_a_limit_of_the_key_ends_the_run_until_it_is_over(known):
+    known.answer(OPENROUTER_TOKENS, Reply(429, payload("openrouter_error_429"), {"Retry-After": "70000"}))
+    assert_kept(SOURCE, refreshed(SOURCE), "answered 429: not before 70000 s")
+    state = SourceState.objects.get(pk=SOURCE)
+    assert 69_900 < (state.next_attempt_at - datetime.now(UTC)).total_seconds() <= 70_000
+    assert not state.is_refused

@@ -1,0 +1,305 @@
+"""A run of a source: alone, in its turn, whole or not at all, and without delaying any other; in the end by real workers."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from gateway_project import database
+from rankings import meanings, refresh, tasks
+from rankings.models import Alias, Entry, Snapshot, Source, SourceState, Standing
+from rankings.refresh import CADENCE, Result
+from tests import factories
+from tests.rankings.source_server import (
+    AA, AA_KEY, ARENA, HUB_BOARD, HUB_DATASET, Reply, Sources, addresses, assert_kept, refreshed, standings,
+)  # fmt: skip
+from tests.runtime.launch import Launch
+
+SOURCE = Source.LMSYS_ARENA
+MMLU_PRO = HUB_BOARD.format("TIGER-Lab/MMLU-Pro")
+pytestmark = pytest.mark.django_db
+
+
+def state(source=SOURCE):
+    return SourceState.objects.get(pk=source)
+
+
+def minutes_until_next(source=SOURCE):
+    return (state(source).next_attempt_at - database.now()) / timedelta(minutes=1)
+
+
+def grow_old(source=SOURCE, **ago):
+    """As if the last run had been so long ago."""
+    SourceState.objects.filter(pk=source).update(next_attempt_at=database.now() - timedelta(**ago))
+
+
+# --- When its turn has come ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", [Source.LMSYS_ARENA, Source.HUGGINGFACE, Source.ARTIFICIAL_ANALYSIS, Source.OPENROUTER])
+def test_after_a_success_its_turn_comes_by_its_cadence_more_or_less(sources, keys, source):
+    assert refreshed(source).result == Result.STORED
+    cadence = CADENCE[source] / timedelta(minutes=1)
+    assert 0.89 * cadence < minutes_until_next(source) < 1.11 * cadence
+    sources.asked.clear()
+    assert refresh.refresh(source, only_if_due=True).result == Result.NOT_DUE
+    assert sources.asked == []
+    grow_old(source, seconds=1)
+    assert refresh.refresh(source, only_if_due=True).result == Result.UNCHANGED
+
+
+def test_gateways_that_started_together_do_not_come_together(sources):
+    found = set()
+    for _ in range(5):
+        refreshed(SOURCE)
+        found.add(round(minutes_until_next(), 1))
+    assert len(found) > 1
+
+
+def test_failures_are_tried_again_later_and_later(sources):
+    waits = []
+    for _ in range(9):
+        sources.answer(HUB_DATASET, Reply(404))
+        assert refreshed(SOURCE).result == Result.FAILED
+        waits.append(minutes_until_next())
+    assert state().failures == 9
+    for wait, minutes in zip(waits, [15, 30, 60, 120, 240, 480, 960, 1_440, 1_440], strict=True):
+        assert 0.89 * minutes < wait < 1.11 * minutes
+
+
+def test_a_success_forgets_the_failures(sources):
+    sources.answer(HUB_DATASET, Reply(404))
+    refreshed(SOURCE)
+    refreshed(SOURCE)
+    assert (state().failures, state().error, state().is_refused) == (0, "", False)
+
+
+def test_what_was_refused_is_left_alone_until_its_configuration_changes(sources, settings):
+    settings.RANKINGS_AA_API_KEY = "revoked"
+    sources.answer(AA, Reply(401))
+    refreshed(Source.ARTIFICIAL_ANALYSIS)
+    grow_old(Source.ARTIFICIAL_ANALYSIS, days=30)
+    assert refresh.refresh(Source.ARTIFICIAL_ANALYSIS, only_if_due=True).result == Result.NOT_DUE
+    settings.RANKINGS_AA_API_KEY = AA_KEY
+    assert refresh.refresh(Source.ARTIFICIAL_ANALYSIS, only_if_due=True).result == Result.STORED
+    assert not state(Source.ARTIFICIAL_ANALYSIS).is_refused
+
+
+def test_who_asks_for_it_by_hand_need_not_wait_for_its_turn(sources):
+    refreshed(SOURCE)
+    assert refreshed(SOURCE).result == Result.UNCHANGED
+
+
+def test_where_fetching_is_off_nobody_is_asked(sources, settings):
+    settings.RANKINGS_FETCH = False
+    outcome = refreshed(SOURCE)
+    assert (outcome.result, outcome.detail) == (Result.OFF, "GATEWAY_RANKINGS_FETCH is off")
+    assert sources.asked == []
+
+
+# --- Alone -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def held_elsewhere(source) -> Iterator[None]:
+    """Another process runs the source."""
+    taken, done = threading.Event(), threading.Event()
+
+    def hold():
+        with refresh._alone(source) as is_alone:
+            assert is_alone
+            taken.set()
+            done.wait(30)
+        connection.close()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert taken.wait(30)
+    yield
+    done.set()
+    thread.join()
+
+
+def test_two_processes_never_run_one_source_at_once(sources):
+    with held_elsewhere(SOURCE):
+        assert refreshed(SOURCE).result == Result.BUSY
+        assert sources.asked == []
+        assert refreshed(Source.HUGGINGFACE).result == Result.STORED
+    assert refreshed(SOURCE).result == Result.STORED
+
+
+# --- Whole or not at all ---------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_stored_leaves_nothing_behind(sources, monkeypatch):
+    refreshed(SOURCE)
+    before = state().last_success_at
+    sources.revision, sources.arena["overall"][0]["rating"] = "b" * 40, 1_510.0
+    monkeypatch.setattr(refresh, "_thin", lambda snapshot: 1 / 0)  # the last thing before the commit
+    with pytest.raises(ZeroDivisionError):
+        refreshed(SOURCE)
+    assert Snapshot.objects.count() == 1
+    assert state().last_success_at == before
+    assert standings(SOURCE)["claude-opus-4-6-thinking"].value == 1499.3
+
+
+def test_a_failure_leaves_what_is_published_as_it_is(sources):
+    model = factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
+    refreshed(SOURCE)
+    before = list(Entry.objects.filter(source=SOURCE).order_by("board").values())
+    assert {entry["model_id"] for entry in before} == {model.pk}
+    sources.answer(HUB_DATASET, Reply(body=b"{"))
+    assert_kept(SOURCE, refreshed(SOURCE), "is not JSON")
+    assert list(Entry.objects.filter(source=SOURCE).order_by("board").values()) == before
+
+
+def test_a_model_that_is_missing_from_a_good_snapshot_leaves_that_source_only(sources, settings):
+    settings.RANKINGS_AA_API_KEY = AA_KEY
+    model = factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
+    sources.aa[1] |= {"name": "Claude Opus 4.6 Thinking", "model_creator": {"id": "1", "name": "Anthropic"}}
+    refreshed(SOURCE)
+    refreshed(Source.ARTIFICIAL_ANALYSIS)
+    sources.revision = "b" * 40
+    for rows in sources.arena.values():
+        del rows[0]
+    refreshed(SOURCE)
+    left = Entry.objects.filter(model=model).values_list("source", flat=True).distinct()
+    assert set(left) == {Source.ARTIFICIAL_ANALYSIS, Source.INTERNAL}
+
+
+def test_a_good_snapshot_is_published_and_internal_with_it(sources):
+    factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
+    outcome = refreshed(SOURCE)
+    assert outcome.ours == 1
+    entry = Entry.objects.get(source=SOURCE, board="GENERAL")
+    assert (entry.rank, entry.elo) == (1, 1499)
+    assert Entry.objects.get(source=Source.INTERNAL, board="GENERAL").elo == 1499
+
+
+def test_only_the_last_of_each_week_is_kept_of_snapshots_older_than_sixty_days(sources):
+    refreshed(SOURCE)
+    now = database.now()
+    ages = [1, 59, 61, 62, 63, 64, 65, 66, 67, 68, 200]
+    kept = {}
+    for age in sorted(ages, reverse=True):
+        taken_at = now - timedelta(days=age)
+        Snapshot.objects.create(source=SOURCE, as_of=now - timedelta(days=99), taken_at=taken_at, fingerprint=str(age))
+        kept[taken_at.isocalendar()[:2] if age > 60 else age] = str(age)
+    Snapshot.objects.create(source=Source.HUGGINGFACE, as_of=now, taken_at=now - timedelta(days=300), fingerprint="another's")
+    sources.revision, sources.arena["overall"][0]["rating"] = "b" * 40, 1_510.0
+    assert refreshed(SOURCE).result == Result.STORED
+    left = set(
+        Snapshot.objects.filter(source=SOURCE, fingerprint__in=list(map(str, ages))).values_list("fingerprint", flat=True)
+    )
+    assert left == set(kept.values())
+    assert Snapshot.objects.filter(fingerprint="another's").exists()
+
+
+# --- INTERNAL --------------------------------------------------------------------------------------------------------
+
+
+def test_internal_is_computed_without_asking_anybody(sources):
+    factories.make_model("openai/gpt-5")
+    assert refreshed(Source.INTERNAL).result == Result.STORED
+    assert sources.asked == []
+    assert Entry.objects.filter(source=Source.INTERNAL, board="GENERAL").count() == 1
+    assert 53 < minutes_until_next(Source.INTERNAL) < 67
+    assert set(SourceState.objects.values_list("pk", flat=True)) == set(Source)
+
+
+def test_a_model_that_comes_into_the_catalogue_finds_its_standing(sources):
+    refreshed(SOURCE)
+    assert not Entry.objects.filter(source=SOURCE).exists()
+    factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
+    refreshed(Source.INTERNAL)
+    assert Entry.objects.get(source=SOURCE, board="GENERAL").elo == 1499
+
+
+def test_a_source_whose_key_is_taken_away_is_published_no_more(sources, settings):
+    settings.RANKINGS_AA_API_KEY = AA_KEY
+    factories.make_model("example/filler-7", maker="Example Lab")
+    refreshed(Source.ARTIFICIAL_ANALYSIS)
+    assert Entry.objects.filter(source=Source.ARTIFICIAL_ANALYSIS).exists()
+    settings.RANKINGS_AA_API_KEY = ""
+    refreshed(Source.INTERNAL)
+    assert not Entry.objects.filter(source=Source.ARTIFICIAL_ANALYSIS).exists()
+    assert Snapshot.objects.filter(source=Source.ARTIFICIAL_ANALYSIS).exists()
+
+
+def test_the_built_in_catalogue_is_known_at_the_sources(sources):
+    call_command("load_catalog", built_in=True, verbosity=0)
+    names = ["gpt-4o-mini-2024-07-18", "gpt-oss-120b", "claude-haiku-4-5-20251001", "mistral-large-3"]
+    for row, name in zip(sources.arena["overall"][1:], names, strict=False):
+        row["model_name"] = name
+    assert refreshed(SOURCE).ours == 4
+    snapshot = meanings.latest(SOURCE)
+    found = meanings.chosen(snapshot)["GENERAL"]
+    assert {model_id: chosen.standing.external_key for model_id, chosen in found.items()} == {
+        "openai/gpt-4o-mini": names[0],
+        "openai/gpt-oss-120b": names[1],
+        "anthropic/claude-haiku-4-5": names[2],
+        "mistral/mistral-large-2512": names[3],
+    }
+    assert not Alias.objects.filter(source=SOURCE).exclude(method="curated").exists()
+    assert Standing.objects.filter(snapshot=snapshot, board="GENERAL").count() == 230  # ours or not
+
+
+# --- Tasks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_worker_a_slow_source_keeps_nobody_waiting(sources):
+    hold = threading.Event()
+    sources.answer(HUB_DATASET, Reply(404, hold=hold))
+    assert tasks.refresh.delay(SOURCE).get() == "started"
+    [run] = [thread for thread in threading.enumerate() if thread.name == "refresh LMSYS_ARENA"]
+    hold.set()
+    run.join(30)
+    assert state().failures == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_task_knows_only_sources():
+    with pytest.raises(ValueError, match="'MINE' is not a valid Source"):
+        tasks.refresh.delay("MINE").get()
+
+
+def test_beat_has_a_task_of_its_own_for_every_source(settings):
+    entries = [entry for entry in settings.CELERY_BEAT_SCHEDULE.values() if entry["task"] == tasks.refresh_if_due.name]
+    assert sorted(entry["args"] for entry in entries) == sorted((source.value,) for source in Source)
+
+
+def test_real_workers_refresh_each_source_while_another_hangs():
+    """Redis, a Celery worker and beat, as `make run` starts them."""
+    served, hold, launch = Sources(), threading.Event(), Launch()
+    try:
+        for _ in range(3):  # as many as attempts, should one be given up
+            served.answer(MMLU_PRO, Reply(hold=hold))
+        launch.start(**addresses(served), GATEWAY_AA_API_KEY=AA_KEY, GATEWAY_RANKINGS_FETCH="1")
+        launch.manage("shell", "-c", f"{_ENQUEUE}for source in {list(map(str, _ASKED))}: tasks.refresh.delay(source)")
+        deadline = time.monotonic() + 60
+        while "SUCCESSES 2" not in (printed := launch.manage("shell", "-c", _SUCCESSES).stdout):
+            assert time.monotonic() < deadline, (printed, launch.log())
+            time.sleep(0.2)
+        assert not hold.is_set()
+        assert served.times_asked(MMLU_PRO) == 1  # it hangs there all the while
+        assert served.times_asked(ARENA) == 7
+        assert served.times_asked(AA) == 3
+    finally:
+        hold.set()
+        launch.clean_up()
+        served.close()
+
+
+_ASKED = [Source.HUGGINGFACE, Source.LMSYS_ARENA, Source.ARTIFICIAL_ANALYSIS]
+_ENQUEUE = "from rankings import tasks\n"
+_SUCCESSES = """
+from rankings.models import SourceState
+asked = SourceState.objects.filter(pk__in=["HUGGINGFACE", "LMSYS_ARENA", "ARTIFICIAL_ANALYSIS"])
+print("SUCCESSES", asked.exclude(last_success_at=None).count())
+"""
