@@ -7,8 +7,16 @@ import pytest
 from rankings.models import Snapshot, Source, SourceState
 from rankings.refresh import Result
 from tests.rankings.source_server import (
-    ARENA, HF_TOKEN, HUB_DATASET, PUBLISHED, Reply, assert_kept, payload, refreshed, standings,
-)  # fmt: skip
+    ARENA,
+    HF_TOKEN,
+    HUB_DATASET,
+    PUBLISHED,
+    Reply,
+    assert_kept,
+    payload,
+    refreshed,
+    standings,
+)
 
 SOURCE = Source.LMSYS_ARENA
 pytestmark = pytest.mark.django_db

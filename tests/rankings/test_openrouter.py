@@ -8,8 +8,15 @@ from rankings.models import Alias, Profile, Snapshot, Source, SourceState
 from rankings.refresh import Result
 from tests import factories
 from tests.rankings.source_server import (
-    OPENROUTER_KEY, OPENROUTER_MODELS, OPENROUTER_TOKENS, Reply, assert_kept, payload, refreshed, standings,
-)  # fmt: skip
+    OPENROUTER_KEY,
+    OPENROUTER_MODELS,
+    OPENROUTER_TOKENS,
+    Reply,
+    assert_kept,
+    payload,
+    refreshed,
+    standings,
+)
 
 SOURCE = Source.OPENROUTER
 QWEN = "qwen/qwen3.6-27b-20260422"

@@ -16,8 +16,18 @@ from rankings.models import Alias, Entry, Snapshot, Source, SourceState, Standin
 from rankings.refresh import CADENCE, Result
 from tests import factories
 from tests.rankings.source_server import (
-    AA, AA_KEY, ARENA, HUB_BOARD, HUB_DATASET, Reply, Sources, addresses, assert_kept, refreshed, standings,
-)  # fmt: skip
+    AA,
+    AA_KEY,
+    ARENA,
+    HUB_BOARD,
+    HUB_DATASET,
+    Reply,
+    Sources,
+    addresses,
+    assert_kept,
+    refreshed,
+    standings,
+)
 from tests.runtime.launch import Launch
 
 SOURCE = Source.LMSYS_ARENA

@@ -1,0 +1,265 @@
+"""The rankings for staff: names that wait for somebody to say whose models they are, aliases, and how the sources fare."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import Count, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from kombu.exceptions import OperationalError as QueueAway
+
+from completions.models import LanguageModel
+from rankings import health, identity, meanings, sources, tasks
+from rankings.models import Alias, Profile, Snapshot, Source, SourceState, Standing
+
+QUEUE_ROWS = 50
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """To look at."""
+
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+def _enqueue(request: HttpRequest, send: Callable[[], object]) -> None:
+    """Hand work to Celery. Where the queue is away, say so: the hourly run does it anyway."""
+    try:
+        send()
+    except QueueAway:
+        messages.warning(request, "The queue is away. What follows from this is done within the hour.")
+
+
+# --- Whose model is it? ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A name in the queue, and whom exact rules suggest."""
+
+    source: Source
+    standing: Standing
+    suggestions: list[str]
+
+
+class MappingForm(forms.Form):
+    """One click: this name means that model, or none of ours."""
+
+    source = forms.ChoiceField(choices=[(source, source) for source in sources.EXTERNAL])
+    key_kind = forms.CharField(max_length=20)
+    external_key = forms.CharField(max_length=300, strip=False)
+    model = forms.ModelChoiceField(LanguageModel.objects.all(), required=False)
+    is_none_of_ours = forms.BooleanField(required=False)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if not self.errors and bool(cleaned["model"]) == cleaned["is_none_of_ours"]:
+            self.add_error("model", "Choose a model, or say that it is none of ours.")
+        if not self.errors and not _is_listed(cleaned):
+            self.add_error("external_key", "The source no longer lists this name.")
+        return cleaned
+
+
+def _is_listed(name: dict[str, Any]) -> bool:
+    snapshot = meanings.latest(name["source"])
+    found = Standing.objects.filter(snapshot=snapshot, key_kind=name["key_kind"], external_key=name["external_key"])
+    return snapshot is not None and found.exists()
+
+
+@admin.register(Alias)
+class AliasAdmin(admin.ModelAdmin):
+    change_list_template = "admin/rankings/alias/change_list.html"
+    list_display = ("external_key", "source", "key_kind", "meaning", "method", "confidence", "created_at")
+    list_filter = ("source", "method", ("model", admin.EmptyFieldListFilter))
+    list_select_related = ("model",)
+    search_fields = ("external_key", "model__id", "model__name")
+    ordering = ("source", "external_key")
+    fields = ("source", "key_kind", "external_key", "model", "method", "confidence", "note", "created_at")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Alias | None = None) -> tuple[str, ...]:
+        made = ("method", "confidence", "created_at")
+        return (*made, "source", "key_kind", "external_key") if obj else made
+
+    @admin.display(ordering="model", empty_value="none of ours")
+    def meaning(self, alias: Alias) -> LanguageModel | None:
+        return alias.model
+
+    # Whatever staff touch is theirs from then on: neither the file nor a rule changes it again.
+
+    def save_model(self, request: HttpRequest, obj: Alias, form: Any, change: bool) -> None:
+        obj.method, obj.confidence = Alias.Method.STAFF, 1.0
+        super().save_model(request, obj, form, change)
+        self._republish(request)
+
+    def delete_model(self, request: HttpRequest, obj: Alias) -> None:
+        super().delete_model(request, obj)
+        self._republish(request)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Alias]) -> None:
+        super().delete_queryset(request, queryset)
+        self._republish(request)
+
+    def _republish(self, request: HttpRequest) -> None:
+        transaction.on_commit(partial(_enqueue, request, tasks.republish.delay))
+
+    # --- The queue -----------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        queue = self.admin_site.admin_view(self.queue_view)
+        return [path("queue/", queue, name="rankings_alias_queue"), *super().get_urls()]
+
+    def queue_view(self, request: HttpRequest) -> HttpResponse:
+        """Names of the last snapshots that mean none of our models, and of which nobody said so."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            self._map(request)
+            return redirect(request.get_full_path())
+        chosen, searched = request.GET.get("source", ""), request.GET.get("q", "").strip()
+        if chosen and chosen not in sources.EXTERNAL:
+            raise Http404
+        waiting = _waiting([Source(chosen)] if chosen else sources.EXTERNAL, searched)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Names that wait",
+            "page": Paginator(waiting, QUEUE_ROWS).get_page(request.GET.get("p")),
+            "sources": sources.EXTERNAL,
+            "chosen": chosen,
+            "searched": searched,
+            "model_ids": LanguageModel.objects.values_list("pk", flat=True),
+        }
+        return TemplateResponse(request, "admin/rankings/alias/queue.html", context)
+
+    def _map(self, request: HttpRequest) -> None:
+        form = MappingForm(request.POST)
+        if not form.is_valid():
+            messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
+            return
+        name, model = form.cleaned_data, form.cleaned_data["model"]
+        said = f"“{name['external_key']}” means {model.pk if model else 'none of ours'}."
+        with transaction.atomic():
+            alias, _ = Alias.objects.update_or_create(
+                **{column: name[column] for column in ("source", "key_kind", "external_key")},
+                defaults={"model": model, "method": Alias.Method.STAFF, "confidence": 1.0},
+            )
+            self.log_change(request, alias, said)
+            self._republish(request)
+        messages.success(request, said)
+
+
+def _waiting(chosen: list[Source], searched: str) -> list[Waiting]:
+    """The queue: those with a suggestion first, then as they rank."""
+    ours, found = meanings.ours(), []
+    for source in chosen:
+        snapshot = meanings.latest(source)
+        for standing in meanings.unmatched(snapshot) if snapshot else []:
+            if searched.casefold() in f"{standing.external_key} {standing.name} {standing.organization}".casefold():
+                suggestions = identity.suggestions(meanings.theirs(standing, source), ours)
+                found.append(Waiting(source, standing, suggestions))
+    return sorted(found, key=lambda waiting: (not waiting.suggestions, waiting.standing.rank, waiting.standing.external_key))
+
+
+# --- What else we say of our models ----------------------------------------------------------------------------------
+
+
+@admin.register(Profile)
+class ProfileAdmin(admin.ModelAdmin):
+    """For models of one's own. Those of the file of identities follow it."""
+
+    list_display = ("model", "open_weights", "hf_repo", "effort")
+    list_select_related = ("model",)
+    search_fields = ("model__id", "hf_repo")
+    ordering = ("model",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Profile | None = None) -> tuple[str, ...]:
+        return ("model",) if obj else ()
+
+    def has_change_permission(self, request: HttpRequest, obj: Profile | None = None) -> bool:
+        is_ours_to_change = obj is None or obj.pk not in meanings.curated_ids()
+        return is_ours_to_change and super().has_change_permission(request, obj)
+
+
+# --- The sources -----------------------------------------------------------------------------------------------------
+
+
+@admin.register(SourceState)
+class SourceStateAdmin(ReadOnlyAdmin):
+    list_display = ("source", "condition", "last_success_at", "last_attempt_at", "next_attempt_at", "failures", "waiting")
+    fields = ("source", "condition", "error", "failures", "is_refused", "last_success_at", "last_attempt_at",
+              "next_attempt_at", "waiting")  # fmt: skip
+    ordering = ("source",)
+    actions = ("refresh_now",)
+
+    @admin.display(description="health")
+    def condition(self, state: SourceState) -> str:
+        [found] = [each for each in health.report() if each.source == state.source]
+        return found.reason or "healthy"
+
+    @admin.display(description="names that wait")
+    def waiting(self, state: SourceState) -> int:
+        snapshot = meanings.latest(state.source)
+        return len(meanings.unmatched(snapshot)) if snapshot else 0
+
+    def has_refresh_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("rankings.change_sourcestate"))
+
+    @admin.action(description="Refresh now", permissions=["refresh"])
+    def refresh_now(self, request: HttpRequest, queryset: QuerySet[SourceState]) -> None:
+        for state in queryset:
+            if obstacle := sources.access(Source(state.source)).obstacle:
+                messages.warning(request, f"{state.source} is off: {obstacle}.")
+                continue
+            _enqueue(request, partial(tasks.refresh.delay, state.source))
+            messages.success(request, f"{state.source} is being refreshed.")
+
+
+@admin.register(Snapshot)
+class SnapshotAdmin(ReadOnlyAdmin):
+    list_display = ("source", "as_of", "taken_at", "version", "standings_count", "listing")
+    list_filter = ("source",)
+    fields = ("source", "as_of", "taken_at", "version", "fingerprint", "attribution", "listing")
+    ordering = ("-id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Snapshot]:
+        return super().get_queryset(request).annotate(count=Count("standings"))
+
+    @admin.display(description="standings")
+    def standings_count(self, snapshot: Any) -> int:
+        return int(snapshot.count)
+
+    @admin.display(description="")
+    def listing(self, snapshot: Snapshot) -> str:
+        address = reverse("admin:rankings_standing_changelist")
+        return format_html('<a href="{}?snapshot__id__exact={}">its standings</a>', address, snapshot.pk)
+
+
+@admin.register(Standing)
+class StandingAdmin(ReadOnlyAdmin):
+    list_display = ("external_key", "name", "organization", "board", "rank", "value", "snapshot")
+    list_filter = ("board", "snapshot__source")
+    list_select_related = ("snapshot",)
+    search_fields = ("external_key", "name")
+    fields = ("snapshot", "board", "rank", "value", "external_key", "key_kind", "name", "organization", "facts")
+    ordering = ("-snapshot", "board", "rank")
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        return lookup == "snapshot__id__exact" or super().lookup_allowed(lookup, value, request)
