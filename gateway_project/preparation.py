@@ -121,10 +121,10 @@ def prepare_database(directory: Path, address: Address, catalogue: Path | None) 
 
 def _compute_rankings() -> None:
     """Of what is there, so that there is a ranking, and best/general, before any source was asked."""
-    from rankings import meanings, publishing
+    from rankings import refresh
+    from rankings.models import Source
 
-    meanings.load()
-    publishing.publish("INTERNAL")
+    refresh.refresh(Source.INTERNAL)
 
 
 def _urls(address: Address) -> dict[str, str]:

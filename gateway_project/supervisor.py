@@ -130,7 +130,7 @@ _QUIET = ["-W", "ignore:You're running the worker with superuser privileges"]
 def _commands(directory: Path, *, has_redis: bool) -> dict[str, list[str]]:
     """What runs, as arguments of this Python. Without Redis there is nothing a worker could wait for."""
     celery = ["-m", "celery", "--quiet", "--app", "gateway_project"]
-    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "2", "--without-gossip", "--without-mingle"]
+    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--without-gossip", "--without-mingle"]
     beat = [*celery, "beat", "--schedule", str(directory / "celerybeat-schedule"), "--pidfile="]
     web = ["-m", "gunicorn", "--config", str(development.ROOT / "deploy" / "gunicorn.conf.py")]
     return {"web": web, **({"worker": worker} if has_redis else {}), "beat": beat}
