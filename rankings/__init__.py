@@ -14,7 +14,7 @@ What a source says, a file after a file:
 - ``meanings``    the same as rows: the curated file, the rules, and what staff said
 - ``health``      how the sources fare
 - ``formula``     pure: the scores of INTERNAL
-- ``publishing``  what is shown, replaced as a whole, made by ``external`` and ``internal``; ``aliases`` routes to who ranks first
+- ``publishing``  what is shown, replaced as a whole: made by ``external`` and ``internal``; ``aliases`` follow who ranks first
 - ``listing``     GET /api/rankings from memory, with ``filters`` and ``serializers``
 
 Beside it: ``benchmarks`` (curated), ``telemetry`` (this gateway's own speed), ``pages`` (the public page), ``admin``.
