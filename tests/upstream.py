@@ -19,7 +19,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,12 +107,13 @@ def streamed(*contents: str) -> Script:
 
 @dataclass
 class Received:
-    """A request, and when its peer was seen to leave while the script was still playing."""
+    """A request, how many steps of its script were played, and whether its peer was seen to leave in the middle of one."""
 
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
     connection: int
+    played: int = 0
     left: threading.Event = field(default_factory=threading.Event)
 
 
@@ -190,6 +191,7 @@ class Upstream:
             elif self._leaves_during(step, connection):
                 received.left.set()
                 return False
+            received.played += 1
         return True
 
     def _leaves_during(self, step: Step, connection: socket.socket) -> bool:
@@ -206,13 +208,27 @@ class Upstream:
         return False
 
 
-@pytest.fixture
-def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
-    """An upstream that answers "Hello you" until it is told something else; its key is in the environment."""
-    monkeypatch.setenv(KEY_ENV, KEY)
+@contextmanager
+def running() -> Iterator[Upstream]:
+    """An upstream that answers "Hello you" until it is told something else."""
     server = Upstream()
     yield server
     for clients in list(http._pools.values()):
-        if client := clients.pop(server.url.removesuffix("/v1"), None):
-            client.close()
+        for key in [key for key in clients if key[0] == server.url.removesuffix("/v1")]:
+            clients.pop(key).close()
     server.stop()
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+    """One whose key is in the environment."""
+    monkeypatch.setenv(KEY_ENV, KEY)
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def spare() -> Iterator[Upstream]:
+    """A second one, which needs no key."""
+    with running() as server:
+        yield server

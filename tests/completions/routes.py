@@ -1,7 +1,10 @@
 """Several ways to a model, and what is left behind by a request that may go any of them."""
 
 import socket
+from collections.abc import Callable
 from typing import Any
+
+import gevent
 
 from completions.models import Completion, LanguageModel, Route
 from tests import factories
@@ -47,3 +50,29 @@ def assert_answered(answer: Any, provider: str, attempts: int) -> None:
 def assert_attempts(attempts: int) -> None:
     """... by the record alone, of a request that failed."""
     assert Completion.objects.latest("created_at").attempts == attempts
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    """While requests in other greenlets go on."""
+    for _ in range(1_000):
+        if condition():
+            return
+        gevent.sleep(0.01)
+    raise AssertionError("it never came")
+
+
+def once(condition: Callable[[], Any], *acts: Callable[[], Any]) -> gevent.Greenlet:
+    """Do these, one after the other, while a request waits for its upstream."""
+
+    def run() -> None:
+        wait_until(condition)
+        for act in acts:
+            gevent.sleep(0.05)  # the gateway has read what the upstream sent before the condition held
+            act()
+
+    return gevent.spawn(run)
+
+
+def has_played(upstream: Upstream, steps: int) -> Callable[[], bool]:
+    """Whether it got its first request and is so far in the script."""
+    return lambda: bool(upstream.requests) and upstream.requests[0].played >= steps
