@@ -128,7 +128,7 @@ def _run(state: SourceState, manner: Manner) -> Outcome:
             return Outcome(source, Result.UNCHANGED)
         except SourceFailed as failure:
             return _failed(state, mark, failure)
-        validators = {"mark": mark, "revision": reading.revision, "urls": client.validators}
+        validators: dict[str, object] = {"mark": mark, "revision": reading.revision, "urls": client.validators}
     fingerprint = _fingerprint(reading)
     if last and last.fingerprint == fingerprint:
         _succeeded(state, validators)
