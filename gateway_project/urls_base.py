@@ -12,6 +12,7 @@ base = [
     path("api/billing/", include("billing.urls")),
     path("api/", include("rankings.urls")),
     path("api/openapi.json", openapi.document),
+    path("", include("rankings.page_urls")),
     path("dashboard/", include("billing.page_urls")),
     path("dashboard/", include("keys.page_urls")),
     path("admin/", admin.site.urls),
