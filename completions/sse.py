@@ -41,4 +41,4 @@ class Decoder:
         if name == b"data":
             value = value.removeprefix(b" ")
             self._data.append(value)
-            self._data_bytes += len(value)
+            self._data_bytes += len(value) + 1

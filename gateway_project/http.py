@@ -122,6 +122,8 @@ class Reply:
         # The library's own read(n) waits for n bytes; a stream must pass on what is there. Hence its inner buffer.
         response = self._response
         while not response._body_buffer and not response.message_complete:
+            if response._sock is None:  # it ended, and another reply came behind it, which nobody asked for
+                return b""
             left_seconds = self._deadline - time.monotonic()
             if left_seconds <= 0:
                 raise TimedOut("total")

@@ -28,7 +28,8 @@ class ChunkReader:
     def __init__(self, choices: int = 1) -> None:
         self.has_passed_on = False  # any chunk
         self._choices = choices
-        self._ended: set[int] = set()  # the choices whose finish reason came
+        self._begun: set[int] = set()  # the choices whose role came
+        self._ended: set[int] = set()  # ... and whose finish reason did
         self.done = False  # [DONE] came; what comes behind it is nothing
         self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
 
@@ -57,7 +58,7 @@ class ChunkReader:
         if data == b"[DONE]":
             self.done = True
             return []
-        if data.startswith(self._before) and data.endswith(self._after):
+        if data.startswith(self._before) and data.endswith(self._after) and not self._ended:
             plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
             if plain and _is_utf8(plain[1]):
                 return [Chunk(plain[0], text_bytes=_unescaped_bytes(plain[1]))]
@@ -74,13 +75,29 @@ class ChunkReader:
             raise Unusable(f"it reports {json.dumps(event['error'])}")
         self._remember(data.decode())
         chunks = []
-        if choices := event.get("choices"):
+        if choices := self._once(event.get("choices") or []):
             chunks.append(self._chunk(choices))
         if usage := parse_usage(event.get("usage")):
             chunks.append(Chunk(b"[]", usage=usage))
         return chunks
 
-    def _chunk(self, choices: Any) -> Chunk:
+    def _once(self, choices: Any) -> list[Any]:
+        """Each begins with a role and has one finish reason, whatever the upstream forgets or repeats."""
+        try:
+            choices = [choice for choice in choices if choice.get("index", 0) not in self._ended or _is_worth(choice)]
+            for choice in choices:
+                index = choice.get("index", 0)
+                if index not in self._begun:
+                    delta = choice.get("delta") or {}
+                    choice["delta"] = {**delta, "role": delta.get("role") or "assistant"}
+                if index in self._ended:
+                    choice["finish_reason"] = None
+                self._begun.add(index)
+        except (AttributeError, TypeError) as error:
+            raise Unusable("an event's choices are not choices") from error
+        return list(choices)
+
+    def _chunk(self, choices: list[Any]) -> Chunk:
         try:
             ended = {choice.get("index", 0) for choice in choices if choice.get("finish_reason")}
             text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
@@ -133,6 +150,11 @@ def parse_usage(value: Any) -> Usage | None:
     reasoning = wire.detail(value, "completion_tokens_details", "reasoning_tokens")
     cached = min(cached, prompt)
     return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
+
+
+def _is_worth(choice: Any) -> bool:
+    """Whether there is anything generated in it."""
+    return _generated_bytes(choice.get("delta") or {}) > 0
 
 
 def _generated_bytes(message: Any) -> int:

@@ -55,6 +55,7 @@ SPELLINGS = {
 @given(st.sampled_from(sorted(SPELLINGS)), st.lists(CONTENT, min_size=1, max_size=5), st.booleans())
 def test_chunks_say_what_the_events_said_whatever_the_text_and_the_spelling(spelling, contents, ascii_only):
     reader = ChunkReader()
+    read(reader, ROLE)
     for content in contents:
         ascii_only = ascii_only or "\ud83d" in content  # half a pair can only be sent escaped
         data = SPELLINGS[spelling].format(json.dumps(content, ensure_ascii=ascii_only)).encode()
@@ -77,6 +78,7 @@ def test_an_event_that_differs_in_more_than_its_text_is_read_and_not_copied():
 
 def test_a_finish_reason_and_a_usage_are_seen_after_any_number_of_plain_events():
     reader = ChunkReader()
+    read(reader, ROLE)
     assert all(read(reader, PLAIN)[0].choices == read(reader, PLAIN)[0].choices for _ in range(3))
     [chunk] = read(reader, FINISH)
     assert chunk.finishes
@@ -86,6 +88,36 @@ def test_a_finish_reason_and_a_usage_are_seen_after_any_number_of_plain_events()
     assert read(reader, b"[DONE]") == []
     assert read(reader, PLAIN) == []
     assert reader.done
+
+
+def choice(index=0, finish_reason=None, **delta):
+    return {"index": index, "delta": delta, "finish_reason": finish_reason}
+
+
+def told(reader: ChunkReader, *choices) -> list:
+    """What is passed on of an event with these."""
+    return [each for chunk in read(reader, json.dumps({"choices": choices}).encode()) for each in json.loads(chunk.choices)]
+
+
+def test_each_choice_begins_with_its_role_whether_or_not_the_upstream_says_it():
+    reader = ChunkReader(choices=2)
+    assert told(reader, choice(content="a")) == [choice(content="a", role="assistant")]
+    assert told(reader, choice(content="b")) == [choice(content="b")]
+    assert told(reader, choice(1, content="c")) == [choice(1, content="c", role="assistant")]
+    assert told(reader, choice(1, content="d"), choice(content="e")) == [choice(1, content="d"), choice(content="e")]
+    assert told(ChunkReader(), {"index": 0, "delta": None}) == [{"index": 0, "delta": {"role": "assistant"}}]
+    assert told(ChunkReader(), choice(role=None, content="a")) == [choice(role="assistant", content="a")]
+
+
+def test_each_choice_ends_once_and_no_text_behind_its_end_is_lost():
+    reader = ChunkReader(choices=2)
+    told(reader, choice(content="a"), choice(1, content="b"))
+    assert told(reader, choice(0, "stop")) == [choice(0, "stop")]
+    assert told(reader, choice(0, "stop"), choice(1, "length")) == [choice(1, "length")]
+    assert told(reader, choice(0, "stop"), choice(1, "stop")) == []
+    assert told(reader, choice(0, "stop", content="more")) == [choice(content="more")]
+    assert read(reader, PLAIN)[0].text_bytes == 1
+    assert reader.finished
 
 
 def test_what_one_read_brought_comes_in_its_order_up_to_the_end():

@@ -46,7 +46,7 @@ def test_comments_and_empty_events_come_to_nothing():
     assert decode([b": ping\n\nevent: ping\n\nretry: 1\n\ndata:\n\n\n\n"]) == []
 
 
-@pytest.mark.parametrize("data", [b"x" * 60, b"data: x\n" * 60], ids=["one line", "many lines"])
+@pytest.mark.parametrize("data", [b"x" * 60, b"data: x\n" * 60, b"data:\n" * 60], ids=["one line", "many lines", "empty lines"])
 def test_an_event_that_never_ends_is_refused_before_it_fills_the_memory(data):
     with pytest.raises(sse.EventTooLarge):
         decode([data], event_bytes_max=50)
