@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway_project.group_commit import GroupCommit, Lost, TooLate
+from gateway_project.group_commit import GroupCommit, Lost, TooLate, _Ticket
 
 
 class Store:
@@ -32,7 +32,7 @@ def submit(group: GroupCommit, *items: str) -> tuple[dict, list[threading.Thread
     def one(item: str) -> None:
         try:
             told[item] = group.submit(item)
-        except Exception as error:
+        except BaseException as error:
             told[item] = error
 
     threads = []
@@ -166,3 +166,96 @@ def test_the_group_serves_on_after_every_kind_of_failure():
     with pytest.raises(KeyError):
         group.submit("a")
     assert [group.submit(item) for item in "bc"] == ["b", "c"]
+
+
+# --- An alarm of the caller's own --------------------------------------------------------------------------------
+
+
+class Alarm(BaseException):
+    """What an event loop raises in who waits, wherever it waits."""
+
+
+class Bells:
+    """Rings an alarm in the wait of whoever has this item, when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, item: str) -> None:
+        self.now = threading.Event()
+        wait = _Ticket.wait
+
+        def waiting(ticket: _Ticket, seconds: float) -> bool:
+            if ticket.item != item:
+                return wait(ticket, seconds)
+            assert self.now.wait(10)
+            raise Alarm
+
+        monkeypatch.setattr(_Ticket, "wait", waiting)
+
+
+def test_who_is_called_away_while_it_waits_is_never_committed(monkeypatch):
+    bells, store = Bells(monkeypatch, "b"), Store()
+    group = GroupCommit(store.run)
+    told, threads = submit(group, "a", "b", "c")
+    bells.now.set()
+    threads[1].join(10)
+    store.gate.set()
+    for thread in threads:
+        thread.join(10)
+    assert isinstance(told.pop("b"), Alarm)
+    assert told == {"a": "A", "c": "C"}
+    assert store.batches == [["a"], ["c"]]
+
+
+def test_when_who_is_to_lead_is_called_away_somebody_else_leads(monkeypatch):
+    bells, store = Bells(monkeypatch, "b"), Store()
+    group = GroupCommit(store.run)
+    told, threads = submit(group, "a", "b", "c", "d")
+    store.gate.set()
+    threads[0].join(10)  # b leads from now on, and does not know it yet
+    bells.now.set()
+    for thread in threads:
+        thread.join(10)
+    assert isinstance(told.pop("b"), Alarm)
+    assert told == {"a": "A", "c": "C", "d": "D"}
+    assert store.batches == [["a"], ["c", "d"]]
+    assert group.submit("e") == "E"
+
+
+def test_when_the_last_one_is_called_away_the_group_still_serves(monkeypatch):
+    bells, store = Bells(monkeypatch, "b"), Store()
+    group = GroupCommit(store.run)
+    told, threads = submit(group, "a", "b")
+    store.gate.set()
+    threads[0].join(10)
+    bells.now.set()
+    threads[1].join(10)
+    assert isinstance(told["b"], Alarm)
+    assert group.submit("c") == "C"
+    assert store.batches == [["a"], ["c"]]
+
+
+def test_what_was_committed_for_who_is_called_away_is_undone(monkeypatch):
+    undone: list[str] = []
+    bells, store = Bells(monkeypatch, "c"), Store()
+    group = GroupCommit(store.run, undo=undone.append)
+    told, threads = submit(group, "a", "b", "c")
+    store.gate.set()
+    for thread in threads[:2]:
+        thread.join(10)  # c is done, and does not know it yet
+    bells.now.set()
+    threads[2].join(10)
+    assert isinstance(told.pop("c"), Alarm)
+    assert (told, undone) == ({"a": "A", "b": "B"}, ["C"])
+    assert group.submit("d") == "D"
+
+
+def test_an_alarm_in_who_leads_leaves_the_others_their_turn():
+    def commit(items: list[str], again: bool) -> list:
+        if items == ["a"]:
+            raise Alarm
+        return [item.upper() for item in items]
+
+    store = Store(commit)
+    told = after(store, GroupCommit(store.run), "a", "b", "c")
+    assert isinstance(told.pop("a"), Alarm)
+    assert told == {"b": "B", "c": "C"}
+    assert store.batches == [["a"], ["b", "c"]]
