@@ -16,27 +16,9 @@ from django.urls import URLPattern, path, reverse
 from billing import books, money, statement
 from billing.forms import NewUserForm, SupportCreditForm, UserForm
 from billing.models import Account, Hold, LedgerEntry, Membership, User
+from gateway_project.read_only_admin import ReadOnlyAdmin
 
 LATEST_ENTRIES = 20
-
-
-class ReadOnlyAdmin(admin.ModelAdmin):
-    """To look at, with the permission to view. Nobody adds, changes or deletes here, superusers included."""
-
-    show_full_result_count = False
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        # PostgreSQL's texts hold no NUL, and what asks for one gets an error where "there is none" is meant.
-        return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
-
-    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 class ActionsMixin:

@@ -1,4 +1,4 @@
-"""The rankings for staff: names that wait for somebody to say whose models they are, aliases, and how the sources fare."""
+"""The rankings for staff: names that wait for somebody to say whose they are, how the sources fare, what is published."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,25 +19,11 @@ from django.utils.html import format_html
 from kombu.exceptions import OperationalError as QueueAway
 
 from completions.models import LanguageModel
+from gateway_project.read_only_admin import ReadOnlyAdmin
 from rankings import health, identity, meanings, sources, tasks
-from rankings.models import Alias, Profile, Snapshot, Source, SourceState, Standing
+from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
 
 QUEUE_ROWS = 50
-
-
-class ReadOnlyAdmin(admin.ModelAdmin):
-    """To look at."""
-
-    show_full_result_count = False
-
-    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 def _enqueue(request: HttpRequest, send: Callable[[], object]) -> None:
@@ -263,3 +249,31 @@ class StandingAdmin(ReadOnlyAdmin):
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         return lookup == "snapshot__id__exact" or super().lookup_allowed(lookup, value, request)
+
+
+# --- What is published -----------------------------------------------------------------------------------------------
+
+
+@admin.register(Entry)
+class EntryAdmin(ReadOnlyAdmin):
+    """The last of its fields says what each score was made of."""
+
+    list_display = ("model", "source", "board", "rank", "board_rank", "change", "overall", "confidence", "last_updated")
+    list_filter = ("source", "board")
+    list_select_related = ("model",)
+    search_fields = ("model__id", "model__name")
+    ordering = ("source", "board", "board_rank")
+
+
+@admin.register(DailyRank)
+class DailyRankAdmin(ReadOnlyAdmin):
+    list_display = ("model", "day", "source", "board", "rank", "overall")
+    list_filter = ("source", "board")
+    list_select_related = ("model",)
+    search_fields = ("model__id", "model__name")
+    ordering = ("-day", "source", "board", "rank")
+
+
+@admin.register(Publication)
+class PublicationAdmin(ReadOnlyAdmin):
+    list_display = ("number", "changed_at")

@@ -2,12 +2,13 @@
 
 import re
 import threading
+from datetime import UTC, date, datetime
 
 import pytest
 from django.contrib.admin.models import LogEntry
 
 from rankings import meanings
-from rankings.models import Alias, Entry, Profile, Snapshot, Source, SourceState, Standing
+from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
 from tests import factories
 from tests.pages.conftest import make_staff, powerless, signed_in, superuser
 from tests.rankings import snapshots
@@ -234,3 +235,22 @@ def test_a_snapshot_leads_to_its_standings(superuser, snapshot):
     address = f"/admin/rankings/standing/?snapshot__id__exact={snapshot.pk}"
     assert address in superuser.get("/admin/rankings/snapshot/").content.decode()
     assert "20 standings" in text(superuser.get(address))
+
+
+@pytest.mark.parametrize(("table", "shown"), [("entry", "73.5"), ("dailyrank", "73.5"), ("publication", "41")])
+def test_what_is_published_can_be_looked_at_and_not_changed(superuser, opus, table, shown):
+    board = {"source": Source.INTERNAL, "board": "GENERAL", "model": opus, "rank": 7, "overall": 73.5}
+    rows = {
+        "entry": Entry(**board, board_rank=7, confidence=0.5, last_updated=datetime(2026, 11, 20, tzinfo=UTC)),
+        "dailyrank": DailyRank(**board, day=date(2026, 11, 20)),
+        "publication": Publication(number=41),
+    }
+    row = rows[table]
+    row.save()
+    assert shown in text(superuser.get(f"/admin/rankings/{table}/"))
+    page = f"/admin/rankings/{table}/{row.pk}/change/"
+    assert shown in text(superuser.get(page))
+    assert superuser.post(page, {"number": 1, "overall": 1}).status_code == 403
+    assert superuser.get(f"/admin/rankings/{table}/add/").status_code == 403
+    assert superuser.post(f"/admin/rankings/{table}/{row.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert shown in str(type(row).objects.values().get())
