@@ -10,7 +10,7 @@ _NANOS_PER_DOLLAR = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Ours:
+class Served:
     """A model that is served. Prices are in US dollars per million tokens, and make scores, never charges."""
 
     id: str
@@ -23,11 +23,11 @@ class Ours:
         return formula.blended_dollars(input_dollars=self.input_dollars, output_dollars=self.output_dollars)
 
 
-def served() -> dict[str, Ours]:
+def served() -> dict[str, Served]:
     """By id: those that can be called. What would only say that there is no such model is not ranked."""
     profiles = dict(Profile.objects.values_list("pk", "open_weights"))
     return {
-        model.pk: Ours(
+        model.pk: Served(
             id=model.pk,
             input_dollars=model.prices_in_force[0].input_nanos / _NANOS_PER_DOLLAR,
             output_dollars=model.prices_in_force[0].output_nanos / _NANOS_PER_DOLLAR,

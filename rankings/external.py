@@ -8,7 +8,7 @@ from typing import Any
 
 from completions.models import Category
 from rankings import formula, populations, terms
-from rankings.catalogue import Ours
+from rankings.catalogue import Served
 from rankings.meanings import Chosen
 from rankings.models import Entry, Source
 from rankings.populations import Board, Population
@@ -26,7 +26,7 @@ class Figures:
     elo: int | None = None
 
 
-def entries(source: Source, models: Mapping[str, Ours], now: datetime) -> list[Entry]:
+def entries(source: Source, models: Mapping[str, Served], now: datetime) -> list[Entry]:
     population = populations.latest(source)
     found = [
         _entry(population, category, model_id, chosen, now)

@@ -7,7 +7,7 @@ from typing import Any
 
 from completions.models import Category
 from rankings import benchmarks, external, formula, populations, telemetry, terms
-from rankings.catalogue import Ours
+from rankings.catalogue import Served
 from rankings.formula import Evidence, Scores, Terms
 from rankings.models import Entry, Source
 from rankings.populations import SHORT_NAMES, Population
@@ -58,13 +58,13 @@ class Pace:
 
 @dataclass(frozen=True)
 class Scored:
-    model: Ours
+    model: Served
     scores: Scores
     testimonies: list[Testimony]
     pace: Pace
 
 
-def entries(models: Mapping[str, Ours], now: datetime) -> list[Entry]:
+def entries(models: Mapping[str, Served], now: datetime) -> list[Entry]:
     known = Known(
         now=now,
         terms=terms.in_force(),
@@ -80,14 +80,14 @@ def entries(models: Mapping[str, Ours], now: datetime) -> list[Entry]:
     ]
 
 
-def _board(category: Category, models: Mapping[str, Ours], known: Known) -> list[Scored]:
+def _board(category: Category, models: Mapping[str, Served], known: Known) -> list[Scored]:
     """The best first: by the whole, then by quality, then by id, so that no two share a rank."""
     on_it = [model for model in models.values() if category != Category.OPEN_SOURCE or model.has_open_weights]
     scored = [_scored(category, model, known) for model in on_it]
     return sorted(scored, key=lambda each: (-each.scores.overall, -(each.scores.quality or 0), each.model.id))
 
 
-def _scored(category: Category, model: Ours, known: Known) -> Scored:
+def _scored(category: Category, model: Served, known: Known) -> Scored:
     testimonies = [_testimony(source, category, model, known) for source in _WITNESSES]
     pace = _pace(model, known)
     scores = formula.scores(
@@ -100,7 +100,7 @@ def _scored(category: Category, model: Ours, known: Known) -> Scored:
     return Scored(model, scores, testimonies, pace)
 
 
-def _testimony(source: Source, category: Category, model: Ours, known: Known) -> Testimony:
+def _testimony(source: Source, category: Category, model: Served, known: Known) -> Testimony:
     """The Hub's boards are of open weights: that it is silent of others is no loss to them."""
     population = known.populations[source]
     board = population.board(category)
@@ -117,7 +117,7 @@ def _testimony(source: Source, category: Category, model: Ours, known: Known) ->
     return Testimony(source, is_applicable, evidence, external.said(population, category, chosen))
 
 
-def _pace(model: Ours, known: Known) -> Pace:
+def _pace(model: Served, known: Known) -> Pace:
     """Our own measurement; without one, Artificial Analysis's."""
     if own := known.speeds.get(model.id):
         rate, begins = own.tokens_per_second, own.first_token_seconds

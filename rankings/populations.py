@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.conf import settings
-
 from completions.models import Category
 from rankings import formula, meanings, terms
 from rankings.meanings import Chosen
@@ -53,13 +51,9 @@ SHORT_NAMES = {
 }
 
 
-# Their terms let us show what they say by a key. Where it was taken away, so is that.
-_KEYS = {Source.ARTIFICIAL_ANALYSIS: "RANKINGS_AA_API_KEY", Source.OPENROUTER: "RANKINGS_OPENROUTER_API_KEY"}
-
-
 def latest(source: Source) -> Population:
     snapshot = meanings.latest(source)
-    if snapshot is None or (source in _KEYS and not getattr(settings, _KEYS[source])):
+    if snapshot is None:
         return Population(source, None, {})
     values: dict[str, list[float]] = {}
     for board, value in snapshot.standings.order_by("value").values_list("board", "value"):

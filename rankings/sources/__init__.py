@@ -54,10 +54,6 @@ def access(source: Source) -> Access:
     return found if settings.RANKINGS_FETCH else Access(found.base_url, found.headers, "GATEWAY_RANKINGS_FETCH is off")
 
 
-def is_enabled(source: Source) -> bool:
-    return not access(source).obstacle
-
-
 def may_be_shown(source: Source) -> bool:
     """Whether what was read may be published: of a source whose terms want a key, nothing is while there is none."""
     match source:
