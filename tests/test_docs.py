@@ -10,6 +10,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,12 @@ from completions.models import Price
 from completions.providers import ADAPTERS
 from completions.serializers import ChatRequestSerializer
 from gateway_project import errors, metrics, request_log, urls_health
+from rankings.models import SourceState
+from rankings.serializers import RankingsQuerySerializer
 from tests import chat, factories
 from tests.conftest import client_for
 from tests.outage import where_the_database_is_away
+from tests.rankings import entries
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ["billing", "keys", "completions", "rankings"]
@@ -392,6 +396,25 @@ def test_every_parameter_of_the_ledger_is_documented():
         bounds = [getattr(field, bound, None) for bound in ("min_value", "max_value", "max_length")]
         assert all(str(bound) in table[name][3] for bound in bounds if bound is not None)
         assert all(f"`{choice}`" in table[name][3] for choice in getattr(field, "choices", []))
+
+
+def test_every_parameter_of_the_rankings_is_documented():
+    table = {row[0].strip("`"): row for row in rows(section(API, "### GET /api/rankings"))}
+    fields = RankingsQuerySerializer().fields
+    assert set(table) == set(fields)
+    for name, field in fields.items():
+        assert table[name][2] == ("none" if field.default is empty else str(field.default))
+        bounds = [getattr(field, bound, None) for bound in ("min_value", "max_value", "max_length")]
+        assert all(str(bound) in table[name][3] for bound in bounds if bound is not None)
+        assert all(f"`{choice}`" in table[name][3] for choice in getattr(field, "choices", []))
+
+
+def test_a_ranking_is_as_shown(db):
+    entries.list_model("anthropic/claude-opus-4-6", rank=1, quality=91.3, speed=55.1, cost=28.0, elo=1504)
+    entries.publish()
+    for source in ("INTERNAL", "LMSYS_ARENA", "HUGGINGFACE"):
+        SourceState.objects.create(source=source, last_success_at=datetime.now(UTC))
+    assert_as_shown(client_for(None).get("/api/rankings"), example("### GET /api/rankings"))
 
 
 def error_classes() -> list[type[errors.ApiError]]:
