@@ -31,6 +31,7 @@ Stream = Generator[list[Chunk], None, None]
 
 _WAIT_SECONDS_MAX = 2  # for an upstream that says when to come again; who would have to wait longer is told so
 _PAUSE_SECONDS = 0.2  # before it is asked again when it says nothing; up to twice as long, so that not all come at once
+_TIMER_SECONDS = 0.01  # by which one may ring too early
 _FINAL = (Blame.REQUEST, Blame.GATEWAY, Blame.CALLER)  # no other attempt would help, and none says anything of the route
 
 
@@ -151,11 +152,11 @@ class Inquiry:
         """Wait as long as makes sense before the same way is tried again. False when that is too long."""
         wait_seconds = earlier.wait_seconds
         seconds = _PAUSE_SECONDS * random.uniform(1, 2) if wait_seconds is None else wait_seconds  # noqa: S311  no secret
-        if max(seconds, circuits.rests_seconds(call.route, self._account_id)) > _WAIT_SECONDS_MAX:
+        seconds = max(seconds, circuits.rests_seconds(call.route, self._account_id))
+        if seconds > _WAIT_SECONDS_MAX:
             return False
         with self._waiting(call):
-            gevent.sleep(seconds)
-            gevent.sleep(max(circuits.rests_seconds(call.route, self._account_id), 0))  # timers may ring a moment early
+            gevent.sleep(seconds + _TIMER_SECONDS)
         return True
 
     @contextmanager

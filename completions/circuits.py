@@ -98,7 +98,9 @@ def _learn(route: chat.Route) -> None:
     """What another process wrote: here, too, the first request after the rest goes alone."""
     if route.rests_until > time.monotonic():
         circuit = _circuits.setdefault(route.id, _Circuit(None))
-        circuit.account_id, circuit.rests = None, max(circuit.rests, 1)
+        circuit.account_id = None
+        if not circuit.rests:
+            circuit.rests, circuit.rested_at = 1, time.monotonic()
 
 
 def _rest(route: chat.Route, circuit: _Circuit, seconds: float) -> None:

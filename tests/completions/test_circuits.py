@@ -7,7 +7,7 @@ import gevent
 import pytest
 from django.db.models.functions import Now
 
-from completions import circuits
+from completions import attempts, circuits
 from completions.models import Completion, Route
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, once, wait_until
@@ -144,6 +144,18 @@ def test_what_had_been_asked_before_the_rest_does_not_prolong_it(api, other, ups
     running = [gevent.spawn(ask, client) for client in [api, other] * FAILURES]
     once(lambda: len(upstream.requests) == 2 * FAILURES, gate.set)
     assert [answer.get().status_code for answer in running] == [502] * (2 * FAILURES)
+    assert_rests(api, upstream, 10)
+
+
+def test_who_pauses_while_it_opens_does_not_sit_out_the_rest(api, other, upstream, settings, monkeypatch):
+    settings.UPSTREAM_ATTEMPTS_MAX = 2
+    monkeypatch.setattr(attempts, "_PAUSE_SECONDS", 0.5)
+    gate = threading.Event()
+    upstream.will([gate, *refusal(500)])
+    running = [gevent.spawn(ask, client) for client in [api, other] * (FAILURES // 2)]
+    once(lambda: len(upstream.requests) == FAILURES, gate.set)
+    assert [answer.get().status_code for answer in running] == [502] * FAILURES
+    assert len(upstream.requests) == FAILURES
     assert_rests(api, upstream, 10)
 
 
@@ -338,6 +350,21 @@ def test_who_only_read_of_it_sends_one_to_find_out_too(api, other, upstream):
     assert probe.get().status_code == 200
     assert ask(other).status_code == 200
     assert len(upstream.requests) == 2
+
+
+def test_what_was_on_its_way_when_it_was_read_of_does_not_prolong_it(api, other, upstream):
+    gate = threading.Event()
+    upstream.will([gate, *refusal(500)])
+    running = gevent.spawn(ask, api)
+    wait_until(lambda: upstream.requests)
+    other_process(30)
+    assert_rests(other, upstream, 30)
+    gate.set()
+    assert running.get().status_code == 502
+    rest_ends()
+    upstream.will(refusal(500))
+    fail(other)
+    assert_rests(api, upstream, 20)
 
 
 def test_a_failure_where_it_was_only_read_of_counts_as_the_second_rest(api, upstream):
