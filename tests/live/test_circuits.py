@@ -1,0 +1,39 @@
+"""What one worker finds out of a route, the others know."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from completions.models import Route
+from tests import factories
+from tests.live.gateway import eventually, wait_until_settled
+from tests.upstream import refusal
+
+
+@pytest.fixture
+def gateway(transactional_db, gateways):
+    served = gateways(WEB_CONCURRENCY="4")
+    mark = len(served.log())
+    yield served
+    assert "Traceback" not in served.log()[mark:]
+
+
+def test_a_route_that_one_worker_saw_fail_is_asked_by_none(gateway, upstream, large, alice, charlie):
+    upstream.will(refusal(500))
+    secrets = [factories.make_key(account)[1] for account in (alice, charlie)]
+
+    def ask_many(times):
+        with ThreadPoolExecutor(16) as threads:
+            answers = threads.map(lambda number: gateway.ask(secrets[number % 2], model="acme/large"), range(times))
+            return [answer.status for answer in answers]
+
+    assert set(ask_many(48)) <= {502, 503}
+    eventually(lambda: Route.objects.get().rests_until is not None)
+    ask_many(16)  # whoever was still asking has heard
+    asked = len(upstream.requests)
+    assert ask_many(48) == [503] * 48
+    assert len(upstream.requests) == asked
+    assert len(gateway.involved()) > 1
+    for account in (alice, charlie):
+        wait_until_settled(account)
+        assert not account.entries.filter(type="USAGE_DEBIT").exists()

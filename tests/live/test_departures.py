@@ -1,0 +1,64 @@
+"""Clients that hang up while their upstream has nothing to say yet: the server is not told, and notices."""
+
+import json
+
+import pytest
+
+from completions.models import Completion
+from tests import factories
+from tests.live.gateway import answer, eventually, head, wait_until_settled
+from tests.upstream import STAY, refusal, stream, whole
+
+
+@pytest.fixture
+def secret(alice):
+    return factories.make_key(alice)[1]
+
+
+def ask(gateway, secret, stream):
+    """A connection on which a question was asked."""
+    client = gateway.dial()
+    fields = {"model": "acme/large", "messages": [{"role": "user", "content": "hello"}], "stream": stream, "max_tokens": 10}
+    body = json.dumps(fields).encode()
+    client.sendall(head(secret, f"Content-Length: {len(body)}") + body)
+    return client
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_who_hangs_up_before_the_upstream_begins_frees_it_and_pays_nothing(
+    gateway, upstream, large, alice, secret, is_streamed
+):
+    upstream.will([STAY])
+    client = ask(gateway, secret, is_streamed)
+    eventually(lambda: upstream.requests)
+    client.close()
+    assert upstream.requests[0].left.wait(2)
+    wait_until_settled(alice)
+    assert Completion.objects.get().settlement == "released"
+    eventually(lambda: gateway.answered("POST /v1/chat/completions 408"))
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_who_hangs_up_before_the_first_word_pays_for_the_prompt(gateway, upstream, large, alice, secret, is_streamed):
+    upstream.will(stream(STAY) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY])
+    client = ask(gateway, secret, is_streamed)
+    eventually(lambda: upstream.requests and upstream.requests[0].played)
+    # The head is on its way to the gateway; who asks now is answered after it was read.
+    assert gateway.request("GET", "/healthz").status == 200
+    client.close()
+    assert upstream.requests[0].left.wait(2)
+    wait_until_settled(alice)
+    done = Completion.objects.get()
+    assert (done.settlement, done.prompt_tokens, done.completion_tokens) == ("partial", 2, 0)
+
+
+def test_who_waits_is_served(gateway, upstream, large, alice, secret):
+    """The same connection may carry the next request meanwhile, and other clients come and go."""
+    upstream.will(refusal(429, retry_after="1"), whole())
+    client = ask(gateway, secret, stream=False)
+    eventually(lambda: upstream.requests)
+    client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    gateway.dial().close()
+    assert answer(client).json()["choices"][0]["message"]["content"] == "Hello you"
+    wait_until_settled(alice)
+    assert Completion.objects.get().settlement == "reported"
