@@ -118,7 +118,7 @@ def _origin(found: health.Health) -> Origin:
         home=_HOMES.get(found.source, ""),
         is_healthy=found.is_healthy,
         is_off=bool(sources.access(found.source).obstacle),
-        reason=found.reason,
+        reason=found.reason.removeprefix("off: "),  # which the page says beside it
         last_sync_at=found.last_sync_at,
         as_of=snapshot.as_of if snapshot else None,
         attribution=snapshot.attribution if snapshot else "",

@@ -4,7 +4,8 @@
     GATEWAY_VAR=/tmp/pictures .venv/bin/python docs/images/take.py
 
 It needs Chromium. What it shows was really completed and charged, through three keys of the demo account; only the days on
-which it was are moved into the past, so that the chart has something to show.
+which it was are moved into the past, so that the chart has something to show. The ranked models and what is said of them are
+invented; their speeds were measured, on streams of the built-in echo.
 """
 
 import json
@@ -12,6 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
@@ -34,6 +36,18 @@ KEYS: list[dict[str, Any]] = [
     {"name": "workshop", "limit_cents": 12, "type": "FIXED"},
 ]
 WORDS_MAX = 4_000
+# Invented models: name, rating, dollars per million tokens in and out, seconds a word.
+MODELS: list[tuple[str, float, str, str, float]] = [
+    ("Aster 3 Large", 1492, "5.00", "25.00", 0.018),
+    ("Borealis 2 Pro", 1481, "2.50", "12.00", 0.012),
+    ("Cirrus 4", 1463, "1.10", "4.40", 0.009),
+    ("Borealis 2 Flash", 1441, "0.30", "2.50", 0.005),
+    ("Aster 3 Small", 1422, "0.80", "4.00", 0.010),
+    ("Dune 70B", 1404, "0.60", "0.90", 0.014),
+    ("Cirrus 4 Mini", 1387, "0.15", "0.60", 0.006),
+    ("Dune 8B", 1311, "0.05", "0.10", 0.004),
+]
+STREAMS, STREAM_WORDS, CROWD = 24, 40, 240
 
 
 def main() -> None:
@@ -49,7 +63,12 @@ def main() -> None:
     facts = json.loads((development.var(os.environ) / "quickstart.json").read_text())
     account = _account()
     _use(account, facts)
+    _rank(facts)
     base_url = facts["base_url"]
+    with _browser(width=1280, height=1440) as page:
+        page.goto(f"{base_url}/rankings?search=example&limit=5")
+        page.wait_for_load_state("networkidle")
+        page.screenshot(path=HERE / "rankings.png")
     with _browser() as page:
         _sign_in(page, f"{base_url}/dashboard/", facts["owner"])
         page.screenshot(path=HERE / "dashboard.png")
@@ -106,15 +125,82 @@ def _move(today: date, day: date) -> None:
     SpendingDay.objects.filter(day=today).update(day=day)
 
 
+# --- Rankings -----------------------------------------------------------------------------------------------------
+
+
+def _rank(facts: dict[str, Any]) -> None:
+    """List the invented models, stream from each, and publish what comes out of it."""
+    from completions.models import LanguageModel
+    from rankings import publishing
+    from rankings.models import Source
+
+    if not LanguageModel.objects.filter(maker="Example Lab").exists():
+        for name, _, input, output, _ in MODELS:
+            _make(name, input, output)
+        _say()
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda model: _stream(facts, model), MODELS * STREAMS))
+    publishing.publish(Source.LMSYS_ARENA)
+
+
+def _id(name: str) -> str:
+    return f"example/{name.lower().replace(' ', '-')}"
+
+
+def _make(name: str, input: str, output: str) -> None:
+    from billing import money
+    from completions.models import LanguageModel, Price, Route
+
+    model = LanguageModel.objects.create(
+        id=_id(name), name=name, maker="Example Lab", context_window=200_000, max_output_tokens=8_192, commercial_use=True
+    )
+    Price.objects.create(model=model, input_nanos=money.price_nanos(input), output_nanos=money.price_nanos(output))
+    Route.objects.create(model=model, provider_id="echo", upstream_model="echo")
+
+
+def _say() -> None:
+    """What LMArena says: the invented models stand in an invented crowd."""
+    from completions.models import Category
+    from gateway_project import database
+    from rankings.models import Alias, Snapshot, Source, Standing
+
+    arena = Source.LMSYS_ARENA
+    snapshot = Snapshot.objects.create(source=arena, as_of=database.now() - timedelta(hours=40), fingerprint="0" * 64)
+    ratings = {f"another-{number}": 1_000 + 2 * number for number in range(CROWD)} | {_id(name): at for name, at, *_ in MODELS}
+    order = sorted(ratings, key=lambda name: -ratings[name])
+    for name, *_ in MODELS:
+        Alias.objects.create(source=arena, key_kind="model_name", external_key=_id(name), model_id=_id(name), method="staff")
+    Standing.objects.bulk_create(
+        Standing(
+            snapshot=snapshot, board=Category.GENERAL, external_key=name, key_kind="model_name", name=name, rank=rank,
+            value=ratings[name], facts={"lower": ratings[name] - 5, "upper": ratings[name] + 5},
+        )
+        for rank, name in enumerate(order, start=1)
+    )  # fmt: skip
+
+
+def _stream(facts: dict[str, Any], model: tuple[str, float, str, str, float]) -> None:
+    name, _, _, _, seconds = model
+    body = {
+        "model": _id(name),
+        "messages": [{"role": "user", "content": "Tell me everything."}],
+        "max_tokens": STREAM_WORDS,
+        "stream": True,
+        "echo": {"reply": "word " * STREAM_WORDS, "delay_seconds": seconds},
+    }
+    headers = {"Authorization": f"Bearer {facts['api_key']}"}
+    requests.post(f"{facts['api_url']}/v1/chat/completions", json=body, headers=headers, timeout=60).raise_for_status()
+
+
 # --- Pictures -----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _browser() -> Iterator[Page]:
+def _browser(*, width: int = 1120, height: int = 900) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         try:
-            yield browser.new_page(viewport={"width": 1120, "height": 900})
+            yield browser.new_page(viewport={"width": width, "height": height})
         finally:
             browser.close()
 

@@ -421,11 +421,11 @@ def test_every_source_says_how_it_fares_and_why(listed):
     SourceState.objects.create(source=ARENA, last_success_at=now - timedelta(days=1), failures=5, error="timed <out>")
     pages.forget()
     page = text(get())
-    assert "This gateway healthy Last read" in page
+    assert "This gateway healthy Last computed" in page
     assert "LMArena unhealthy Failed 5 times in a row: timed &lt;out&gt;. Last read" in page
     assert "Hugging Face unhealthy Never read." in page
-    assert "Artificial Analysis off Off: GATEWAY_AA_API_KEY is not set." in page
-    assert "OpenRouter off Off: GATEWAY_OPENROUTER_API_KEY is not set." in page
+    assert "Artificial Analysis off GATEWAY_AA_API_KEY is not set." in page
+    assert "OpenRouter off GATEWAY_OPENROUTER_API_KEY is not set." in page
 
 
 def test_what_is_shown_of_a_source_is_credited_with_its_licence(listed, settings):
