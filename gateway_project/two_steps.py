@@ -2,7 +2,7 @@
 
 Every statement takes one JSON parameter and gives JSON rows: whatever the size of a batch, it is read and written in C, by
 the server and by us. Statements go out together in libpq's pipeline mode, prepared once a connection, and their answers are
-waited for once (docs/decisions/0015 has the figures).
+waited for once (docs/decisions/0015 and 0023 say why).
 """
 
 import atexit
