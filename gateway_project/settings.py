@@ -101,14 +101,6 @@ DATABASES = {
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = environment.text("REDIS_URL")
-CACHES = {
-    "default": {
-        "BACKEND": (
-            "django.core.cache.backends.redis.RedisCache" if REDIS_URL else "django.core.cache.backends.locmem.LocMemCache"
-        ),
-        "LOCATION": REDIS_URL,
-    }
-}
 
 # --- People and pages --------------------------------------------------------------------------------------------
 
