@@ -1,7 +1,7 @@
 """Providers, a file each, behind the one small interface of ``base``. This dict is the registry: kind -> adapter.
 
 To add one: write ``<kind>.py`` with an Adapter, name it here and in ``Provider.Kind``, and give it a test that runs it
-against a real HTTP server speaking its wire format.
+against a real HTTP server speaking its wire format. ``docs/providers.md`` is the checklist.
 """
 
 from completions.providers.anthropic import Anthropic
