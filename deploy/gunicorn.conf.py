@@ -3,6 +3,7 @@
 Imports nothing of the gateway or of the network: what the master has loaded, gevent can no longer patch in its workers.
 """
 
+import gc
 import os
 import resource
 from pathlib import Path
@@ -65,6 +66,11 @@ def post_worker_init(worker: Any) -> None:
     from completions import checkpoints, settlement, spool
     from gateway_project import draining, malformed
 
+    # What is loaded now stays: the collector need not look through it again and again, nor as often at what a request leaves,
+    # nearly all of which goes by itself. It is a sixth of the time of a completion.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
     malformed.answer_in_json()
     checkpoints.write_regularly()
     spool.drain_regularly(settlement.resolve)
