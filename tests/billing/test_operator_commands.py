@@ -3,7 +3,7 @@
 import json
 from io import StringIO
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import django
 import pytest
@@ -129,7 +129,7 @@ def test_a_reference_of_another_grant_is_refused(alice):
         (["alice@example.org", "5", "--reason", " "], "--reason"),
         (["alice@example.org", "5", "--reason", "r", "--reference", "r" * 201], "--reference"),
         (["alice@example.org", "5", "--reason", "r", "--account", "alice"], "--account"),
-        (["alice@example.org", "5", "--reason", "r", "--account", str(uuid4())], "EMAIL"),
+        (["alice@example.org", "5", "--reason", "r", "--account", "01a1feb2-a99b-7389-bc88-ae316baa9ade"], "EMAIL"),
         (["nobody@example.org", "5", "--reason", "r"], "EMAIL"),
         (["nobody", "5", "--reason", "r"], "EMAIL"),
     ],
@@ -196,7 +196,7 @@ def test_people_read_the_violations_line_by_line(alice):
     assert f"account_id={alice.pk}, held_nanos=7, sum_nanos=0" in stdout.getvalue()
 
 
-@pytest.mark.parametrize("account_id", ["alice", "", str(uuid4())])
+@pytest.mark.parametrize("account_id", ["alice", "", "01a1feb2-a99b-7389-bc88-ae316baa9ade"])
 def test_an_account_to_verify_must_exist(db, account_id):
     assert refusal("verify_ledger", "--account", account_id).startswith("--account: ")
 
