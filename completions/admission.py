@@ -16,7 +16,7 @@ while one talks. The commit does not wait for the disk: no money has moved, and 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -101,8 +101,7 @@ class Candidate:
         if self.completion_id in rows.holds:
             return _recalled(self, rows)
         account, key = _rows_of(self.caller, rows)
-        request, offer, now = self.request, self.offers[0], rows.now
-        window = rows.windows[key.pk]
+        request, offer, now, window = self.request, self.offers[0], rows.now, rows.windows[key.pk]
         require_active(key, account, now)
         offers = [offered for offered in self.offers if _is_allowed(key, offered)]
         if offer not in offers:
@@ -111,8 +110,7 @@ class Candidate:
             known = rows.idempotent.get((account.pk, self.attempt.key))
             if replay := idempotency.check(self.attempt, known, now):
                 return replay
-        counted_tokens = self.countable_tokens()
-        count = rates.count(key, account, now, counted_tokens)
+        count = rates.count(key, account, now, self.countable_tokens())
         budget_nanos = _smaller(account.balance_nanos, window.unspent_nanos if window else None)
         least_tokens = sizing.least_tokens(request, offer, budget_nanos)
         least_nanos = pricing.worst_case(request, offer, least_tokens)
@@ -122,18 +120,23 @@ class Candidate:
         available_nanos = _smaller(account.available_nanos, window.available_nanos if window else None)
         max_tokens = sizing.cap(request, offer, available_nanos, least_tokens)
         terms, held_nanos = _terms(request, offers, max_tokens, available_nanos)
+        admitted = Admitted(self._running(now), held_nanos, request, terms, count.headers(), self.attempt)
         holds.place(account, held_nanos)
         if window:
             window.held_nanos += held_nanos
         count.apply(key)
-        completion = Running(
-            id=self.completion_id, account_id=account.pk, key_id=key.pk, model_id=offer.model_id, price_id=offer.price_id,
-            provider_id=offer.routes[0].provider_slug, is_stream=request.stream, spending_day=now.date(),
-            counted_tokens=counted_tokens, prompt_estimate=self.prompt_estimate, images=request.contents.images, created_at=now,
-        )  # fmt: skip
-        admitted = Admitted(completion, held_nanos, request, terms, count.headers(), self.attempt)
         _note(admitted, key, rows)
         return admitted
+
+    def _running(self, now: datetime) -> Running:
+        """Its record as it begins. Who answers may be another one in the end."""
+        offer = self.offers[0]
+        return Running(
+            id=self.completion_id, account_id=self.account_id, key_id=self.key_id, model_id=offer.model_id,
+            price_id=offer.price_id, provider_id=offer.routes[0].provider_slug, is_stream=self.request.stream,
+            spending_day=now.date(), counted_tokens=self.countable_tokens(), prompt_estimate=self.prompt_estimate,
+            images=self.request.contents.images, created_at=now,
+        )  # fmt: skip
 
     def ask(self) -> Ask:
         """What it asks for, as far as refusals depend on it."""

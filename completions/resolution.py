@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from billing import holds, ledger
-from billing.models import Hold
+from billing.ledger import NewEntry
+from billing.models import Account, Hold
 from completions.chat import Usage
 from completions.door import Rows
 from completions.idempotency import Attempt
@@ -69,36 +70,35 @@ class Resolution:
 
     def _note(self, hold: Hold, rows: Rows) -> None:
         """What is to be written."""
-        completion, changes, charged_nanos = self.completion, rows.changes, hold.settled_nanos or 0
-        usage = self.usage or Usage(0, 0)
+        completion_id, changes = self.completion.id, rows.changes
         changes.resolved.append(hold)
-        changes.moved.append(
-            Movement(
-                completion.key_id, completion.spending_day, hold.amount_nanos, charged_nanos, 1 if self.usage else 0,
-                usage.prompt_tokens, usage.completion_tokens,
-            )
-        )  # fmt: skip
-        changes.ended.append(
-            Ending(
-                completion.id,
-                *self.answering,
-                self.settlement,
-                usage.prompt_tokens,
-                usage.cached_tokens,
-                usage.cache_write_tokens,
-                usage.completion_tokens,
-                charged_nanos,
-            )
-        )
+        changes.moved.append(self._movement(hold))
+        changes.ended.append(self._ending(hold))
         if self.usage:
-            entry = ledger.debit_usage(
-                rows.accounts[completion.account_id], cost_nanos=charged_nanos, reference=completion.id,
-                model=self.answering.model_id, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
-                settlement=self.settlement, spender=completion.key_id,
-            )  # fmt: skip
-            changes.entries.append(entry)
+            changes.entries.append(self._entry(hold, self.usage, rows.accounts[self.account_id]))
         # What was answered is repeated to who asks again; what was not may be tried again.
         if self.usage and self.retry and self.retry.is_kept:
-            changes.kept.append((completion.id, self.retry.sealed_reply))
+            changes.kept.append((completion_id, self.retry.sealed_reply))
         elif not self.usage or self.retry:
-            changes.forgotten.append(completion.id)
+            changes.forgotten.append(completion_id)
+
+    def _movement(self, hold: Hold) -> Movement:
+        usage = self.usage or Usage(0, 0)
+        return Movement(
+            self.key_id, self.completion.spending_day, hold.amount_nanos, hold.settled_nanos or 0, 1 if self.usage else 0,
+            usage.prompt_tokens, usage.completion_tokens,
+        )  # fmt: skip
+
+    def _ending(self, hold: Hold) -> Ending:
+        usage = self.usage or Usage(0, 0)
+        return Ending(
+            self.completion.id, *self.answering, self.settlement, usage.prompt_tokens, usage.cached_tokens,
+            usage.cache_write_tokens, usage.completion_tokens, hold.settled_nanos or 0,
+        )  # fmt: skip
+
+    def _entry(self, hold: Hold, usage: Usage, account: Account) -> NewEntry:
+        return ledger.debit_usage(
+            account, cost_nanos=hold.settled_nanos or 0, reference=self.completion.id, model=self.answering.model_id,
+            prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens, settlement=self.settlement,
+            spender=self.key_id,
+        )  # fmt: skip

@@ -26,12 +26,11 @@ _INSISTENCE_SECONDS = 3
 
 def settle(inquiry: Inquiry, usage: Usage, settlement: Completion.Settlement, *, reply: bytes | None = None
            ) -> int | None:  # fmt: skip
-    """Charge ``usage`` at the admitted price of what answered, at most what was held.
+    """Charge ``usage`` at the admitted price of what answered, at most what was held. Returns the nanodollars.
 
-    Returns the nanodollars, None if resolved before.
-
-    ``reply`` is what the caller gets, and gets again for the same Idempotency-Key. Without one it may try again.
-    None, too, when the database is away: what was relayed is not free because of that, but charged from the spool.
+    None if it was resolved before, or while the database is away: what was relayed is not free because of that, but charged
+    from the spool. ``reply`` is what the caller gets, and gets again for the same Idempotency-Key; without a reply, who repeats
+    the request runs it again. Raises what the database raises, where the disk refuses, too.
     """
     completion, is_retriable = inquiry.admitted.completion, inquiry.admitted.attempt is not None
     cost_nanos = pricing.cost(usage, inquiry.call.offer.price, completion.images)
@@ -41,7 +40,7 @@ def settle(inquiry: Inquiry, usage: Usage, settlement: Completion.Settlement, *,
 
 
 def release(inquiry: Inquiry) -> bool:
-    """Give the hold back: nothing is charged. False when it was resolved before. Waits as ``settle`` does."""
+    """Give the hold back: nothing is charged. False when it was resolved before, or is spooled. Waits as ``settle`` does."""
     resolution = Resolution(inquiry.admitted.completion, inquiry.answering, Completion.Settlement.RELEASED)
     return _insist(resolution) is not None
 
