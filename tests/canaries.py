@@ -540,7 +540,7 @@ canary(
     "spent_on_a_day_of_another_place",
     "A completion counts on the day that it is in the server's own time zone.",
     code(
-        "completions.admission:Candidate.decide",
+        "completions.admission:Candidate._running",
         "spending_day=now.date()",
         f"spending_day=now.astimezone(__import__('zoneinfo').ZoneInfo('{ELSEWHERE}')).date()",
     ),
@@ -560,9 +560,9 @@ canary(
     "spent_on_the_day_it_ended",
     "A completion counts on the day of its settlement.",
     code(
-        "completions.resolution:Resolution._note",
-        "completion.key_id, completion.spending_day",
-        "completion.key_id, rows.now.date()",
+        "completions.resolution:Resolution._movement",
+        "self.completion.spending_day",
+        "__import__('django.utils.timezone', fromlist=['now']).now().date()",
     ),
     f"{SWEEPER}::test_what_was_held_yesterday_is_given_back_to_yesterday",
 )
