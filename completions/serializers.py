@@ -135,13 +135,25 @@ class AnswerMessageSerializer(serializers.Serializer[Any]):
 class ChoiceSerializer(serializers.Serializer[Any]):
     index = serializers.IntegerField()
     message = AnswerMessageSerializer()
+    logprobs = serializers.DictField(required=False, allow_null=True)
     finish_reason = serializers.CharField()
+
+
+class PromptTokensSerializer(serializers.Serializer[Any]):
+    cached_tokens = serializers.IntegerField()
+    cache_write_tokens = serializers.IntegerField()
+
+
+class CompletionTokensSerializer(serializers.Serializer[Any]):
+    reasoning_tokens = serializers.IntegerField()
 
 
 class TokensSerializer(serializers.Serializer[Any]):
     prompt_tokens = serializers.IntegerField()
     completion_tokens = serializers.IntegerField()
     total_tokens = serializers.IntegerField()
+    prompt_tokens_details = PromptTokensSerializer()
+    completion_tokens_details = CompletionTokensSerializer()
 
 
 class ChatCompletionSerializer(serializers.Serializer[Any]):

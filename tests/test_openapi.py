@@ -11,6 +11,7 @@ from billing.models import LedgerEntry
 from completions import schema
 from completions.messages import ROLES
 from completions.models import RoutableAlias
+from tests import chat
 from tests.conftest import client_for
 
 PATHS = {
@@ -134,6 +135,17 @@ def test_a_completion_comes_whole_or_as_a_stream(document):
     assert set(content) == {"application/json", "text/event-stream"}
     completion = resolve(document, content["application/json"]["schema"])
     assert set(completion["required"]) == {"id", "object", "created", "model", "choices", "usage"}
+
+
+def test_the_described_completion_is_the_served_one(document, api, echo_model):
+    content = document["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]["application/json"]
+    completion, served = resolve(document, content["schema"])["properties"], chat.ask(api).json()
+    usage = resolve(document, completion["usage"])["properties"]
+    assert set(completion) == set(served)
+    assert set(resolve(document, completion["choices"]["items"])["properties"]) == set(served["choices"][0])
+    assert set(usage) == set(served["usage"])
+    for details in ("prompt_tokens_details", "completion_tokens_details"):
+        assert set(resolve(document, usage[details])["properties"]) == set(served["usage"][details])
 
 
 def test_the_ledger_has_its_parameters_bounds_and_defaults(document):
