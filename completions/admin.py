@@ -13,7 +13,16 @@ from billing import admin as billing_admin
 from billing import money
 from billing.models import Account
 from completions import catalog, catalog_rules, proposals, proposals_admin  # noqa: F401  the last registers itself
-from completions.models import Completion, IdempotentRequest, LanguageModel, LanguageModelQuerySet, Price, Provider, Route
+from completions.models import (
+    Completion,
+    IdempotentRequest,
+    LanguageModel,
+    LanguageModelQuerySet,
+    Price,
+    Provider,
+    RoutableAlias,
+    Route,
+)
 from gateway_project import secretbox
 
 
@@ -302,6 +311,15 @@ class RouteAdmin(KeptAdmin):
 
 
 # --- Completions ------------------------------------------------------------------------------------------------------
+
+
+@admin.register(RoutableAlias)
+class RoutableAliasAdmin(billing_admin.ReadOnlyAdmin):
+    """Which model an alias stands for is worked out, not entered."""
+
+    list_display = ("id", "model_ids", "updated_at")
+    search_fields = ("id",)
+    ordering = ("id",)
 
 
 @admin.register(Completion)

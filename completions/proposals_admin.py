@@ -16,10 +16,22 @@ from django.utils.safestring import SafeString
 from billing import admin as billing_admin
 from billing.models import User
 from completions import catalog_sync, proposals
-from completions.models import CatalogProposal
+from completions.models import CatalogProposal, UpstreamList
 
 Decision = Callable[..., CatalogProposal]
 _DECIDE = "completions.change_catalogproposal"
+
+
+@admin.register(UpstreamList)
+class UpstreamListAdmin(billing_admin.ReadOnlyAdmin):
+    """When each list was last believed, and why not since. The list itself is megabytes long, and not for reading."""
+
+    list_display = ("provider", "url", "confirmed_at", "failure", "retry_at")
+    ordering = ("provider",)
+    fields = ("provider", "url", "confirmed_at", "failure", "retry_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[UpstreamList]:
+        return super().get_queryset(request).defer("body")
 
 
 @admin.register(CatalogProposal)

@@ -4,13 +4,14 @@ import datetime
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
 from billing.models import User
 from completions import catalog
-from completions.models import Completion, LanguageModel, Price, Provider, Route
+from completions.models import Completion, LanguageModel, Price, Provider, RoutableAlias, Route, UpstreamList
 from gateway_project import secretbox
 from tests import factories
 
@@ -387,6 +388,19 @@ def test_an_id_that_fits_no_url_is_refused(echo_model, root, model_id):
 
     assert list(reply.context["adminform"].form.errors) == ["id"]
     assert LanguageModel.objects.count() == 1
+
+
+def test_what_aliases_stand_for_and_which_lists_are_believed_can_be_looked_at(echo_model, shed, root):
+    RoutableAlias.objects.create(id="best/general", model_ids=["demo/echo"])
+    UpstreamList.objects.create(provider=shed, url="http://gpu-shed:8001/v1/models", body="a whole list", failure="Too long.")
+
+    for noun, pk, shown in [("routablealias", "best/general", "demo/echo"), ("upstreamlist", "shed", "Too long.")]:
+        for page in (url(noun, "changelist"), url(noun, "change", quote(pk))):
+            html = root.get(page).content.decode()
+            assert shown in html
+            assert "a whole list" not in html
+        assert root.post(url(noun, "change", quote(pk)), {}).status_code == 403
+        assert root.post(url(noun, "delete", quote(pk)), {"post": "yes"}).status_code == 403
 
 
 # --- Completions -------------------------------------------------------------------------------------------------
