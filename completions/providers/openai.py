@@ -151,7 +151,9 @@ def _body(call: Call, stream: bool) -> dict[str, Any]:
 
 def _fields(given: dict[str, Any], quirk: Quirk) -> dict[str, Any]:
     """What the caller sent, as far as it is paid for and known. A null counts as absent, and not every upstream agrees."""
-    fields = {name: value for name, value in given.items() if value is not None and name not in _NOT_AS_THEY_CAME}
+    # There are servers, written in Go, to which MODEL is another model, and Max_Tokens another cap: the last one counts.
+    plain = {name: value for name, value in given.items() if value is not None and name == name.casefold()}
+    fields = {name: value for name, value in plain.items() if name not in _NOT_AS_THEY_CAME}
     if quirk.fields is None:
         return fields
     fields = {quirk.names.get(name, name): value for name, value in fields.items() if name in quirk.fields}

@@ -95,6 +95,9 @@ UNPAID = {
         "search_settings": {}, "compound_custom": {}, "mcp_servers": [],
     },
     "orders to our echo": {"echo": {"reply": "x"}},
+    "names that some read without their case": {
+        "MODEL": "dear", "Max_Tokens": 9, "max_to\u212aens": 9, "\u017ftream": True, "N": 9, "Best_Of": 9,
+    },
 }  # fmt: skip
 
 
