@@ -1,15 +1,11 @@
 """Anthropic's own Messages API, which says more than its OpenAI-compatible one: what was cached, thought, refused, and why."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
-from django.conf import settings
-
-from completions import sse
 from completions.chat import Answer, Call, ChatRequest, Chunk
 from completions.providers import anthropic_request, base, exchange
 from completions.providers.anthropic_wire import EventReader, is_about_our_account, parse_answer
 from completions.providers.base import ProviderFailed
-from completions.providers.exchange import Unusable
 from gateway_project import http
 
 _VERSION = "2023-06-01"  # of the wire format; the only one there is
@@ -22,44 +18,10 @@ class Anthropic:
         anthropic_request.check(request)
 
     def complete(self, call: Call) -> Answer:
-        reply = _post(call, stream=False)
-        try:
-            return parse_answer(reply.read_all())
-        except (http.OutboundError, Unusable) as error:
-            raise exchange.broken_off(call, error, upstream_worked=not isinstance(error, Unusable)) from error
-        finally:
-            reply.close()
+        return exchange.answer(call, _post(call, stream=False), parse_answer)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reply = _post(call, stream=True)
-        reader = EventReader()
-        try:
-            yield from _read(reply, reader)
-        except (http.OutboundError, sse.EventTooLarge, Unusable) as error:
-            if not reader.finished:  # what breaks after the finish reason cost the caller nothing
-                upstream_worked = reader.has_passed_on or not isinstance(error, Unusable)
-                raise exchange.broken_off(call, error, upstream_worked=upstream_worked) from error
-        finally:
-            reply.close()
-
-
-def _read(reply: http.Reply, reader: EventReader) -> Iterator[list[Chunk]]:
-    decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
-    for received in exchange.arrivals(reply):
-        if received is None:
-            yield []
-            continue
-        chunks, failure = reader.read_all(decoder.feed(received))
-        if chunks:
-            yield chunks
-        if failure:
-            raise failure
-        if reader.done:
-            break
-    if not reader.has_passed_on:
-        raise Unusable("the stream ended before it began")
-    if not reader.finished:
-        raise http.Broken("the stream ended without a reason to stop")
+        yield from exchange.chunks(call, _post(call, stream=True), EventReader())
 
 
 def _post(call: Call, *, stream: bool) -> http.Reply:

@@ -1,4 +1,4 @@
-"""One question over HTTP to one upstream: asked, waited for, and, however it failed, explained in one way.
+"""One question over HTTP to one upstream: asked, waited for, read, and, however it failed, explained in one way.
 
 What the adapters of providers share. Each knows only its own wire format.
 """
@@ -6,12 +6,13 @@ What the adapters of providers share. Each knows only its own wire format.
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Protocol
 
 from django.conf import settings
 
-from completions.chat import Call
+from completions import sse
+from completions.chat import Answer, Call, Chunk
 from completions.providers import base
 from completions.providers.base import Blame, ProviderFailed
 from gateway_project import errors, http
@@ -79,6 +80,69 @@ def arrivals(reply: http.Reply) -> Iterator[bytes | None]:
         if time.monotonic() >= due_at:
             yield None
             beat_at = time.monotonic()
+
+
+# --- Reading ----------------------------------------------------------------------------------------------------
+
+
+class Reader(Protocol):
+    """Makes chunks of the events of one stream, in one wire format."""
+
+    @property
+    def has_passed_on(self) -> bool:
+        """Any chunk."""
+
+    @property
+    def finished(self) -> bool:
+        """It has said why the reply ends: what breaks from now on costs the caller nothing."""
+
+    @property
+    def done(self) -> bool:
+        """What comes now is nothing."""
+
+    def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
+        """The chunks of what one read brought; and why it ends here, to be raised when they are passed on."""
+
+
+def answer(call: Call, reply: http.Reply, parse: Callable[[bytes], Answer]) -> Answer:
+    """What ``parse`` makes of the whole reply, which is closed. Raises ProviderFailed."""
+    try:
+        return parse(reply.read_all())
+    except (http.OutboundError, Unusable) as error:
+        raise broken_off(call, error, upstream_worked=not isinstance(error, Unusable)) from error
+    finally:
+        reply.close()
+
+
+def chunks(call: Call, reply: http.Reply, reader: Reader) -> Generator[list[Chunk], None, None]:
+    """What ``reader`` makes of the stream, as ``base.Adapter.stream`` promises it; the reply is closed at the end."""
+    try:
+        yield from _read(reply, reader)
+    except (http.OutboundError, sse.EventTooLarge, Unusable) as error:
+        if not reader.finished:
+            upstream_worked = reader.has_passed_on or not isinstance(error, Unusable)
+            raise broken_off(call, error, upstream_worked=upstream_worked) from error
+    finally:
+        reply.close()
+
+
+def _read(reply: http.Reply, reader: Reader) -> Iterator[list[Chunk]]:
+    decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
+    for received in arrivals(reply):
+        if received is None:
+            yield []
+            continue
+        found, failure = reader.read_all(decoder.feed(received))
+        if found:
+            yield found
+        if failure:
+            raise failure
+        if reader.done:
+            break
+    if not reader.finished:
+        if not reader.has_passed_on:
+            raise Unusable("the stream ended before it began")
+        raise http.Broken("the stream ended without a finish reason")
 
 
 # --- Failing ----------------------------------------------------------------------------------------------------

@@ -30,11 +30,17 @@ _SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, Re
 class ResponseReader:
     """The data of events in, Chunks out. There is no [DONE]: the finish reason is kept until the stream has ended."""
 
+    done = False
+
     def __init__(self) -> None:
         self.has_passed_on = False  # any chunk
         self.finish_reason: str | None = None  # in OpenAI's words
         self._has_begun = False
         self._calls = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.finish_reason is not None
 
     def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""

@@ -1,16 +1,12 @@
 """Any server that speaks OpenAI's chat completions: OpenAI itself, vLLM, Ollama, Groq, OpenRouter and many more."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.conf import settings
-
-from completions import sse
 from completions.chat import Answer, Call, ChatRequest, Chunk
 from completions.providers import exchange, openai_messages
-from completions.providers.exchange import Unusable
 from completions.providers.openai_wire import ChunkReader, parse_answer
 from gateway_project import http
 
@@ -91,44 +87,10 @@ class OpenAI:
         """Nothing: what an upstream cannot do, it says itself."""
 
     def complete(self, call: Call) -> Answer:
-        reply = _post(call, stream=False)
-        try:
-            return parse_answer(reply.read_all())
-        except (http.OutboundError, Unusable) as error:
-            raise exchange.broken_off(call, error, upstream_worked=not isinstance(error, Unusable)) from error
-        finally:
-            reply.close()
+        return exchange.answer(call, _post(call, stream=False), parse_answer)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reply = _post(call, stream=True)
-        reader = ChunkReader(call.request.choices)
-        try:
-            yield from _read(reply, reader)
-        except (http.OutboundError, sse.EventTooLarge, Unusable) as error:
-            if not reader.finished:  # what breaks after the finish reason cost the caller nothing
-                upstream_worked = reader.has_passed_on or not isinstance(error, Unusable)
-                raise exchange.broken_off(call, error, upstream_worked=upstream_worked) from error
-        finally:
-            reply.close()
-
-
-def _read(reply: http.Reply, reader: ChunkReader) -> Iterator[list[Chunk]]:
-    decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
-    for received in exchange.arrivals(reply):
-        if received is None:
-            yield []
-            continue
-        chunks, failure = reader.read_all(decoder.feed(received))
-        if chunks:
-            yield chunks
-        if failure:
-            raise failure
-        if reader.done:
-            break
-    if not reader.has_passed_on:
-        raise Unusable("the stream ended before it began")
-    if not reader.finished:
-        raise http.Broken("the stream ended without a finish reason")
+        yield from exchange.chunks(call, _post(call, stream=True), ChunkReader(call.request.choices))
 
 
 # --- Asking -----------------------------------------------------------------------------------------------------
