@@ -12,7 +12,7 @@ from tests.conftest import client_for
 API, BASE = "api.example.org", "example.org"
 OF_API = ["/v1/models", "/v1/models/demo/echo", "/v1/usage"]
 OF_BASE = ["/api/billing/balance", "/api/billing/ledger", "/api/openapi.json"]
-PAGES = ["/", "/dashboard/", "/admin/", "/admin/login/"]
+PAGES = ["/", "/dashboard/", "/admin/", "/admin/login/", "/rankings"]
 PROBES = ["/healthz", "/readyz", "/metrics"]
 
 
