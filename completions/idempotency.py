@@ -50,7 +50,7 @@ def attempt(request: Request, fields: dict[str, Any]) -> Attempt | None:
     if key is None:
         return None
     if not (0 < len(key) <= _CHARACTERS_MAX and key.isascii() and key.isprintable()):
-        raise errors.InvalidRequest(f"{HEADER} must have 1 to {_CHARACTERS_MAX} printable ASCII characters.", param=HEADER)
+        raise errors.wrong(HEADER, f"must have 1 to {_CHARACTERS_MAX} printable ASCII characters")
     asked = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return Attempt(key, hashlib.sha256(asked).hexdigest())
 

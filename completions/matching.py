@@ -44,11 +44,7 @@ def _fitting(request: ChatRequest, offer: Offer) -> Offer:
 
 def _require_abilities(request: ChatRequest, offer: Offer) -> None:
     if request.contents.image_at and not offer.image_support:
-        raise _refused(request.contents.image_at, f"is an image, which {offer.model_id} does not read")
+        raise errors.wrong(request.contents.image_at, f"is an image, which {offer.model_id} does not read")
     for name in ("tools", "functions"):
         if request.fields.get(name) and not offer.function_calling:
-            raise _refused(name, f"is not supported by {offer.model_id}: it does not call functions")
-
-
-def _refused(param: str, what: str) -> errors.InvalidRequest:
-    return errors.InvalidRequest(f"{param} {what}.", param=param)
+            raise errors.wrong(name, f"is not supported by {offer.model_id}: it does not call functions")

@@ -192,4 +192,4 @@ def _string(value: Any, path: str) -> str:
 
 def refuse(param: str, what: str) -> NoReturn:
     """Raise InvalidRequest about one field."""
-    raise errors.InvalidRequest(f"{param} {what}.", param=param)
+    raise errors.wrong(param, what)

@@ -44,6 +44,11 @@ class InvalidRequest(ApiError):
     status, type, code = 400, "invalid_request_error", "invalid_request_error"
 
 
+def wrong(param: str, what: str) -> InvalidRequest:
+    """About one field, in a sentence that begins with its name: "temperature must be a number."."""
+    return InvalidRequest(f"{param} {what}.", param=param)
+
+
 class InvalidApiKey(InvalidRequest):
     status, code = 401, "invalid_api_key"
     fixed_headers = {"WWW-Authenticate": "Bearer"}

@@ -98,9 +98,9 @@ def parse(parameters: QueryDict) -> Query:
     form = _form()(parameters)
     for name in form.fields:
         if parameters.get(name) == "" and name != "search":
-            raise errors.InvalidRequest(f"{name} must not be empty.", param=name)
+            raise errors.wrong(name, "must not be empty")
     for name, messages in form.errors.items():
-        raise errors.InvalidRequest(f"{name} {str(messages[0]).rstrip('.')}.", param=name)
+        raise errors.wrong(name, str(messages[0]).rstrip("."))
     given = form.cleaned_data
     return Query(
         source=given["source"] or Source.INTERNAL,

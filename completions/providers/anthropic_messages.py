@@ -42,7 +42,7 @@ def turns(messages: list[dict[str, Any]]) -> list[Turn]:
             conversation.append({"role": speaker, "content": blocks})
     _strip_end(conversation)
     if not conversation:
-        raise _refused("messages", "must have a message with content that is not an instruction")
+        raise errors.wrong("messages", "must have a message with content that is not an instruction")
     return conversation
 
 
@@ -65,10 +65,10 @@ def _spoken(message: dict[str, Any], path: str) -> tuple[str, list[Block]]:
         return "user", [_tool_result(message, path)]
     if role == "assistant":
         if message.get("function_call") is not None:
-            raise _refused(f"{path}.function_call", "is not supported by this model: use tool_calls")
+            raise errors.wrong(f"{path}.function_call", "is not supported by this model: use tool_calls")
         said = _content(content, f"{path}.content", allowed=("text", "refusal"))
         return "assistant", said + _tool_uses(message.get("tool_calls"), f"{path}.tool_calls")
-    raise _refused(f"{path}.role", f"{role} is not supported by this model")
+    raise errors.wrong(f"{path}.role", f"{role} is not supported by this model")
 
 
 def _strip_end(conversation: list[Turn]) -> None:
@@ -92,7 +92,7 @@ def _content(content: Any, path: str, *, allowed: tuple[str, ...]) -> list[Block
     if isinstance(content, str):
         return [_text(content)] if content else []
     if not isinstance(content, list):
-        raise _refused(path, "must be a string or an array of parts")
+        raise errors.wrong(path, "must be a string or an array of parts")
     parts = [(f"{path}[{index}]", part) for index, part in enumerate(content)]
     blocks = (_block(part, part_path, allowed) for part_path, part in parts)
     return [block for block in blocks if block.get("text") != ""]
@@ -100,10 +100,10 @@ def _content(content: Any, path: str, *, allowed: tuple[str, ...]) -> list[Block
 
 def _block(part: Any, path: str, allowed: tuple[str, ...]) -> Block:
     if not isinstance(part, dict):
-        raise _refused(path, "must be an object")
+        raise errors.wrong(path, "must be an object")
     kind = part.get("type")
     if kind not in allowed:
-        raise _refused(f"{path}.type", f"must be one of {', '.join(allowed)} for this model")
+        raise errors.wrong(f"{path}.type", f"must be one of {', '.join(allowed)} for this model")
     if kind == "image_url":
         block = _image(_within(part, "image_url", path), f"{path}.image_url")
     elif kind == "file":
@@ -131,7 +131,7 @@ def _source(url: str, path: str, allowed: tuple[str, ...]) -> dict[str, str]:
     """The data in a URL. One that would have to be fetched is refused: nothing is fetched for callers, by nobody."""
     head = _DATA_URL.match(url)
     if head is None or head[1].lower() not in allowed:
-        raise _refused(path, f"must be a data URL in base64 of {' or '.join(allowed)} for this model")
+        raise errors.wrong(path, f"must be a data URL in base64 of {' or '.join(allowed)} for this model")
     return {"type": "base64", "media_type": head[1].lower(), "data": url[head.end() :]}
 
 
@@ -142,13 +142,13 @@ def _tool_uses(tool_calls: Any, path: str) -> list[Block]:
     if tool_calls is None:
         return []
     if not isinstance(tool_calls, list):
-        raise _refused(path, "must be an array")
+        raise errors.wrong(path, "must be an array")
     return [_tool_use(tool_call, f"{path}[{index}]") for index, tool_call in enumerate(tool_calls)]
 
 
 def _tool_use(tool_call: Any, path: str) -> Block:
     if not isinstance(tool_call, dict) or (tool_call.get("type") or "function") != "function":
-        raise _refused(f"{path}.type", "must be function for this model")
+        raise errors.wrong(f"{path}.type", "must be function for this model")
     function = _within(tool_call, "function", path)
     name = _string(function, "name", f"{path}.function")
     arguments = _arguments(function.get("arguments"), f"{path}.function.arguments")
@@ -158,7 +158,7 @@ def _tool_use(tool_call: Any, path: str) -> Block:
 def _arguments(text: Any, path: str) -> dict[str, Any]:
     arguments = wire.json_object(text or "{}") if isinstance(text, str) else None
     if arguments is None:
-        raise _refused(path, "must be a JSON object as text")
+        raise errors.wrong(path, "must be a JSON object as text")
     return arguments
 
 
@@ -178,16 +178,12 @@ def _tool_id(holder: dict[str, Any], name: str, path: str) -> str:
 def _within(holder: dict[str, Any], name: str, path: str) -> dict[str, Any]:
     value = holder.get(name)
     if not isinstance(value, dict):
-        raise _refused(f"{path}.{name}", "must be an object")
+        raise errors.wrong(f"{path}.{name}", "must be an object")
     return value
 
 
 def _string(holder: dict[str, Any], name: str, path: str) -> str:
     value = holder.get(name)
     if not isinstance(value, str):
-        raise _refused(f"{path}.{name}", "must be a string")
+        raise errors.wrong(f"{path}.{name}", "must be a string")
     return value
-
-
-def _refused(param: str, what: str) -> errors.InvalidRequest:
-    return errors.InvalidRequest(f"{param} {what}.", param=param)

@@ -27,7 +27,7 @@ def check(request: ChatRequest) -> None:
     _check_reply_shape(fields)
     effort = fields.get("reasoning_effort")
     if effort is not None and effort not in _EFFORTS:
-        raise _refused("reasoning_effort", f"must be one of {', '.join(_EFFORTS)} for this model")
+        raise errors.wrong("reasoning_effort", f"must be one of {', '.join(_EFFORTS)} for this model")
     _conversation(request)
     _output_format(fields)
     _stop_sequences(fields)
@@ -66,12 +66,12 @@ def _conversation(request: ChatRequest) -> Fields:
 def _check_reply_shape(fields: Fields) -> None:
     """What the caller would look for in the reply in vain. Seeds and penalties are left out: the reply is one without."""
     if fields.get("n") not in (None, 1):
-        raise _refused("n", "must be 1 for this model")
+        raise errors.wrong("n", "must be 1 for this model")
     for name in ("logprobs", "top_logprobs", "audio", "functions"):
         if fields.get(name):
-            raise _refused(name, "is not supported by this model")
+            raise errors.wrong(name, "is not supported by this model")
     if fields.get("modalities") not in (None, ["text"]):
-        raise _refused("modalities", 'must be ["text"] for this model')
+        raise errors.wrong("modalities", 'must be ["text"] for this model')
 
 
 def _output_format(fields: Fields) -> Fields:
@@ -80,11 +80,11 @@ def _output_format(fields: Fields) -> Fields:
     if wanted is None or (isinstance(wanted, dict) and wanted.get("type") == "text"):
         return {}
     if not isinstance(wanted, dict) or wanted.get("type") != "json_schema":
-        raise _refused("response_format.type", "must be json_schema or text for this model")
+        raise errors.wrong("response_format.type", "must be json_schema or text for this model")
     outer = wanted.get("json_schema")
     schema = outer.get("schema") if isinstance(outer, dict) else None
     if not isinstance(schema, dict):
-        raise _refused("response_format.json_schema.schema", "must be an object")
+        raise errors.wrong("response_format.json_schema.schema", "must be an object")
     return {"format": {"type": "json_schema", "schema": schema}}
 
 
@@ -95,9 +95,9 @@ def _stop_sequences(fields: Fields) -> Fields:
         return {}
     sequences = [stop] if isinstance(stop, str) else stop
     if not isinstance(sequences, list) or not all(isinstance(sequence, str) for sequence in sequences):
-        raise _refused("stop", "must be a string or an array of strings")
+        raise errors.wrong("stop", "must be a string or an array of strings")
     if not all(sequence.strip() for sequence in sequences):
-        raise _refused("stop", "must have more than white space in it for this model")
+        raise errors.wrong("stop", "must have more than white space in it for this model")
     return {"stop_sequences": sequences} if sequences else {}
 
 
@@ -107,7 +107,7 @@ def _stop_sequences(fields: Fields) -> Fields:
 def _tools(fields: Fields) -> Fields:
     given = fields.get("tools")
     if given is not None and not isinstance(given, list):
-        raise _refused("tools", "must be an array")
+        raise errors.wrong("tools", "must be an array")
     tools = [_tool(tool, f"tools[{index}]") for index, tool in enumerate(given or [])]
     choice = _tool_choice(fields, has_tools=bool(tools))
     return {**({"tools": tools} if tools else {}), **({"tool_choice": choice} if choice else {})}
@@ -115,10 +115,10 @@ def _tools(fields: Fields) -> Fields:
 
 def _tool(tool: Any, path: str) -> Fields:
     if not isinstance(tool, dict) or tool.get("type") != "function":
-        raise _refused(f"{path}.type", "must be function for this model")
+        raise errors.wrong(f"{path}.type", "must be function for this model")
     function = tool.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        raise _refused(f"{path}.function.name", "is required")
+        raise errors.wrong(f"{path}.function.name", "is required")
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     described = {"description": function["description"]} if function.get("description") else {}
     strict = {"strict": True} if function.get("strict") is True else {}
@@ -132,7 +132,7 @@ def _tool_choice(fields: Fields, *, has_tools: bool) -> Fields:
     """OpenAI's choice in Anthropic's words; nothing for what goes without saying."""
     choice = fields.get("tool_choice")
     if not has_tools and choice not in (None, "auto", "none"):
-        raise _refused("tool_choice", "is only allowed with tools")
+        raise errors.wrong("tool_choice", "is only allowed with tools")
     if not has_tools:
         return {}
     chosen = _chosen(choice)
@@ -148,7 +148,7 @@ def _chosen(choice: Any) -> Fields:
         return {"type": _CHOICES[choice]}
     function = choice.get("function") if isinstance(choice, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        raise _refused("tool_choice", "must be auto, none, required or a function for this model")
+        raise errors.wrong("tool_choice", "must be auto, none, required or a function for this model")
     return {"type": "tool", "name": function["name"]}
 
 
@@ -246,7 +246,3 @@ def _user(fields: Fields) -> Fields:
     known = metadata.get("user_id") if isinstance(metadata, dict) else None
     user_id = known or fields.get("safety_identifier") or fields.get("user")
     return {"metadata": {"user_id": user_id}} if user_id and isinstance(user_id, str) else {}
-
-
-def _refused(param: str, what: str) -> errors.InvalidRequest:
-    return errors.InvalidRequest(f"{param} {what}.", param=param)

@@ -36,7 +36,7 @@ class Echo:
 
     def check(self, request: ChatRequest) -> None:
         if request.choices > 1:
-            raise errors.InvalidRequest("n must be 1 for this model.", param="n")
+            raise errors.wrong("n", "must be 1 for this model")
         _Script.of(request)
 
     def complete(self, call: Call) -> Answer:
@@ -74,13 +74,13 @@ class _Script:
         if given is None:
             return cls()
         if not isinstance(given, dict):
-            raise errors.InvalidRequest("echo must be an object.", param="echo")
+            raise errors.wrong("echo", "must be an object")
         for name, value in given.items():
             if name not in _CHECKS:
-                raise errors.InvalidRequest(f"echo.{name} is unknown; there are {', '.join(_CHECKS)}.", param=f"echo.{name}")
+                raise errors.wrong(f"echo.{name}", f"is unknown; there are {', '.join(_CHECKS)}")
             what, holds = _CHECKS[name]
             if not holds(value):
-                raise errors.InvalidRequest(f"echo.{name} must be {what}.", param=f"echo.{name}")
+                raise errors.wrong(f"echo.{name}", f"must be {what}")
         return cls(**given)
 
 

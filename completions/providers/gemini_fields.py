@@ -10,28 +10,24 @@ from gateway_project import errors
 Fields = dict[str, Any]
 
 
-def refused(param: str, what: str) -> errors.InvalidRequest:
-    return errors.InvalidRequest(f"{param} {what}.", param=param)
-
-
 def one_of(holder: Fields, name: str, allowed: tuple[str, ...], path: str = "") -> str:
     value = holder.get(name)
     if not isinstance(value, str) or value not in allowed:
-        raise refused(f"{path}{name}", f"must be one of {', '.join(allowed)} for this model")
+        raise errors.wrong(f"{path}{name}", f"must be one of {', '.join(allowed)} for this model")
     return value
 
 
 def text(holder: Fields, name: str, path: str) -> str:
     value = holder.get(name)
     if not isinstance(value, str):
-        raise refused(f"{path}{name}", "must be a string")
+        raise errors.wrong(f"{path}{name}", "must be a string")
     return value
 
 
 def table(holder: Fields, name: str, path: str = "") -> Fields:
     value = holder.get(name)
     if not isinstance(value, dict):
-        raise refused(f"{path}{name}", "must be an object")
+        raise errors.wrong(f"{path}{name}", "must be an object")
     return value
 
 
@@ -41,8 +37,8 @@ def tables(holder: Fields, name: str, path: str = "") -> list[tuple[str, Fields]
     if value is None:
         return []
     if not isinstance(value, list):
-        raise refused(f"{path}{name}", "must be an array")
+        raise errors.wrong(f"{path}{name}", "must be an array")
     for index, item in enumerate(value):
         if not isinstance(item, dict):
-            raise refused(f"{path}{name}[{index}]", "must be an object")
+            raise errors.wrong(f"{path}{name}[{index}]", "must be an object")
     return [(f"{path}{name}[{index}].", item) for index, item in enumerate(value)]

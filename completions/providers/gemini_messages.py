@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from completions.providers import gemini_fields, wire
-from completions.providers.gemini_fields import Fields, refused
+from completions.providers.gemini_fields import Fields
+from gateway_project import errors
 
 Part = dict[str, Any]
 Content = dict[str, Any]
@@ -95,7 +96,7 @@ def _inline(holder: Fields, name: str, path: str) -> Part:
     scheme, _, described = head.partition(":")
     media_type, *parameters = described.split(";")
     if scheme.lower() != "data" or "base64" not in parameters or "/" not in media_type:
-        raise refused(f"{path}{name}", "must be a data URL in base64 that names its media type, for this model")
+        raise errors.wrong(f"{path}{name}", "must be a data URL in base64 that names its media type, for this model")
     return {"inlineData": {"mimeType": media_type, "data": data}}
 
 
@@ -111,7 +112,7 @@ def _calls(message: Fields, path: str, names: dict[str, str], signs_calls: bool)
     parts = []
     for call_path, call in gemini_fields.tables(message, "tool_calls", path):
         if (call.get("type") or "function") != "function":
-            raise refused(f"{call_path}type", "must be function for this model")
+            raise errors.wrong(f"{call_path}type", "must be function for this model")
         part = _call(gemini_fields.table(call, "function", call_path), f"{call_path}function.")
         names[gemini_fields.text(call, "id", call_path)] = part["functionCall"]["name"]
         parts.append({**part, **_signature(call)})
@@ -126,7 +127,7 @@ def _call(function: Fields, path: str) -> Part:
     name = gemini_fields.text(function, "name", path)
     arguments = wire.json_object(gemini_fields.text(function, "arguments", path) or "{}")
     if arguments is None:
-        raise refused(f"{path}arguments", "must be the text of a JSON object")
+        raise errors.wrong(f"{path}arguments", "must be the text of a JSON object")
     return {"functionCall": {"name": name, "args": arguments}}
 
 
@@ -148,5 +149,5 @@ def _result(message: Fields, path: str, names: dict[str, str], role: str) -> Par
 def _name(message: Fields, path: str, names: dict[str, str]) -> str:
     name = names.get(gemini_fields.text(message, "tool_call_id", path))
     if name is None:
-        raise refused(f"{path}tool_call_id", "must be the id of a tool call in an earlier message")
+        raise errors.wrong(f"{path}tool_call_id", "must be the id of a tool call in an earlier message")
     return name

@@ -10,8 +10,9 @@ from typing import Any
 from completions import pricing
 from completions.chat import Call, ChatRequest
 from completions.providers import gemini_fields, gemini_messages, gemini_schema
-from completions.providers.gemini_fields import Fields, refused
+from completions.providers.gemini_fields import Fields
 from completions.providers.gemini_schema import Room
+from gateway_project import errors
 
 _ROOM_BYTES_MAX = 262_144  # for definitions written out: walking through more would hold up others
 _STOP_SEQUENCES_MAX = 5  # Gemini's
@@ -29,12 +30,12 @@ _NUMBERS = {
 def check(request: ChatRequest) -> None:
     """Raise InvalidRequest for what Gemini cannot do, or would do otherwise than was asked."""
     if request.choices > 1:
-        raise refused("n", "must be 1 for this model")
+        raise errors.wrong("n", "must be 1 for this model")
     for name in ("functions", "audio"):
         if request.fields.get(name):
-            raise refused(name, "is not supported by this model")
+            raise errors.wrong(name, "is not supported by this model")
     if request.fields.get("modalities") not in (None, ["text"]):
-        raise refused("modalities", 'must be ["text"] for this model')
+        raise errors.wrong("modalities", 'must be ["text"] for this model')
     _translated(request, upstream_model="", max_tokens=1)
 
 
@@ -48,7 +49,7 @@ def _translated(request: ChatRequest, upstream_model: str, max_tokens: int) -> F
     instructions = gemini_messages.instructions(request.messages)
     contents = gemini_messages.contents(request.messages, signs_calls=has_levels)
     if not contents:
-        raise refused("messages", "must have a message with content that is not an instruction")
+        raise errors.wrong("messages", "must have a message with content that is not an instruction")
     # The hold pays for a token a byte, which is several times what there are: definitions may use that up where they repeat.
     room = Room(min(request.body_bytes * (pricing.BYTES_PER_TOKEN - 1), _ROOM_BYTES_MAX))
     return {
@@ -74,7 +75,7 @@ def _sampling(fields: Fields) -> Fields:
     for name, theirs in _NUMBERS.items():
         if (value := fields.get(name)) is not None:
             if type(value) not in (int, float):
-                raise refused(name, "must be a number")
+                raise errors.wrong(name, "must be a number")
             said[theirs] = value
     if (top_k := _integer(fields, "top_k", 1, 2**31 - 1)) is not None:
         said["topK"] = top_k
@@ -89,18 +90,18 @@ def _stop_sequences(fields: Fields) -> Fields:
         return {}
     sequences = [stop] if isinstance(stop, str) else stop
     if not isinstance(sequences, list) or not all(isinstance(sequence, str) and sequence for sequence in sequences):
-        raise refused("stop", "must be a string or an array of strings, none of them empty")
+        raise errors.wrong("stop", "must be a string or an array of strings, none of them empty")
     if len(sequences) > _STOP_SEQUENCES_MAX:
-        raise refused("stop", f"must have at most {_STOP_SEQUENCES_MAX} items for this model")
+        raise errors.wrong("stop", f"must have at most {_STOP_SEQUENCES_MAX} items for this model")
     return {"stopSequences": sequences} if sequences else {}
 
 
 def _logprobs(fields: Fields) -> Fields:
     wanted, top = fields.get("logprobs"), _integer(fields, "top_logprobs", 0, _TOP_LOGPROBS_MAX)
     if wanted is not None and not isinstance(wanted, bool):
-        raise refused("logprobs", "must be true or false")
+        raise errors.wrong("logprobs", "must be true or false")
     if top and not wanted:
-        raise refused("top_logprobs", "is only allowed when logprobs is true")
+        raise errors.wrong("top_logprobs", "is only allowed when logprobs is true")
     return {**({"responseLogprobs": True} if wanted else {}), **({"logprobs": top} if top else {})}
 
 
@@ -153,7 +154,7 @@ def _tools(fields: Fields, room: Room) -> Fields:
     choice = _tool_choice(fields)
     if not declarations:
         if choice.get("mode") == "ANY":
-            raise refused("tool_choice", "is only allowed with tools")
+            raise errors.wrong("tool_choice", "is only allowed with tools")
         return {}
     tools: Fields = {"tools": [{"functionDeclarations": declarations}]}
     return {**tools, "toolConfig": {"functionCallingConfig": choice}} if choice else tools
@@ -187,5 +188,5 @@ def _tool_choice(fields: Fields) -> Fields:
 def _integer(fields: Fields, name: str, minimum: int, maximum: int) -> int | None:
     value: Any = fields.get(name)
     if value is not None and (type(value) is not int or not minimum <= value <= maximum):
-        raise refused(name, f"must be an integer from {minimum} to {maximum}")
+        raise errors.wrong(name, f"must be an integer from {minimum} to {maximum}")
     return value

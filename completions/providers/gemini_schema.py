@@ -7,7 +7,7 @@ own where it has some: null among the types, a constant, a definition elsewhere 
 import json
 from typing import Any
 
-from completions.providers.gemini_fields import refused
+from gateway_project import errors
 
 Schema = dict[str, Any]
 
@@ -65,17 +65,17 @@ class _Translation:
                 schema = {**parts[0], **rest}
             else:
                 return schema
-        raise refused(self._param, "is recursive, or nested too deep for this model")
+        raise errors.wrong(self._param, "is recursive, or nested too deep for this model")
 
     def _definition(self, reference: str) -> Schema:
         found: Any = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
             found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
         if not reference.startswith("#") or not isinstance(found, dict):
-            raise refused(self._param, f"refers to {reference[:100]}, which is not in it")
+            raise errors.wrong(self._param, f"refers to {reference[:100]}, which is not in it")
         self._room.bytes_left -= len(json.dumps(found))
         if self._room.bytes_left < 0:
-            raise refused(self._param, "is recursive, or larger than the request once its definitions are written out")
+            raise errors.wrong(self._param, "is recursive, or larger than the request once its definitions are written out")
         return found
 
     def _alternatives(self, schema: Schema, types: list[str], levels: int) -> tuple[list[Schema], bool]:
