@@ -5,10 +5,11 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from billing import accounts
-from billing.management import operators
+from billing.management import arguments
+from gateway_project.operator_command import OperatorCommand
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Open an account for EMAIL, who becomes a user if unknown. An account that EMAIL already has is answered as it is."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -17,8 +18,8 @@ class Command(operators.OperatorCommand):
         parser.add_argument("--name", help="What to call it. Default: EMAIL.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        email = operators.email("EMAIL", options["email"])
-        name = operators.text("--name", email if options["name"] is None else options["name"], characters_max=200)
+        email = arguments.email("EMAIL", options["email"])
+        name = arguments.text("--name", email if options["name"] is None else options["name"], characters_max=200)
         try:
             account, is_new = accounts.open_for(email, name=name)
         except accounts.SeveralAccounts as error:

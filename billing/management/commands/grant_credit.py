@@ -6,16 +6,17 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DataError
 
 from billing import ledger, money
-from billing.management import operators
+from billing.management import arguments
 from gateway_project import identifiers
+from gateway_project.operator_command import OperatorCommand
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Credit the account of EMAIL with CENTS, as a SUPPORT_CREDIT."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        operators.add_account_arguments(parser)
+        arguments.add_account_arguments(parser)
         parser.add_argument("cents", metavar="CENTS", help="How much, in whole cents.")
         parser.add_argument("--reason", required=True, help="Why. The account's owner reads it.")
         parser.add_argument(
@@ -25,11 +26,11 @@ class Command(operators.OperatorCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        cents = operators.whole_number("CENTS", options["cents"], minimum=1, maximum=money.CENTS_MAX)
-        reason = operators.text("--reason", options["reason"], characters_max=1_000)
+        cents = arguments.whole_number("CENTS", options["cents"], minimum=1, maximum=money.CENTS_MAX)
+        reason = arguments.text("--reason", options["reason"], characters_max=1_000)
         typed = identifiers.short_uuid7() if options["reference"] is None else options["reference"]
-        reference = operators.text("--reference", typed, characters_max=200)
-        account = operators.account(options)
+        reference = arguments.text("--reference", typed, characters_max=200)
+        account = arguments.account(options)
         try:
             booked = ledger.grant_support_credit(account.pk, amount_cents=cents, reason=reason, reference=reference)
         except ledger.ReferenceReused as error:

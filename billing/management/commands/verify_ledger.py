@@ -6,11 +6,12 @@ from django.core.management.base import CommandError, CommandParser
 
 from billing import audit
 from billing.audit import Violation
-from billing.management import operators
+from billing.management import arguments
 from billing.models import Account
+from gateway_project.operator_command import OperatorCommand
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Ask the whole book, or one account's, whether it is true. Exits with 1 and says what is wrong if it is not."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -18,19 +19,16 @@ class Command(operators.OperatorCommand):
         parser.add_argument("--account", metavar="ID", help="Ask about this account only.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        account_id = None if options["account"] is None else operators.account_id("--account", options["account"])
+        account_id = None if options["account"] is None else arguments.account_id("--account", options["account"])
         if account_id and not Account.objects.filter(pk=account_id).exists():
             raise CommandError(f"--account: there is no account {account_id}.")
         asked = len(audit.questions(account_id))
-        violations = audit.verify(account_id, progress=self._say)
+        violations = audit.verify(account_id, progress=self.say)
         facts = {"ok": not violations, "violations": list(map(_facts, violations)), "questions": asked}
         sentence = "\n".join(map(_lines, violations)) or f"The book is true: {asked} questions, no findings."
         self.answer(options, facts, sentence)
         if violations:
             raise CommandError(f"The book is not true: {len(violations)} of {asked} questions found something.")
-
-    def _say(self, line: str) -> None:
-        self.stderr.write(line, self.style.NOTICE)
 
 
 def _facts(violation: Violation) -> dict[str, Any]:

@@ -5,16 +5,16 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from billing.management import operators
 from completions import settlement, spool
 from completions.spool import Outcome
+from gateway_project.operator_command import OperatorCommand
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Settle what waits on this host's disk since the database was away. Exits with 1 if something is left."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = spool.drain(settlement.resolve, progress=self._say)
+        found = spool.drain(settlement.resolve, progress=self.say)
         facts = {
             "resolved": found[Outcome.RESOLVED],
             "resolvedBefore": found[Outcome.KNOWN],
@@ -25,6 +25,3 @@ class Command(operators.OperatorCommand):
         if facts["setAside"] or facts["waiting"]:
             left = "{waiting} still wait, {setAside} were set aside as *.bad".format(**facts)
             raise CommandError(f"Not all of {settings.SPOOL_DIR} could be settled: {left}. The log says why.")
-
-    def _say(self, line: str) -> None:
-        self.stderr.write(line, self.style.NOTICE)

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from billing.management import operators
 from completions import catalog_file
 from completions.models import Provider
+from gateway_project.operator_command import OperatorCommand
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Make providers, models, prices and routes as a TOML file says. Everything is checked before anything is written."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from billing.management import operators
 from completions import catalog_sync, proposals
 from completions.models import CatalogProposal, Provider
 from completions.proposals import NotListed, Report
+from gateway_project.operator_command import OperatorCommand
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Ask providers for their lists of models, and propose what they say otherwise than the catalogue."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -29,7 +29,7 @@ class Command(operators.OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         reports, failures = [], {}
         for provider in self._providers(options["provider"]):
-            self.stderr.write(f"Asking {provider.pk} at {provider.base_url} ...", self.style.NOTICE)
+            self.say(f"Asking {provider.pk} at {provider.base_url} ...")
             applies = options["apply"] or provider.sync == Provider.Sync.APPLY
             try:
                 reports.append(proposals.sync(provider, applies=applies, believes=options["believe"]))

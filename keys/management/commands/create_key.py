@@ -5,20 +5,21 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from billing import money
-from billing.management import operators
+from billing.management import arguments
 from billing.models import User
+from gateway_project.operator_command import OperatorCommand
 from keys import keyring
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
 RATE_MAX = 2**31 - 1
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Make an API key for the account of EMAIL and print its secret, which cannot be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        operators.add_account_arguments(parser)
+        arguments.add_account_arguments(parser)
         parser.add_argument("--name", default="made by an operator", help="What to call it. Default: %(default)r.")
         parser.add_argument("--limit", metavar="CENTS", help="What it may spend, in whole cents. Needs --type.")
         parser.add_argument("--type", metavar="|".join(SpendingType.values), help="Once, or again each period.")
@@ -27,10 +28,10 @@ class Command(operators.OperatorCommand):
         parser.add_argument("--tpm", metavar="N", help="Tokens per minute. Default: the account's limit.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        name = operators.text("--name", options["name"], characters_max=100)
+        name = arguments.text("--name", options["name"], characters_max=100)
         limits = _limits(options)
-        account = operators.account(options)
-        owner = User.objects.get(email=operators.email("EMAIL", options["email"]))
+        account = arguments.account(options)
+        owner = User.objects.get(email=arguments.email("EMAIL", options["email"]))
         try:
             key, secret = keyring.issue(account, name=name, created_by=owner, **limits)
         except keyring.BadLimit as error:
@@ -51,7 +52,7 @@ def _limits(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _optional(argument: str, typed: str | None, *, minimum: int, maximum: int) -> int | None:
-    return None if typed is None else operators.whole_number(argument, typed, minimum=minimum, maximum=maximum)
+    return None if typed is None else arguments.whole_number(argument, typed, minimum=minimum, maximum=maximum)
 
 
 def _sentence(key: ApiKey) -> str:

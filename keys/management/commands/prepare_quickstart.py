@@ -15,8 +15,8 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 
 from billing import ledger
-from billing.management import operators
 from billing.models import Account, LedgerEntry, Membership, User
+from gateway_project.operator_command import OperatorCommand
 from keys import keyring, secret
 from keys.models import ApiKey
 
@@ -27,7 +27,7 @@ CREDIT_CENTS = 1_000
 _REFERENCE = "quickstart"
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Make what is missing of the demo: account, credit, key, owner, superuser; and write $GATEWAY_VAR/quickstart.json."
 
     def add_arguments(self, parser: CommandParser) -> None:

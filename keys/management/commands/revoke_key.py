@@ -5,13 +5,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from billing.management import operators
 from gateway_project import timestamps
+from gateway_project.operator_command import OperatorCommand
 from keys import keyring, secret
 from keys.models import ApiKey
 
 
-class Command(operators.OperatorCommand):
+class Command(OperatorCommand):
     help = "Revoke KEY: its id, or the secret itself where that is all somebody found. Revoking twice is fine."
 
     def add_arguments(self, parser: CommandParser) -> None:

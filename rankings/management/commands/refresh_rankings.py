@@ -1,54 +1,37 @@
 """Ask the ranking sources now, and publish what they say."""
 
-import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import InterfaceError, OperationalError
+from django.core.management.base import CommandError, CommandParser
 
+from gateway_project.operator_command import OperatorCommand
 from rankings import refresh
 from rankings.models import Source
 from rankings.refresh import Manner, Outcome, Result
 
 
-class Command(BaseCommand):
+class Command(OperatorCommand):
     help = "Ask the ranking sources, or one of them, and publish what they say. INTERNAL asks nobody. Progress is on stderr."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
         names = ", ".join(Source.values)
         parser.add_argument("source", nargs="?", metavar="SOURCE", help=f"One of {names}. Default: all that are on.")
-        parser.add_argument("--json", action="store_true", help="Print one JSON object instead of sentences.")
         parser.add_argument(
             "--accept-fewer", action="store_true", help="Take less than half of what the source listed before for true."
         )
 
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        try:
-            return super().execute(*args, **options)
-        except (OperationalError, InterfaceError) as error:
-            raise CommandError(f"The database is away: {error}") from None
-
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = _sources(options["source"])
         outcomes = [self._refresh(source, options) for source in chosen]
-        self._answer(outcomes, options)
+        self.answer(options, {"sources": list(map(_facts, outcomes))}, "\n".join(map(_sentence, outcomes)))
         failed = [outcome for outcome in outcomes if not _is_good(outcome, is_asked_for=options["source"] is not None)]
         if failed:
             raise CommandError("Not refreshed: " + "; ".join(f"{each.source}: {each.detail}" for each in failed))
 
     def _refresh(self, source: Source, options: dict[str, Any]) -> Outcome:
-        manner = Manner(say=lambda line: self._say(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
+        manner = Manner(say=lambda line: self.say(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
         return refresh.refresh(source, manner)
-
-    def _say(self, line: str) -> None:
-        self.stderr.write(line, self.style.NOTICE)
-
-    def _answer(self, outcomes: list[Outcome], options: dict[str, Any]) -> None:
-        if options["json"]:
-            self.stdout.write(json.dumps({"sources": list(map(_facts, outcomes))}))
-            return
-        for outcome in outcomes:
-            self.stdout.write(_sentence(outcome))
 
 
 def _sources(typed: str | None) -> list[Source]:

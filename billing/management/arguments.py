@@ -1,35 +1,14 @@
-"""What the commands of operators share: a sentence, or one JSON object with --json; errors that name the argument."""
+"""What operators type behind commands, as values, or a CommandError that names the argument."""
 
-import json
 from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.core.serializers.json import DjangoJSONEncoder
+from django.core.management.base import CommandError, CommandParser
 from django.core.validators import validate_email
-from django.db import InterfaceError, OperationalError
 
 from billing import accounts
 from billing.models import Account
-
-
-class OperatorCommand(BaseCommand):
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="Print one JSON object instead of a sentence.")
-
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        try:
-            return super().execute(*args, **options)
-        except (OperationalError, InterfaceError) as error:
-            raise CommandError(f"The database is away: {error}") from None
-
-    def answer(self, options: dict[str, Any], facts: dict[str, Any], sentence: str) -> None:
-        """Print ``facts`` for programs or ``sentence`` for people."""
-        self.stdout.write(json.dumps(facts, cls=DjangoJSONEncoder) if options["json"] else sentence)
-
-
-# --- Readers: what was typed, as a value, or a CommandError that names the argument --------------------------------
 
 
 def whole_number(argument: str, typed: str, *, minimum: int, maximum: int) -> int:
