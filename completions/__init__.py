@@ -33,6 +33,7 @@ Beside the way of a request:
 - ``catalog_file``  the catalogue as TOML: validated as a whole, then written (``toml_table`` and ``catalog_rules`` read it)
 - ``proposals``     what a provider's own list says otherwise: written down, approved or applied by the rule (``list_request``
                     asks, ``upstream_list`` reads, ``catalog_sync`` compares; ``catalog_rows`` is shared with the files)
+- ``admin``         completions for staff; ``catalog_admin`` (with its ``forms``) and ``proposals_admin`` the catalogue
 - ``tasks``         the sweeper: what a killed worker left behind is settled or released
 - ``audit``         what completions ask the whole book
 """

@@ -13,17 +13,17 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from billing import admin as billing_admin
 from billing.models import User
 from completions import catalog_sync, proposals
 from completions.models import CatalogProposal, UpstreamList
+from gateway_project.read_only_admin import ReadOnlyAdmin
 
 Decision = Callable[..., CatalogProposal]
 _DECIDE = "completions.change_catalogproposal"
 
 
 @admin.register(UpstreamList)
-class UpstreamListAdmin(billing_admin.ReadOnlyAdmin):
+class UpstreamListAdmin(ReadOnlyAdmin):
     """When each list was last believed, and why not since. The list itself is megabytes long, and not for reading."""
 
     list_display = ("provider", "url", "confirmed_at", "failure", "retry_at")
@@ -35,7 +35,7 @@ class UpstreamListAdmin(billing_admin.ReadOnlyAdmin):
 
 
 @admin.register(CatalogProposal)
-class CatalogProposalAdmin(billing_admin.ReadOnlyAdmin):
+class CatalogProposalAdmin(ReadOnlyAdmin):
     """Nothing is edited here: who may change proposals may approve and dismiss them, one or many at a time."""
 
     change_form_template = "admin/completions/catalogproposal/change_form.html"

@@ -14,6 +14,7 @@ from billing import locks as account_locks
 from billing import statement
 from billing.models import Account
 from gateway_project import database
+from gateway_project.read_only_admin import ReadOnlyAdmin
 from keys import keyring, rates, summaries
 from keys.forms import SupportLimitForm
 from keys.models import ApiKey, SpendingDay
@@ -22,7 +23,7 @@ KEYS_SHOWN = 50
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(billing_admin.ActionsMixin, billing_admin.ReadOnlyAdmin):
+class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
     change_form_template = "admin/keys/apikey/change_form.html"
     list_display = ("name", "hint", "account", "state", "limit", "created_at", "expires_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), "spending_type")
@@ -119,7 +120,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, billing_admin.ReadOnlyAdmin):
 
 
 @admin.register(SpendingDay)
-class SpendingDayAdmin(billing_admin.ReadOnlyAdmin):
+class SpendingDayAdmin(ReadOnlyAdmin):
     list_display = ("day", "key", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
     list_select_related = ("key",)
     fields = ("key", "day", "spent", "held", "completions", "prompt_tokens", "completion_tokens")

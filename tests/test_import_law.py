@@ -39,8 +39,8 @@ MAY_IMPORT = {
 INNER_ORDER = [
     {"urls"},
     {"views", "admin", "apps", "management", "tasks"},
-    {"relay", "proposals_admin", "serializers", "checks"},
-    {"settlement", "proposals", "catalog_file"},
+    {"relay", "catalog_admin", "proposals_admin", "serializers", "checks"},
+    {"settlement", "proposals", "catalog_file", "forms"},
     {"spool", "attempts"},
     {"admission", "resolution", "matching"},
     {"door", "catalog"},
