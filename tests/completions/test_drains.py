@@ -91,7 +91,7 @@ def test_a_server_that_must_go_drains_no_more(api, alice, drains, upstream, monk
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["drained", "kept"])
 def test_so_many_are_read_for_nobody_and_no_more(api, alice, drains, upstream, monkeypatch, headers):
     monkeypatch.setattr(relay, "_READ_ON_MAX", 0)
-    leave(begun(api, upstream, STAY, **headers))
+    leave(begun(api, upstream, 0.5, *REST, **headers))
     assert upstream.requests[0].left.wait(5)
     assert_charged(alice, "partial", **PARTIAL)
     assert not IdempotentRequest.objects.exists()  # it may be tried again

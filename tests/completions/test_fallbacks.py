@@ -7,8 +7,9 @@ import pytest
 from django.db.models.functions import Now
 
 from billing.models import LedgerEntry
-from completions import checkpoints, tasks
+from completions import checkpoints, door, tasks
 from completions.models import Completion, LanguageModel, RoutableAlias
+from gateway_project.group_commit import Lost
 from keys.models import ApiKey
 from tests import factories
 from tests.chat import assert_error, body
@@ -209,6 +210,28 @@ def test_a_fallback_that_the_key_may_not_use_is_passed_over(alice, upstream, spa
     assert_error(ask(client_for(secret), models=["acme/small"], stream=is_streamed), 502, "upstream_error")
     assert spare.requests == []
     assert_released(alice)
+
+
+def test_a_lost_answer_of_the_database_opens_no_door_to_others(alice, dear, upstream, spare, monkeypatch):
+    """The admission is committed, and nobody is told; it is looked up again."""
+    key, secret = factories.make_key(alice)
+    ApiKey.objects.filter(pk=key.pk).update(allowed_models=["acme/large", "acme/small"])
+    run, lost = door._door._run, []
+
+    def losing(visitors, again):
+        outcomes = run(visitors, again)
+        if not lost:
+            lost.append(outcomes)
+            raise Lost
+        return outcomes
+
+    monkeypatch.setattr(door._door, "_run", losing)
+    upstream.will(refusal(401))
+    answer = ask(client_for(secret), models=["acme/dear", "acme/small"])
+    assert lost
+    assert answer.json()["model"] == "acme/small"
+    assert [asked.body["model"] for asked in spare.requests] == ["ACME/SMALL"]
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=PRICES["acme/small"][2], model="acme/small")
 
 
 def test_a_model_that_the_key_may_not_use_is_not_excused_by_its_fallback(alice, upstream, spare):
