@@ -63,7 +63,7 @@ class ChatCompletionsView(RatedView):
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
         inquiry = Inquiry(admitted, request.META.get("gunicorn.socket"))
-        request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
+        request._request.completion_id = admitted.completion.id  # for the log
         body = relay.Stream(inquiry) if chat.stream else relay.whole(inquiry)
         return _reply(body, is_stream=chat.stream, headers={**admitted.headers, **inquiry.headers()})
 
