@@ -13,9 +13,14 @@ What a source says, a file after a file:
 - ``identity``    pure: which of our models a name means, by exact rules
 - ``meanings``    the same as rows: the curated file, the rules, and what staff said
 - ``health``      how the sources fare
-- ``formula``     pure: the scores of INTERNAL
-- ``publishing``  what is shown, replaced as a whole: made by ``external`` and ``internal``; ``aliases`` follow who ranks first
-- ``listing``     GET /api/rankings from memory, with ``filters`` and ``serializers``
+- ``formula``     pure: the scores of INTERNAL; ``terms`` are what the settings make of its numbers
+- ``populations`` what a source said last, as whole boards; ``catalogue`` our models that can be called
+- ``publishing``  what is shown, replaced as a whole: made by ``external`` and ``internal``; ``routable_aliases`` follow who
+                  ranks first (an Alias is something else: what a source calls a model, see ``meanings``)
+- ``listing``     what is published, in memory; ``filters`` choose from it
+- ``replies``     GET /api/rankings, rendered once a moment, with ``serializers``
+- ``pages``       the same for people: ``page_query`` reads the address, ``page_rows`` and ``page_facts`` are what is shown,
+                  ``plots`` draw, ``explanation`` does the sums again
 
-Beside it: ``benchmarks`` (curated), ``telemetry`` (this gateway's own speed), ``pages`` (the public page), ``admin``.
+Beside it: ``benchmarks`` (curated), ``telemetry`` (this gateway's own speed), ``admin``.
 """

@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError
 
 from completions.models import LanguageModel, Price, RoutableAlias
 from gateway_project import database
-from rankings import aliases, health, meanings, sources
+from rankings import health, meanings, routable_aliases, sources
 from rankings.models import Source
 from rankings.page_query import SOURCE_TITLES
 
@@ -127,7 +127,7 @@ def _origin(found: health.Health) -> Origin:
 
 
 def _pointers(prices: dict[str, Price]) -> list[Pointer]:
-    """Of the rankings' own aliases, as ``aliases.names`` has them."""
+    """Of the rankings' own aliases, as ``routable_aliases.names`` has them."""
     found = dict(RoutableAlias.objects.values_list("pk", "model_ids"))
-    first = {name: next((id for id in found.get(name, []) if id in prices), None) for name in aliases.names()}
+    first = {name: next((id for id in found.get(name, []) if id in prices), None) for name in routable_aliases.names()}
     return [Pointer(name, model_id) for name, model_id in first.items() if model_id]

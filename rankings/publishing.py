@@ -16,7 +16,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from gateway_project import database
-from rankings import aliases, catalogue, external, internal
+from rankings import catalogue, external, internal, routable_aliases
 from rankings.models import DailyRank, Entry, Publication, Source, SourceState
 
 _CHANGE_DAYS = 7
@@ -51,7 +51,7 @@ def _replace(source: Source) -> int:
     Entry.objects.bulk_create(entries)
     _keep_ranks(entries, now.date())
     if source == Source.INTERNAL:
-        aliases.write(entries)
+        routable_aliases.write(entries)
         _note(last_attempt_at=Now(), last_success_at=Now(), failures=0, error="")
     _count_publication()
     return len(entries)

@@ -4,7 +4,7 @@ import pytest
 
 from billing.models import LedgerEntry
 from completions.models import Category, LanguageModel, Price, RoutableAlias, Route
-from rankings import aliases, publishing
+from rankings import publishing, routable_aliases
 from rankings.models import Entry, Profile, Source
 from tests import chat, factories
 from tests.rankings.snapshots import mean, say
@@ -30,7 +30,7 @@ def meant(alias):
 def test_every_board_has_three_aliases():
     publishing.publish(INTERNAL)
     expected = {f"{order}/{category.lower()}" for order in ORDERS for category in Category}
-    assert set(RoutableAlias.objects.values_list("pk", flat=True)) == expected == set(aliases.names())
+    assert set(RoutableAlias.objects.values_list("pk", flat=True)) == expected == set(routable_aliases.names())
     assert "best/open_source" in expected
     assert meant("best/open_source") == meant("fastest/open_source") == ["acme/open"]
 
@@ -77,7 +77,7 @@ def test_stale_aliases_go_and_those_of_others_stay():
     Profile.objects.update(open_weights=False)
     publishing.publish(INTERNAL)
     there = set(RoutableAlias.objects.values_list("pk", flat=True))
-    assert there == set(aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
+    assert there == set(routable_aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
     assert meant("best/mine") == ["acme/tiny"]
 
 
