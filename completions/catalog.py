@@ -1,6 +1,5 @@
 """Model id -> what is offered under it right now; and the list of what there is."""
 
-import os
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -191,7 +190,7 @@ def api_key(provider: Provider) -> str:
     """The key that the provider is shown; empty if it has none. Raises secretbox.Unreadable."""
     if provider.sealed_api_key:
         return secretbox.decrypt(provider.sealed_api_key, purpose=f"provider:{provider.pk}")
-    return os.environ.get(provider.api_key_env, "").strip() if provider.api_key_env else ""
+    return provider.key_in_environment
 
 
 def price_list(price: Price) -> PriceList:

@@ -1,6 +1,5 @@
 """The catalogue, for staff. What completions refer to cannot be deleted here: it is disabled instead."""
 
-import os
 from typing import Any
 
 from django.contrib import admin
@@ -57,11 +56,8 @@ class ProviderAdmin(KeptAdmin):
             return "stored here, encrypted"
         if not provider.api_key_env:
             return "none"
-        return (
-            f"in {provider.api_key_env}"
-            if os.environ.get(provider.api_key_env)
-            else f"missing: {provider.api_key_env} is not set"
-        )
+        is_there = bool(provider.key_in_environment)
+        return f"in {provider.api_key_env}" if is_there else f"missing: {provider.api_key_env} is not set"
 
 
 # --- Models, prices, routes -------------------------------------------------------------------------------------------

@@ -59,9 +59,14 @@ class Provider(models.Model):
         return self.slug
 
     @property
+    def key_in_environment(self) -> str:
+        """Empty where it names no variable, or one that is not set, or blank."""
+        return os.environ.get(self.api_key_env, "").strip() if self.api_key_env else ""
+
+    @property
     def can_be_asked(self) -> bool:
         """Whether it is enabled, and has its key or needs none."""
-        return self.is_enabled and bool(self.sealed_api_key or not self.api_key_env or os.environ.get(self.api_key_env))
+        return self.is_enabled and bool(self.sealed_api_key or not self.api_key_env or self.key_in_environment)
 
 
 class Category(models.TextChoices):

@@ -112,6 +112,13 @@ def test_a_model_whose_provider_cannot_be_asked_is_shown_as_not_available_and_no
     chat.assert_error(chat.ask(api), 404, "model_not_found", "model")
 
 
+def test_a_variable_with_nothing_but_white_space_holds_no_key(api, echo_model, monkeypatch):
+    monkeypatch.setenv("EXAMPLE_API_KEY", " \n")
+    Provider.objects.update(api_key_env="EXAMPLE_API_KEY")
+    assert [model["available"] for model in api.get(LIST).json()["data"]] == [False]
+    chat.assert_error(chat.ask(api), 404, "model_not_found", "model")
+
+
 @pytest.mark.parametrize("given", ["environment", "sealed"])
 def test_a_provider_with_its_key_makes_its_models_available(api, echo_model, monkeypatch, given):
     Provider.objects.update(api_key_env="EXAMPLE_API_KEY")
