@@ -4,6 +4,7 @@ geventhttpclient, because it parses in C and hands over what has arrived; one po
 Its errors become ours here, once, by phase. Redirects are not followed, proxies of the environment not used, replies bounded.
 """
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,11 +15,13 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import gevent
+import geventhttpclient.client
 from django.conf import settings
 from geventhttpclient import HTTPClient
-from geventhttpclient.response import HTTPParseError
+from geventhttpclient.response import HTTPParseError, HTTPProtocolViolationError, HTTPResponse, HTTPSocketPoolResponse
 
 _READ_BYTES = 65_536
+_HEAD_BYTES_MAX = 65_536  # of all headers of a reply, of what goes before it and of what trails it
 # By event loop, then by origin and the timeouts of the sockets.
 _pools: WeakKeyDictionary[Any, dict[tuple[str, int, int], HTTPClient]] = WeakKeyDictionary()
 
@@ -70,8 +73,14 @@ def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines
     now = time.monotonic()
     deadline = min(now + deadlines.total_seconds, until)
     # The sockets have a timeout of their own for each step; this one is for a head that comes a byte at a time.
-    with gevent.Timeout(max(deadline - now, 0), TimedOut("total")), _mapped_errors():
-        response = _client(f"{parts.scheme}://{parts.netloc}", deadlines).request("POST", target, body, headers)
+    client = copy.copy(_client(f"{parts.scheme}://{parts.netloc}", deadlines))
+    client._connection_pool = loan = _Loan(client._connection_pool)  # type: ignore[assignment]
+    try:
+        with gevent.Timeout(max(deadline - now, 0), TimedOut("total")), _mapped_errors():
+            response = client.request("POST", target, body, headers)
+    except BaseException:
+        loan.end()
+        raise
     return Reply(response, deadline, deadlines.idle_seconds)
 
 
@@ -141,6 +150,92 @@ class Reply:
     def close(self) -> None:
         """Give the connection back, or close it when the reply was not read to its end."""
         self._response.release()
+
+
+# --- What the library gets wrong ----------------------------------------------------------------------------------
+
+
+class _Response(HTTPSocketPoolResponse):
+    """A reply whose head is bounded, and whose connection is free for the next request when it is over, not before.
+
+    The library gives the connection back at the end of an interim reply (103 Early Hints), while it still waits for the real
+    one: another caller would get that.
+    """
+
+    _head_bytes = 0
+    _is_over = False
+    _may_serve_another = False
+
+    def feed(self, data: str | bytes) -> None:
+        try:
+            super().feed(data)
+        except HTTPParseError:
+            if not self._is_over:
+                raise
+            self._may_serve_another = False  # something came behind the reply
+        if self._is_over:
+            self.release()
+
+    def should_close(self) -> bool:
+        return not self._may_serve_another
+
+    def _on_message_begin(self) -> None:
+        if self._is_over:
+            raise HTTPProtocolViolationError("a reply that nobody asked for")
+        self._count("HTTP/1.1 100")  # an interim reply needs no headers
+        super()._on_message_begin()
+
+    def _on_message_complete(self) -> None:
+        HTTPResponse._on_message_complete(self)  # and not its child's, which gives the connection back
+        if self.get_code() >= 200:
+            self._is_over = True
+            self._may_serve_another = not super().should_close()
+
+    def _on_header_field(self, string: str) -> None:
+        self._count(string)
+        super()._on_header_field(string)
+
+    def _on_header_value(self, string: str) -> None:
+        self._count(string)
+        super()._on_header_value(string)
+
+    def _count(self, string: str) -> None:
+        self._head_bytes += len(string)
+        if self._head_bytes > _HEAD_BYTES_MAX:
+            raise HTTPProtocolViolationError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
+
+
+geventhttpclient.client.HTTPSocketPoolResponse = _Response  # type: ignore[misc]
+
+
+class _Loan:
+    """The pool as one request sees it: the connection that it was lent comes back however the request ends.
+
+    The library forgets it when somebody gives up while the request is being sent, and after enough of them none is left.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        self.size = pool.size
+        self._pool, self._lent = pool, None
+
+    def get_socket(self) -> Any:
+        self._lent = self._pool.get_socket()
+        return self._lent
+
+    def return_socket(self, connection: Any) -> None:
+        self._lent = None
+        self._pool.return_socket(connection)
+
+    def release_socket(self, connection: Any) -> None:
+        self._lent = None
+        self._pool.release_socket(connection)
+
+    def end(self) -> None:
+        if self._lent is not None:
+            self.release_socket(self._lent)
+
+
+# --- Connections --------------------------------------------------------------------------------------------------
 
 
 def _client(origin: str, deadlines: Deadlines) -> HTTPClient:

@@ -183,7 +183,7 @@ FAULTS = [
         stream(STREAM.replace(FINISH, FINISH + usage({**USAGE, "completion_tokens": 1}))), Answered(),
     ),  # fmt: skip
     Fault("more behind the end", [*WHOLE, 0.02, AGAIN, LEAVE], Answered(), stream(STREAM + b"data: never\n\n"), Answered()),
-    Fault("a second reply at once", [WHOLE[0] + AGAIN], Refused(502), [*stream(STREAM), AGAIN], Answered()),
+    Fault("a second reply at once", [WHOLE[0] + AGAIN], Answered(), [*stream(STREAM), AGAIN], Answered()),
     Fault("[DONE] twice", WHOLE, Answered(), stream(STREAM + DONE), Answered()),
     Fault("a break after the finish reason", WHOLE, Answered(), stream(STREAM.removesuffix(DONE), 0.02, RESET), Answered()),
 ]  # fmt: skip
