@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Protocol
 
+import gevent
 from django.conf import settings
 
 from completions import sse
@@ -20,6 +21,7 @@ from gateway_project import errors, http
 logger = logging.getLogger("gateway.providers")
 
 _MESSAGE_CHARACTERS_MAX = 300
+_TURN_SECONDS = 0.01  # after which a stream that comes as fast as it can be read lets others have theirs
 
 # What a refusal's status and body mean: the status that it should have had, and the seconds to wait, "" when it says none.
 Meaning = Callable[[int, bytes], tuple[int, str]]
@@ -66,7 +68,7 @@ def arrivals(reply: http.Reply) -> Iterator[bytes | None]:
 
     One is due whether or not something comes: it may be the upstream's own comments, of which nothing is passed on.
     """
-    heard_at = beat_at = time.monotonic()
+    heard_at = beat_at = turn_at = time.monotonic()
     while True:
         silent_at, due_at = heard_at + reply.idle_seconds, beat_at + settings.STREAM_HEARTBEAT_SECONDS
         received = reply.read_some(max(min(silent_at, due_at) - time.monotonic(), 0))
@@ -75,6 +77,9 @@ def arrivals(reply: http.Reply) -> Iterator[bytes | None]:
         if received is not None:
             yield received
             heard_at = time.monotonic()  # only now: while our own reader was slow nobody listened
+            if heard_at - turn_at > _TURN_SECONDS:  # where more has come by then, reading it waits for nothing
+                gevent.sleep(0)
+                turn_at = time.monotonic()
         elif time.monotonic() >= silent_at:
             raise http.TimedOut("idle")
         if time.monotonic() >= due_at:
