@@ -9,7 +9,8 @@ A request, a file after a file:
     views -> schema -> matching -> admission (committed) -> attempts -> providers -> relay -> settlement -> reply
 
 - ``chat``          what is passed inward: frozen dataclasses
-- ``schema``        JSON -> ChatRequest, or an error that names the field; ``messages`` is the part of it with that name
+- ``schema``        JSON -> ChatRequest, or an error that names the field; ``messages`` is the part of it with that name, and
+                    ``fields`` reads single ones
 - ``catalog``       model id -> what is offered under it, or model_not_found
 - ``matching``      which models and which of their routes can answer the request, before any money is held
 - ``pricing``       pure: what a request may cost at most, what it did cost

@@ -2,17 +2,14 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from completions.chat import Contents
-from gateway_project import errors
-
-Fields = dict[str, Any]
+from completions.fields import Fields, a_name, a_string, an_array, an_object, refuse, required
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 AUDIO_FORMATS = ("wav", "mp3", "flac", "opus", "pcm16", "aac", "aiff", "m4a", "ogg")
 IMAGE_DETAILS = ("auto", "low", "high", "original")
-NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,128}")
 # Megabytes are matched while others wait: it never goes back, and the data are not looked at for their case.
 _DATA_URL = re.compile(r"(?i:data:image/[a-z0-9.+-]{1,40};base64,)[A-Za-z0-9+/]++={0,2}")
 
@@ -42,7 +39,7 @@ class _Walk:
         self.image_at = self.file_at = ""
 
     def message(self, message: Any, path: str) -> None:
-        role = required(_object(message, path), "role", path)
+        role = required(an_object(message, path), "role", path)
         if role not in ROLES:
             refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
         content = message.get("content")
@@ -57,23 +54,23 @@ class _Walk:
         if role == "assistant":
             self._assistant(message, path)
         elif role == "tool":
-            _string(required(message, "tool_call_id", path), f"{path}.tool_call_id")
+            a_string(required(message, "tool_call_id", path), f"{path}.tool_call_id")
         elif role == "function":
-            _string(required(message, "name", path), f"{path}.name")
+            a_string(required(message, "name", path), f"{path}.name")
         if message.get("name") is not None:
-            _string(message["name"], f"{path}.name")
+            a_string(message["name"], f"{path}.name")
 
     def _assistant(self, message: Fields, path: str) -> None:
         if message.get("refusal") is not None:
-            self._text(_string(message["refusal"], f"{path}.refusal"))
+            self._text(a_string(message["refusal"], f"{path}.refusal"))
         if message.get("tool_calls") is not None:
-            for index, call in enumerate(_array(message["tool_calls"], f"{path}.tool_calls")):
+            for index, call in enumerate(an_array(message["tool_calls"], f"{path}.tool_calls")):
                 self._tool_call(call, f"{path}.tool_calls[{index}]")
         if message.get("function_call") is not None:
             self._function(message["function_call"], f"{path}.function_call")
 
     def _tool_call(self, call: Any, path: str) -> None:
-        _string(required(_object(call, path), "id", path), f"{path}.id")
+        a_string(required(an_object(call, path), "id", path), f"{path}.id")
         kind = call.get("type") or "function"
         if kind not in ("function", "custom"):
             refuse(f"{path}.type", "must be function or custom")
@@ -81,11 +78,8 @@ class _Walk:
         self._function(required(call, kind, path), f"{path}.{kind}", called_with)
 
     def _function(self, function: Any, path: str, called_with: str = "arguments") -> None:
-        name = _string(required(_object(function, path), "name", path), f"{path}.name")
-        if not NAME.fullmatch(name):
-            refuse(f"{path}.name", "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons")
-        self._text(name)
-        self._text(_string(required(function, called_with, path), f"{path}.{called_with}"))
+        self._text(a_name(required(an_object(function, path), "name", path), f"{path}.name"))
+        self._text(a_string(required(function, called_with, path), f"{path}.{called_with}"))
 
     # --- Parts ------------------------------------------------------------------------------------------------------
 
@@ -96,22 +90,22 @@ class _Walk:
             self._part(part, role, f"{path}[{index}]")
 
     def _part(self, part: Any, role: str, path: str) -> None:
-        kind = required(_object(part, path), "type", path)
+        kind = required(an_object(part, path), "type", path)
         allowed = _PARTS.get(role, _TEXT_ONLY)
         if not isinstance(kind, str) or kind not in allowed:
             refuse(f"{path}.type", f"must be {' or '.join(allowed)} in a message of this role")
         allowed[kind](self, part, path)
 
     def _text_part(self, part: Fields, path: str) -> None:
-        self._text(_string(required(part, "text", path), f"{path}.text"))
+        self._text(a_string(required(part, "text", path), f"{path}.text"))
 
     def _refusal_part(self, part: Fields, path: str) -> None:
-        self._text(_string(required(part, "refusal", path), f"{path}.refusal"))
+        self._text(a_string(required(part, "refusal", path), f"{path}.refusal"))
 
     def _image_part(self, part: Fields, path: str) -> None:
         path = f"{path}.image_url"
-        image = _object(required(part, "image_url", path.removesuffix(".image_url")), path)
-        url = _string(required(image, "url", path), f"{path}.url")
+        image = an_object(required(part, "image_url", path.removesuffix(".image_url")), path)
+        url = a_string(required(image, "url", path), f"{path}.url")
         is_remote = self._remote_images and url.startswith("https://") and url.isprintable()
         if not (is_remote or _DATA_URL.fullmatch(url)):
             or_address = " or an https:// address" if self._remote_images else "; images are not fetched from addresses"
@@ -125,17 +119,17 @@ class _Walk:
         self.image_at = self.image_at or path
 
     def _audio_part(self, part: Fields, path: str) -> None:
-        audio = _object(required(part, "input_audio", path), f"{path}.input_audio")
-        _string(required(audio, "data", f"{path}.input_audio"), f"{path}.input_audio.data")
+        audio = an_object(required(part, "input_audio", path), f"{path}.input_audio")
+        a_string(required(audio, "data", f"{path}.input_audio"), f"{path}.input_audio.data")
         if required(audio, "format", f"{path}.input_audio") not in AUDIO_FORMATS:
             refuse(f"{path}.input_audio.format", f"must be one of {', '.join(AUDIO_FORMATS)}")
         self.file_at = self.file_at or f"{path}.input_audio"
 
     def _file_part(self, part: Fields, path: str) -> None:
-        file = _object(required(part, "file", path), f"{path}.file")
+        file = an_object(required(part, "file", path), f"{path}.file")
         if file.get("file_id") is not None:
             refuse(f"{path}.file.file_id", "is not supported: files are not kept here; send the file itself as file_data")
-        data = _string(required(file, "file_data", f"{path}.file"), f"{path}.file.file_data")
+        data = a_string(required(file, "file_data", f"{path}.file"), f"{path}.file.file_data")
         if ":" in data and data[:5].lower() != "data:":  # an address, from which some providers would fetch it
             refuse(f"{path}.file.file_data", "must be the file itself, as a data URL; files are not fetched from addresses")
         self.file_at = self.file_at or f"{path}.file"
@@ -160,36 +154,3 @@ _PARTS: dict[str, dict[str, _Check]] = {
 def _says_otherwise(message: Fields) -> bool:
     """An assistant that called a function, or refused, may have said nothing."""
     return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
-
-
-# --- Kinds of values -----------------------------------------------------------------------------------------------
-
-
-def required(fields: Fields, name: str, path: str = "") -> Any:
-    value = fields.get(name)
-    if value is None:
-        refuse(f"{path}.{name}" if path else name, "is required")
-    return value
-
-
-def _object(value: Any, path: str) -> Fields:
-    if not isinstance(value, dict):
-        refuse(path, "must be an object")
-    return value
-
-
-def _array(value: Any, path: str) -> list[Any]:
-    if not isinstance(value, list):
-        refuse(path, "must be an array")
-    return value
-
-
-def _string(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        refuse(path, "must be a string")
-    return value
-
-
-def refuse(param: str, what: str) -> NoReturn:
-    """Raise InvalidRequest about one field."""
-    raise errors.wrong(param, what)

@@ -4,14 +4,26 @@ Checked here is what the gateway itself understands, and what OpenAI's reference
 providers that understand it. A null counts as absent, as OpenAI's clients expect. ``messages`` has a module of its own.
 """
 
-import math
 from typing import Any
 
 from django.conf import settings
 
 from completions import messages
 from completions.chat import ChatRequest
-from completions.messages import refuse, required
+from completions.fields import (
+    Fields,
+    a_name,
+    a_string,
+    an_array,
+    an_object,
+    boolean,
+    check_choice,
+    check_number,
+    integer,
+    refuse,
+    required,
+    table,
+)
 
 MODEL_CHARACTERS_MAX = 200
 MAX_TOKENS_MAX = 2**31 - 1
@@ -24,12 +36,10 @@ VERBOSITIES = ("low", "medium", "high")
 RESPONSE_FORMATS = ("text", "json_object", "json_schema")
 TOOL_CHOICES = ("none", "auto", "required")
 
-Fields = dict[str, Any]
-
 
 def parse(fields: Fields, *, body_bytes: int) -> ChatRequest:
     """Check the body. Raises InvalidRequest."""
-    stream = _boolean(fields, "stream")
+    stream = boolean(fields, "stream")
     _check_sampling(fields)
     _check_reply(fields)
     _check_tools(fields)
@@ -39,13 +49,13 @@ def parse(fields: Fields, *, body_bytes: int) -> ChatRequest:
     return ChatRequest(
         model=model,
         messages=said,
-        max_tokens=_integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX),
+        max_tokens=integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX),
         stream=stream,
         include_usage=_include_usage(fields, stream),
         fields=fields,
         body_bytes=body_bytes,
         max_tokens_field=max_tokens_field,
-        choices=_integer(fields, "n", 1, CHOICES_MAX) or 1,
+        choices=integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_fallbacks(fields, model),
         contents=messages.check(said, images_max=settings.REQUEST_IMAGES_MAX, remote_images=settings.REQUEST_REMOTE_IMAGES),
     )
@@ -56,11 +66,10 @@ def _model(fields: Fields) -> str:
 
 
 def _model_id(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        refuse(path, "must be a string")
-    if not 0 < len(value) <= MODEL_CHARACTERS_MAX:
+    model_id = a_string(value, path)
+    if not 0 < len(model_id) <= MODEL_CHARACTERS_MAX:
         refuse(path, f"must have 1 to {MODEL_CHARACTERS_MAX} characters")
-    return value
+    return model_id
 
 
 def _fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
@@ -75,9 +84,7 @@ def _fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
 
 
 def _messages(fields: Fields) -> list[Fields]:
-    given = required(fields, "messages")
-    if not isinstance(given, list):
-        refuse("messages", "must be an array")
+    given = an_array(required(fields, "messages"), "messages")
     if not 1 <= len(given) <= settings.REQUEST_MESSAGES_MAX:
         refuse("messages", f"must have 1 to {settings.REQUEST_MESSAGES_MAX} items")
     return given
@@ -96,30 +103,29 @@ def _include_usage(fields: Fields, stream: bool) -> bool:
     options = fields.get("stream_options")
     if options is None:
         return False
-    if not isinstance(options, dict):
-        refuse("stream_options", "must be an object")
+    an_object(options, "stream_options")
     if not stream:
         refuse("stream_options", "is only allowed when stream is true")
-    _boolean(options, "include_obfuscation", within="stream_options.")
-    return _boolean(options, "include_usage", within="stream_options.")
+    boolean(options, "include_obfuscation", within="stream_options.")
+    return boolean(options, "include_usage", within="stream_options.")
 
 
 # --- What is asked of the model --------------------------------------------------------------------------------------
 
 
 def _check_sampling(fields: Fields) -> None:
-    _number(fields, "temperature", 0, 2)
-    _number(fields, "top_p", 0, 1)
-    _number(fields, "frequency_penalty", -2, 2)
-    _number(fields, "presence_penalty", -2, 2)
-    _integer(fields, "seed", -(2**63), 2**63 - 1)
-    _choice(fields, "reasoning_effort", REASONING_EFFORTS)
-    _choice(fields, "verbosity", VERBOSITIES)
+    check_number(fields, "temperature", 0, 2)
+    check_number(fields, "top_p", 0, 1)
+    check_number(fields, "frequency_penalty", -2, 2)
+    check_number(fields, "presence_penalty", -2, 2)
+    integer(fields, "seed", -(2**63), 2**63 - 1)
+    check_choice(fields, "reasoning_effort", REASONING_EFFORTS)
+    check_choice(fields, "verbosity", VERBOSITIES)
     _check_logit_bias(fields)
 
 
 def _check_logit_bias(fields: Fields) -> None:
-    bias = _object(fields, "logit_bias")
+    bias = table(fields, "logit_bias")
     for token, value in bias.items():
         if type(value) not in (int, float) or not -100 <= value <= 100:
             refuse(f"logit_bias.{token[:64]}", "must be a number between -100 and 100")
@@ -128,15 +134,15 @@ def _check_logit_bias(fields: Fields) -> None:
 def _check_reply(fields: Fields) -> None:
     """What the reply is to look like."""
     _check_stop(fields)
-    if not _boolean(fields, "logprobs") and fields.get("top_logprobs") is not None:
+    if not boolean(fields, "logprobs") and fields.get("top_logprobs") is not None:
         refuse("top_logprobs", "is only allowed when logprobs is true")
-    _integer(fields, "top_logprobs", 0, 20)
+    integer(fields, "top_logprobs", 0, 20)
     if fields.get("modalities") not in (None, ["text"]):
         refuse("modalities", 'must be ["text"]: replies are text')
     if fields.get("audio") is not None:
         refuse("audio", "is not supported: replies are text")
     if fields.get("response_format") is not None:
-        _check_response_format(_object(fields, "response_format"))
+        _check_response_format(table(fields, "response_format"))
 
 
 def _check_stop(fields: Fields) -> None:
@@ -146,8 +152,7 @@ def _check_stop(fields: Fields) -> None:
     if not isinstance(stop, list) or len(stop) > STOPS_MAX:
         refuse("stop", f"must be a string or an array of at most {STOPS_MAX} strings")
     for place, each in enumerate(stop):
-        if not isinstance(each, str):
-            refuse(f"stop[{place}]", "must be a string")
+        a_string(each, f"stop[{place}]")
 
 
 def _check_response_format(wanted: Fields) -> None:
@@ -155,11 +160,9 @@ def _check_response_format(wanted: Fields) -> None:
     if kind not in RESPONSE_FORMATS:
         refuse("response_format.type", f"must be one of {', '.join(RESPONSE_FORMATS)}")
     if kind == "json_schema":
-        schema = required(wanted, "json_schema", "response_format")
-        if not isinstance(schema, dict):
-            refuse("response_format.json_schema", "must be an object")
-        _check_name(schema, "response_format.json_schema")
-        _object(schema, "schema", within="response_format.json_schema.")
+        schema = an_object(required(wanted, "json_schema", "response_format"), "response_format.json_schema")
+        a_name(required(schema, "name", "response_format.json_schema"), "response_format.json_schema.name")
+        table(schema, "schema", within="response_format.json_schema.")
 
 
 # --- Tools ----------------------------------------------------------------------------------------------------------
@@ -167,7 +170,7 @@ def _check_response_format(wanted: Fields) -> None:
 
 def _check_tools(fields: Fields) -> None:
     names = _tool_names(fields, "tools") | _tool_names(fields, "functions")
-    _boolean(fields, "parallel_tool_calls")
+    boolean(fields, "parallel_tool_calls")
     choice = fields.get("tool_choice")
     if choice is None:
         return
@@ -182,9 +185,7 @@ def _check_tools(fields: Fields) -> None:
 def _check_chosen(choice: Fields, names: set[str]) -> None:
     if choice.get("type") != "function":
         return  # allowed_tools, custom: providers know them, or say that they do not
-    function = required(choice, "function", "tool_choice")
-    if not isinstance(function, dict):
-        refuse("tool_choice.function", "must be an object")
+    function = an_object(required(choice, "function", "tool_choice"), "tool_choice.function")
     name = required(function, "name", "tool_choice.function")
     if not isinstance(name, str) or name not in names:
         refuse("tool_choice.function.name", "must be the name of one of the tools")
@@ -202,26 +203,16 @@ def _tool_names(fields: Fields, field: str) -> set[str]:
 
 def _function_name(tool: Any, field: str, place: int) -> str:
     path = f"{field}[{place}]"
-    if not isinstance(tool, dict):
-        refuse(path, "must be an object")
+    function = an_object(tool, path)
     if field == "tools":
         kind = required(tool, "type", path)
         if kind == "custom":
             return ""
         if kind != "function":
             refuse(f"{path}.type", "must be function")
-        tool, path = required(tool, "function", path), f"{path}.function"
-        if not isinstance(tool, dict):
-            refuse(path, "must be an object")
-    _object(tool, "parameters", within=f"{path}.")
-    return _check_name(tool, path)
-
-
-def _check_name(fields: Fields, path: str) -> str:
-    name = required(fields, "name", path)
-    if not isinstance(name, str) or not messages.NAME.fullmatch(name):
-        refuse(f"{path}.name", "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons")
-    return name
+        function, path = an_object(required(tool, "function", path), f"{path}.function"), f"{path}.function"
+    table(function, "parameters", within=f"{path}.")
+    return a_name(required(function, "name", path), f"{path}.name")
 
 
 # --- About the request ------------------------------------------------------------------------------------------------
@@ -229,59 +220,12 @@ def _check_name(fields: Fields, path: str) -> str:
 
 def _check_about(fields: Fields) -> None:
     for name in ("user", "safety_identifier", "prompt_cache_key"):
-        if fields.get(name) is not None and not isinstance(fields[name], str):
-            refuse(name, "must be a string")
-    _boolean(fields, "store")
-    metadata = _object(fields, "metadata")
+        if fields.get(name) is not None:
+            a_string(fields[name], name)
+    boolean(fields, "store")
+    metadata = table(fields, "metadata")
     if len(metadata) > 16:
         refuse("metadata", "must have at most 16 entries")
     for name, value in metadata.items():
         if not isinstance(value, str) or len(value) > 512 or len(name) > 64:
             refuse(f"metadata.{name[:64]}", "must be a string of at most 512 characters, under a name of at most 64")
-
-
-# --- Kinds of values --------------------------------------------------------------------------------------------------
-
-
-def _integer(fields: Fields, name: str, minimum: int, maximum: int) -> int | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if type(value) is not int:  # True is an int to Python
-        refuse(name, "must be an integer")
-    if not minimum <= value <= maximum:
-        refuse(name, f"must be between {minimum} and {maximum}")
-    return int(value)
-
-
-def _number(fields: Fields, name: str, minimum: int, maximum: int) -> None:
-    value = fields.get(name)
-    if value is None:
-        return
-    if type(value) not in (int, float) or not math.isfinite(value):
-        refuse(name, "must be a number")
-    if not minimum <= value <= maximum:
-        refuse(name, f"must be between {minimum}.0 and {maximum}.0")
-
-
-def _boolean(fields: Fields, name: str, within: str = "") -> bool:
-    value = fields.get(name)
-    if value is None:
-        return False
-    if not isinstance(value, bool):
-        refuse(within + name, "must be true or false")
-    return value
-
-
-def _choice(fields: Fields, name: str, choices: tuple[str, ...]) -> None:
-    if fields.get(name) is not None and fields[name] not in choices:
-        refuse(name, f"must be one of {', '.join(choices)}")
-
-
-def _object(fields: Fields, name: str, within: str = "") -> Fields:
-    value = fields.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        refuse(within + name, "must be an object")
-    return value

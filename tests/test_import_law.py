@@ -49,7 +49,7 @@ INNER_ORDER = [
     {"models", "audit"},
     {"schema", "sizing", "providers"},
     {"messages", "pricing", "upstream_list", "list_request"},
-    {"chat", "sse", "catalog_rules", "toml_table"},
+    {"chat", "fields", "sse", "catalog_rules", "toml_table"},
 ]
 
 
