@@ -12,7 +12,8 @@ Owns every cent. Imports no other app: it has never heard of keys, models or pro
 - ``statement``  the book as people read it
 - ``audit``      questions to the whole book that must return no rows
 
-To programs it speaks in ``views``, to an account's members in ``pages``, to support in ``admin``, to operators in commands.
+To programs it speaks in ``views`` (JSON by ``serializers``, CSV by ``spreadsheet``), to an account's members in ``pages``, to
+support in ``admin`` with its ``forms``, to operators in commands, to the clock in ``tasks``.
 
 A balance changes only by an entry, in the same transaction; an entry is never changed. ``balance - held`` is never
 negative through usage; only a refund may push a balance below zero.
