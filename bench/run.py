@@ -48,7 +48,7 @@ def main() -> None:
     environ["PORT"] = str(port)
     processes: list[subprocess.Popen[bytes]] = []
     try:
-        secret = _fill(environ, directory, upstream_port)
+        secret = fill(environ, directory, upstream_port)
         processes.append(start([PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
         processes.append(start([PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
         wait(port)
@@ -61,7 +61,7 @@ def main() -> None:
             process.wait(60)
 
 
-def _fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:
+def fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:
     """Migrate, load the catalogue of one model, credit one account; its key's secret."""
     catalogue = directory / "bench.toml"
     catalogue.write_text(CATALOG.format(port=upstream_port))
@@ -110,7 +110,7 @@ def wait(port: int) -> None:
 
 def _report(port: int, secret: str, seconds: float) -> None:
     hello = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    kinds = {"hello": hello, "whole": _completion(secret, stream=False), "stream": _completion(secret, stream=True)}
+    kinds = {"hello": hello, "whole": completion(secret, stream=False), "stream": completion(secret, stream=True)}
     sys.stdout.write("clients  kind      req/s     p50 ms     p99 ms   of hello\n")
     for clients in CLIENTS:
         hello_per_second = None
@@ -124,7 +124,7 @@ def _report(port: int, secret: str, seconds: float) -> None:
             sys.stdout.flush()
 
 
-def _completion(secret: str, *, stream: bool) -> bytes:
+def completion(secret: str, *, stream: bool) -> bytes:
     body = {"model": "bench/instant", "messages": [{"role": "user", "content": "Say something."}], "max_tokens": 200}
     data = json.dumps({**body, "stream": True} if stream else body, separators=(",", ":")).encode()
     head = (

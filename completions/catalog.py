@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 
 from completions import chat, providers
 from completions.chat import Deadlines, Offer, PriceList
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
 from gateway_project import database, errors, secretbox
+from gateway_project.group_commit import GroupCommit
 
 
 class Obstacle(StrEnum):
@@ -44,9 +46,9 @@ def find(model_id: str, param: str = "model") -> Offer:
     if offer is None or until < time.monotonic():
         if offer is not None:  # while we ask, the others go on with what we had: they need not all ask
             _remember(offer)
-        with database.patience():
-            offer = _find(model_id, param)
-        _remember(offer)
+        offer = _look_ups.submit(model_id)
+    if offer is None:
+        raise not_found(model_id, param)
     return offer
 
 
@@ -54,14 +56,32 @@ def _remember(offer: Offer) -> None:
     _offers[offer.alias or offer.model_id] = (time.monotonic() + settings.CATALOG_CACHE_SECONDS, offer)
 
 
-def _find(model_id: str, param: str) -> Offer:
+def _look_up(model_ids: list[str], again: bool) -> list[Offer | None | Exception]:
+    """For all who come at once, as at the start they do: each model is looked up once."""
+    try:
+        with database.patience():
+            found = {model_id: _find(model_id) for model_id in set(model_ids)}
+    except (OperationalError, InterfaceError) as error:
+        return [error] * len(model_ids)  # to ask for each of them alone would only take longer
+    finally:
+        database.give_back_connection()
+    for offer in found.values():
+        if offer:
+            _remember(offer)
+    return [found[model_id] for model_id in model_ids]
+
+
+def _find(model_id: str) -> Offer | None:
     model = _model(model_id)
     if model is not None and not why_not_served(model):
         return _offer(model, model.prices_in_force[0])
     for stand_in in _meant(model_id):
         return replace(_offer(stand_in, stand_in.prices_in_force[0]), alias=model_id)
     _offers.pop(model_id, None)
-    raise not_found(model_id, param)
+    return None
+
+
+_look_ups: GroupCommit[str, Offer | None] = GroupCommit(_look_up)
 
 
 def _meant(alias: str) -> Iterator[LanguageModel]:

@@ -1,0 +1,111 @@
+"""A thousand paced streams through one worker, one of them read by nobody: what each costs in memory, and whether any starves.
+
+.venv/bin/python -m bench.streams [STREAMS [SECONDS]]
+"""
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench import run
+from gateway_project import development
+
+PACE_SECONDS = 0.25
+_CHUNK = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "bench"}
+
+
+def main() -> None:
+    streams = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 20
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8_192, 8_192))
+    directory = Path(tempfile.mkdtemp(prefix="bench-"))
+    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
+    environ.pop("DATABASE_URL", None)
+    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    development.prepare(environ)  # its PostgreSQL runs as long as this process
+    upstream_port, port = run.free_port(), run.free_port()
+    environ["PORT"] = str(port)
+    secret = run.fill(environ, directory, upstream_port)
+    process = run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0)
+    try:
+        run.wait(port)
+        [worker] = psutil.Process(process.pid).children()
+        asyncio.run(_measure(port, upstream_port, run.completion(secret, stream=True), streams, seconds, worker))
+        run.manage(environ, "verify_ledger")
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+async def _measure(port: int, upstream_port: int, request: bytes, streams: int, seconds: float, worker: Any) -> None:
+    upstream = await asyncio.start_server(lambda *ends: _speak(*ends, seconds), "127.0.0.1", upstream_port, backlog=streams)
+    await _warm_up(port, request)
+    idle_bytes = worker.memory_info().rss
+    readers = [asyncio.create_task(_read(port, request, is_slow=number == 0)) for number in range(streams)]
+    await asyncio.sleep(seconds * 0.8)
+    peak_bytes = worker.memory_info().rss
+    counts = sorted(await asyncio.gather(*readers[1:]))
+    readers[0].cancel()
+    upstream.close()
+    sys.stdout.write(
+        f"{streams} streams of {int(seconds / PACE_SECONDS)} events: {(peak_bytes - idle_bytes) / streams / 1024:.1f} KB each;"
+        f" the least had {counts[0]} events, the most {counts[-1]}\n"
+    )
+
+
+async def _warm_up(port: int, request: bytes) -> None:
+    """What is loaded and remembered with the first requests is no stream's own."""
+    readers = [asyncio.create_task(_read(port, request, is_slow=False)) for _ in range(20)]
+    await asyncio.sleep(2)
+    for reader in readers:
+        reader.cancel()
+    await asyncio.sleep(2)
+
+
+async def _speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
+    """An upstream that says a word at a steady pace."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r")[0])
+        await reader.readexactly(length)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        for _ in range(int(seconds / PACE_SECONDS)):
+            writer.write(_event({"index": 0, "delta": {"content": "word "}, "finish_reason": None}))
+            await writer.drain()
+            await asyncio.sleep(PACE_SECONDS)
+        writer.write(_event({"index": 0, "delta": {}, "finish_reason": "stop"}) + b"data: [DONE]\n\n")
+        await writer.drain()
+    except OSError:
+        pass  # the gateway has left
+    finally:
+        writer.close()
+
+
+def _event(choice: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps({**_CHUNK, "choices": [choice]}).encode() + b"\n\n"
+
+
+async def _read(port: int, request: bytes, *, is_slow: bool) -> int:
+    """How many events came."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4_096)
+    writer.write(request)
+    if is_slow:
+        await asyncio.Event().wait()
+    events = 0
+    status = await reader.readline()
+    assert b" 200 " in status, status
+    while b"[DONE]" not in (line := await reader.readline()) and line:
+        events += b'"content"' in line
+    writer.close()
+    return events
+
+
+if __name__ == "__main__":
+    main()
