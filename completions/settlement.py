@@ -78,7 +78,7 @@ def _insist(resolution: Resolution) -> int | None:
     deadline, pause_seconds = time.monotonic() + _INSISTENCE_SECONDS, 0.1
     while True:
         try:
-            return resolve(resolution)
+            return _resolve_first(resolution)
         except spool.AWAY as error:
             if time.monotonic() + pause_seconds > deadline or spool.waiting():  # others have waited in vain
                 spool.keep(resolution, error)
@@ -86,6 +86,13 @@ def _insist(resolution: Resolution) -> int | None:
             logger.warning("cannot settle yet, trying again in %.1f s: %r", pause_seconds, error)
         gevent.sleep(pause_seconds)
         pause_seconds *= 3
+
+
+def _resolve_first(resolution: Resolution) -> int | None:
+    charged_nanos = resolve(resolution)
+    if charged_nanos is None:  # or by a commit of ours whose answer was lost, which is as it should be
+        spool.compare(resolution)
+    return charged_nanos
 
 
 def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None:

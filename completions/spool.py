@@ -209,7 +209,7 @@ def _drained(path: Path, resolve: Resolve) -> Outcome:
     except Exception as error:  # a fault of ours, which will not mend by itself
         return _set_aside(path, error)
     if not is_resolved:
-        _compare(resolution)
+        compare(resolution)
     path.unlink(missing_ok=True)
     return Outcome.RESOLVED if is_resolved else Outcome.KNOWN
 
@@ -225,8 +225,8 @@ def _set_aside(path: Path, error: Exception) -> Outcome:
     return Outcome.SET_ASIDE
 
 
-def _compare(resolution: Resolution) -> None:
-    """Say so when somebody who knew less came first: the sweeper, on a host that has other files than these."""
+def compare(resolution: Resolution) -> None:
+    """Say so when somebody who knew less came first: the sweeper, which took a process that could not write for dead."""
     with database.patience():
         completion = Completion.objects.get(pk=resolution.completion.id)
     if completion.settlement == resolution.settlement:
@@ -234,7 +234,7 @@ def _compare(resolution: Resolution) -> None:
     cost_nanos, charged_nanos = resolution.cost_nanos or 0, completion.cost_nanos or 0
     metrics.operator_loss_nanos.inc(max(cost_nanos - charged_nanos, 0))
     logger.error(
-        "%s was %s for %s nanodollars before the spool could say %s for %s",
+        "%s was %s for %s nanodollars before it could be %s for %s",
         completion.pk, completion.settlement, charged_nanos, resolution.settlement, cost_nanos,
         extra={"completion": completion.pk},
     )  # fmt: skip

@@ -1,10 +1,12 @@
 """Background work: what a worker that died left behind, and what providers say of their models."""
 
 import logging
+import time
 
 from celery import shared_task
 from django.db import DatabaseError
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from billing.models import Hold
 from completions import checkpoints, proposals, settlement, spool
@@ -13,13 +15,16 @@ from gateway_project import database
 
 logger = logging.getLogger("gateway.sweeper")
 
+# When the database comes back, so do the processes that could not write meanwhile: within two of their intervals.
+_SECOND_LOOK_SECONDS = 2 * checkpoints.INTERVAL_SECONDS + 1
+
 
 @shared_task(name="completions.tasks.release_expired_holds")
 def release_expired_holds() -> int:
     """Settle or release what a process that died was holding; how many. May run at any time, anywhere, twice at once."""
     spool.drain(settlement.resolve)  # first: it knows what these cost, where a checkpoint only estimates
     resolved = 0
-    for completion in _abandoned():
+    for completion in _abandoned_for_good():
         try:
             resolved += _resolve(completion)
         except DatabaseError:  # a row that somebody holds locked must not keep the others' money; it is tried again
@@ -55,10 +60,20 @@ def sync_catalog() -> int:
     return found
 
 
+def _abandoned_for_good() -> list[Completion]:
+    """Those that are abandoned still when a process that merely could not write has had the time to."""
+    if not _abandoned():
+        return []
+    time.sleep(_SECOND_LOOK_SECONDS)
+    return _abandoned()
+
+
 def _abandoned() -> list[Completion]:
-    """Those whose checkpoint has grown old, or whose hold has expired."""
+    """Those whose last sign of life has grown old, or whose hold has expired."""
     now = database.now()
     expired = Hold.objects.filter(state=Hold.State.HELD, expires_at__lt=now)
-    unattended = Q(checkpointed_at__lt=now - checkpoints.ABANDONED_AFTER)
-    running = Completion.objects.filter(settlement=None).filter(unattended | Q(pk__in=expired.values("reference")))
-    return list(running.select_related("price").order_by("created_at"))
+    # Every process writes down every few seconds what it runs: what it never wrote down, it died with.
+    unattended = Q(last_sign_at__lt=now - checkpoints.ABANDONED_AFTER)
+    running = Completion.objects.filter(settlement=None).annotate(last_sign_at=Coalesce("checkpointed_at", "created_at"))
+    abandoned = running.filter(unattended | Q(pk__in=expired.values("reference")))
+    return list(abandoned.select_related("price").order_by("created_at"))

@@ -41,6 +41,11 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("completions.tasks._SECOND_LOOK_SECONDS", 0)
+
+
+@pytest.fixture(autouse=True)
 def _cheap_passwords(settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one takes a fifth of a second
 

@@ -6,10 +6,15 @@ import pytest
 from django.db.models.functions import Now
 
 from billing import audit
-from billing.models import Hold, LedgerEntry
-from completions import checkpoints, tasks
+from billing.models import Account, Hold, LedgerEntry
+from completions import admission, catalog, checkpoints, schema, settlement, tasks
+from completions.attempts import Inquiry
+from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
-from tests.completions.rows import leave
+from gateway_project import metrics
+from keys.authentication import Caller
+from tests import factories
+from tests.completions.rows import assert_released, leave
 
 FIELDS = {
     "model": "demo/echo",
@@ -117,3 +122,42 @@ def test_what_was_recovered_may_be_asked_for_again(api):
     tasks.release_expired_holds()
     assert not IdempotentRequest.objects.exists()
     leave(reply)
+
+
+def test_who_died_before_it_wrote_anything_down_is_found_as_soon(api, alice, echo_model):
+    admitted_long_ago()
+    assert tasks.release_expired_holds() == 1
+    assert_released(alice, settlement="expired")
+
+
+def test_a_process_that_could_not_write_for_a_while_is_not_taken_for_dead(api, alice, echo_model, monkeypatch):
+    admitted_long_ago()
+
+    def come_back(seconds):
+        Completion.objects.update(checkpointed_at=Now(), relayed_bytes=40)
+
+    monkeypatch.setattr("completions.tasks.time.sleep", come_back)
+    assert tasks.release_expired_holds() == 0
+    assert Completion.objects.get().settlement is None
+
+
+def test_who_was_taken_for_dead_all_the_same_is_our_loss_and_said(alice, echo_model, caplog):
+    admitted = admitted_long_ago()
+    Completion.objects.update(checkpointed_at=Now() - 2 * checkpoints.ABANDONED_AFTER, relayed_bytes=4)
+    assert tasks.release_expired_holds() == 1
+    before_nanos = metrics.operator_loss_nanos._value.get()
+    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) is None
+    [completion] = Completion.objects.all()
+    assert completion.settlement == "recovered"
+    lost_nanos = 10 * 500 + 10 * 1_500 - completion.cost_nanos
+    assert metrics.operator_loss_nanos._value.get() - before_nanos == lost_nanos > 0
+    assert f"{completion.pk} was recovered for {completion.cost_nanos} nanodollars" in caplog.text
+
+
+def admitted_long_ago():
+    [account] = Account.objects.filter(name="Alice")
+    key, _ = factories.make_key(account)
+    fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
+    admitted = admission.admit(schema.parse(fields, body_bytes=100), [catalog.find("demo/echo")], Caller(key.pk, account.pk))
+    Completion.objects.update(created_at=Now() - 2 * checkpoints.ABANDONED_AFTER)
+    return admitted

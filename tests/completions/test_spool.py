@@ -204,7 +204,7 @@ def test_what_another_hosts_sweeper_estimated_first_stands_and_the_rest_is_our_l
     assert spool.drain(settlement.resolve) == {Outcome.KNOWN: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) - loss == 20_000 - estimated_nanos
-    said = f"{completion_id} was recovered for {estimated_nanos} nanodollars before the spool could say reported for 20000"
+    said = f"{completion_id} was recovered for {estimated_nanos} nanodollars before it could be reported for 20000"
     assert said in caplog.text
     assert_charged(alice, "recovered", prompt=2, completion=1, nanos=estimated_nanos, model="demo/echo")
 
