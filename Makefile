@@ -20,7 +20,7 @@ run: .venv/installed  ## Serve the gateway: PORT=8000, CATALOG=FILE.toml adds mo
 	@exec $(IN) -m gateway_project.supervisor
 
 test: .venv/installed-dev  ## Run all tests: ARGS=tests/billing runs some
-	@$(IN) -m pytest -n auto --dist loadfile $(ARGS)
+	@$(IN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: .venv/installed-dev  ## Check style, types, migrations and the law of imports
 	$(IN) -m ruff check .

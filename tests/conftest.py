@@ -21,6 +21,12 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=No
 hypothesis.settings.load_profile("repeatable")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest goes first, so that no core waits for another in the end."""
+    long = ("tests/runtime/", "tests/test_canaries.py", "tests/live/", "tests/pages/")
+    items.sort(key=lambda item: not item.nodeid.startswith(long))
+
+
 _TRUNCATE_TRIGGER = "ALTER TABLE billing_ledgerentry {} TRIGGER entries_are_never_truncated"
 
 
