@@ -112,19 +112,12 @@ def prepare_database(directory: Path, address: Address, catalogue: Path | None) 
     # In one call: two would set a price that the file replaces to the built-in one and back, at every start.
     files = [str(catalogue)] if catalogue else []
     step("catalogue", lambda: call_command("load_catalog", *files, built_in=True, stdout=io.StringIO()))
-    step("rankings", _compute_rankings)
+    # Of what is known without asking anybody: who opens the rankings a moment later finds some.
+    step("rankings", lambda: call_command("refresh_rankings", "INTERNAL", stdout=io.StringIO(), stderr=io.StringIO()))
     step("demo account", lambda: call_command("prepare_quickstart", **_urls(address), stdout=io.StringIO()))
     connections.close_all()
     facts: dict[str, Any] = json.loads((directory / "quickstart.json").read_text())
     return facts
-
-
-def _compute_rankings() -> None:
-    """Of what is there, so that there is a ranking, and best/general, before any source was asked."""
-    from rankings import refresh
-    from rankings.models import Source
-
-    refresh.refresh(Source.INTERNAL)
 
 
 def _urls(address: Address) -> dict[str, str]:
