@@ -33,6 +33,9 @@ class RequestLogMiddleware:
         # The reply is made. A client that does not read it must not keep a connection that others wait for.
         database.give_back_connection()
         response["x-request-id"] = request.id  # type: ignore[attr-defined]
+        if not (response.streaming or response.has_header("Content-Length") or response.status_code in (204, 304)):
+            # Without it the server sends whole replies in chunks, which takes three writes instead of one.
+            response["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
         metrics.observe_request(request, response, seconds)
         logger.info(

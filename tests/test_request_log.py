@@ -153,3 +153,12 @@ def test_no_line_of_a_whole_journey_holds_a_secret_or_what_was_said(alice: Accou
     assert len(request_lines(lines)) == len(statuses)
     for hidden in (said, answered, asked, secret, secret[-38:], secret[-30:-6], key.digest, "Bearer"):
         assert hidden not in everything
+
+
+def test_whole_replies_say_how_long_they_are_and_streams_do_not(alice, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    for reply in (chat.ask(client), client.get("/v1/models"), client.get("/v1/none"), client.get("/healthz")):
+        assert int(reply["Content-Length"]) == len(reply.content)
+    stream = chat.ask(client, stream=True)
+    assert "Content-Length" not in stream
+    assert stream.getvalue()
