@@ -202,7 +202,7 @@ def test_no_secret_is_in_the_log(gateway, alice, secret, large, upstream):
     assert gateway.ask(secret, model="acme/large").status == 502
     assert KEY.encode() not in gateway.ask(secret, model="acme/large").body
     assert gateway.ask(secret, messages=[{"role": "user", "content": "something private"}]).status == 200
-    assert gateway.ask(secret[:-1] + "0").status == 401
+    assert gateway.ask(secret[:-1] + ("1" if secret.endswith("0") else "0")).status == 401
     assert gateway.request("GET", f"/v1/usage?api_key={secret}", secret=secret).status == 200
     assert gateway.request("POST", "/v1/chat/completions", secret=secret, body=[QUESTION]).status == 400
     log = gateway.log()
