@@ -191,7 +191,7 @@ def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settin
     assert spool.drain(settlement.resolve) == {Outcome.KNOWN: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) == loss
-    assert "before the spool could say" not in caplog.text
+    assert "before it could be" not in caplog.text
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
