@@ -22,14 +22,11 @@ from rankings.models import DailyRank, Entry, Publication, Source, SourceState
 _CHANGE_DAYS = 7
 
 
-def publish(source: Source | str) -> int:
-    """Show what a source said last; how many entries. INTERNAL is made of the others, so it is computed anew after each."""
-    source = Source(source)
-    if source == Source.INTERNAL:
-        return _publish_internal()
-    count = _replace(source)
-    _publish_internal()
-    return count
+def publish(*sources: Source | str) -> int:
+    """Show what these sources said last; how many entries of the first. INTERNAL, made of all, is computed anew behind them."""
+    counts = [_replace(source) for source in map(Source, sources) if source != Source.INTERNAL]
+    counts.append(_publish_internal())
+    return counts[0]
 
 
 def _publish_internal() -> int:

@@ -247,12 +247,13 @@ def _compute() -> Outcome:
     state = SourceState.objects.filter(pk=Source.INTERNAL)
     state.update(next_attempt_at=database.now() + FAILURE_WAIT)  # should it raise
     meanings.load()
+    shown = []
     for source in sources.EXTERNAL:
         snapshot = meanings.latest(source)
         if snapshot is not None:
             meanings.settle(snapshot)
         if snapshot is not None or Entry.objects.filter(source=source).exists():
-            publishing.publish(source)
-    publishing.publish(Source.INTERNAL)
+            shown.append(source)
+    publishing.publish(*shown, Source.INTERNAL)
     state.update(next_attempt_at=database.now() + _jittered(CADENCE[Source.INTERNAL]))
     return Outcome(Source.INTERNAL, Result.STORED)
