@@ -7,7 +7,7 @@ from typing import Any
 from completions import pricing
 from completions.chat import Answer, Chunk, Usage
 from completions.providers import wire
-from completions.providers.exchange import Refused, Unusable
+from completions.providers.exchange import Refused, Unusable, read_each
 
 _FINISH_REASONS = {
     "end_turn": "stop",
@@ -60,15 +60,9 @@ class EventReader:
 
     def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
-        chunks: list[Chunk] = []
-        failure = None
-        try:
-            for data in events:
-                chunks += self._read(data)
-        except Unusable as unusable:
-            failure = unusable
-            if not self.finished and not self._text_bytes:
-                chunks = []  # right after the role it is still an early one
+        chunks, failure = read_each(self._read, events)
+        if failure and not self.finished and not self._text_bytes:
+            chunks = []  # right after the role it is still an early one
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 

@@ -109,6 +109,17 @@ class Reader(Protocol):
         """The chunks of what one read brought; and why it ends here, to be raised when they are passed on."""
 
 
+def read_each(read: Callable[[bytes], list[Chunk]], events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
+    """The chunks of the events that one read brought, up to the one that is Unusable; and that failure, if there was one."""
+    found: list[Chunk] = []
+    try:
+        for data in events:
+            found += read(data)
+    except Unusable as unusable:
+        return found, unusable
+    return found, None
+
+
 def answer(call: Call, reply: http.Reply, parse: Callable[[bytes], Answer]) -> Answer:
     """What ``parse`` makes of the whole reply, which is closed. Raises ProviderFailed."""
     try:

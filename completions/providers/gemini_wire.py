@@ -9,7 +9,7 @@ from typing import Any
 
 from completions.chat import Answer, Chunk, Usage
 from completions.providers import wire
-from completions.providers.exchange import Refused, Unusable, parse_error
+from completions.providers.exchange import Refused, Unusable, parse_error, read_each
 from gateway_project import identifiers
 
 # STOP, and what nobody has heard of yet, is "stop".
@@ -44,13 +44,7 @@ class ResponseReader:
 
     def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
-        chunks: list[Chunk] = []
-        failure = None
-        try:
-            for data in events:
-                chunks += self._read(data)
-        except Unusable as unusable:
-            failure = unusable
+        chunks, failure = read_each(self._read, events)
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from completions.chat import Answer, Chunk, Usage
 from completions.providers import wire
-from completions.providers.exchange import Unusable
+from completions.providers.exchange import Unusable, read_each
 
 # The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
 _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
@@ -40,15 +40,9 @@ class ChunkReader:
 
     def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
-        chunks: list[Chunk] = []
-        failure = None
-        try:
-            for data in events:
-                chunks += self._read(data)
-        except Unusable as unusable:
-            failure = unusable
-            if not self.finished and not any(chunk.text_bytes for chunk in chunks):
-                chunks = []  # an error right after the role is still an early one, which a true status can tell
+        chunks, failure = read_each(self._read, events)
+        if failure and not self.finished and not any(chunk.text_bytes for chunk in chunks):
+            chunks = []  # an error right after the role is still an early one, which a true status can tell
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 
