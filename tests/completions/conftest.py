@@ -1,8 +1,11 @@
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from completions import attempts
+from gateway_project.two_steps import TwoStepConnection
 from tests import factories
 from tests.upstream import KEY_ENV, Upstream, spare, upstream
 
@@ -12,6 +15,17 @@ __all__ = ["spare", "upstream"]
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "_PAUSE_SECONDS", 0.01)  # between two attempts; nothing waits for what was scripted to fail
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Who waits for a lock gives up soon. No connection outlives the test with that."""
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=300")
+    connection.close()
+    TwoStepConnection.close_all()
+    yield
+    connection.close()
+    TwoStepConnection.close_all()
 
 
 @pytest.fixture

@@ -4,14 +4,13 @@ import io
 import json
 import os
 import stat
-import threading
 from typing import Any
 
 import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError
 
 from billing import locks
 from billing.models import Hold, LedgerEntry
@@ -29,6 +28,7 @@ from tests.completions.rows import assert_charged, assert_released, assert_true_
 from tests.completions.test_checkpoints import grow_old
 from tests.completions.test_sweeper import admit, at_once
 from tests.outage import where_the_database_is_away
+from tests.waiting import meanwhile
 
 AWAY = OperationalError("the database is away")
 FIELDS = {
@@ -263,32 +263,14 @@ def test_a_completion_that_the_database_does_not_know_is_set_aside(alice, key, s
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_account_that_is_locked_holds_up_nobody_elses_file(alice, key, charlie, settings, monkeypatch):
+@pytest.mark.usefixtures("impatient")
+def test_an_account_that_is_locked_holds_up_nobody_elses_file(alice, key, charlie, settings):
     keep(admit(key))
     keep(admit(factories.make_key(charlie)[0]))
-    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=300")
-    connection.close()
-    TwoStepConnection.close_all()
-    locked, done = threading.Event(), threading.Event()
-
-    def keep_locked() -> None:
-        with transaction.atomic():
-            locks.account(alice.pk)
-            locked.set()
-            done.wait(10)
-        connection.close()
-
-    keeper = threading.Thread(target=keep_locked)
-    keeper.start()
-    try:
-        assert locked.wait(5)
+    with meanwhile(lambda: locks.account(alice.pk)):
         assert spool.drain(settlement.resolve) == {Outcome.WAITING: 1, Outcome.RESOLVED: 1}
         assert Completion.objects.get(account=charlie).settlement == "reported"
         assert len(files(settings)) == 1
-    finally:
-        done.set()
-        keeper.join()
-        TwoStepConnection.close_all()
     assert spool.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 

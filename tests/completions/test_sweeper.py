@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models.functions import Now
 
 from billing import locks
@@ -18,6 +18,7 @@ from keys.authentication import Caller
 from keys.models import ApiKey, SpendingDay
 from tests import factories
 from tests.completions.rows import assert_charged, assert_released, assert_true_book
+from tests.waiting import meanwhile
 
 pytestmark = pytest.mark.usefixtures("echo_model")
 
@@ -159,27 +160,11 @@ def test_a_sweeper_and_a_settlement_at_once_resolve_a_hold_once(alice, key):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_account_that_is_locked_keeps_nobody_elses_money(alice, key, charlie, monkeypatch):
+@pytest.mark.usefixtures("impatient")
+def test_an_account_that_is_locked_keeps_nobody_elses_money(alice, key, charlie):
     expire(admit(key), admit(factories.make_key(charlie)[0]))
-    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=300")
-    connection.close()
-    locked, done = threading.Event(), threading.Event()
-
-    def keep_locked() -> None:
-        with transaction.atomic():
-            locks.account(alice.pk)
-            locked.set()
-            done.wait(10)
-        connection.close()
-
-    keeper = threading.Thread(target=keep_locked)
-    keeper.start()
-    try:
-        assert locked.wait(5)
+    with meanwhile(lambda: locks.account(alice.pk)):
         assert tasks.release_expired_holds() == 1
         assert Hold.objects.get(account=charlie).state == Hold.State.EXPIRED
-    finally:
-        done.set()
-        keeper.join()
     assert tasks.release_expired_holds() == 1
     assert_released(alice, "expired")
