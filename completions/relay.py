@@ -13,7 +13,6 @@ an error is one event, and no [DONE] follows.
 """
 
 import errno
-import json
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -29,7 +28,7 @@ from completions.checkpoints import Checkpoint
 from completions.models import Completion
 from completions.providers import base
 from completions.providers.base import ProviderFailed
-from gateway_project import api, draining, errors
+from gateway_project import api, compact_json, draining, errors
 
 Settlement = Completion.Settlement
 
@@ -56,7 +55,7 @@ def whole(inquiry: Inquiry) -> bytes:
         settlement.release(inquiry)
         raise
     usage = answer.usage or _estimate(inquiry, answer.text_bytes)
-    reply = _dumps({**_head(inquiry, "chat.completion"), "choices": answer.choices, "usage": _usage_object(usage)})
+    reply = compact_json.dumps({**_head(inquiry, "chat.completion"), "choices": answer.choices, "usage": _usage_object(usage)})
     settlement.settle(inquiry, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED, reply=reply)
     return reply
 
@@ -231,10 +230,6 @@ def _head(inquiry: Inquiry, kind: str) -> dict[str, Any]:
     }
 
 
-def _dumps(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 class _EventWriter:
     """Chunks in, events out: every one with our id, our time and the model that answers."""
 
@@ -243,7 +238,7 @@ class _EventWriter:
         self._kept_bytes = 0 if inquiry.admitted.attempt else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
         head = _head(inquiry, "chat.completion.chunk")
         self._include_usage = inquiry.admitted.request.include_usage
-        self._head = b"data: " + json.dumps(head, separators=(",", ":")).encode()[:-1]
+        self._head = b"data: " + compact_json.dumps_ascii(head)[:-1]
         self._before = self._head + b',"choices":'
         self._after = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
 
@@ -262,11 +257,11 @@ class _EventWriter:
     def usage(self, usage: Usage) -> bytes:
         if not self._include_usage:
             return b""
-        return self._before + b'[],"usage":' + json.dumps(_usage_object(usage), separators=(",", ":")).encode() + b"}\n\n"
+        return self._before + b'[],"usage":' + compact_json.dumps_ascii(_usage_object(usage)) + b"}\n\n"
 
     def error(self, error: errors.ApiError) -> bytes:
         """A valid chunk with a top-level ``error``, at which the official clients raise."""
-        body = json.dumps(error.body()["error"], separators=(",", ":")).encode()
+        body = compact_json.dumps_ascii(error.body()["error"])
         choices = b'[{"index":0,"delta":{"content":""},"finish_reason":"error"}]'
         return self._head + b',"error":' + body + b',"choices":' + choices + b"}\n\n"
 

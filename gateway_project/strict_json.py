@@ -60,9 +60,7 @@ def loads(body: bytes) -> dict[str, Any]:
     refuses later; here each is an error, because two readers of the same bytes must never disagree.
     """
     try:
-        value = json.loads(
-            body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
-        )
+        value = _decode(body.decode())
     except UnicodeDecodeError:
         raise errors.InvalidRequest("The request body is not UTF-8.") from None
     except RecursionError:
@@ -97,6 +95,9 @@ def _finite(digits: str) -> float:
     if number in (float("inf"), float("-inf")):
         raise errors.InvalidRequest(f"The number {digits[:40]} is too large.")
     return number
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite).decode
 
 
 def _check(value: Any, depth: int) -> None:

@@ -3,7 +3,6 @@
 So a reply costs no query, and goes on when the database does not.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError
 
 from completions.models import LanguageModel
-from gateway_project import database, timestamps
+from gateway_project import compact_json, database, timestamps
 from rankings.models import Entry, Publication
 
 _ASK_EVERY_SECONDS = 1
@@ -147,7 +146,7 @@ def _row(entry: Entry, model: LanguageModel) -> Row:
         model_id=model.pk, name=model.name, maker=model.maker, is_commercial=model.commercial_use, rank=entry.rank,
         change=entry.change, overall=entry.overall, last_updated=entry.last_updated,
         searched=f"{model.name}\n{model.maker}\n{model.pk}".casefold(),
-        head=json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode().removesuffix(b"}}"),
+        head=compact_json.dumps(shown).removesuffix(b"}}"),
     )  # fmt: skip
 
 

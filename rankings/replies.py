@@ -7,13 +7,12 @@ memory, and it is bounded.
 """
 
 import hashlib
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.db import DatabaseError, InterfaceError
 
-from gateway_project import database, timestamps
+from gateway_project import compact_json, database, timestamps
 from rankings import filters, health, listing
 from rankings.filters import Query
 from rankings.listing import Published, Row
@@ -81,7 +80,7 @@ def _health(now: datetime) -> bytes:
     """Nothing when the database is away, and what it said before still serves."""
     try:
         with database.patience():
-            return _dumps(health.items(now))
+            return compact_json.dumps(health.items(now))
     except (DatabaseError, InterfaceError):
         if not _memory.sources:
             raise
@@ -92,7 +91,7 @@ def _rendered(query: Query, published: Published) -> Reply:
     rows = filters.apply(query, published.board(query.source, query.board)).rows
     page = rows[query.offset : query.offset + query.limit]
     has_more = query.offset + len(page) < len(rows)
-    pagination = _dumps({"total": len(rows), "limit": query.limit, "offset": query.offset, "hasMore": has_more})
+    pagination = compact_json.dumps({"total": len(rows), "limit": query.limit, "offset": query.offset, "hasMore": has_more})
     now = _moment(_memory.step)
     body = b'{"rankings":[%s],"pagination":%s,"sources":%s,"timestamp":"%s"}' % (
         b",".join(row.json(now) for row in page), pagination, _memory.sources, timestamps.iso_millis(now).encode(),
@@ -109,7 +108,3 @@ def _digest(page: tuple[Row, ...], pagination: bytes) -> str:
 
 def _moment(step: int) -> datetime:
     return datetime.fromtimestamp(step * STEP_SECONDS, UTC)
-
-
-def _dumps(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,6 +1,5 @@
 """Replies of Anthropic's Messages API, read: whole ones, the events of a stream, errors, and how much is in each. Pure."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +7,7 @@ from completions import pricing
 from completions.chat import Answer, Chunk, Usage
 from completions.providers import wire
 from completions.providers.exchange import Refused, Unusable, read_each
+from gateway_project import compact_json
 
 _FINISH_REASONS = {
     "end_turn": "stop",
@@ -114,7 +114,7 @@ class EventReader:
         if tool_call is None or tool_call.has_arguments:
             return []
         # None came: a tool without parameters, or a server that says them all at once. Clients parse them as JSON.
-        return self._arguments(tool_call, _dumps(tool_call.input))
+        return self._arguments(tool_call, compact_json.text(tool_call.input))
 
     def _end(self, stop_reason: str | None, usage: Any) -> list[Chunk]:
         if not (isinstance(usage, dict) and wire.is_count(usage.get("output_tokens"))):
@@ -175,7 +175,7 @@ class _ToolCall:
 
 def _chunk(delta: dict[str, Any], *, text_bytes: int = 0, finish_reason: str | None = None) -> Chunk:
     choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-    return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes=text_bytes, finishes=bool(finish_reason))
+    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, finishes=bool(finish_reason))
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _tool_call(block: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": block["name"], "arguments": _dumps(block["input"])}
+    function = {"name": block["name"], "arguments": compact_json.text(block["input"])}
     return {"id": block["id"], "type": "function", "function": function}
 
 
@@ -256,7 +256,3 @@ def is_about_our_account(reason: str) -> bool:
 
 def _finish_reason(stop_reason: Any) -> str:
     return _FINISH_REASONS.get(stop_reason, "stop")
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

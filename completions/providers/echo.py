@@ -11,7 +11,6 @@ A request may carry an ``echo`` object (with an SDK: ``extra_body={"echo": {...}
 A token is a word with the space after it.
 """
 
-import json
 import re
 import time
 from collections.abc import Generator, Iterator
@@ -25,7 +24,7 @@ from completions import messages
 from completions.chat import Answer, Call, ChatRequest, Chunk, Usage
 from completions.providers import base
 from completions.providers.base import Blame, ProviderFailed
-from gateway_project import errors
+from gateway_project import compact_json, errors
 
 _WORD = re.compile(r"\S+\s*|\s+")
 _TOKENS_PER_MESSAGE = 3  # as if a chat template stood around each
@@ -141,4 +140,4 @@ def _finish_reason(call: Call, spoken: int) -> str:
 
 def _chunk(delta: dict[str, str], *, text_bytes: int = 0, finish_reason: str | None = None) -> Chunk:
     choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-    return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes=text_bytes, finishes=bool(finish_reason))
+    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, finishes=bool(finish_reason))

@@ -16,7 +16,7 @@ from completions import sse
 from completions.chat import Answer, Call, Chunk
 from completions.providers import base
 from completions.providers.base import Blame, ProviderFailed
-from gateway_project import errors, http
+from gateway_project import compact_json, errors, http
 
 logger = logging.getLogger("gateway.providers")
 
@@ -48,7 +48,7 @@ def post(call: Call, path: str, headers: dict[str, str], fields: dict[str, Any],
     """Send ``fields`` as JSON to ``path`` below the provider's base URL; a 2xx reply, to be closed. Raises ProviderFailed."""
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, **headers}
-    body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    body = compact_json.dumps(fields)
     try:
         reply = http.post(
             f"{call.route.base_url}{path}", headers=headers, body=body, deadlines=call.route.deadlines, until=call.until

@@ -10,7 +10,7 @@ from typing import Any
 from completions.chat import Answer, Chunk, Usage
 from completions.providers import wire
 from completions.providers.exchange import Refused, Unusable, parse_error, read_each
-from gateway_project import identifiers
+from gateway_project import compact_json, identifiers
 
 # STOP, and what nobody has heard of yet, is "stop".
 _FINISH_REASONS = {
@@ -83,7 +83,7 @@ class ResponseReader:
 
 def _chunk(delta: dict[str, Any], *, finish_reason: str | None = None, logprobs: Any = None, text_bytes: int = 0) -> Chunk:
     choices = [{"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}]
-    return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes, finishes=finish_reason is not None)
+    return Chunk(compact_json.dumps_ascii(choices), text_bytes, finishes=finish_reason is not None)
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def _said(response: dict[str, Any]) -> _Said:
 
 
 def _call(call: dict[str, Any], signature: Any) -> dict[str, Any]:
-    arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, separators=(",", ":"))
+    arguments = compact_json.text(call.get("args") or {})
     if not isinstance(call["name"], str):
         raise TypeError("a function without a name")
     function = {"name": call["name"], "arguments": arguments}

@@ -7,6 +7,7 @@ from typing import Any
 from completions.chat import Answer, Chunk, Usage
 from completions.providers import wire
 from completions.providers.exchange import Unusable, read_each
+from gateway_project import compact_json
 
 # The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
 _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
@@ -99,7 +100,7 @@ class ChunkReader:
             raise Unusable("an event's choices are not choices") from error
         self._ended |= ended
         finishes = bool(ended) and self.finished
-        return Chunk(json.dumps(choices, separators=(",", ":")).encode(), text_bytes=text_bytes, finishes=finishes)
+        return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, finishes=finishes)
 
     def _remember(self, text: str) -> None:
         before, name, after = text.partition('"choices":')

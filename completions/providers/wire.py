@@ -11,7 +11,7 @@ _TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
 
 def parse(text: bytes) -> Any:
     """JSON in UTF-8 that our own reply could carry. Raises ValueError, RecursionError."""
-    return json.loads(text.decode(), parse_constant=_no_constant, parse_float=_finite)
+    return _decode(text.decode())
 
 
 def json_object(written: str) -> dict[str, Any] | None:
@@ -56,3 +56,6 @@ def _finite(digits: str) -> float:
     if math.isinf(number):  # which our own reply could not carry
         raise ValueError(f"{digits[:40]} is too large")
     return number
+
+
+_decode = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite).decode
