@@ -100,12 +100,12 @@ def pass_through(visitor: Visitor) -> Any:
 
 
 def _serve(visitors: list[Visitor], again: bool) -> list[Any]:
-    with _connection.transaction() as steps:
+    with _connection.transaction(is_durable=any(visitor.is_leaving for visitor in visitors)) as steps:
         rows = _read(steps, visitors, again)
         in_turn = sorted(enumerate(visitors), key=lambda each: not each[1].is_leaving)
         outcomes = {place: _outcome(visitor, rows) for place, visitor in in_turn}
         if statements := rows.changes.statements():
-            steps.write(statements, is_durable=bool(rows.changes.resolved))
+            steps.write(statements)
     for key in rows.keys.values():
         standings.see(key, rows.accounts[key.account_id], rows.now)
     for visitor in visitors:
@@ -126,16 +126,14 @@ def _read(steps: TwoSteps, visitors: list[Visitor], again: bool) -> Rows:
     hold_ids = [visitor.completion_id for visitor in visitors if visitor.is_leaving or again]
     attempts = [(visitor.account_id, visitor.attempt) for visitor in visitors if visitor.attempt]
     is_entered = any(not visitor.is_leaving for visitor in visitors)
-    accounts, keys, sums, found_holds, completions, known, [now] = steps.read(
+    now, (accounts, keys, sums, found_holds, completions, known) = steps.read(
         account_locks.accounts({visitor.account_id for visitor in visitors}),
         key_locks.keys(key_ids),
         spending.sums(key_ids) if is_entered else None,
         account_locks.holds(hold_ids) if hold_ids else None,
         two_steps.rows(Completion, hold_ids) if again else None,
         idempotency.known(attempts) if attempts else None,
-        two_steps.CLOCK,
     )
-    now = datetime.fromisoformat(now)
     keys_by_id = two_steps.made(ApiKey, keys)
     return Rows(
         now=now,

@@ -8,7 +8,8 @@ from typing import Any
 import gevent
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
 
 # A statement that waits longer than this means something is wrong; refusing is better than piling up.
@@ -51,8 +52,20 @@ def give_back_connection() -> None:
 
     Django does so when the response is closed; a stream closes minutes later, and a few connections must carry thousands.
     """
-    if not connection.in_atomic_block:
-        connection.close()
+    own = _own()
+    if own and own.connection is not None and not own.in_atomic_block:
+        own.close()
+
+
+def is_in_transaction() -> bool:
+    """Whether a transaction of Django's is open on this thread's connection."""
+    own = _own()
+    return own is not None and own.in_atomic_block
+
+
+def _own() -> BaseDatabaseWrapper | None:
+    # Of the thread, if it ever wanted one: most completions never do, and to make one takes time and memory.
+    return next(iter(connections.all(initialized_only=True)), None)
 
 
 def now() -> datetime:

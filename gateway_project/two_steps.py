@@ -6,7 +6,6 @@ waited for once (docs/decisions/0015 and 0023 say why).
 """
 
 import atexit
-import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +16,10 @@ from uuid import UUID
 from weakref import WeakSet
 
 import gevent
+import msgspec
 import psycopg
 from django.db import connection, models, transaction
+from django.db.models.base import ModelState
 from gevent.socket import wait_read
 from psycopg import pq
 
@@ -38,15 +39,20 @@ _SESSION = (
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;"
     " SET enable_mergejoin = off; SET jit = off; SET TIME ZONE 'UTC'"
 )
-# What is begun and lost in a crash of the database was never acted upon for long; see ``TwoSteps.write``.
-_NOT_DURABLE = Statement("SET LOCAL synchronous_commit = off")
 _BEGIN, _COMMIT, _ROLLBACK = Statement("BEGIN"), Statement("COMMIT"), Statement("ROLLBACK")
 _READ_OR_WRITE = 3  # events of libev and libuv
 _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
-CLOCK = Statement("SELECT to_json(statement_timestamp())")
+# Asked last, when all locks are granted. A statement of its own costs more than what it says: so this also says whether COMMIT
+# waits for the disk.
+_CLOCK = Statement("SELECT to_json(statement_timestamp())")
+_CLOCK_OF_WHAT_MAY_BE_LOST = Statement(
+    "SELECT to_json(statement_timestamp()) FROM set_config('synchronous_commit', 'off', true)"
+)
 
-_encode = json.JSONEncoder(default=str, separators=(",", ":")).encode
+# Ids and times are written as text, which is how JSON rows have them; integers, of any size, exactly.
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+_decode = msgspec.json.Decoder().decode
 
 
 # --- Rows and objects --------------------------------------------------------------------------------------------
@@ -71,21 +77,29 @@ def _locked_rows(model: type[models.Model]) -> str:
 
 def made(model: type[models.Model], found: list[dict[str, Any]]) -> dict[Any, Any]:
     """Objects by primary key, of the rows that ``rows`` found."""
-    fields = _fields(model)
-    names = [name for name, _, _ in fields]
-    objects = {}
-    for row in found:
-        values = [read(row[column]) if read and row[column] is not None else row[column] for _, column, read in fields]
-        each = model.from_db("default", names, values)
-        objects[each.pk] = each
-    return objects
+    objects = [_made(model, row) for row in found]
+    return {each.pk: each for each in objects}
+
+
+def _made(model: type[models.Model], row: dict[str, Any]) -> models.Model:
+    # As unpickling makes one. A model's __init__ takes five times as long, for callers that leave fields out.
+    made = model.__new__(model)
+    for name, read in _readers(model):
+        if row[name] is not None:
+            row[name] = read(row[name])
+    made.__dict__.update(row)
+    made._state = ModelState()
+    made._state.adding, made._state.db = False, "default"
+    return made
 
 
 @cache
-def _fields(model: type[models.Model]) -> list[tuple[str, str, Callable[[Any], Any] | None]]:
-    """Each field by its names in Python and in the table, and how it is read where JSON has no such type."""
-    kinds = [(field, getattr(field, "target_field", field).get_internal_type()) for field in model._meta.concrete_fields]
-    return [(field.attname, str(field.column), _READERS.get(kind)) for field, kind in kinds]
+def _readers(model: type[models.Model]) -> list[tuple[str, Callable[[str], Any]]]:
+    """The fields, which are named as their columns are, that JSON has no type for, and how they are read."""
+    fields = model._meta.concrete_fields
+    assert all(field.attname == field.column for field in fields)
+    kinds = [(field.attname, getattr(field, "target_field", field).get_internal_type()) for field in fields]
+    return [(name, _READERS[kind]) for name, kind in kinds if kind in _READERS]
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
@@ -101,7 +115,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
 def execute(statement: Statement) -> list[Any]:
     """Run a statement in Django's own transaction; its rows."""
     with connection.cursor() as cursor:
-        cursor.execute(statement.sql.replace("$1", "%s"), None if statement.given is None else [_encode(statement.given)])
+        given = None if statement.given is None else [_encode(statement.given).decode()]
+        cursor.execute(statement.sql.replace("$1", "%s"), given)
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
 
 
@@ -123,17 +138,19 @@ class TwoStepConnection:
         self._all.add(self)
 
     @contextmanager
-    def transaction(self) -> Iterator["TwoSteps"]:
-        """Rolled back unless ``TwoSteps.write`` committed it. Raises Lost when the connection broke under it."""
-        if connection.in_atomic_block:
+    def transaction(self, *, is_durable: bool) -> Iterator["TwoSteps"]:
+        """Rolled back unless ``TwoSteps.write`` committed it. Raises Lost when the connection broke under it.
+
+        What is not durable, a crash of the database may forget: nobody waits for the disk.
+        """
+        if database.is_in_transaction():
             with transaction.atomic():
                 yield _StepsWithin()
             return
-        with database.patience():
-            pipeline = self._opened()
+        pipeline = self._opened()
         try:
-            with database.patience(), connection.wrap_database_errors:
-                steps = TwoSteps(pipeline)
+            with database.patience(), pipeline.wrap_database_errors:
+                steps = TwoSteps(pipeline, is_durable=is_durable)
                 yield steps
                 steps.end()
         except BaseException as error:
@@ -146,7 +163,7 @@ class TwoStepConnection:
 
     def _opened(self) -> "_Pipeline":
         if self._pipeline is None or self._pid != os.getpid():
-            with connection.wrap_database_errors:
+            with database.patience(), connection.wrap_database_errors:
                 self._pipeline = _Pipeline()
             self._pid = os.getpid()
         return self._pipeline
@@ -170,23 +187,23 @@ atexit.register(TwoStepConnection.close_all)
 class TwoSteps:
     """One transaction: ``read`` once, then ``write`` once or not at all."""
 
-    def __init__(self, pipeline: "_Pipeline") -> None:
+    def __init__(self, pipeline: "_Pipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
+        self._clock = _CLOCK if is_durable else _CLOCK_OF_WHAT_MAY_BE_LOST
         self._is_ended = False
 
-    def read(self, *statements: Statement | None) -> list[list[Any]]:
-        """Begin, and the rows of each statement; none where there is nothing to ask.
+    def read(self, *statements: Statement | None) -> tuple[datetime, list[list[Any]]]:
+        """Begin: the time, and the rows of each statement; none where there is nothing to ask.
 
-        Each sees what was committed when the locks before it were granted.
+        Each sees what was committed when the locks before it were granted; it is the time when all of them were.
         """
-        asked = [statement for statement in statements if statement]
-        _, *answers = self._pipeline.run([_BEGIN, *asked])
+        *answers, [now] = self._begin([*filter(None, statements), self._clock])
         answer = iter(answers)
-        return [next(answer) if statement else [] for statement in statements]
+        return datetime.fromisoformat(now), [next(answer) if statement else [] for statement in statements]
 
-    def write(self, statements: Sequence[Statement], *, is_durable: bool) -> None:
-        """Write and commit, and wait for the disk if it ``is_durable``: if not, a crash of the database may forget it."""
-        self._pipeline.run([*([] if is_durable else [_NOT_DURABLE]), *statements, _COMMIT])
+    def write(self, statements: Sequence[Statement]) -> None:
+        """Write and commit."""
+        self._pipeline.run([*statements, _COMMIT])
         self._is_ended = True
 
     def end(self) -> None:
@@ -194,19 +211,22 @@ class TwoSteps:
         if not self._is_ended:
             self._pipeline.run([_ROLLBACK])
 
+    def _begin(self, statements: Sequence[Statement]) -> list[list[Any]]:
+        return self._pipeline.run([_BEGIN, *statements])[1:]
+
 
 class _StepsWithin(TwoSteps):
     """The same two steps within a transaction of Django's."""
 
     def __init__(self) -> None:
-        pass
+        self._clock = _CLOCK
 
-    def read(self, *statements: Statement | None) -> list[list[Any]]:
-        return [execute(statement) if statement else [] for statement in statements]
-
-    def write(self, statements: Sequence[Statement], *, is_durable: bool) -> None:
+    def write(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
             execute(statement)
+
+    def _begin(self, statements: Sequence[Statement]) -> list[list[Any]]:
+        return [execute(statement) for statement in statements]
 
 
 class _Pipeline:
@@ -219,6 +239,7 @@ class _Pipeline:
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
         self._names: dict[str, bytes] = {}  # of prepared statements
+        self.wrap_database_errors = connection.wrap_database_errors
 
     @property
     def is_broken(self) -> bool:
@@ -245,7 +266,7 @@ class _Pipeline:
         if name is None:
             name = self._names[statement.sql] = b"statement_%d" % len(self._names)
             self._libpq.send_prepare(name, statement.sql.encode())
-        given = None if statement.given is None else [_encode(statement.given).encode()]
+        given = None if statement.given is None else [_encode(statement.given)]
         self._libpq.send_query_prepared(name, given)
         return is_prepared
 
@@ -253,7 +274,7 @@ class _Pipeline:
         if not is_prepared:
             self._finished()
         result = self._finished()
-        return [json.loads(result.get_value(row, 0) or b"null") for row in range(result.ntuples)]
+        return [_decode(result.get_value(row, 0) or b"null") for row in range(result.ntuples)]
 
     def _finished(self) -> pq.abc.PGresult:
         result = self._result()
