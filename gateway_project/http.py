@@ -4,7 +4,7 @@ geventhttpclient, because it parses in C and hands over what has arrived; one po
 Its errors become ours here, once, by phase. Redirects are not followed, proxies of the environment not used, replies bounded.
 """
 
-import copy
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import gevent
-import geventhttpclient.client
 from django.conf import settings
 from geventhttpclient import HTTPClient
+from geventhttpclient.connectionpool import ConnectionPool
 from geventhttpclient.response import HTTPParseError, HTTPProtocolViolationError, HTTPResponse, HTTPSocketPoolResponse
 
 _READ_BYTES = 65_536
 _HEAD_BYTES_MAX = 65_536  # of all headers of a reply, of what goes before it and of what trails it
-# By event loop, then by origin and the timeouts of the sockets.
-_pools: WeakKeyDictionary[Any, dict[tuple[str, int, int], HTTPClient]] = WeakKeyDictionary()
+# By event loop, then by origin and how long a connection may take.
+_pools: WeakKeyDictionary[Any, dict[tuple[str, int], HTTPClient]] = WeakKeyDictionary()
 
 
 class OutboundError(Exception):
@@ -51,7 +51,7 @@ class TooLarge(OutboundError):
 
 
 class Deadlines(Protocol):
-    """Seconds to accept a connection, to the first byte, between two reads, and in all."""
+    """Seconds to accept a connection, from being asked to having begun to answer, between two reads, and in all."""
 
     @property
     def connect_seconds(self) -> int: ...
@@ -72,16 +72,27 @@ def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     now = time.monotonic()
     deadline = min(now + deadlines.total_seconds, until)
-    # The sockets have a timeout of their own for each step; this one is for a head that comes a byte at a time.
-    client = copy.copy(_client(f"{parts.scheme}://{parts.netloc}", deadlines))
-    client._connection_pool = loan = _Loan(client._connection_pool)  # type: ignore[assignment]
+    client = _client(f"{parts.scheme}://{parts.netloc}", deadlines)
+    # One timer for all of it: a head may come a byte at a time, and so may our body go.
+    with gevent.Timeout(max(min(deadline - now, deadlines.first_byte_seconds), 0), TimedOut("no head")), _mapped_errors():
+        head = client._build_request("POST", target, body, headers, chunked=False).encode("latin-1")
+        return Reply(_sent(client._connection_pool, head + body), deadline, deadlines.idle_seconds)
+
+
+def _sent(pool: ConnectionPool, request: bytes) -> "_Response":
+    """Send, and wait for the head of the reply. The connection goes back to the pool or is closed, however that ends.
+
+    The library's own sending forgets it when somebody gives up meanwhile, and after enough of them the pool has none left.
+    """
+    connection = pool.get_socket()
     try:
-        with gevent.Timeout(max(deadline - now, 0), TimedOut("total")), _mapped_errors():
-            response = client.request("POST", target, body, headers)
+        connection.sendall(request)
+    except (ConnectionResetError, BrokenPipeError):
+        pass  # it may have answered before it had read all
     except BaseException:
-        loan.end()
+        pool.release_socket(connection)
         raise
-    return Reply(response, deadline, deadlines.idle_seconds)
+    return _Response(connection, pool, method="POST", block_size=_READ_BYTES)
 
 
 @contextmanager
@@ -205,53 +216,35 @@ class _Response(HTTPSocketPoolResponse):
             raise HTTPProtocolViolationError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
 
 
-geventhttpclient.client.HTTPSocketPoolResponse = _Response  # type: ignore[misc]
-
-
-class _Loan:
-    """The pool as one request sees it: the connection that it was lent comes back however the request ends.
-
-    The library forgets it when somebody gives up while the request is being sent, and after enough of them none is left.
-    """
-
-    def __init__(self, pool: Any) -> None:
-        self.size = pool.size
-        self._pool, self._lent = pool, None
-
-    def get_socket(self) -> Any:
-        self._lent = self._pool.get_socket()
-        return self._lent
-
-    def return_socket(self, connection: Any) -> None:
-        self._lent = None
-        self._pool.return_socket(connection)
-
-    def release_socket(self, connection: Any) -> None:
-        self._lent = None
-        self._pool.release_socket(connection)
-
-    def end(self) -> None:
-        if self._lent is not None:
-            self.release_socket(self._lent)
-
-
 # --- Connections --------------------------------------------------------------------------------------------------
 
 
 def _client(origin: str, deadlines: Deadlines) -> HTTPClient:
     clients = _pools.setdefault(gevent.get_hub(), {})
-    key = (origin, deadlines.connect_seconds, deadlines.first_byte_seconds)
+    key = (origin, deadlines.connect_seconds)
     if key not in clients:
         clients[key] = client = HTTPClient.from_url(
             origin,
             concurrency=settings.UPSTREAM_CONNECTIONS_MAX,
             connection_timeout=deadlines.connect_seconds,
-            network_timeout=deadlines.first_byte_seconds,
+            network_timeout=None,  # the callers' own timers
             headers={"User-Agent": "model-gateway"},
         )
         pool = client._connection_pool
         pool._create_socket = partial(_connected, pool._create_socket)  # type: ignore[method-assign]
+        pool._is_socket_alive = _is_idle  # type: ignore[method-assign, assignment]
     return clients[key]
+
+
+def _is_idle(connection: Any) -> bool:
+    """Whether nothing has come on a connection that waits: neither its end nor bytes that nobody asked for."""
+    try:
+        connection._sock.recv(1, socket.MSG_PEEK)  # the socket below gevent's, which would wait; the library's select() is slow
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _connected(create_socket: Callable[[], Any]) -> Any:
