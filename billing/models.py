@@ -125,10 +125,12 @@ class LedgerEntry(models.Model):
     type = models.CharField(max_length=20, choices=Type.choices)
     amount_nanos = models.BigIntegerField()
     balance_after_nanos = models.BigIntegerField()
-    reference = models.CharField(max_length=255, unique=True, help_text="The business fact this entry books, once.")
+    reference = models.CharField(
+        max_length=255, unique=True, db_collation="C", help_text="The business fact this entry books, once."
+    )
     metadata = models.JSONField(default=dict)
     spender = models.CharField(max_length=64, null=True, blank=True, help_text="Of usage: an id of whoever spent it.")
-    issued_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    issued_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -148,6 +150,7 @@ class LedgerEntry(models.Model):
             models.Index(fields=["account", "spender", "seq"], condition=Q(spender__isnull=False), name="entries_by_spender"),
             # Of all entries but the many: it costs nothing to debit usage, and tells where usage is too (``books``).
             models.Index(fields=["account", "type", "seq"], condition=~Q(type="USAGE_DEBIT"), name="entries_beside_usage"),
+            models.Index(fields=["issued_by"], condition=Q(issued_by__isnull=False), name="entries_by_issuer"),
         ]
 
     def __str__(self) -> str:
@@ -163,7 +166,7 @@ class Hold(models.Model):
         RELEASED = "RELEASED"
         EXPIRED = "EXPIRED"
 
-    reference = models.CharField(max_length=64, primary_key=True)
+    reference = models.CharField(max_length=64, primary_key=True, db_collation="C")
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="holds", db_index=False)
     amount_nanos = models.BigIntegerField()
     state = models.CharField(max_length=10, choices=State.choices, default=State.HELD)

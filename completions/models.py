@@ -284,9 +284,9 @@ class Completion(models.Model):
         RELEASED = "released", "nothing was charged"
         EXPIRED = "expired", "nobody settled it in time; nothing was charged"
 
-    id = models.CharField(primary_key=True, max_length=64)
+    id = models.CharField(primary_key=True, max_length=64, db_collation="C")
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="completions")
-    key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="completions")
+    key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="completions", db_index=False)
     model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="+", db_index=False)
     price = models.ForeignKey(Price, on_delete=models.PROTECT, related_name="+", db_index=False)
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="+", db_index=False)

@@ -8,6 +8,7 @@ with the key locked.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from operator import add
 from typing import Any, NamedTuple
 
 from django.db.models import Sum
@@ -128,12 +129,11 @@ def reserved(movements: Sequence[Movement]) -> Statement:
         """
         INSERT INTO keys_spendingday
             (key_id, day, spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens)
-        SELECT key_id, day, 0, sum(held_nanos), 0, 0, 0
+        SELECT key_id, day, 0, held_nanos, 0, 0, 0
         FROM json_to_recordset($1::json) AS movement (key_id text, day date, held_nanos bigint)
-        GROUP BY key_id, day
         ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos
         """,
-        [movement._asdict() for movement in movements],
+        _days(movements),
     )
 
 
@@ -147,15 +147,18 @@ def moved(movements: Sequence[Movement]) -> Statement:
             completions = keys_spendingday.completions + movement.completions,
             prompt_tokens = keys_spendingday.prompt_tokens + movement.prompt_tokens,
             completion_tokens = keys_spendingday.completion_tokens + movement.completion_tokens
-        FROM (
-            SELECT key_id, day, sum(held_nanos) AS held_nanos, sum(spent_nanos) AS spent_nanos,
-                sum(completions) AS completions, sum(prompt_tokens) AS prompt_tokens,
-                sum(completion_tokens) AS completion_tokens
-            FROM json_to_recordset($1::json) AS movement (key_id text, day date, held_nanos bigint, spent_nanos bigint,
-                completions bigint, prompt_tokens bigint, completion_tokens bigint)
-            GROUP BY key_id, day
-        ) AS movement
+        FROM json_to_recordset($1::json) AS movement (key_id text, day date, held_nanos bigint, spent_nanos bigint,
+            completions bigint, prompt_tokens bigint, completion_tokens bigint)
         WHERE keys_spendingday.key_id = movement.key_id AND keys_spendingday.day = movement.day
         """,
-        [movement._asdict() for movement in movements],
+        _days(movements),
     )
+
+
+def _days(movements: Sequence[Movement]) -> list[dict[str, Any]]:
+    """One row for each day of each key, however many of its completions share the batch."""
+    days: dict[tuple[str, date], tuple[int, ...]] = {}
+    for key_id, day, *amounts in movements:
+        known = days.get((key_id, day))
+        days[key_id, day] = tuple(map(add, known, amounts)) if known else tuple(amounts)
+    return [Movement(key_id, day, *amounts)._asdict() for (key_id, day), amounts in days.items()]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from billing import locks
 from billing.models import Account, Hold
@@ -51,6 +52,18 @@ def test_an_expired_hold_is_given_back_everywhere(alice, key):
     assert key.tokens_full_at - admitted.completion.created_at < timedelta(
         seconds=3
     )  # not the 6 that 102 of 1,000 a minute take to return
+
+
+def test_looking_for_them_reads_open_holds_and_not_all_that_ever_ran(db):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # of tables so small, PostgreSQL would read the whole
+    with CaptureQueriesContext(connection) as queries:
+        assert tasks._abandoned() == []
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {queries[-1]['sql']}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Index Scan using open_holds_by_" in plan
+    assert "Index Scan using completions_completion_pkey on completions_completion" in plan
 
 
 def test_a_running_hold_is_left_alone(alice, key):
