@@ -4,12 +4,18 @@ No thread of its own, no timer: a lone caller is a batch of one, and the busier 
 knows nothing of what it commits. Under gevent the same code shares between greenlets what it shares between threads here.
 """
 
+import math
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+
+_TOGETHER_MAX = 16
+_BLINK_SECONDS = 0.00001
 
 
 class Lost(Exception):
@@ -17,7 +23,7 @@ class Lost(Exception):
 
 
 class TooLate(Exception):
-    """The batch did not end in time. Should it end well after all, its outcome is undone."""
+    """The batch did not end in time. Should it end well after all, it stands, though nobody waits for it any more."""
 
 
 class GroupCommit(Generic[Item, Outcome]):
@@ -26,19 +32,17 @@ class GroupCommit(Generic[Item, Outcome]):
     ``run(items, again)`` commits a whole batch and returns an outcome for each item, in order; an outcome that is an
     exception is raised to whoever submitted the item, and the others stand. When ``run`` itself raises, nothing of the batch
     was committed and each item is run alone, so that one poisoned item fails alone; after Lost the batch is run ``again``
-    first, and ``run`` must then leave alone what it committed before. ``undo(outcome)`` takes back what nobody waited for.
+    first, and ``run`` must then leave alone what it committed before.
     """
 
     def __init__(
         self,
         run: Callable[[list[Item], bool], list[Outcome | Exception]],
         *,
-        undo: Callable[[Outcome], object] = lambda outcome: None,
         batch_max: int = 256,
         patience_seconds: float = 15,
     ) -> None:
         self._run = run
-        self._undo = undo
         self._batch_max = batch_max
         self._patience_seconds = patience_seconds
         self._mutex = threading.Lock()
@@ -47,7 +51,7 @@ class GroupCommit(Generic[Item, Outcome]):
 
     def submit(self, item: Item) -> Outcome:
         """Wait until the item's batch is committed; its outcome. Raises what ``run`` gave for it, or TooLate."""
-        ticket = _Ticket[Item, Outcome](item)
+        ticket: _Ticket[Item, Outcome] = _Ticket(item)
         with self._mutex:
             self._waiting.append(ticket)
             leads = not self._is_led
@@ -66,11 +70,13 @@ class GroupCommit(Generic[Item, Outcome]):
             self._commit(batch)
         finally:
             self._hand_over(batch)
-        for ticket in batch:
-            if ticket.is_abandoned and not isinstance(ticket.outcome, Exception):
-                self._undo(ticket.outcome)
+            _wake(batch)
 
     def _hand_over(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+        """The batch is done, and the first who waits leads the next one, at once: before anybody of this one is woken.
+
+        What they do next, they do while that one is in the database.
+        """
         with self._mutex:
             for ticket in batch:
                 ticket.is_done = True
@@ -78,8 +84,6 @@ class GroupCommit(Generic[Item, Outcome]):
             self._is_led = successor is not None
             if successor:
                 successor.leads = True
-        for ticket in batch:
-            ticket.ring()
         if successor:
             successor.ring()
 
@@ -124,29 +128,41 @@ class GroupCommit(Generic[Item, Outcome]):
             with self._mutex:
                 self._waiting.remove(ticket)
             self._hand_over([])
-        elif not isinstance(ticket.outcome, Exception):
-            self._undo(ticket.outcome)
 
     def _abandon(self, ticket: "_Ticket[Item, Outcome]") -> bool:
         """Nobody waits for it any more. False when it is done, or was made to lead."""
         with self._mutex:
             if ticket.leads or ticket.is_done:
                 return False
-            ticket.is_abandoned = True
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
             return True
 
 
+def _wake(batch: list["_Ticket[Any, Any]"]) -> None:
+    """A third at a time, or fewer: an event loop lets all who are awake have their turns before it hears from the database."""
+    asleep = deque(batch)
+    together = min(math.ceil(len(batch) / 3), _TOGETHER_MAX)
+    try:
+        while asleep:
+            for _ in range(min(together, len(asleep))):
+                asleep.popleft().ring()
+            if asleep:
+                time.sleep(_BLINK_SECONDS)
+    finally:  # also when an alarm of the leader's own rings
+        for ticket in asleep:
+            ticket.ring()
+
+
 class _Ticket(Generic[Item, Outcome]):
     """One item on its way through a batch. The lock is its doorbell: taken here, given back by ``ring``."""
 
-    __slots__ = ("item", "outcome", "leads", "is_done", "is_abandoned", "_bell")
+    __slots__ = ("item", "outcome", "leads", "is_done", "_bell")
 
     def __init__(self, item: Item) -> None:
         self.item = item
         self.outcome: Outcome | Exception = TooLate("the batch was abandoned")
-        self.leads = self.is_done = self.is_abandoned = False
+        self.leads = self.is_done = False
         self._bell = threading.Lock()
         self._bell.acquire()
 

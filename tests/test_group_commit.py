@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway_project import group_commit
 from gateway_project.group_commit import GroupCommit, Lost, TooLate, _Ticket
 
 
@@ -131,8 +132,7 @@ def test_who_waited_too_long_for_a_turn_is_told_and_never_committed():
     assert store.batches == [["a"]]
 
 
-def test_what_was_committed_after_its_caller_left_is_undone():
-    undone: list[str] = []
+def test_what_is_committed_after_its_caller_left_stands():
     second = threading.Event()
 
     def commit(items: list[str], again: bool) -> list:
@@ -141,14 +141,15 @@ def test_what_was_committed_after_its_caller_left_is_undone():
         return [item.upper() for item in items]
 
     store = Store(commit)
-    group = GroupCommit(store.run, undo=undone.append, patience_seconds=0.2)
+    group = GroupCommit(store.run, patience_seconds=0.2)
     told, threads = submit(group, "a", "b", "c")
     store.gate.set()
     threads[2].join(10)  # c waits for the batch that b leads
     second.set()
     threads[1].join(10)
     assert isinstance(told["c"], TooLate)
-    assert (told["b"], undone) == ("B", ["C"])
+    assert told["b"] == "B"
+    assert store.batches == [["a"], ["b", "c"]]
 
 
 def test_the_group_serves_on_after_every_kind_of_failure():
@@ -233,10 +234,9 @@ def test_when_the_last_one_is_called_away_the_group_still_serves(monkeypatch):
     assert store.batches == [["a"], ["c"]]
 
 
-def test_what_was_committed_for_who_is_called_away_is_undone(monkeypatch):
-    undone: list[str] = []
+def test_who_is_called_away_when_it_was_committed_leaves_the_others_their_turn(monkeypatch):
     bells, store = Bells(monkeypatch, "c"), Store()
-    group = GroupCommit(store.run, undo=undone.append)
+    group = GroupCommit(store.run)
     told, threads = submit(group, "a", "b", "c")
     store.gate.set()
     for thread in threads[:2]:
@@ -244,7 +244,7 @@ def test_what_was_committed_for_who_is_called_away_is_undone(monkeypatch):
     bells.now.set()
     threads[2].join(10)
     assert isinstance(told.pop("c"), Alarm)
-    assert (told, undone) == ({"a": "A", "b": "B"}, ["C"])
+    assert told == {"a": "A", "b": "B"}
     assert group.submit("d") == "D"
 
 
@@ -259,3 +259,37 @@ def test_an_alarm_in_who_leads_leaves_the_others_their_turn():
     assert isinstance(told.pop("a"), Alarm)
     assert told == {"b": "B", "c": "C"}
     assert store.batches == [["a"], ["b", "c"]]
+
+
+def test_the_next_batch_is_begun_before_all_of_the_last_one_are_woken(monkeypatch):
+    begun, blinks = threading.Event(), []
+
+    def commit(items: list[str], again: bool) -> list:
+        if items == ["f"]:
+            begun.set()
+        return items
+
+    def blink(seconds: float) -> None:
+        blinks.append(begun.wait(10))
+
+    store = Store(commit)
+    group = GroupCommit(store.run, batch_max=4)
+    told, threads = submit(group, *"abcdef")
+    monkeypatch.setattr(group_commit.time, "sleep", blink)
+    store.gate.set()
+    for thread in threads:
+        thread.join(10)
+    assert told == {item: item for item in "abcdef"}
+    assert store.batches == [["a"], [*"bcde"], ["f"]]
+    assert blinks == [True]  # of four, two are woken at once, and two when somebody else had a turn
+
+
+def test_an_alarm_in_who_wakes_the_others_leaves_none_asleep(monkeypatch):
+    def blink(seconds: float) -> None:
+        raise Alarm
+
+    store = Store()
+    monkeypatch.setattr(group_commit.time, "sleep", blink)
+    told = after(store, GroupCommit(store.run, patience_seconds=60), *"abcdef")
+    assert isinstance(told.pop("b"), Alarm)
+    assert told == {item: item.upper() for item in "acdef"}
