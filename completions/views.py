@@ -50,16 +50,24 @@ class ChatCompletionsView(RatedView):
 
     authentication_classes = [CallerAuthentication]
 
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            return super().dispatch(request, *args, **kwargs)
+        finally:
+            # DRF's request and its view point at each other. The collector would have to find every one of them.
+            self.request.parser_context.clear()
+
     @extend_schema(auth=_AUTH, request=ChatRequestSerializer, responses=_RESPONSES)
     def post(self, request: Request) -> HttpResponseBase:
-        assert isinstance(request.user, Caller)
-        body_bytes = strict_json.body_bytes(request)
-        assert isinstance(request.data, dict)  # the parser raises on anything else
-        chat = schema.parse(request.data, body_bytes=body_bytes)
-        with refusals.remembered_of_models(request.user.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)):
+        caller, body_bytes = request.user, strict_json.body_bytes(request)
+        assert isinstance(caller, Caller)
+        fields = request.data
+        assert isinstance(fields, dict)  # the parser raises on anything else
+        chat = schema.parse(fields, body_bytes=body_bytes)
+        with refusals.remembered_of_models(caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)):
             offers = matching.offers(chat)
-        attempt = idempotency.attempt(request, request.data)
-        admitted = admission.admit(chat, offers, request.user, attempt)
+        attempt = idempotency.attempt(request, fields)
+        admitted = admission.admit(chat, offers, caller, attempt)
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
         inquiry = Inquiry(admitted, request.META.get("gunicorn.socket"))

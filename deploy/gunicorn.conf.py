@@ -4,6 +4,7 @@ Imports nothing of the gateway or of the network: what the master has loaded, ge
 """
 
 import gc
+import logging
 import os
 import resource
 from pathlib import Path
@@ -71,6 +72,9 @@ def post_worker_init(worker: Any) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
+    # Found out for every line of the log, and in none of ours.
+    logging.logThreads = logging.logMultiprocessing = False
+    logging._srcfile = None
     malformed.answer_in_json()
     checkpoints.write_regularly()
     spool.drain_regularly(settlement.resolve)

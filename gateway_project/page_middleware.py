@@ -1,9 +1,10 @@
 """LEAF. What pages need and API requests must not pay for: sessions, CSRF, messages, headers for browsers.
 
-Each class is Django's own, except that requests for the API go straight through it. Being subclasses, they satisfy the
+Each class is Django's own, except that requests for the API go straight past all of them. Being subclasses, they satisfy the
 admin's system checks.
 """
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,9 +25,15 @@ from gateway_project.addresses import is_api
 
 
 class _PagesOnly:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        super().__init__(get_response)  # type: ignore[call-arg]
+        # Django wraps each layer in a function; below it is the next one, which knows what lies behind all of us.
+        below = getattr(get_response, "__wrapped__", None)
+        self._behind_pages: Callable[[HttpRequest], HttpResponse] = getattr(below, "_behind_pages", get_response)
+
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if is_api(request):
-            return self.get_response(request)  # type: ignore[attr-defined]
+            return self._behind_pages(request)
         return super().__call__(request)  # type: ignore[misc]
 
 

@@ -38,17 +38,18 @@ class RequestLogMiddleware:
             response["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
         metrics.observe_request(request, response, seconds)
+        path = quote(request.path)  # a line break in it must not begin a line of the log
         logger.info(
-            "%s %s %s %.1fms", request.method, quote(request.path), response.status_code, seconds * 1000,
-            extra=_facts(request, response, seconds),
+            "%s %s %s %.1fms", request.method, path, response.status_code, seconds * 1000,
+            extra=_facts(request, response, path, seconds),
         )  # fmt: skip
         return response
 
 
-def _facts(request: HttpRequest, response: HttpResponse, seconds: float) -> dict[str, Any]:
+def _facts(request: HttpRequest, response: HttpResponse, path: str, seconds: float) -> dict[str, Any]:
     return {
         "method": request.method,
-        "path": quote(request.path),  # a line break in it must not begin a line of the log
+        "path": path,
         "status": response.status_code,
         "duration_ms": round(seconds * 1000, 1),
         "streaming": response.streaming,

@@ -168,8 +168,11 @@ memory = Refusals()
 def remembered(key_id: str, ask: Ask) -> Iterator[None]:
     """Around the door: raises without entering what it would say again, and remembers what it says."""
     memory.repeat(key_id, ask, standings.last(key_id))
-    with _noted(key_id, ask):
+    try:
         yield
+    except errors.ApiError as refusal:
+        _note(key_id, refusal, ask)
+        raise
 
 
 @contextmanager
@@ -177,16 +180,14 @@ def remembered_of_models(key_id: str, *model_ids: str) -> Iterator[None]:
     """The same around what is asked before the door: a key's status, or models."""
     ask = Ask(model_ids)
     memory.repeat_of_models(key_id, ask)
-    with _noted(key_id, ask):
-        yield
-
-
-@contextmanager
-def _noted(key_id: str, ask: Ask) -> Iterator[None]:
     try:
         yield
     except errors.ApiError as refusal:
-        if isinstance(refusal, errors.InvalidApiKey):
-            standings.forget(key_id)  # it must hear that, not of its limits
-        memory.note(key_id, refusal, ask)
+        _note(key_id, refusal, ask)
         raise
+
+
+def _note(key_id: str, refusal: errors.ApiError, ask: Ask) -> None:
+    if isinstance(refusal, errors.InvalidApiKey):
+        standings.forget(key_id)  # it must hear that, not of its limits
+    memory.note(key_id, refusal, ask)
