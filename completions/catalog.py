@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 
 from completions import chat, providers
 from completions.chat import Deadlines, Offer, PriceList
@@ -61,7 +60,7 @@ def _look_up(model_ids: list[str], again: bool) -> list[Offer | None | Exception
     try:
         with database.patience():
             found = {model_id: _find(model_id) for model_id in set(model_ids)}
-    except (OperationalError, InterfaceError) as error:
+    except database.AWAY as error:
         return [error] * len(model_ids)  # to ask for each of them alone would only take longer
     finally:
         database.give_back_connection()

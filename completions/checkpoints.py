@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import gevent
-from django.db import DatabaseError, InterfaceError
 
 from completions.records import Answering, Running
 from gateway_project import database, two_steps
@@ -54,7 +53,7 @@ def _write_regularly() -> None:
         gevent.sleep(INTERVAL_SECONDS)
         try:
             write()
-        except (DatabaseError, InterfaceError) as error:
+        except database.FAILED as error:
             logger.warning("cannot write checkpoints: %s", error)
         finally:
             database.give_back_connection()

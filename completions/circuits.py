@@ -16,7 +16,6 @@ from uuid import UUID
 
 import gevent
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Now
 
 from completions import chat
@@ -117,7 +116,7 @@ def _tell_others(route_id: int, rest: timedelta) -> None:
     try:
         with database.patience():
             Route.objects.filter(pk=route_id).update(rests_until=Now() + rest)
-    except (DatabaseError, InterfaceError) as error:
+    except database.FAILED as error:
         logger.warning("cannot tell other workers that route %s rests: %s", route_id, error)
     finally:
         database.give_back_connection()

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import gevent
 from django.conf import settings
-from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, InternalError, OperationalError
+from django.db import DataError, IntegrityError, InternalError
 
 from completions import records
 from completions.chat import Usage
@@ -35,7 +35,7 @@ INTERVAL_SECONDS = 2
 _PROGRESS_EVERY = 100
 
 # Away, busy, or - InternalError - a standby that has not taken over yet. Anything else waiting would not mend.
-AWAY = (OperationalError, InternalError, InterfaceError, Lost, TooLate)
+AWAY = (*database.AWAY, InternalError, Lost, TooLate)
 
 Resolve = Callable[[Resolution], int | None]  # commits it; None when the hold was resolved before
 
@@ -182,7 +182,7 @@ def _drain_regularly(resolve: Resolve) -> NoReturn:
     while True:
         try:
             drain(resolve)
-        except (DatabaseError, InterfaceError, OSError) as error:
+        except (*database.FAILED, OSError) as error:
             logger.warning("cannot drain the spool yet: %s", error)
         finally:
             database.give_back_connection()
@@ -203,7 +203,7 @@ def _drained(path: Path, resolve: Resolve) -> Outcome:
         is_resolved = resolve(resolution) is not None
     except (DataError, IntegrityError) as error:
         return _set_aside(path, error)
-    except (DatabaseError, InterfaceError, Lost, TooLate) as error:  # an account may be locked, and the next one not
+    except (*database.FAILED, Lost, TooLate) as error:  # an account may be locked, and the next one not
         logger.warning("cannot settle %s yet: %r", path.stem, error)
         return Outcome.WAITING
     except Exception as error:  # a fault of ours, which will not mend by itself

@@ -4,12 +4,11 @@ import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from rest_framework import exceptions
 from rest_framework.negotiation import DefaultContentNegotiation
 
-from gateway_project import errors
+from gateway_project import database, errors
 from gateway_project.group_commit import Lost, TooLate
 
 logger = logging.getLogger("gateway.api")
@@ -43,7 +42,7 @@ def translate(exception: Exception) -> errors.ApiError:
     for foreign, ours, message in _TRANSLATIONS:
         if isinstance(exception, foreign):
             return ours(message or str(exception))
-    if isinstance(exception, (OperationalError, InterfaceError, Lost, TooLate)):
+    if isinstance(exception, (*database.AWAY, Lost, TooLate)):
         logger.error("the database is away: %s", exception)
         return errors.ServiceUnavailable("The gateway cannot reach its own store at the moment.")
     logger.error("unexpected %s", type(exception).__name__, exc_info=exception)

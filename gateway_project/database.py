@@ -8,9 +8,13 @@ from typing import Any
 import gevent
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
-from django.db import OperationalError, connection, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
+
+# What Django raises when the database cannot be reached or breaks off, and what it raises at all: there is no one parent.
+AWAY = (OperationalError, InterfaceError)
+FAILED = (DatabaseError, InterfaceError)
 
 # A statement that waits longer than this means something is wrong; refusing is better than piling up.
 _SERVER_OPTIONS = "-c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import InterfaceError, OperationalError
+
+from gateway_project import database
 
 
 class OperatorCommand(BaseCommand):
@@ -15,7 +16,7 @@ class OperatorCommand(BaseCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return super().execute(*args, **options)
-        except (OperationalError, InterfaceError) as error:
+        except database.AWAY as error:
             raise CommandError(f"The database is away: {error}") from None
 
     def answer(self, options: dict[str, Any], facts: dict[str, Any], sentences: str) -> None:

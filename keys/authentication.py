@@ -9,7 +9,6 @@ from uuid import UUID
 
 import gevent
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 from django.db.models.functions import Now
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import NotAuthenticated
@@ -125,7 +124,7 @@ def _look_up(secrets: list[str], again: bool) -> list[Caller | None | Exception]
         with database.patience():
             rows = ApiKey.objects.filter(pk__in=ids).values("pk", "digest", "account_id")
             found = {row["pk"]: row for row in rows}
-    except (OperationalError, InterfaceError) as error:
+    except database.AWAY as error:
         return [error] * len(secrets)  # to ask for each of them alone would only take longer
     # The bodies are still to come, at whatever pace; they must not keep a connection that others wait for.
     database.give_back_connection()

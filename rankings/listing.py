@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError
-
 from completions.models import LanguageModel
 from gateway_project import compact_json, database, timestamps
 from rankings.models import Entry, Publication
@@ -104,7 +102,7 @@ def published() -> Published:
         _memory.asked_at = now  # while we ask, the others go on with what there was
         try:
             _refresh(now)
-        except (DatabaseError, InterfaceError):
+        except database.FAILED:
             if _memory.published is None:
                 raise
     assert _memory.published

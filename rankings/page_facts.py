@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError
-
 from completions.models import LanguageModel, Price, RoutableAlias
 from gateway_project import database
 from rankings import health, meanings, routable_aliases, sources
@@ -80,7 +78,7 @@ def current() -> Facts:
         try:
             with database.patience():
                 _memory.facts = _read()
-        except (DatabaseError, InterfaceError):
+        except database.FAILED:
             if _memory.facts is None:
                 raise
     assert _memory.facts

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -20,7 +19,7 @@ from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
 from completions.models import Category, LanguageModel, Price
-from gateway_project import errors
+from gateway_project import database, errors
 from gateway_project.memory import Memory
 from rankings import explanation, filters, listing, page_facts, page_query, page_rows, plots, terms
 from rankings.filters import Query
@@ -65,7 +64,7 @@ def _public(view: Page) -> Page:
             return view(request, *args, **kwargs)
         except errors.ApiError as error:
             return _refusal(error)
-        except (DatabaseError, InterfaceError):
+        except database.FAILED:
             return _refusal(errors.ServiceUnavailable("The rankings cannot be read at the moment. Please try again."))
 
     return page

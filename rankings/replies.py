@@ -10,8 +10,6 @@ import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from django.db import DatabaseError, InterfaceError
-
 from gateway_project import compact_json, database, timestamps
 from rankings import filters, health, listing
 from rankings.filters import Query
@@ -81,7 +79,7 @@ def _health(now: datetime) -> bytes:
     try:
         with database.patience():
             return compact_json.dumps(health.items(now))
-    except (DatabaseError, InterfaceError):
+    except database.FAILED:
         if not _memory.sources:
             raise
         return b""
