@@ -3,6 +3,7 @@
 import logging
 import time
 
+import gevent
 from celery import shared_task
 from django.db import DatabaseError
 from django.db.models import Q
@@ -32,6 +33,20 @@ def release_expired_holds() -> int:
     if resolved:
         logger.warning("resolved %s holds that nobody settled in time", resolved)
     return resolved
+
+
+def sweep_at_start() -> None:
+    """In each worker, once: a deployment that has no beat yet gets its money back when it is restarted."""
+    gevent.spawn(_sweep)
+
+
+def _sweep() -> None:
+    try:
+        release_expired_holds()
+    except (*database.FAILED, OSError) as error:
+        logger.warning("cannot sweep at the start: %s", error)
+    finally:
+        database.give_back_connection()
 
 
 def _resolve(completion: Completion) -> bool:
@@ -64,6 +79,7 @@ def _abandoned_for_good() -> list[Completion]:
     """Those that are abandoned still when a process that merely could not write has had the time to."""
     if not _abandoned():
         return []
+    database.give_back_connection()  # others may want it meanwhile
     time.sleep(_SECOND_LOOK_SECONDS)
     return _abandoned()
 

@@ -64,7 +64,7 @@ def child_exit(server: Any, worker: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Told to stop, a worker lets its streams go on for most of the grace; then they end themselves, settled and saying so."""
-    from completions import checkpoints, settlement, spool
+    from completions import checkpoints, settlement, spool, tasks
     from gateway_project import draining, malformed
 
     # What is loaded now stays: the collector need not look through it again and again, nor as often at what a request leaves,
@@ -78,4 +78,5 @@ def post_worker_init(worker: Any) -> None:
     malformed.answer_in_json()
     checkpoints.write_regularly()
     spool.drain_regularly(settlement.resolve)
+    tasks.sweep_at_start()
     draining.watch(lambda: worker.alive, graceful_timeout)

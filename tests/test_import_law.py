@@ -38,7 +38,8 @@ MAY_IMPORT = {
 # bottom up. What stands below the models is given plain values, and finds no rows.
 INNER_ORDER = [
     {"urls"},
-    {"views", "admin", "apps", "management", "tasks"},
+    {"views", "admin", "apps", "management"},
+    {"tasks"},
     {"relay", "catalog_admin", "proposals_admin", "serializers", "checks"},
     {"settlement", "proposals", "catalog_file", "forms"},
     {"spool", "attempts"},

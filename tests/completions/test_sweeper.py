@@ -1,10 +1,12 @@
 """Holds that nobody resolved: what a dead process left behind is given back, once; what still runs is left alone."""
 
+import io
 import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
@@ -64,6 +66,16 @@ def test_looking_for_them_reads_open_holds_and_not_all_that_ever_ran(db):
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "Index Scan using open_holds_by_" in plan
     assert "Index Scan using completions_completion_pkey on completions_completion" in plan
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_the_command_sweeps_and_says_so(alice, key, arguments):
+    expire(admit(key))
+    printed = io.StringIO()
+    call_command("sweep_holds", *arguments, stdout=printed)
+    assert_released(alice, "expired")
+    said = '{"resolved": 1}' if arguments else "1 holds of processes that died are resolved."
+    assert printed.getvalue() == f"{said}\n"
 
 
 def test_a_running_hold_is_left_alone(alice, key):

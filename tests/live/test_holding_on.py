@@ -12,6 +12,7 @@ from completions import checkpoints, tasks
 from completions.models import Completion
 from tests import factories
 from tests.completions.rows import assert_true_book
+from tests.completions.test_sweeper import admit
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import ROLE, STAY, stream, words
 
@@ -119,6 +120,17 @@ def test_no_header_says_what_the_path_is(gateway):
     client.sendall(b"GET /x/metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nSCRIPT_NAME: /x\r\nConnection: close\r\n\r\n")
     assert b" 200 " not in read_all(client).split(b"\r\n")[0]
     client.close()
+
+
+def test_a_server_that_starts_gives_back_what_the_last_one_was_holding(transactional_db, gateways, echo_model, alice):
+    admitted = admit(factories.make_key(alice)[0])
+    Hold.objects.update(expires_at=Now() - timedelta(seconds=1))
+    gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="8")
+    eventually(lambda: Hold.objects.get(pk=admitted.completion.id).state == "EXPIRED")
+    assert Completion.objects.get().settlement == "expired"
+    alice.refresh_from_db()
+    assert (alice.held_nanos, alice.last_seq) == (0, 1)
+    assert_true_book()
 
 
 def test_what_a_killed_server_had_relayed_is_charged_and_the_rest_is_free(transactional_db, gateways, alice, secret, upstream):
