@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -23,7 +23,7 @@ from completions.serializers import (
 )
 from gateway_project import strict_json
 from keys import refusals, standings
-from keys.authentication import Caller, CallerAuthentication
+from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
 from keys.models import ApiKey
 from keys.usage import key_usage
 
@@ -103,6 +103,18 @@ class UsageView(RatedView):
     @extend_schema(responses=UsageSerializer)
     def get(self, request: Request) -> Response:
         return Response(key_usage(_key(request)))
+
+
+class NothingView(RatedView):
+    """Every other path under /v1."""
+
+    authentication_classes = [AnyCallerAuthentication]
+    permission_classes = []
+    schema = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        raise Http404
 
 
 def _key(request: Request) -> ApiKey:

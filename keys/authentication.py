@@ -38,13 +38,23 @@ class Caller:
 class CallerAuthentication(BaseAuthentication):
     """Identity only, for views whose own transaction reads the key's status: ``request.user`` is a Caller."""
 
-    def authenticate(self, request: Request) -> tuple[Any, Any]:
+    def authenticate(self, request: Request) -> Any:
         caller = _identify(_bearer(request))
         request._request.key_id = caller.key_id  # type: ignore[attr-defined]  # for the log
         return caller, caller
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
+
+
+class AnyCallerAuthentication(CallerAuthentication):
+    """Identity where there is one, for replies that anybody gets: without a key of ours ``request.user`` is None."""
+
+    def authenticate(self, request: Request) -> Any:
+        try:
+            return super().authenticate(request)
+        except (NotAuthenticated, errors.InvalidApiKey):
+            return None
 
 
 class BearerKeyAuthentication(CallerAuthentication):

@@ -93,6 +93,7 @@ def test_requests_are_counted_by_route_method_and_status(alice, probe, echo_mode
     samples = [
         'gateway_requests_total{method="POST",route="v1/chat/completions",status="200"}',
         'gateway_requests_total{method="GET",route="v1/models/<path:model_id>",status="404"}',
+        'gateway_requests_total{method="GET",route="v1/<path:nothing>",status="404"}',
         'gateway_requests_total{method="GET",route="unknown",status="404"}',
         'gateway_request_seconds_count{route="v1/chat/completions"}',
         'gateway_completions_total{model="demo/echo",settlement="reported"}',
@@ -100,9 +101,10 @@ def test_requests_are_counted_by_route_method_and_status(alice, probe, echo_mode
     before = metrics(probe)
     chat.ask(client)
     client.get("/v1/models/demo/nobody")
-    client.get("/v1/nothing")
+    client.get("/v1/embeddings")
+    client.get("/nothing")
     after = metrics(probe)
-    assert [count(after, sample) - count(before, sample) for sample in samples] == [1, 1, 1, 1, 1]
+    assert [count(after, sample) - count(before, sample) for sample in samples] == [1, 1, 1, 1, 1, 1]
 
 
 def test_nobody_can_write_into_the_metrics(alice, probe, echo_model):

@@ -11,6 +11,7 @@ from billing.models import LedgerEntry
 from completions import schema
 from completions.messages import ROLES
 from completions.models import RoutableAlias
+from completions.views import NothingView
 from tests import chat
 from tests.conftest import client_for
 
@@ -72,6 +73,8 @@ def test_every_view_of_the_api_is_in_it(document):
         [include] = [pattern for pattern in get_resolver().url_patterns if str(pattern.pattern) == prefix]
         for pattern in include.url_patterns:
             assert issubclass(pattern.callback.view_class, APIView)
+            if pattern.callback.view_class is NothingView:
+                continue
             assert f"{prefix}{pattern.pattern}".partition("<")[0] in described
 
 
