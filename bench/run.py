@@ -54,7 +54,7 @@ def main() -> None:
         processes.append(start([PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
         wait(port)
         _report(port, secret, seconds)
-        manage(environ, "verify_ledger")
+        sys.stdout.write(manage(environ, "verify_ledger"))
     finally:
         for process in processes:
             process.terminate()
