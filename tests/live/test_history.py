@@ -1,6 +1,6 @@
 """Many programs on one account of a gateway with four workers, and a book that must be true to all that they were told.
 
-``HISTORY_SEED`` repeats a run's requests, ``HISTORY_CALLS`` makes it longer: so many requests of each client.
+``HISTORY_SEED`` repeats a run's requests, ``HISTORY_CALLS`` makes it longer: so many requests of each of ``HISTORY_CLIENTS``.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.live.gateway import Gateway, eventually
 from tests.live.history import BalanceReading, BookReading, History
 from tests.live.witnesses import DEAR, LIMITED, NEITHER_LIMITED, NEVER, ODD
 
-CLIENTS = 6
+CLIENTS = int(os.environ.get("HISTORY_CLIENTS") or 6)
 CALLS = int(os.environ.get("HISTORY_CALLS") or 60)
 SEED = os.environ.get("HISTORY_SEED") or secrets.token_hex(4)
 OPENING_CENTS = CLIENTS * CALLS // 16  # so that it runs dry before the end
@@ -29,7 +29,7 @@ LIMIT_CENTS = OPENING_CENTS // 8
 
 
 def test_the_book_is_true_to_all_that_many_programs_were_told(transactional_db, gateways, bob, tmp_path):
-    sys.stdout.write(f"HISTORY_SEED={SEED} HISTORY_CALLS={CALLS}\n")  # shown when it fails
+    sys.stdout.write(f"HISTORY_SEED={SEED} HISTORY_CALLS={CALLS} HISTORY_CLIENTS={CLIENTS}\n")  # shown when it fails
     gateway = gateways(WEB_CONCURRENCY="4")
     mark = len(gateway.log())
     factories.make_model(ODD, input="0.1234567", output="7.654321")  # nothing comes out even
