@@ -23,6 +23,9 @@ operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost abov
 ledger_violations = Gauge(
     "gateway_ledger_violations", "Findings of the last audit of the book.", multiprocess_mode="mostrecent"
 )
+ledger_verified_timestamp_seconds = Gauge(
+    "gateway_ledger_verified_timestamp_seconds", "When the last audit of the whole book ended.", multiprocess_mode="mostrecent"
+)
 route_rests_total = Counter("gateway_route_rests_total", "Times that a route failed so often that it rests.", ["provider"])
 spooled_total = Counter("gateway_spooled_total", "Settlements written to disk because the database was away.")
 spool_waiting = Gauge("gateway_spool_waiting", "Settlements on disk that wait for it.", multiprocess_mode="mostrecent")

@@ -9,6 +9,8 @@ DATABASE_URL) what is missing is generated into GATEWAY_VAR. Anywhere else a mis
 from pathlib import Path
 from typing import Any
 
+from celery.schedules import crontab
+
 from gateway_project import database, environment
 
 # --- Where we are -----------------------------------------------------------------------------------------------
@@ -254,8 +256,9 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},
     "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
-    "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": 86_400.0},
-    "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": 86_400.0},
+    # By the clock, in UTC: "every 86,400 seconds" begins anew with beat's file, and would never come where that is lost daily.
+    "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": crontab(hour=3, minute=0)},
+    "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": crontab(hour=4, minute=0)},
     # Often, because each source's own row says when its turn has come; and one by one, so that none waits for another.
     **{
         f"refresh-{source.lower()}": {

@@ -1,11 +1,13 @@
 """Every question finds the row that was broken for it by hand, past every guard, and no other question does."""
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import F
 from prometheus_client.registry import REGISTRY
 
@@ -205,7 +207,7 @@ def test_what_is_broken_is_found_by_its_question_alone(busy, break_it, names):
 
 
 def test_every_question_of_billing_has_been_asked_something_untrue():
-    asked = {name for _, names in BREAKS for name in names} | {"triggers_stand_guard"}
+    asked = {name for _, names in BREAKS for name in names} | {"triggers_stand_guard", "constraints_stand_guard"}
     assert asked == {question.name for question in audit.QUESTIONS}
 
 
@@ -281,6 +283,63 @@ def test_a_guard_that_is_away_is_reported(db, statement, state):
     assert [row["state"] for row in violation.rows] == [state]
 
 
+def constraints(table: str) -> set[str]:
+    """The table's keys, foreign keys and checks. In PostgreSQL 18 every NOT NULL is one, too."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype IN ('p', 'u', 'f', 'c')", [table]
+        )
+        return {name for (name,) in cursor.fetchall()}
+
+
+@pytest.mark.parametrize("model", [Account, LedgerEntry, Hold])
+def test_every_constraint_of_the_book_is_missed_when_it_is_away(db, model):
+    table = model._meta.db_table
+    names = constraints(table)
+    assert names
+    with connection.cursor() as cursor:
+        for name in names:
+            cursor.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}" CASCADE')
+    (violation,) = audit.verify()
+    assert (violation.question.name, violation.question.kind) == ("constraints_stand_guard", "unguarded")
+    assert {row["state"] for row in violation.rows} == {"missing"}
+    assert {row["constraint_name"] for row in violation.rows if row["table_name"] == table} == names
+
+
+@pytest.mark.parametrize(
+    ("statements", "name", "state"),
+    [
+        (
+            "ALTER TABLE billing_ledgerentry DROP CONSTRAINT billing_ledgerentry_reference_key",
+            "billing_ledgerentry_reference_key",
+            "missing",
+        ),
+        (
+            "ALTER TABLE billing_hold RENAME CONSTRAINT no_more_is_settled_than_was_held TO whatever",
+            "no_more_is_settled_than_was_held",
+            "missing",
+        ),
+        (
+            "ALTER TABLE billing_hold DROP CONSTRAINT a_hold_is_never_negative,"
+            " ADD CONSTRAINT a_hold_is_never_negative CHECK (amount_nanos >= 0) NOT VALID",
+            "a_hold_is_never_negative",
+            "not validated",
+        ),
+        (
+            "ALTER TABLE billing_hold DISABLE TRIGGER ALL, ENABLE TRIGGER USER",
+            "billing_hold_account_id_56c002f9_fk_billing_account_id",
+            "disabled",
+        ),
+    ],
+)
+def test_a_constraint_that_does_not_stand_guard_is_reported(db, statements, name, state):
+    with connection.cursor() as cursor:
+        cursor.execute(statements)
+    (violation,) = audit.verify()
+    assert violation.question.name == "constraints_stand_guard"
+    assert [(row["constraint_name"], row["state"]) for row in violation.rows] == [(name, state)]
+
+
 @pytest.mark.django_db(transaction=True)
 def test_everything_is_asked_of_one_moment_and_nothing_can_be_written():
     factories.make_account("Alice", cents=1000)
@@ -307,20 +366,48 @@ def test_progress_names_every_question_in_turn(db):
 
 
 def test_the_nightly_task_finds_nothing_in_a_true_book(busy, caplog):
+    began_at = time.time()
     assert tasks.verify_ledger.name == "billing.tasks.verify_ledger"
     assert tasks.verify_ledger() == 0
     assert REGISTRY.get_sample_value("gateway_ledger_violations") == 0
+    assert began_at <= verified_at() <= time.time()
     assert caplog.records == []
+
+
+def verified_at() -> float:
+    return REGISTRY.get_sample_value("gateway_ledger_verified_timestamp_seconds") or 0
+
+
+def test_an_audit_that_does_not_end_is_none(db, monkeypatch):
+    before = verified_at()
+    monkeypatch.setattr("billing.tasks.audit.verify", Mock(side_effect=OperationalError))
+    with pytest.raises(OperationalError):
+        tasks.verify_ledger()
+    assert verified_at() == before
+
+
+@pytest.mark.parametrize(("name", "hour"), [("verify-ledger", 3), ("sync-catalog", 4)])
+def test_what_is_daily_has_its_hour_however_late_beat_began(settings, monkeypatch, name, hour):
+    schedule = settings.CELERY_BEAT_SCHEDULE[name]["schedule"]
+    its_time = LONG_AGO + timedelta(days=1, hours=hour)
+    for began_at in (its_time - timedelta(hours=23), its_time - timedelta(minutes=2)):
+        monkeypatch.setattr(schedule, "nowfun", lambda: its_time - timedelta(minutes=1))
+        assert schedule.is_due(began_at) == (False, 60)
+        monkeypatch.setattr(schedule, "nowfun", lambda: its_time)
+        assert schedule.is_due(began_at) == (True, 86_400)
 
 
 @pytest.mark.usefixtures("_unguarded")
 def test_the_nightly_task_logs_what_it_finds_and_shows_it_as_a_metric(busy, caplog):
     hold_more_than_the_holds(busy)
-    assert tasks.verify_ledger() == 2
-    assert REGISTRY.get_sample_value("gateway_ledger_violations") == 2
+    before = verified_at()
+    assert tasks.verify_ledger() == 3
+    assert REGISTRY.get_sample_value("gateway_ledger_violations") == 3
+    assert verified_at() > before
     assert [(record.levelname, record.getMessage().split(":")[1].strip()) for record in caplog.records] == [
         ("ERROR", "open_holds_sum_to_what_is_held"),
         ("ERROR", "triggers_stand_guard"),
+        ("ERROR", "constraints_stand_guard"),
     ]
     assert str(busy.pk) in caplog.text
     tasks.metrics.ledger_violations.set(0)
