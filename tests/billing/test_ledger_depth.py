@@ -1,6 +1,7 @@
 """The book at depth: filtered by type, time and key at any offset, and whole, as a CSV file that streams."""
 
 import csv
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from io import StringIO
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from billing import books, ledger, locks, money
 from billing.models import Account, LedgerEntry
@@ -170,6 +172,22 @@ def test_a_filtered_page_asks_the_same_few_questions_however_deep(book, bobs, dj
         for offset in (0, 5, 1_000_000):
             with django_assert_num_queries(queries):  # the key with its account, the entries, and where they begin
                 shown(bobs, offset=offset, **query)
+
+
+def test_a_deep_page_is_sought_in_the_index_and_nothing_is_skipped(book, bobs):
+    for query in ({}, {"type": "USAGE_DEBIT"}, {"to": iso(book[2].created_at)}):
+        with CaptureQueriesContext(connection) as queries:
+            assert len(shown(bobs, limit=5, offset=15, **query)) == 5
+        sql = queries[-1]["sql"]
+        assert 'FROM "billing_ledgerentry"' in sql
+        assert sql.endswith(" LIMIT 5")  # and no OFFSET, which reads what it skips
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # which suit a table so small
+            cursor.execute(f"EXPLAIN {sql}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "Index Scan Backward using a_place_in_the_book_is_taken_once" in plan
+        assert re.search(r"Index Cond: .*account_id = .* AND \(seq <= \d+\)", plan)
+        assert "Sort" not in plan
 
 
 # --- CSV ----------------------------------------------------------------------------------------------------------
