@@ -64,6 +64,7 @@ def test_a_worker_that_dies_leaves_a_true_book_one_charge_at_most_and_in_the_end
         assert (again.status, again.headers.get("idempotent-replayed")) == (200, REPLAYED[point.charge])
         wait_until_settled(account)
         assert_paid_once_more_unless_replayed(account, again)
+        assert_true_book()
 
 
 HOLDS = {Charge.NO_HOLD: [], Charge.NOTHING: ["HELD"], Charge.NOTED: ["HELD"], Charge.FULL: ["SETTLED"]}
