@@ -35,7 +35,7 @@ from keys import rates, refusals, spending
 from keys.authentication import REFUSED, Caller, require_active
 from keys.models import ApiKey
 from keys.refusals import Ask
-from keys.spending import Movement
+from keys.spending import Movement, Window
 
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
 
@@ -120,7 +120,7 @@ class Candidate:
         available_nanos = _smaller(account.available_nanos, window.available_nanos if window else None)
         max_tokens = sizing.cap(request, offer, available_nanos, least_tokens)
         terms, held_nanos = _terms(request, offers, max_tokens, available_nanos)
-        admitted = Admitted(self._running(now), held_nanos, request, terms, count.headers(), self.attempt)
+        admitted = Admitted(self._running(now, window), held_nanos, request, terms, count.headers(), self.attempt)
         holds.place(account, held_nanos)
         if window:
             window.held_nanos += held_nanos
@@ -128,14 +128,15 @@ class Candidate:
         _note(admitted, key, rows)
         return admitted
 
-    def _running(self, now: datetime) -> Running:
+    def _running(self, now: datetime, window: Window | None) -> Running:
         """Its record as it begins. Who answers may be another one in the end."""
         offer = self.offers[0]
         return Running(
             id=self.completion_id, account_id=self.account_id, key_id=self.key_id, model_id=offer.model_id,
             price_id=offer.price_id, provider_id=offer.routes[0].provider_slug, is_stream=self.request.stream,
             spending_day=now.date(), counted_tokens=self.countable_tokens(), prompt_estimate=self.prompt_estimate,
-            images=self.request.contents.images, created_at=now,
+            images=self.request.contents.images, limit_nanos=window.limit_nanos if window else None,
+            limit_since=window.first_day if window and window.resets_at else None, created_at=now,
         )  # fmt: skip
 
     def ask(self) -> Ask:

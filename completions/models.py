@@ -295,6 +295,8 @@ class Completion(models.Model):
     counted_tokens = models.BigIntegerField(help_text="What the key's tokens per minute were charged at admission.")
     prompt_estimate = models.BigIntegerField(default=0, help_text="Tokens of the prompt, should nobody count them.")
     images = models.PositiveIntegerField(default=0, help_text="Of the prompt, for models that charge for each.")
+    limit_nanos = models.BigIntegerField(null=True, help_text="The key's spending limit at admission. Empty: it had none.")
+    limit_since = models.DateField(null=True, help_text="The first day that the limit counted. Empty: since ever.")
     relayed_bytes = models.BigIntegerField(null=True, help_text="Checkpoint. Empty: the upstream had not begun.")
     checkpointed_at = models.DateTimeField(null=True)
     settlement = models.CharField(max_length=10, choices=Settlement.choices, null=True, help_text="Empty while it runs.")

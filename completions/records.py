@@ -25,6 +25,8 @@ class Running:
     counted_tokens: int
     prompt_estimate: int
     images: int
+    limit_nanos: int | None
+    limit_since: date | None
     created_at: datetime
 
 
@@ -76,10 +78,10 @@ def begun(completions: Sequence[Running]) -> Statement:
         """
         INSERT INTO completions_completion
             (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
-            prompt_estimate, images, created_at)
+            prompt_estimate, images, limit_nanos, limit_since, created_at)
         SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
             price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
-            prompt_estimate bigint, images integer, created_at timestamptz)
+            prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz)
         """,
         [{name: getattr(each, name) for name in _COLUMNS} for each in completions],
     )
