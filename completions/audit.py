@@ -80,9 +80,46 @@ DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Question(
     tables=COMPLETIONS,
 )
 
+# Sums in the order of admission, less what was spent before the window: no completion is compared with another. Those of a
+# batch share a time, and any order among them does. What is still open was open then, and held. What holds nothing, as of a
+# free model, is let in even where a limit was lowered below what was spent.
+ADMISSIONS_FIT_THEIR_LIMITS = Question(
+    "admissions_fit_their_limits",
+    "What a completion held, and what those before it in its key's window cost, fit the limit that the key had then.",
+    """
+    WITH limited AS NOT MATERIALIZED (
+        SELECT DISTINCT key_id, limit_since FROM completion WHERE limit_nanos IS NOT NULL
+    ), opening AS (
+        SELECT key_id, day AS limit_since, sum(sum(nanos)) OVER (PARTITION BY key_id ORDER BY day) - sum(nanos) AS before_nanos
+        FROM (
+            SELECT key_id, spending_day AS day, sum(coalesce(running.amount_nanos, cost_nanos, 0)) AS nanos
+            FROM completion LEFT JOIN (SELECT * FROM hold WHERE state = 'HELD') AS running ON running.reference = id
+            GROUP BY key_id, spending_day
+            UNION ALL
+            SELECT key_id, limit_since, 0 FROM limited
+        ) AS days
+        GROUP BY key_id, day
+    ), in_turn AS (
+        SELECT completion.account_id, id AS completion_id, key_id, limit_nanos, limit_since, amount_nanos,
+            sum(CASE state WHEN 'HELD' THEN amount_nanos ELSE cost_nanos END) OVER (
+                PARTITION BY key_id ORDER BY completion.created_at, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS before_nanos
+        FROM completion LEFT JOIN hold ON hold.reference = id
+        WHERE key_id IN (SELECT key_id FROM limited)
+    ), admission AS (
+        SELECT account_id, completion_id, key_id, limit_nanos, limit_since, amount_nanos AS held_nanos,
+            coalesce(in_turn.before_nanos, 0) - coalesce(opening.before_nanos, 0) AS used_nanos
+        FROM in_turn LEFT JOIN opening USING (key_id, limit_since)
+    )
+    SELECT * FROM admission WHERE held_nanos > 0 AND used_nanos + held_nanos > limit_nanos
+    """,
+    tables=COMPLETIONS,
+)
+
 QUESTIONS = [
     COMPLETIONS_ARE_THEIR_ACCOUNTS,
     COMPLETIONS_END_AS_THEIR_HOLDS_DO,
     COMPLETIONS_ARE_BOOKED_AS_USED,
     DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS,
+    ADMISSIONS_FIT_THEIR_LIMITS,
 ]

@@ -133,6 +133,10 @@ def be_booked_as_another_keys(key: ApiKey) -> None:
     LedgerEntry.objects.filter(pk=entry.pk).update(spender="another")
 
 
+def pass_a_limit(key: ApiKey) -> None:
+    completions("charged", limit_nanos=1)
+
+
 BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (forget_the_type_of_a_limit, {"limits_are_whole"}),
     (have_a_period_without_a_limit, {"limits_are_whole"}),
@@ -150,6 +154,7 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (cost_otherwise_than_settled, {"completions_end_as_their_holds_do"}),
     (be_booked_as_another_model, {"completions_are_booked_as_used"}),
     (be_booked_as_another_keys, {"completions_are_booked_as_used"}),
+    (pass_a_limit, {"admissions_fit_their_limits"}),
 ]
 
 
