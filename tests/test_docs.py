@@ -26,9 +26,10 @@ from django.http import HttpResponse
 from prometheus_client.metrics import MetricWrapperBase
 from rest_framework.fields import empty
 
+from billing import audit
 from billing.serializers import LedgerQuerySerializer
 from completions import catalog_file
-from completions.models import Price
+from completions.models import Completion, Price
 from completions.providers import ADAPTERS
 from completions.serializers import ChatRequestSerializer
 from gateway_project import errors, metrics, request_log, urls_health
@@ -43,7 +44,9 @@ ROOT = Path(__file__).resolve().parent.parent
 APPS = ["billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
-API, CATALOGUE, OPERATING = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalogue", "operating"))
+API, CATALOGUE, CHARGING, INVARIANTS, OPERATING = (
+    (ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalogue", "charging", "invariants", "operating")
+)
 
 
 def tracked() -> Iterator[Path]:
@@ -220,6 +223,53 @@ def test_query_strings_are_not_logged_not_even_by_django():
     assert "hunter2" not in written.getvalue()
 
 
+# --- What always holds --------------------------------------------------------------------------------------------
+
+
+def cited(column: int) -> set[str]:
+    return {name for row in rows(INVARIANTS) for name in code(row[column])}
+
+
+def code(text: str) -> list[str]:
+    return re.findall(r"`(\w+)`", text)
+
+
+def test_every_constraint_and_trigger_that_keeps_what_always_holds_exists(db):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT conname FROM pg_constraint UNION SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'"
+        )
+        existing = {name for (name,) in cursor.fetchall()}
+    assert "entries_are_never_changed" in cited(2)
+    assert cited(2) <= existing
+
+
+def test_every_question_of_the_audit_keeps_something_that_always_holds_and_no_other():
+    assert cited(3) == {question.name for question in audit.questions()}
+
+
+def test_every_test_of_what_always_holds_exists():
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("test_*.py"))
+    existing = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {name for name in code(INVARIANTS) if name.startswith("test_")} <= existing
+
+
+def test_everything_that_always_holds_is_numbered_and_tested():
+    table = rows(INVARIANTS)
+    assert [row[0] for row in table] == [str(number) for number in range(1, 16)]
+    assert [row[0] for row in table if not code(row[4]) or not all(name.startswith("test_") for name in code(row[4]))] == []
+
+
+# --- Charging -----------------------------------------------------------------------------------------------------
+
+
+def test_every_settlement_that_is_charged_is_documented_and_no_other():
+    table = rows(section(CHARGING, "## After: what is charged"))
+    free = {Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED}  # no entry says so
+    assert {name for row in table for name in code(row[2])} == set(Completion.Settlement) - free
+    assert [row for row in table if row[1].startswith("nothing") and row[2]] == []
+
+
 # --- Commands as they are shown -----------------------------------------------------------------------------------
 
 _PROMPT = "$ .venv/bin/python manage.py "
@@ -231,13 +281,7 @@ def shown_commands(page: str) -> list[tuple[list[str], str]]:
     return [(shlex.split(command), output) for command, _, output in (part.partition("\n") for part in text.split(_PROMPT)[1:])]
 
 
-@pytest.fixture
-def guarded(db: None) -> None:
-    with connection.cursor() as cursor:  # tests that truncate do without this one, and the audit would say so
-        cursor.execute("ALTER TABLE billing_ledgerentry ENABLE TRIGGER entries_are_never_truncated")
-
-
-@pytest.mark.usefixtures("guarded")
+@pytest.mark.django_db
 @pytest.mark.parametrize(("page", "count"), [(OPERATING, 6), (CATALOGUE, 4)], ids=["operating", "catalogue"])
 def test_the_commands_that_are_shown_print_what_is_shown(page, count):
     commands = shown_commands(page)
