@@ -279,6 +279,15 @@ def test_half_a_surrogate_pair_is_a_question_mark():
     assert answer(said("a\ud83d")).choices[0]["message"]["content"] == "a?"
 
 
+def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
+    called = {"type": "tool_use", "id": "t", "name": "f", "input": {"q": "a\ud83d"}}
+    [call] = answer(called).choices[0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"q": "a?"}
+    chunks = read(start() + opens(0, called) + closes(0) + ends("tool_use") + STOP)
+    said = "".join(call["function"].get("arguments", "") for delta in deltas(chunks) for call in delta.get("tool_calls", []))
+    assert json.loads(said) == {"q": "a\ud83d"}
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"null", b"[]", b"{}", b"<html>", b"\xff", b'{"type":"message","content":null}', b'{"type":"message","content":"x"}',

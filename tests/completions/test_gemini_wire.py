@@ -243,6 +243,16 @@ def test_half_a_surrogate_pair_becomes_a_question_mark():
     assert parse_answer(body).choices[0]["message"]["content"] == "a?"
 
 
+def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
+    call = b'{"functionCall":{"name":"f","args":{"q":"a\\ud83d"}}}'
+    body = b'{"candidates":[{"content":{"parts":[%s]},"finishReason":"STOP"}]}' % call
+    [called] = parse_answer(body).choices[0]["message"]["tool_calls"]
+    assert json.loads(called["function"]["arguments"]) == {"q": "a?"}
+    [delta] = [each["delta"] for each in choices(ResponseReader().read_all([body])[0]) if "tool_calls" in each["delta"]]
+    [called] = delta["tool_calls"]
+    assert json.loads(called["function"]["arguments"]) == {"q": "a\ud83d"}
+
+
 @pytest.mark.parametrize("body", [b"{}", b'{"candidates":[]}', b'{"usageMetadata":{}}', b"null", b"[]", b"<html>", b""])
 def test_an_answer_without_candidates_is_none(body):
     with pytest.raises(Unusable, match="are not a response"):
