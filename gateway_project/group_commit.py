@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
-_TOGETHER_MAX = 16
-_BLINK_SECONDS = 0.00001
+_TOGETHER_MAX = 16  # at a third of a millisecond each, five in which an event loop does not look at its sockets
+_BLINK_SECONDS = 0.00001  # not 0, at which it gives others their turn, but need not look at them
 
 
 class Lost(Exception):
@@ -23,7 +23,7 @@ class Lost(Exception):
 
 
 class TooLate(Exception):
-    """The batch did not end in time. Should it end well after all, it stands, though nobody waits for it any more."""
+    """The batch did not end in time. What it commits all the same stands, but it is not tried again for who has left."""
 
 
 class GroupCommit(Generic[Item, Outcome]):
@@ -70,7 +70,7 @@ class GroupCommit(Generic[Item, Outcome]):
             self._commit(batch)
         finally:
             self._hand_over(batch)
-            _wake(batch)
+            _wake(batch[1:])  # the first is ourselves
 
     def _hand_over(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
         """The batch is done, and the first who waits leads the next one, at once: before anybody of this one is woken.
@@ -91,13 +91,14 @@ class GroupCommit(Generic[Item, Outcome]):
         try:
             self._assign(batch, again=False)
         except Lost:
-            self._commit_again(batch)
+            self._commit_again([ticket for ticket in batch if not ticket.is_abandoned])
         except Exception as error:
             if len(batch) == 1:
                 batch[0].outcome = error
             else:
                 for ticket in batch:
-                    self._commit([ticket])
+                    if not ticket.is_abandoned:  # looked at in each turn: the turns before may have taken long
+                        self._commit([ticket])
 
     def _commit_again(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
         try:
@@ -134,6 +135,7 @@ class GroupCommit(Generic[Item, Outcome]):
         with self._mutex:
             if ticket.leads or ticket.is_done:
                 return False
+            ticket.is_abandoned = True
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
             return True
@@ -157,12 +159,12 @@ def _wake(batch: list["_Ticket[Any, Any]"]) -> None:
 class _Ticket(Generic[Item, Outcome]):
     """One item on its way through a batch. The lock is its doorbell: taken here, given back by ``ring``."""
 
-    __slots__ = ("item", "outcome", "leads", "is_done", "_bell")
+    __slots__ = ("item", "outcome", "leads", "is_done", "is_abandoned", "_bell")
 
     def __init__(self, item: Item) -> None:
         self.item = item
         self.outcome: Outcome | Exception = TooLate("the batch was abandoned")
-        self.leads = self.is_done = False
+        self.leads = self.is_done = self.is_abandoned = False
         self._bell = threading.Lock()
         self._bell.acquire()
 

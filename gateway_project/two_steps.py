@@ -23,7 +23,7 @@ from django.db.models.base import ModelState
 from gevent.socket import wait_read
 from psycopg import pq
 
-from gateway_project import database
+from gateway_project import compact_json, database
 from gateway_project.group_commit import Lost
 
 
@@ -50,8 +50,7 @@ _CLOCK_OF_WHAT_MAY_BE_LOST = Statement(
     "SELECT to_json(statement_timestamp()) FROM set_config('synchronous_commit', 'off', true)"
 )
 
-# Ids and times are written as text, which is how JSON rows have them; integers, of any size, exactly.
-_encode = msgspec.json.Encoder(enc_hook=str).encode
+# Integers of any size are read exactly, as sums of bigint may be.
 _decode = msgspec.json.Decoder().decode
 
 
@@ -82,7 +81,7 @@ def made(model: type[models.Model], found: list[dict[str, Any]]) -> dict[Any, An
 
 
 def _made(model: type[models.Model], row: dict[str, Any]) -> models.Model:
-    # As unpickling makes one. A model's __init__ takes five times as long, for callers that leave fields out.
+    # As unpickling makes one, of the row itself: Model.__init__ takes five times as long, for the sake of fields left out.
     made = model.__new__(model)
     for name, read in _readers(model):
         if row[name] is not None:
@@ -115,7 +114,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 def execute(statement: Statement) -> list[Any]:
     """Run a statement in Django's own transaction; its rows."""
     with connection.cursor() as cursor:
-        given = None if statement.given is None else [_encode(statement.given).decode()]
+        given = None if statement.given is None else [compact_json.dumps(statement.given).decode()]
         cursor.execute(statement.sql.replace("$1", "%s"), given)
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
 
@@ -139,7 +138,7 @@ class TwoStepConnection:
 
     @contextmanager
     def transaction(self, *, is_durable: bool) -> Iterator["TwoSteps"]:
-        """Rolled back unless ``TwoSteps.write`` committed it. Raises Lost when the connection broke under it.
+        """Rolled back unless ``TwoSteps.write`` committed it. Raises Lost when nobody knows whether it was.
 
         What is not durable, a crash of the database may forget: nobody waits for the disk.
         """
@@ -148,16 +147,16 @@ class TwoStepConnection:
                 yield _StepsWithin()
             return
         pipeline = self._opened()
+        steps = TwoSteps(pipeline, is_durable=is_durable)
         try:
             with database.patience(), pipeline.wrap_database_errors:
-                steps = TwoSteps(pipeline, is_durable=is_durable)
                 yield steps
                 steps.end()
         except BaseException as error:
             # Also after an error that the connection survives: what it believes to be prepared may not be.
-            is_lost = pipeline.is_broken
+            is_lost = pipeline.is_broken or (steps.is_committing and not _is_said_by_the_server(error))
             self.close()
-            if is_lost:
+            if is_lost and isinstance(error, Exception):
                 raise Lost from error
             raise
 
@@ -190,6 +189,7 @@ class TwoSteps:
     def __init__(self, pipeline: "_Pipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
         self._clock = _CLOCK if is_durable else _CLOCK_OF_WHAT_MAY_BE_LOST
+        self.is_committing = False  # COMMIT is on its way, and was not answered
         self._is_ended = False
 
     def read(self, *statements: Statement | None) -> tuple[datetime, list[list[Any]]]:
@@ -203,8 +203,9 @@ class TwoSteps:
 
     def write(self, statements: Sequence[Statement]) -> None:
         """Write and commit."""
+        self.is_committing = True
         self._pipeline.run([*statements, _COMMIT])
-        self._is_ended = True
+        self.is_committing, self._is_ended = False, True
 
     def end(self) -> None:
         """Nothing was written after all."""
@@ -239,7 +240,7 @@ class _Pipeline:
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
         self._names: dict[str, bytes] = {}  # of prepared statements
-        self.wrap_database_errors = connection.wrap_database_errors
+        self.wrap_database_errors = connection.wrap_database_errors  # of who opened it: to ask for a thread's own makes one
 
     @property
     def is_broken(self) -> bool:
@@ -266,7 +267,7 @@ class _Pipeline:
         if name is None:
             name = self._names[statement.sql] = b"statement_%d" % len(self._names)
             self._libpq.send_prepare(name, statement.sql.encode())
-        given = None if statement.given is None else [_encode(statement.given)]
+        given = None if statement.given is None else [compact_json.dumps(statement.given)]
         self._libpq.send_query_prepared(name, given)
         return is_prepared
 
@@ -304,6 +305,11 @@ def _parameters() -> dict[str, Any]:
         for name, value in parameters.items()
         if name not in {"context", "cursor_factory", "pool", "prepare_threshold"}
     }
+
+
+def _is_said_by_the_server(error: BaseException) -> bool:
+    """Whether it is an answer, and not an alarm of ours while we waited for one. Django keeps psycopg's error as the cause."""
+    return getattr(error.__cause__, "sqlstate", None) is not None
 
 
 def _error(result: pq.abc.PGresult | None) -> psycopg.Error:

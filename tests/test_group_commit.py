@@ -1,6 +1,7 @@
 """Concurrent callers share a transaction, and nobody's fault is another's."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -152,6 +153,29 @@ def test_what_is_committed_after_its_caller_left_stands():
     assert store.batches == [["a"], ["b", "c"]]
 
 
+@pytest.mark.parametrize("failure", [KeyError, Lost])
+def test_what_failed_is_not_tried_again_for_who_has_left(failure):
+    failures, left = [failure], threading.Event()
+
+    def commit(items: list[str], again: bool) -> list:
+        if items != ["a"] and failures:
+            assert left.wait(10)
+            raise failures.pop()
+        return [item.upper() for item in items]
+
+    store = Store(commit)
+    group = GroupCommit(store.run, patience_seconds=0.2)
+    told, threads = submit(group, "a", "b", "c", "d")
+    store.gate.set()
+    for thread in threads[2:]:
+        thread.join(10)  # c and d wait for the batch that b leads
+    left.set()
+    threads[1].join(10)
+    assert told.pop("b") == "B"
+    assert all(isinstance(told[item], TooLate) for item in "cd")
+    assert store.batches == [["a"], ["b", "c", "d"], ["b"]]
+
+
 def test_the_group_serves_on_after_every_kind_of_failure():
     failures = iter([KeyError, Lost])
 
@@ -221,6 +245,22 @@ def test_when_who_is_to_lead_is_called_away_somebody_else_leads(monkeypatch):
     assert group.submit("e") == "E"
 
 
+def test_who_gives_up_in_the_moment_in_which_it_is_made_to_lead_leads(monkeypatch):
+    wait = _Ticket.wait
+
+    def waiting(ticket: _Ticket, seconds: float) -> bool:
+        if ticket.item != "b":
+            return wait(ticket, seconds)
+        while not ticket.leads:
+            time.sleep(0.001)
+        return False
+
+    monkeypatch.setattr(_Ticket, "wait", waiting)
+    store = Store()
+    assert after(store, GroupCommit(store.run), "a", "b", "c") == {"a": "A", "b": "B", "c": "C"}
+    assert store.batches == [["a"], ["b", "c"]]
+
+
 def test_when_the_last_one_is_called_away_the_group_still_serves(monkeypatch):
     bells, store = Bells(monkeypatch, "b"), Store()
     group = GroupCommit(store.run)
@@ -281,7 +321,7 @@ def test_the_next_batch_is_begun_before_all_of_the_last_one_are_woken(monkeypatc
         thread.join(10)
     assert told == {item: item for item in "abcdef"}
     assert store.batches == [["a"], [*"bcde"], ["f"]]
-    assert blinks == [True]  # of four, two are woken at once, and two when somebody else had a turn
+    assert blinks == [True, True]  # b leads, and wakes three: one, and one, and one, and others have a turn in between
 
 
 def test_an_alarm_in_who_wakes_the_others_leaves_none_asleep(monkeypatch):
@@ -293,3 +333,17 @@ def test_an_alarm_in_who_wakes_the_others_leaves_none_asleep(monkeypatch):
     told = after(store, GroupCommit(store.run, patience_seconds=60), *"abcdef")
     assert isinstance(told.pop("b"), Alarm)
     assert told == {item: item.upper() for item in "acdef"}
+
+
+def test_of_a_large_batch_a_few_are_woken_at_a_time(monkeypatch):
+    blinks: list[float] = []
+    store, items = Store(), [str(number) for number in range(61)]
+    group = GroupCommit(store.run)
+    told, threads = submit(group, *items)
+    monkeypatch.setattr(group_commit.time, "sleep", blinks.append)
+    store.gate.set()
+    for thread in threads:
+        thread.join(10)
+    assert told == {item: item.upper() for item in items}
+    assert [len(batch) for batch in store.batches] == [1, 60]
+    assert len(blinks) == 3  # 59 in sixteens; thirds would be 20

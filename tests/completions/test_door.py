@@ -7,15 +7,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 
 from billing import audit, locks
 from billing.models import Account, Hold, LedgerEntry
 from completions import door
-from completions.models import Completion
-from gateway_project import database
-from gateway_project.two_steps import TwoStepConnection, TwoSteps
+from completions.models import Completion, IdempotentRequest
+from gateway_project import database, two_steps
+from gateway_project.two_steps import Statement, TwoStepConnection, TwoSteps, _Pipeline
 from keys import locks as key_locks
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, usage
@@ -188,6 +188,30 @@ def test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent(p
     assert asked.result().status_code in (402, 429)
 
 
+def test_the_time_is_when_the_locks_were_granted(pool, alice, monkeypatch):
+    secret, rows, read = factories.make_key(alice)[1], [], door._read
+    monkeypatch.setattr(door, "_read", lambda *given: rows.append(read(*given)) or rows[-1])
+    with transaction.atomic():
+        locks.account(alice.pk)
+        asking = begin(pool, lambda: ask(secret))
+        until(somebody_waits)
+        held_until = database.now()
+    assert asking.result().status_code == 200
+    assert rows[0].now > held_until
+
+
+def test_who_leaves_waits_for_the_disk_and_who_comes_in_does_not(monkeypatch, alice):
+    said, write = [], TwoSteps.write
+
+    def written(steps: TwoSteps, statements: Any) -> None:
+        said.extend(steps._pipeline.run([Statement("SELECT to_json(current_setting('synchronous_commit'))")])[0])
+        write(steps, statements)
+
+    monkeypatch.setattr(TwoSteps, "write", written)
+    assert ask(factories.make_key(alice)[1]).status_code == 200
+    assert said == ["off", "on"]
+
+
 # --- A COMMIT of which nobody heard ------------------------------------------------------------------------------------
 
 
@@ -217,9 +241,49 @@ def test_what_was_committed_but_not_answered_is_done_once(alice, monkeypatch, nu
     assert audit.verify() == []
 
 
+@pytest.mark.parametrize("number", [1, 2], ids=["who comes in", "who leaves"])
+def test_what_was_committed_and_not_answered_in_time_is_done_once(alice, monkeypatch, number):
+    """The connection is well; it is our patience that ends."""
+    run, committed = _Pipeline.run, []
+
+    def run_and_lose_patience(self: _Pipeline, statements: Any) -> Any:
+        answers = run(self, statements)
+        if statements[-1].sql == "COMMIT":
+            committed.append(statements)
+            if len(committed) == number:
+                raise OperationalError("the database did not answer within 10 seconds")
+        return answers
+
+    monkeypatch.setattr(_Pipeline, "run", run_and_lose_patience)
+    assert ask(factories.make_key(alice)[1]).status_code == 200
+    assert len(committed) == 2  # nothing was written again
+    assert [hold.settled_nanos for hold in Hold.objects.all()] == [COST_NANOS]
+    assert LedgerEntry.objects.get(type="USAGE_DEBIT").amount_nanos == -COST_NANOS
+    assert audit.verify() == []
+
+
 def test_when_a_commit_was_not_answered_who_was_refused_is_refused_again(pool, other, alice, bob, monkeypatch):
     secrets = [factories.make_key(account)[1] for account in (alice, bob)]
     cut_off(monkeypatch, 2)  # the first is of who keeps the door busy
     asked = in_one_batch(pool, other, *(lambda secret=secret: ask(secret) for secret in secrets))
     assert statuses(asked) == [200, 402]
     assert LedgerEntry.objects.filter(account__in=[alice, bob], type="USAGE_DEBIT").count() == 1
+
+
+# --- What is read -------------------------------------------------------------------------------------------------
+
+
+def test_rows_become_what_django_makes_of_them(alice):
+    chat.send(client_for(factories.make_key(alice)[1]), chat.body(), HTTP_IDEMPOTENCY_KEY="once")
+    for model in (Account, ApiKey, Hold, Completion, IdempotentRequest):
+        [known] = model.objects.filter(pk__in=_ids_of(model, alice))
+        [made] = two_steps.made(model, two_steps.execute(two_steps.rows(model, [known.pk]))).values()
+        expected, found = vars(known), vars(made)
+        assert (made._state.fields_cache, known._state.fields_cache) == ({}, {})  # which looking at them makes
+        assert vars(found.pop("_state")) == vars(expected.pop("_state"))
+        assert (model, found) == (model, expected)
+
+
+def _ids_of(model: Any, account: Account) -> Any:
+    rows = model.objects.filter(pk=account.pk) if model is Account else model.objects.filter(account=account)
+    return rows.values("pk")
