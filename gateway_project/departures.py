@@ -1,4 +1,6 @@
-"""LEAF. Noticing that a client has hung up while we wait for somebody else: WSGI would tell us at our next write only."""
+"""LEAF. Noticing that somebody has hung up: a client while we wait for somebody else, of which WSGI would tell us at our next
+write only; an upstream while its connection waits to be used again.
+"""
 
 import socket
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ def noticed(client: Any, goodbye: BaseException) -> Iterator[None]:
 
     def look() -> None:
         watcher.stop()  # what else is readable, such as a next request, stays so and would wake us without end
-        if _has_left(client):
+        if peek(client) == b"":
             waiter.throw(goodbye)
 
     watcher.start(look)
@@ -32,11 +34,12 @@ def noticed(client: Any, goodbye: BaseException) -> Iterator[None]:
         watcher.close()
 
 
-def _has_left(client: Any) -> bool:
+def peek(connection: Any) -> bytes | None:
+    """The first of what came and nobody has read, which stays there; b"" when the peer has left; None when nothing came."""
     try:
-        # The socket below gevent's, which would wait; and a look that takes nothing away.
-        return not client._sock.recv(1, socket.MSG_PEEK)
+        found: bytes = connection._sock.recv(1, socket.MSG_PEEK)  # the socket below gevent's, which would wait
     except BlockingIOError:
-        return False
+        return None
     except OSError:
-        return True
+        return b""
+    return found

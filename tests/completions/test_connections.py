@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+import traceback
 from types import SimpleNamespace
 
 import gevent
@@ -71,6 +72,39 @@ def test_a_connection_that_is_to_be_closed_serves_no_other(upstream):
     assert [received.connection for received in upstream.requests] == [1, 2]
 
 
+@pytest.mark.parametrize("meanwhile", [b"", b"HTTP/1.1 408 Request Timeout\r\n\r\n"], ids=["closed", "spoken on"])
+def test_a_connection_on_which_something_came_while_it_waited_serves_no_other(meanwhile):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        threading.Thread(target=_answer_each_on_its_own, args=(listener, meanwhile)).start()
+        for _ in range(2):
+            assert asked(url).read_all() == b"{}"
+            time.sleep(0.1)  # what was said meanwhile has arrived
+
+
+def _answer_each_on_its_own(listener, meanwhile):
+    for _ in range(2):
+        with listener.accept()[0] as connection:
+            connection.recv(65_536)
+            connection.sendall(reply(b"{}")[0])
+            time.sleep(0.05)
+            connection.sendall(meanwhile)
+
+
+def test_a_reply_that_comes_before_all_was_sent_is_heard():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        threading.Thread(target=_refuse_early, args=(listener,)).start()
+        assert asked(url, body=b"a" * 20_000_000).status == 413
+
+
+def _refuse_early(listener):
+    with listener.accept()[0] as connection:
+        connection.recv(65_536)
+        connection.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+
+
 # --- How much is read -------------------------------------------------------------------------------------------------
 
 HEADS = {
@@ -120,6 +154,29 @@ def test_a_connection_given_up_while_the_request_is_sent_is_not_lost_to_the_pool
             asked(url, body=b"a" * 20_000_000, seconds=0.2)  # more than the sockets hold, and nobody reads it
         threading.Thread(target=_answer_the_second, args=(listener,)).start()
         assert asked(url).read_all() == b"{}"
+
+
+def test_who_waits_in_vain_for_a_connection_has_sent_nothing(settings, upstream):
+    settings.UPSTREAM_CONNECTIONS_MAX = 1
+    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY])
+    first = asked(upstream.url)
+    with pytest.raises(http.ConnectFailed, match="no connection in time"):
+        asked(upstream.url, seconds=0.2)
+    first.close()
+    assert len(upstream.requests) == 1
+
+
+def test_a_key_that_no_header_can_carry_is_not_told_to_anybody(upstream):
+    with pytest.raises(http.ConnectFailed) as failed:
+        http.post(
+            upstream.url,
+            headers={"Authorization": "Bearer sk-secret\n"},
+            body=b"{}",
+            deadlines=DEADLINES,
+            until=time.monotonic() + 5,
+        )
+    assert "secret" not in "".join(traceback.format_exception(failed.value))
+    assert upstream.requests == []
 
 
 def _answer_the_second(listener):
