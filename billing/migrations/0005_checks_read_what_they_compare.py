@@ -1,4 +1,5 @@
-"""The triggers of the book read the columns that they compare, and an entry that is not the last one leaves it to that.
+"""The triggers of the book read the columns that they compare; and of the entries that one transaction adds to a book, the last
+is compared with the account.
 
 Ids are compared as bytes, so that one index finds an id and what begins like it; and entries that staff issued, which are few,
 have an index of their own.
@@ -27,6 +28,7 @@ BEGIN
 END $$;
 """
 
+# An entry that others follow is not compared: its balance is in theirs by the chain, and the last of them is compared.
 BALANCE = """
 CREATE OR REPLACE FUNCTION billing_check_balance() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -37,6 +39,9 @@ BEGIN
     IF TG_TABLE_NAME = 'billing_account' THEN this_id := NEW.id; ELSE this_id := NEW.account_id; END IF;
     SELECT balance_nanos, last_seq INTO account FROM billing_account WHERE id = this_id;
     IF TG_TABLE_NAME = 'billing_ledgerentry' THEN
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'account %% is not there', this_id USING ERRCODE = 'check_violation';
+        END IF;
         IF account.last_seq > NEW.seq THEN
             RETURN NULL;
         END IF;
@@ -52,6 +57,13 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+"""
+
+# An account that takes the id of another one takes its book, too.
+GUARD = """
+DROP TRIGGER accounts_agree_with_their_book ON billing_account;
+CREATE CONSTRAINT TRIGGER accounts_agree_with_their_book AFTER INSERT OR UPDATE OF {columns}
+    ON billing_account DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION billing_check_balance();
 """
 
 # As migrations 0003 and 0002 have them.
@@ -96,7 +108,10 @@ class Migration(migrations.Migration):
     dependencies = [("billing", "0004_accounts_have_defaults_for_their_keys")]
 
     operations = [
-        migrations.RunSQL([(CHAIN, []), (BALANCE, [])], reverse_sql=[(CHAIN_BEFORE, []), (BALANCE_BEFORE, [])]),
+        migrations.RunSQL(
+            [(CHAIN, []), (BALANCE, []), (GUARD.format(columns="id, balance_nanos, last_seq"), [])],
+            reverse_sql=[(GUARD.format(columns="balance_nanos, last_seq"), []), (CHAIN_BEFORE, []), (BALANCE_BEFORE, [])],
+        ),
         migrations.AlterField(
             "hold", "reference", models.CharField(db_collation="C", max_length=64, primary_key=True, serialize=False)
         ),

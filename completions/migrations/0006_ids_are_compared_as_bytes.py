@@ -16,11 +16,14 @@ class Migration(migrations.Migration):
             name="id",
             field=models.CharField(db_collation="C", max_length=64, primary_key=True, serialize=False),
         ),
-        # Django leaves it behind, for LIKE, of which an index of bytes is capable itself.
+        # Django leaves them behind, for LIKE, of which an index of bytes is capable itself.
         migrations.RunSQL(
-            "DROP INDEX completions_completion_id_0fedc3e9_like",
+            "DROP INDEX completions_completion_id_0fedc3e9_like;"
+            "DROP INDEX completions_idempotentrequest_completion_id_a10f628e_like",
             reverse_sql="CREATE INDEX completions_completion_id_0fedc3e9_like"
-            " ON completions_completion (id varchar_pattern_ops)",
+            " ON completions_completion (id varchar_pattern_ops);"
+            "CREATE INDEX completions_idempotentrequest_completion_id_a10f628e_like"
+            " ON completions_idempotentrequest (completion_id varchar_pattern_ops)",
         ),
         migrations.AlterField(
             model_name="completion",

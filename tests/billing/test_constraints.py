@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from django.apps import apps
@@ -12,6 +13,7 @@ from django.db.models import F, ProtectedError
 
 from billing import audit, money
 from billing.models import Account, Hold, LedgerEntry, Membership, User
+from gateway_project import identifiers
 from tests import factories, usage
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -194,6 +196,32 @@ def test_accounts_agree_with_their_book(alice):
 def test_entries_agree_with_their_account(alice):
     with refused("its book 10000000005 and 2"):
         add_entry(alice)
+
+
+def test_an_account_that_stands_in_for_another_one_is_found_out(alice, bob):
+    """Bob, whose book is longer, takes the place of Alice while her new entry is looked at."""
+    for _ in range(3):
+        factories.credit(bob, 1)
+    usage.check_deferred()
+    away = identifiers.uuid7()
+
+    def move(old: UUID, new: UUID) -> None:
+        execute(f"UPDATE billing_account SET id = '{new}' WHERE id = '{old}'")
+
+    with refused(f"account {alice.pk} says balance 10000000000 and seq 1, its book 10000000005 and 2"):
+        move(alice.pk, away)
+        move(bob.pk, alice.pk)
+        add_entry(alice)
+        execute("SET CONSTRAINTS entries_agree_with_their_account IMMEDIATE")
+        move(alice.pk, bob.pk)
+        move(away, alice.pk)
+
+
+def test_an_entry_is_of_an_account_that_is_there(alice):
+    with refused(f"account {alice.pk} is not there"):
+        execute(f"UPDATE billing_account SET id = '{identifiers.uuid7()}' WHERE id = '{alice.pk}'")
+        add_entry(alice)
+        execute("SET CONSTRAINTS entries_agree_with_their_account IMMEDIATE")
 
 
 @pytest.mark.django_db(transaction=True)
