@@ -139,17 +139,24 @@ def completion(secret: str, *, stream: bool) -> bytes:
 
 def load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
     """What so many clients got: per_second, p50_ms, p99_ms, statuses. By wrk, if it is installed."""
-    command = [PYTHON, "bench/load.py", str(port), str(clients), str(seconds)]
-    with tempfile.NamedTemporaryFile() as file:
-        if shutil.which("wrk"):
-            file.write(request)
-            file.flush()
-            command = ["wrk", "-t1", f"-c{clients}", f"-d{math.ceil(seconds)}s", "--timeout=30s", "--script=bench/wrk.lua"]
-            command.append(f"http://127.0.0.1:{port}")
-        environ = {**os.environ, "REQUEST": file.name}
-        done = subprocess.run(pinned(command, core=1), cwd=ROOT, env=environ, input=request, stdout=subprocess.PIPE, check=True)
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    measure = _by_wrk if shutil.which("wrk") else _by_ours
+    result: dict[str, Any] = json.loads(measure(port, clients, seconds, request).splitlines()[-1])
     return result
+
+
+def _by_ours(port: int, clients: int, seconds: float, request: bytes) -> bytes:
+    command = [PYTHON, "bench/load.py", str(port), str(clients), str(seconds)]
+    return subprocess.run(pinned(command, core=1), cwd=ROOT, input=request, stdout=subprocess.PIPE, check=True).stdout
+
+
+def _by_wrk(port: int, clients: int, seconds: float, request: bytes) -> bytes:
+    command = ["wrk", "-t1", f"-c{clients}", f"-d{math.ceil(seconds)}s", "--timeout=30s", "--script=bench/wrk.lua"]
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(request)
+        file.flush()
+        environ = {**os.environ, "REQUEST": file.name}
+        command = pinned([*command, f"http://127.0.0.1:{port}"], core=1)
+        return subprocess.run(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, check=True).stdout
 
 
 if __name__ == "__main__":
