@@ -90,7 +90,7 @@ def _abandoned() -> list[Completion]:
     expired = Hold.objects.filter(state=Hold.State.HELD, expires_at__lt=now)
     # Every process writes down every few seconds what it runs: what it never wrote down, it died with.
     unattended = Q(last_sign_at__lt=now - checkpoints.ABANDONED_AFTER)
-    # Open holds have an index; what runs is one in a million of what ran.
+    # Whatever runs has an open hold, and those have an index: all that ever ran need not be read.
     held = Hold.objects.filter(state=Hold.State.HELD).values("reference")
     running = Completion.objects.filter(settlement=None, pk__in=held)
     running = running.annotate(last_sign_at=Coalesce("checkpointed_at", "created_at"))

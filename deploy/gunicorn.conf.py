@@ -72,7 +72,7 @@ def post_worker_init(worker: Any) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
-    # Found out for every line of the log, and in none of ours.
+    # The thread, the process's name and the place in the source: found out for every line of the log, shown in none of ours.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None
     malformed.answer_in_json()

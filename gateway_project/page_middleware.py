@@ -27,9 +27,8 @@ from gateway_project.addresses import is_api
 class _PagesOnly:
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         super().__init__(get_response)  # type: ignore[call-arg]
-        # Django wraps each layer in a function; below it is the next one, which knows what lies behind all of us.
-        below = getattr(get_response, "__wrapped__", None)
-        self._behind_pages: Callable[[HttpRequest], HttpResponse] = getattr(below, "_behind_pages", get_response)
+        # Django wraps each layer in a function that has the layer's attributes: so each knows what lies behind all of us.
+        self._behind_pages: Callable[[HttpRequest], HttpResponse] = getattr(get_response, "_behind_pages", get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if is_api(request):

@@ -57,7 +57,7 @@ INSTALLED_APPS = [
     "rankings.apps.RankingsConfig",
 ]
 
-# Sessions, CSRF, messages and the like are for pages: the Page* classes let API requests straight through.
+# Sessions, CSRF, messages and the like are for pages: API requests go past all the Page* classes in one step.
 MIDDLEWARE = [
     "gateway_project.request_log.RequestLogMiddleware",
     "gateway_project.addresses.AddressMiddleware",

@@ -112,7 +112,7 @@ def require(window: Window | None, need_nanos: int, now: datetime) -> None:
 
 
 class Movement(NamedTuple):
-    """What one completion does to its key's day."""
+    """What a completion, or all of a batch, does to a key's day."""
 
     key_id: str
     day: date
@@ -156,7 +156,7 @@ def moved(movements: Sequence[Movement]) -> Statement:
 
 
 def _days(movements: Sequence[Movement]) -> list[dict[str, Any]]:
-    """One row for each day of each key, however many of its completions share the batch."""
+    """One row for each day of each key: an INSERT may not meet a row twice, and so each is written once a batch."""
     days: dict[tuple[str, date], tuple[int, ...]] = {}
     for key_id, day, *amounts in movements:
         known = days.get((key_id, day))

@@ -1,6 +1,7 @@
 """Two addresses, each for its own paths; and the API pays for nothing that only pages need."""
 
 import pytest
+from django.core.handlers.wsgi import WSGIHandler
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver
@@ -162,3 +163,13 @@ def test_a_completion_takes_no_more_queries_for_a_busy_account(alice, echo_model
 def test_a_flood_of_junk_costs_no_query(db, django_assert_num_queries, secret):
     with django_assert_num_queries(0):
         chat.assert_error(client_for(None).get("/v1/models", HTTP_AUTHORIZATION=f"Bearer {secret}"), 401, "invalid_api_key")
+
+
+def test_requests_for_the_api_go_past_all_page_middleware_in_one_step():
+    layers, layer = [], WSGIHandler()._middleware_chain
+    while hasattr(layer, "__wrapped__") and hasattr(layer.__wrapped__, "get_response"):
+        layers.append(layer.__wrapped__)
+        layer = layers[-1].get_response
+    pages = [layer for layer in layers if type(layer).__name__.startswith("Page")]
+    assert len(pages) == 10
+    assert {page._behind_pages for page in pages} == {pages[-1].get_response}
