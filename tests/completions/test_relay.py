@@ -1,5 +1,6 @@
 """The reply and the books: every way a completion can end is charged as the relay's table says, once."""
 
+import gc
 import logging
 import threading
 import time
@@ -10,6 +11,7 @@ from django.db import connection, transaction
 from billing import locks
 from billing.models import LedgerEntry
 from completions.models import Completion
+from completions.views import ChatCompletionsView
 from gateway_project import metrics, two_steps
 from tests.completions.rows import (
     PROMPT_ESTIMATE,
@@ -472,3 +474,16 @@ def keep_locked(account, locked, seconds):
         locked.set()
         time.sleep(seconds)
     connection.close()
+
+
+# --- What is left of it in memory --------------------------------------------------------------------------------------
+
+
+def test_neither_request_nor_view_waits_for_the_garbage_collector(api, upstream):
+    gc.collect()
+    gc.disable()
+    try:
+        assert ask(api).status_code == 200
+        assert [each for each in gc.get_objects() if type(each) is ChatCompletionsView] == []
+    finally:
+        gc.enable()
