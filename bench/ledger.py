@@ -6,6 +6,7 @@ Makes it past every trigger, in a database of its own that is gone afterwards: 1
 With --verify there are 1,000 accounts that share the entries, with holds and completions, and ``verify_ledger`` is timed.
 """
 
+import atexit
 import json
 import logging
 import os
@@ -92,15 +93,13 @@ FROM completions_completion GROUP BY key_id, spending_day
 def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--verify"]
     directory = Path(tempfile.mkdtemp(prefix="bench-ledger-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)  # first, so that it runs when PostgreSQL has gone
     os.environ.update(GATEWAY_VAR=str(directory), GATEWAY_DEVELOPMENT="1", DJANGO_SETTINGS_MODULE="gateway_project.settings")
     for name in ("DATABASE_URL", "PROMETHEUS_MULTIPROC_DIR"):
         os.environ.pop(name, None)
     os.environ["REDIS_URL"] = ""
-    try:
-        development.prepare(os.environ)  # its PostgreSQL runs as long as this process
-        _measure(int(arguments[0]) if arguments else 1_000_000, is_verified="--verify" in sys.argv)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    development.prepare(os.environ)  # its PostgreSQL runs as long as this process
+    _measure(int(arguments[0]) if arguments else 1_000_000, is_verified="--verify" in sys.argv)
 
 
 def _measure(entries: int, *, is_verified: bool) -> None:
