@@ -16,7 +16,7 @@ from completions import circuits
 from gateway_project.two_steps import TwoStepConnection
 from tests import factories
 
-# The same examples every time, however slow the machine.
+# The same examples every time, however slow the computer; but state machines (``tests.machines``) do something else each time.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
 

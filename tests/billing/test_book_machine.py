@@ -4,21 +4,19 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, consumes, invariant, rule
 
 from billing import audit, ledger, money
 from billing.models import Account, Hold
 from gateway_project import errors, identifiers
-from tests import usage
+from tests import machines, usage
 
-MODERATE = settings(max_examples=40, stateful_step_count=30, suppress_health_check=list(HealthCheck))
 cents = st.integers(1, 5)
 nanos = st.one_of(st.integers(0, 3), st.integers(0, money.nanos(5)))
 
 
-class Book(RuleBasedStateMachine):
+class Book(machines.Machine):
     """Every rule runs the real code in a transaction of its own, and checks at its end what a commit would check."""
 
     holds: Bundle[Hold] = Bundle("holds")
@@ -134,10 +132,10 @@ class Book(RuleBasedStateMachine):
         placed = {pk: ("HELD", None) for pk in self.open} | self.resolved
         assert {pk: (state, settled) for pk, state, _, settled in rows["holds"]} == placed
 
-    def teardown(self) -> None:
+    def finish(self) -> None:
         assert audit.verify() == []
 
 
 def test_the_book_is_the_model_whatever_happens(db):
     with transaction.atomic():
-        run_state_machine_as_test(Book, settings=MODERATE)
+        machines.run(Book, runs=25, steps=30)
