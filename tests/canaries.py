@@ -596,6 +596,41 @@ canary(
     "completions/test_idempotency.py::test_a_revoked_key_gets_no_replay",
 )
 
+# ... and what a machine must find by itself, though where it looks is left to chance: here the same every time.
+DOOR_MACHINE = "completions/test_door_machine.py::test_the_door_is_the_model_whatever_happens"
+
+canary(
+    "a_week_begins_a_day_late",
+    "What is spent on a Monday does not count against a WEEKLY limit.",
+    code(
+        "keys.spending:sums",
+        "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date",
+        "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date + 1",
+    ),
+    f"{ADMISSION}::test_a_recurring_limit_counts_from_the_first_day_of_its_window[WEEKLY]",
+    DOOR_MACHINE,
+)
+canary(
+    "a_fixed_limit_begins_anew",
+    "A FIXED limit counts from the first of the month, as if it were a MONTHLY one.",
+    code("keys.spending:sums", "ELSE '-infinity'", "ELSE date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date"),
+    f"{ADMISSION}::test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone[FIXED-None-True]",
+    DOOR_MACHINE,
+)
+canary(
+    "the_door_does_not_read_what_a_key_holds",
+    "What running requests hold is not counted against the spending limit of a request that comes later.",
+    code("keys.spending:sums", "sum(held_nanos)", "0"),
+    f"{ADMISSION}::test_what_runs_counts_against_the_limit_to_the_nanodollar",
+    DOOR_MACHINE,
+)
+canary(
+    "a_nanodollar_above_the_limit",
+    "A request may hold a nanodollar more than is left of the spending limit.",
+    code("keys.spending:require", "window.available_nanos >= need_nanos", "window.available_nanos >= need_nanos - 1"),
+    f"{ADMISSION}::test_a_limit_holds_to_the_nanodollar[FIXED-None]",
+    DOOR_MACHINE,
+)
 # --- Idempotency -------------------------------------------------------------------------------------------------------
 
 IDEMPOTENCY = "completions/test_idempotency.py"
