@@ -1,0 +1,166 @@
+"""A flood of requests that are refused: how many transactions of the database they cost, by what they are refused for.
+
+.venv/bin/python -m bench.flood [REQUESTS]
+
+About ten minutes for 2,000 requests, most of which is waiting until PostgreSQL has told all it counted.
+"""
+
+import asyncio
+import atexit
+import json
+import math
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from bench import load, run
+from gateway_project import development
+
+CLIENTS = (1, 32)
+REQUESTS = 2_000
+NOTHING = "(nothing is asked)"  # what the process does by itself meanwhile, which is in every figure
+# A connection that falls idle reports what it did ten seconds later at the latest. By then nothing of a flood is remembered.
+REPORTED_SECONDS = 11
+FILL = """
+import json
+from billing.models import Account, User
+from keys import keyring, secret
+from keys.models import ApiKey
+rich = User.objects.get(email="bench@example.org").accounts.get()
+poor = Account.objects.create()
+limits = {"requests per minute": {"requests_per_minute": 1}, "tokens per minute": {"tokens_per_minute": 100},
+    "the spending limit": {"limit_cents": 0, "type": "FIXED"}}
+made = {name: keyring.issue(poor if name == "too few credits" else rich, name=name, **limits.get(name, {}))
+    for name in ("a revoked key", "a model that is not for the key", "too few credits", "any", *limits)}
+keyring.revoke(made["a revoked key"][0])
+ApiKey.objects.filter(name="a model that is not for the key").update(allowed_models=["bench/other"])
+strangers = [secret.mint(ApiKey().pk) for _ in range(2 * %d + 1)]
+print(json.dumps({"secrets": {name: given for name, (_, given) in made.items()}, "strangers": strangers}))
+"""
+
+Make = Callable[[], bytes]
+
+
+def main() -> None:
+    requests = int(sys.argv[1]) if len(sys.argv) > 1 else REQUESTS
+    directory = Path(tempfile.mkdtemp(prefix="bench-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)  # first, so that it runs when PostgreSQL has gone
+    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
+    environ.pop("DATABASE_URL", None)
+    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    development.prepare(environ)  # its PostgreSQL runs as long as this process
+    upstream_port, port = run.free_port(), run.free_port()
+    environ["PORT"] = str(port)
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        secret = run.fill(environ, directory, upstream_port)
+        kinds = _kinds(**json.loads(run.manage(environ, "shell", "--verbosity=0", "-c", FILL % requests)))
+        processes.append(run.start([run.PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
+        processes.append(run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
+        run.wait(port)
+        run.load(port, 32, 2, run.completion(secret, stream=False))  # what it does once in its life is not what we ask
+        _report(port, environ["DATABASE_URL"], requests, kinds)
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(60)
+
+
+def _kinds(secrets: dict[str, str], strangers: list[str]) -> dict[str, tuple[set[int], Make]]:
+    """What is refused: with which statuses, and how to make the next request of it."""
+    other = iter(strangers)
+    stranger, broke, any_key = next(other), secrets["too few credits"], secrets["any"]
+    return {
+        NOTHING: (set(), lambda: b""),
+        "a secret without its checksum": ({401}, lambda: _request(stranger[:-1])),
+        "a secret that nobody has, always the same": ({401}, lambda: _request(stranger)),
+        "... always another one": ({401}, lambda: _request(next(other))),
+        "a revoked key": ({401}, lambda: _request(secrets["a revoked key"])),
+        "requests per minute": ({200, 429}, lambda: _request(secrets["requests per minute"])),
+        "tokens per minute": ({429}, lambda: _request(secrets["tokens per minute"])),
+        "a model that is not for the key": ({404}, lambda: _request(secrets["a model that is not for the key"])),
+        "a model that does not exist": ({404}, lambda: _request(any_key, model="bench/none")),
+        "the spending limit": ({429}, lambda: _request(secrets["the spending limit"])),
+        "too few credits": ({402}, lambda: _request(broke)),
+        "... with `max_tokens` at random": ({402}, lambda: _request(broke, max_tokens=random.randint(100, 4_000))),
+        "... with an `Idempotency-Key` each": ({402, 429}, lambda: _request(broke, attempt=str(uuid.uuid4()))),
+        "a body that is wrong": ({400}, lambda: _request(any_key, messages="none")),
+    }
+
+
+def _request(secret: str, *, attempt: str | None = None, **fields: Any) -> bytes:
+    message = {"role": "user", "content": "Say something."}
+    data = json.dumps({"model": "bench/instant", "messages": [message], "max_tokens": 200, **fields}).encode()
+    headers = f"Idempotency-Key: {attempt}\r\n" if attempt else ""
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {secret}\r\n{headers}"
+        f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    )
+    return head.encode() + data
+
+
+def _report(port: int, url: str, requests: int, kinds: dict[str, tuple[set[int], Make]]) -> None:
+    heads = "".join(f"{clients:5} at once  seconds" for clients in CLIENTS)
+    sys.stdout.write(f"{f'{requests:,} requests, refused for':43}{heads}\n")
+    # From another database of the server: what the one who measures does is not in the count.
+    with psycopg.connect(url, dbname="template1", autocommit=True) as connection:
+        time.sleep(REPORTED_SECONDS)
+        for name, (expected, make) in kinds.items():
+            asked = 0 if name == NOTHING else requests
+            figures = [_figures(connection, port, clients, [make() for _ in range(asked)], expected) for clients in CLIENTS]
+            sys.stdout.write(f"{name:43}{''.join(figures)}\n")
+            sys.stdout.flush()
+
+
+def _figures(connection: Any, port: int, clients: int, requests: list[bytes], expected: set[int]) -> str:
+    """How many transactions of the gateway's database these requests cost, and how long it took to refuse them."""
+    before, began = _transactions(connection), time.perf_counter()
+    statuses = asyncio.run(_send(port, clients, iter(requests)))
+    seconds = time.perf_counter() - began
+    time.sleep(REPORTED_SECONDS)
+    odd = "" if set(statuses) <= expected else f"  {statuses}"
+    return f"{_transactions(connection) - before:13,} {seconds:8.1f}{odd}"
+
+
+def _transactions(connection: Any) -> int:
+    sql = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'"
+    return int(connection.execute(sql).fetchone()[0])
+
+
+class _Client(load.Client):
+    """Goes when there is nothing left to send."""
+
+    def _send(self) -> None:
+        try:
+            super()._send()
+        except StopIteration:
+            self.transport.close()
+
+
+async def _send(port: int, clients: int, requests: Iterator[bytes]) -> dict[int, int]:
+    statuses: dict[int, int] = {}
+    loop = asyncio.get_running_loop()
+    made = [
+        await loop.create_connection(lambda: _Client(requests, [], statuses, math.inf), "127.0.0.1", port)
+        for _ in range(clients)
+    ]
+    await asyncio.gather(*(client.done for _, client in made))
+    return statuses
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(str(error)) from None
