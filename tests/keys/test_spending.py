@@ -112,6 +112,16 @@ def test_a_completion_counts_on_the_day_it_was_admitted(key):
     assert (spent_cents(key), spent_cents(key, tomorrow)) == (6, 0)
 
 
+def test_a_completion_of_an_earlier_window_gives_nothing_back_to_this_one(key):
+    keyring.limit(key, limit_cents=63, type="RECURRING", period="WEEKLY")
+    window = spending.window(key, NOW)
+    before = (window.spent_nanos, window.held_nanos)
+    window.settle(date(2026, 11, 15), held_nanos=5, spent_nanos=3)  # on Sunday
+    assert (window.spent_nanos, window.held_nanos) == before
+    window.settle(date(2026, 11, 16), held_nanos=5, spent_nanos=3)
+    assert (window.spent_nanos, window.held_nanos) == (before[0] + 3, before[1] - 5)
+
+
 def test_a_commit_counts_the_completion_and_its_tokens(key):
     row = SpendingDay.objects.get(day=TODAY)
     assert (row.spent_nanos, row.held_nanos, row.completions, row.prompt_tokens, row.completion_tokens) == (CENT, 0, 1, 3, 4)
