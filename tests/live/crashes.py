@@ -130,12 +130,14 @@ class Watch:
         @functools.wraps(call)
         def watched(*args: Any, **kwargs: Any) -> Any:
             self._pass("before", function)
+            _, arming = self.fuse.armed()
             self.inside[function] += 1
             try:
                 result = call(*args, **kwargs)
             finally:
                 self.inside[function] -= 1
-            self._pass("after", function)
+            if arming == self.fuse.armed()[1]:  # what was begun before that knows nothing of what happened then
+                self._pass("after", function)
             return result
 
         return watched
