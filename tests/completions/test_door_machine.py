@@ -366,4 +366,4 @@ def visitor(call: Callable[[], Any]) -> Any:
 def test_the_door_is_the_model_whatever_happens(db):
     with transaction.atomic():
         stepped_clock.make()
-        machines.run(AtTheDoor, runs=30, steps=40)
+        machines.run(AtTheDoor, runs=20, steps=40)

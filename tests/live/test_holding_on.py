@@ -125,7 +125,7 @@ def test_no_header_says_what_the_path_is(gateway):
 def test_a_server_that_starts_gives_back_what_the_last_one_was_holding(transactional_db, gateways, echo_model, alice):
     admitted = admit(factories.make_key(alice)[0])
     Hold.objects.update(expires_at=Now() - timedelta(seconds=1))
-    gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="8")
+    gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="7")  # the one that the next test kills
     eventually(lambda: Hold.objects.get(pk=admitted.completion.id).state == "EXPIRED")
     assert Completion.objects.get().settlement == "expired"
     alice.refresh_from_db()
