@@ -87,12 +87,11 @@ def _abandoned_for_good() -> list[Completion]:
 def _abandoned() -> list[Completion]:
     """Those whose last sign of life has grown old, or whose hold has expired."""
     now = database.now()
-    expired = Hold.objects.filter(state=Hold.State.HELD, expires_at__lt=now)
     # Every process writes down every few seconds what it runs: what it never wrote down, it died with.
     unattended = Q(last_sign_at__lt=now - checkpoints.ABANDONED_AFTER)
     # Whatever runs has an open hold, and those have an index: all that ever ran need not be read.
-    held = Hold.objects.filter(state=Hold.State.HELD).values("reference")
-    running = Completion.objects.filter(settlement=None, pk__in=held)
+    held = Hold.objects.filter(state=Hold.State.HELD)
+    running = Completion.objects.filter(settlement=None, pk__in=held.values("reference"))
     running = running.annotate(last_sign_at=Coalesce("checkpointed_at", "created_at"))
-    abandoned = running.filter(unattended | Q(pk__in=expired.values("reference")))
+    abandoned = running.filter(unattended | Q(pk__in=held.filter(expires_at__lt=now).values("reference")))
     return list(abandoned.select_related("price").order_by("created_at"))
