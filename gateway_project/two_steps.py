@@ -154,7 +154,7 @@ class TwoStepConnection:
                 steps.end()
         except BaseException as error:
             # Also after an error that the connection survives: what it believes to be prepared may not be.
-            is_lost = pipeline.is_broken or (steps.is_committing and not _is_said_by_the_server(error))
+            is_lost = pipeline.is_broken or (steps.is_commit_sent and not _is_said_by_the_server(error))
             self.close()
             if is_lost and isinstance(error, Exception):
                 raise Lost from error
@@ -189,8 +189,7 @@ class TwoSteps:
     def __init__(self, pipeline: "_Pipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
         self._clock = _CLOCK if is_durable else _CLOCK_OF_WHAT_MAY_BE_LOST
-        self.is_committing = False  # COMMIT is on its way, and was not answered
-        self._is_ended = False
+        self.is_commit_sent = False
 
     def read(self, *statements: Statement | None) -> tuple[datetime, list[list[Any]]]:
         """Begin: the time, and the rows of each statement; none where there is nothing to ask.
@@ -203,13 +202,12 @@ class TwoSteps:
 
     def write(self, statements: Sequence[Statement]) -> None:
         """Write and commit."""
-        self.is_committing = True
+        self.is_commit_sent = True
         self._pipeline.run([*statements, _COMMIT])
-        self.is_committing, self._is_ended = False, True
 
     def end(self) -> None:
         """Nothing was written after all."""
-        if not self._is_ended:
+        if not self.is_commit_sent:
             self._pipeline.run([_ROLLBACK])
 
     def _begin(self, statements: Sequence[Statement]) -> list[list[Any]]:
