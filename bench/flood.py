@@ -9,7 +9,6 @@ import asyncio
 import atexit
 import json
 import math
-import os
 import random
 import shutil
 import subprocess
@@ -24,7 +23,6 @@ from typing import Any
 import psycopg
 
 from bench import load, run
-from gateway_project import development
 
 CLIENTS = (1, 32)
 REQUESTS = 2_000
@@ -55,10 +53,7 @@ def main() -> None:
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else REQUESTS
     directory = Path(tempfile.mkdtemp(prefix="bench-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)  # first, so that it runs when PostgreSQL has gone
-    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
-    environ.pop("DATABASE_URL", None)
-    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    development.prepare(environ)  # its PostgreSQL runs as long as this process
+    environ = run.prepared(directory)
     upstream_port, port = run.free_port(), run.free_port()
     environ["PORT"] = str(port)
     processes: list[subprocess.Popen[bytes]] = []

@@ -4,14 +4,12 @@
 """
 
 import itertools
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from bench import run
-from gateway_project import development
 
 MODELS = 500
 FILL = """
@@ -33,10 +31,7 @@ Publication.objects.update_or_create(pk=1, defaults={"number": 10**9})
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5
     directory = Path(tempfile.mkdtemp(prefix="bench-"))
-    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
-    environ.pop("DATABASE_URL", None)
-    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    development.prepare(environ)  # its PostgreSQL runs as long as this process
+    environ = run.prepared(directory)
     port = run.free_port()
     environ["PORT"] = str(port)
     run.manage(environ, "migrate", "--verbosity=0")

@@ -41,10 +41,7 @@ routes = [ {{ provider = "bench", upstream_model = "bench" }} ]
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5
     directory = Path(tempfile.mkdtemp(prefix="bench-"))
-    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
-    environ.pop("DATABASE_URL", None)
-    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    development.prepare(environ)  # its PostgreSQL runs as long as this process
+    environ = prepared(directory)
     upstream_port, port = free_port(), free_port()
     environ["PORT"] = str(port)
     processes: list[subprocess.Popen[bytes]] = []
@@ -60,6 +57,15 @@ def main() -> None:
             process.terminate()
         for process in processes:
             process.wait(60)
+
+
+def prepared(directory: Path) -> dict[str, str]:
+    """The environment of a gateway that lives in ``directory``, with a PostgreSQL that runs as long as this process."""
+    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
+    environ.pop("DATABASE_URL", None)
+    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    development.prepare(environ)
+    return environ
 
 
 def fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:

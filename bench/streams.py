@@ -5,7 +5,6 @@
 
 import asyncio
 import json
-import os
 import resource
 import sys
 import tempfile
@@ -15,7 +14,6 @@ from typing import Any
 import psutil
 
 from bench import run
-from gateway_project import development
 
 PACE_SECONDS = 0.25
 _CHUNK = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "bench"}
@@ -26,10 +24,7 @@ def main() -> None:
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 20
     resource.setrlimit(resource.RLIMIT_NOFILE, (8_192, 8_192))
     directory = Path(tempfile.mkdtemp(prefix="bench-"))
-    environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
-    environ.pop("DATABASE_URL", None)
-    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    development.prepare(environ)  # its PostgreSQL runs as long as this process
+    environ = run.prepared(directory)
     upstream_port, port = run.free_port(), run.free_port()
     environ["PORT"] = str(port)
     secret = run.fill(environ, directory, upstream_port)
