@@ -17,7 +17,7 @@ help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: .venv/installed  ## Serve the gateway: PORT=8000, CATALOG=FILE.toml adds models of yours
-	@exec $(IN) -m gateway_project.supervisor
+	@exec $(IN) -m gateway_project.local.supervisor
 
 test: .venv/installed-dev  ## Run all tests: ARGS=tests/billing runs some
 	@$(IN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -9,7 +9,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     from django.core.exceptions import ImproperlyConfigured
 
-    from gateway_project import development, embedded
+    from gateway_project.local import development, embedded
 
     try:
         development.prepare(os.environ)

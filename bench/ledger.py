@@ -20,7 +20,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from gateway_project import development
+from gateway_project.local import development
 
 RUNS = 30
 ACCOUNTS_AUDITED = 1_000
@@ -154,13 +154,22 @@ def _report_pages(book: _Book) -> None:
     deep = book.entries // 10
     middle = book.middle()
     questions: list[dict[str, Any]] = [
-        {}, {"offset": deep}, {"offset": book.entries - 100},
-        {"from": middle}, {"to": middle}, {"to": middle, "offset": deep},
-        {"type": "USAGE_DEBIT"}, {"type": "USAGE_DEBIT", "offset": deep},
-        {"type": "SUPPORT_CREDIT"}, {"type": "SUPPORT_CREDIT", "offset": book.entries // 20_000},
-        {"apiKey": book.rare_key}, {"apiKey": book.rare_key, "offset": book.entries // 2_000},
-        {"apiKey": book.key}, {"apiKey": book.key, "offset": deep}, {"apiKey": book.key, "to": middle},
-    ]  # fmt: skip
+        {},
+        {"offset": deep},
+        {"offset": book.entries - 100},
+        {"from": middle},
+        {"to": middle},
+        {"to": middle, "offset": deep},
+        {"type": "USAGE_DEBIT"},
+        {"type": "USAGE_DEBIT", "offset": deep},
+        {"type": "SUPPORT_CREDIT"},
+        {"type": "SUPPORT_CREDIT", "offset": book.entries // 20_000},
+        {"apiKey": book.rare_key},
+        {"apiKey": book.rare_key, "offset": book.entries // 2_000},
+        {"apiKey": book.key},
+        {"apiKey": book.key, "offset": deep},
+        {"apiKey": book.key, "to": middle},
+    ]
     _say(f"\nGET /api/billing/ledger, {RUNS} times each: median and longest in ms, then the pages of the database touched")
     plans = []
     for question in questions:
@@ -220,8 +229,10 @@ def _report_export(book: _Book) -> None:
     for chunk in book.client.get("/api/billing/ledger.csv").streaming_content:
         size += len(chunk)
     seconds, grown = time.perf_counter() - started, process.memory_info().rss - before
-    _say(f"\nCSV of the whole book: {size / 1e6:.0f} MB in {seconds:.1f} s, {book.entries / seconds:,.0f} entries a second, "
-         f"memory grew by {max(grown, 0) / 1e6:.1f} MB")  # fmt: skip
+    _say(
+        f"\nCSV of the whole book: {size / 1e6:.0f} MB in {seconds:.1f} s, {book.entries / seconds:,.0f} entries a second, "
+        f"memory grew by {max(grown, 0) / 1e6:.1f} MB"
+    )
 
 
 def _report_audit() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from gateway_project import development
+from gateway_project.local import development
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable

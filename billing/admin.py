@@ -13,10 +13,10 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from billing import books, money, statement
+from billing import ledger_pages, money, statement
 from billing.forms import NewUserForm, SupportCreditForm, UserForm
 from billing.models import Account, Hold, LedgerEntry, Membership, User
-from gateway_project.read_only_admin import ReadOnlyAdmin
+from gateway_project.web.read_only_admin import ReadOnlyAdmin
 
 LATEST_ENTRIES = 20
 
@@ -108,8 +108,17 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
     list_filter = ("is_active",)
     search_fields = ("name", "members__email")
     search_help_text = "A member's e-mail address, the account's name, or its id."
-    fields = ("name", "is_active", "requests_per_minute", "tokens_per_minute", "id", "balance", "held", "available",
-              "created_at")  # fmt: skip
+    fields = (
+        "name",
+        "is_active",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "id",
+        "balance",
+        "held",
+        "available",
+        "created_at",
+    )
     readonly_fields = ("id", "balance", "held", "available", "created_at")
     ordering = ("name", "id")
     inlines = (MembershipInline,)
@@ -117,8 +126,9 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # a book is kept; close the account instead
 
-    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Account], search_term: str
-                           ) -> tuple[QuerySet[Account], bool]:  # fmt: skip
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Account], search_term: str
+    ) -> tuple[QuerySet[Account], bool]:
         try:
             return queryset.filter(pk=UUID(search_term.strip())), False
         except ValueError:
@@ -187,7 +197,7 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
 
 
 def _latest_rows(account: Account) -> list[statement.Row]:
-    entries = books.page(account, limit=LATEST_ENTRIES, offset=0)
+    entries = ledger_pages.page(account, limit=LATEST_ENTRIES, offset=0)
     emails = dict(User.objects.filter(pk__in={entry.issued_by_id for entry in entries}).values_list("pk", "email"))
     return [statement.row(entry, issued_by=emails.get(entry.issued_by_id or 0, "")) for entry in entries]
 
@@ -208,8 +218,20 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
     search_help_text = "The exact reference, such as a completion's id. One account's entries: from the account's page."
-    fields = ("id", "account", "seq", "type", "amount", "amount_cents", "balance_after", "balance_after_cents", "reference",
-              "metadata", "issued_by", "created_at")  # fmt: skip
+    fields = (
+        "id",
+        "account",
+        "seq",
+        "type",
+        "amount",
+        "amount_cents",
+        "balance_after",
+        "balance_after_cents",
+        "reference",
+        "metadata",
+        "issued_by",
+        "created_at",
+    )
     ordering = ("-id",)  # ids sort by time, and unlike times they are indexed
 
     @admin.display(description="amount")

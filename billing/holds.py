@@ -12,7 +12,7 @@ from uuid import UUID
 from billing import money
 from billing.models import Account, Hold
 from gateway_project import errors
-from gateway_project.two_steps import Statement
+from gateway_project.db.pipelined_transaction import Statement
 
 
 class NewHold(NamedTuple):

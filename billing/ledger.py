@@ -13,8 +13,9 @@ from django.db import IntegrityError, transaction
 
 from billing import locks, money
 from billing.models import Account, LedgerEntry, User
-from gateway_project import identifiers, two_steps
-from gateway_project.two_steps import Statement
+from gateway_project import identifiers
+from gateway_project.db import pipelined_transaction
+from gateway_project.db.pipelined_transaction import Statement
 
 
 class ReferenceReused(Exception):
@@ -48,8 +49,17 @@ class Booked:
     is_new: bool
 
 
-def debit_usage(account: Account, *, cost_nanos: int, reference: str, model: str, prompt_tokens: int, completion_tokens: int,
-                settlement: str, spender: str | None = None) -> NewEntry:  # fmt: skip
+def debit_usage(
+    account: Account,
+    *,
+    cost_nanos: int,
+    reference: str,
+    model: str,
+    prompt_tokens: int,
+    completion_tokens: int,
+    settlement: str,
+    spender: str | None = None,
+) -> NewEntry:
     """Charge one completion; ``appended`` writes it. ``cost_nanos`` may be 0: what cost nothing still has its line.
 
     ``settlement`` says what the figures rest on: reported by the upstream, estimated, or partial. ``spender`` is an id of the
@@ -78,8 +88,9 @@ def refund(account: Account, *, amount_cents: int, reference: str, reason: str) 
     return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", {"reason": reason})
 
 
-def grant_support_credit(account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
-                         ) -> Booked:  # fmt: skip
+def grant_support_credit(
+    account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
+) -> Booked:
     """Credit an account on behalf of support, in a transaction of its own.
 
     ``reference`` is made before the first try (by the form, say): submitting twice credits once and finds that entry.
@@ -92,8 +103,14 @@ def grant_support_credit(account_id: UUID, *, amount_cents: int, reason: str, re
         )
 
 
-def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, reference: str, metadata: dict[str, Any],
-               issued_by: User | None = None) -> Booked:  # fmt: skip
+def _book_once(
+    account: Account,
+    type: LedgerEntry.Type,
+    amount_cents: int,
+    reference: str,
+    metadata: dict[str, Any],
+    issued_by: User | None = None,
+) -> Booked:
     if amount_cents <= 0:
         raise AmountNotPositive(f"{amount_cents} cents is not a positive amount")
     amount_nanos = money.nanos(amount_cents) * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1)
@@ -112,22 +129,43 @@ def _book_once(account: Account, type: LedgerEntry.Type, amount_cents: int, refe
     return Booked(booked, is_new=False)
 
 
-def _append(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any],
-            issued_by: User | None = None) -> LedgerEntry:  # fmt: skip
+def _append(
+    account: Account,
+    type: LedgerEntry.Type,
+    amount_nanos: int,
+    reference: str,
+    metadata: dict[str, Any],
+    issued_by: User | None = None,
+) -> LedgerEntry:
     entry = _next(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
-    two_steps.execute(appended([entry]))
+    pipelined_transaction.execute(appended([entry]))
     return LedgerEntry.objects.get(pk=entry.id)
 
 
-def _next(account: Account, type: LedgerEntry.Type, amount_nanos: int, reference: str, metadata: dict[str, Any], *,
-          issued_by_id: int | None = None, spender: str | None = None) -> NewEntry:  # fmt: skip
+def _next(
+    account: Account,
+    type: LedgerEntry.Type,
+    amount_nanos: int,
+    reference: str,
+    metadata: dict[str, Any],
+    *,
+    issued_by_id: int | None = None,
+    spender: str | None = None,
+) -> NewEntry:
     account.balance_nanos += amount_nanos
     account.last_seq += 1
     return NewEntry(
-        id=identifiers.uuid7(), account_id=account.pk, seq=account.last_seq, type=type, amount_nanos=amount_nanos,
-        balance_after_nanos=account.balance_nanos, reference=reference, metadata=metadata, spender=spender,
+        id=identifiers.uuid7(),
+        account_id=account.pk,
+        seq=account.last_seq,
+        type=type,
+        amount_nanos=amount_nanos,
+        balance_after_nanos=account.balance_nanos,
+        reference=reference,
+        metadata=metadata,
+        spender=spender,
         issued_by_id=issued_by_id,
-    )  # fmt: skip
+    )
 
 
 def appended(entries: Sequence[NewEntry]) -> Statement:

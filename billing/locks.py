@@ -8,7 +8,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from billing.models import Account, Hold
-from gateway_project.two_steps import Statement, rows
+from gateway_project.db.pipelined_transaction import Statement, rows
 
 
 def account(account_id: UUID) -> Account:

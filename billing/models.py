@@ -60,13 +60,17 @@ class Account(models.Model):
     held_nanos = models.BigIntegerField(default=0, editable=False)
     last_seq = models.BigIntegerField(default=0, editable=False)
     requests_per_minute = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)],
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
         help_text="Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one.",
-    )  # fmt: skip
+    )
     tokens_per_minute = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)],
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
         help_text="Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one.",
-    )  # fmt: skip
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     members = models.ManyToManyField(User, through="Membership", related_name="accounts")
 

@@ -15,7 +15,7 @@ from django.urls import reverse_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
-from billing import books, money, spreadsheet, statement
+from billing import ledger_csv, ledger_pages, money, statement
 from billing.models import Account
 
 ENTRIES_PER_PAGE = 25
@@ -87,7 +87,7 @@ def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
 def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     """The book, newest first."""
     pager = Pager.of(request, count=account.last_seq, per_page=ENTRIES_PER_PAGE)
-    entries = books.page(account, limit=ENTRIES_PER_PAGE, offset=pager.offset)
+    entries = ledger_pages.page(account, limit=ENTRIES_PER_PAGE, offset=pager.offset)
     context = {
         "rows": [statement.row(entry) for entry in entries],
         "pager": pager,
@@ -101,7 +101,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
 @member_page
 def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
     """The whole book, for spreadsheets."""
-    return spreadsheet.download(account)
+    return ledger_csv.download(account)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from billing import money
-from billing.books import Choice
+from billing.ledger_pages import Choice
 from billing.models import Account, LedgerEntry
 from gateway_project import timestamps
 

@@ -8,9 +8,9 @@ from django.http import HttpRequest
 
 from billing import money
 from billing.models import Account
-from completions import catalog_admin, proposals_admin  # noqa: F401  they register themselves
+from completions.catalog.sync import admin as proposals_admin  # noqa: F401  they register themselves
 from completions.models import Completion, IdempotentRequest
-from gateway_project.read_only_admin import ReadOnlyAdmin
+from gateway_project.web.read_only_admin import ReadOnlyAdmin
 
 
 @admin.register(Completion)

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import ProgrammingError, transaction
 
-from completions import catalog
+from completions.catalog import lookup
 from completions.models import LanguageModel, Provider
 from gateway_project import secretbox
 
@@ -24,12 +24,12 @@ def check_catalogue(databases: Sequence[str] | None = None, **kwargs: Any) -> li
 
 
 def _incomplete() -> list[CheckMessage]:
-    return [_warning(model, lack) for model, lack in catalog.incomplete(LanguageModel.objects.all())]
+    return [_warning(model, lack) for model, lack in lookup.incomplete(LanguageModel.objects.all())]
 
 
-def _warning(model: LanguageModel, lack: catalog.Obstacle) -> CheckMessage:
+def _warning(model: LanguageModel, lack: lookup.Obstacle) -> CheckMessage:
     message = f"{model.pk} is enabled but {lack}, so it is not served."
-    if lack is catalog.Obstacle.UNPRICED:
+    if lack is lookup.Obstacle.UNPRICED:
         return Warning(message, hint=_SERVE, id="gateway.W002")
     return Warning(message, hint=_SERVE, id="gateway.W003")
 

@@ -8,9 +8,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from billing import money
-from completions import schema
-from completions.catalog import Listing
-from completions.messages import ROLES
+from completions.catalog.lookup import Listing
+from completions.request import schema
+from completions.request.messages import ROLES
 
 
 def model_object(listing: Listing) -> dict[str, Any]:
@@ -93,9 +93,11 @@ class ChatRequestSerializer(serializers.Serializer[Any]):
 
     model = serializers.CharField(max_length=schema.MODEL_CHARACTERS_MAX)
     models = _optional(
-        serializers.ListField, child=serializers.CharField(), max_length=schema.FALLBACKS_MAX,
+        serializers.ListField,
+        child=serializers.CharField(),
+        max_length=schema.FALLBACKS_MAX,
         help_text="Models that may answer instead, in turn, when the first cannot.",
-    )  # fmt: skip
+    )
     messages = serializers.ListField(child=MessageSerializer(), min_length=1, max_length=settings.REQUEST_MESSAGES_MAX)
     max_tokens = _optional(serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX)
     max_completion_tokens = _optional(

@@ -10,9 +10,10 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from billing.models import Hold
-from completions import checkpoints, proposals, settlement, spool
+from completions.catalog.sync import proposals
+from completions.charging import checkpoints, outbox, settlement
 from completions.models import Completion, IdempotentRequest, Provider
-from gateway_project import database
+from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.sweeper")
 
@@ -23,7 +24,7 @@ _SECOND_LOOK_SECONDS = 2 * checkpoints.INTERVAL_SECONDS + 1
 @shared_task(name="completions.tasks.release_expired_holds")
 def release_expired_holds() -> int:
     """Settle or release what a process that died was holding; how many. May run at any time, anywhere, twice at once."""
-    spool.drain(settlement.resolve)  # first: it knows what these cost, where a checkpoint only estimates
+    outbox.drain(settlement.resolve)  # first: it knows what these cost, where a checkpoint only estimates
     resolved = 0
     for completion in _abandoned_for_good():
         try:
@@ -43,10 +44,10 @@ def sweep_at_start() -> None:
 def _sweep() -> None:
     try:
         release_expired_holds()
-    except (*database.FAILED, OSError) as error:
+    except (*pool.FAILED, OSError) as error:
         logger.warning("cannot sweep at the start: %s", error)
     finally:
-        database.give_back_connection()
+        pool.give_back_connection()
 
 
 def _resolve(completion: Completion) -> bool:
@@ -58,7 +59,7 @@ def _resolve(completion: Completion) -> bool:
 @shared_task(name="completions.tasks.forget_idempotent_requests")
 def forget_idempotent_requests() -> int:
     """Delete what may no longer be replayed; how many."""
-    deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=database.now()).delete()
+    deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=pool.now()).delete()
     return deleted
 
 
@@ -79,14 +80,14 @@ def _abandoned_for_good() -> list[Completion]:
     """Those that are abandoned still when a process that merely could not write has had the time to."""
     if not _abandoned():
         return []
-    database.give_back_connection()  # others may want it meanwhile
+    pool.give_back_connection()  # others may want it meanwhile
     time.sleep(_SECOND_LOOK_SECONDS)
     return _abandoned()
 
 
 def _abandoned() -> list[Completion]:
     """Those whose last sign of life has grown old, or whose hold has expired."""
-    now = database.now()
+    now = pool.now()
     # Every process writes down every few seconds what it runs: what it never wrote down, it died with.
     unattended = Q(last_sign_at__lt=now - checkpoints.ABANDONED_AFTER)
     # Whatever runs has an open hold, and those have an index: all that ever ran need not be read.

@@ -10,9 +10,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from completions import admission, catalog, idempotency, matching, relay, schema
-from completions.attempts import Inquiry
-from completions.idempotency import Replay
+from completions.catalog import eligibility, lookup
+from completions.charging import admission, idempotency
+from completions.charging.idempotency import Replay
+from completions.relay import stream
+from completions.relay.attempts import Inquiry
+from completions.request import schema
 from completions.serializers import (
     ChatCompletionSerializer,
     ChatRequestSerializer,
@@ -21,8 +24,8 @@ from completions.serializers import (
     UsageSerializer,
     model_object,
 )
-from gateway_project import strict_json
-from keys import refusals, standings
+from gateway_project.web import strict_json
+from keys import rate_limit_cache, refusal_cache
 from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
 from keys.models import ApiKey
 from keys.usage import key_usage
@@ -40,7 +43,7 @@ class RatedView(APIView):
         key_id = getattr(request._request, "key_id", None)
         is_told = any(f"x-ratelimit-limit-{what}" in response for what in ("requests", "tokens"))
         if key_id and not is_told and response.status_code != 401:
-            for name, value in standings.headers(key_id).items():
+            for name, value in rate_limit_cache.headers(key_id).items():
                 response[name] = value
         return response
 
@@ -64,19 +67,19 @@ class ChatCompletionsView(RatedView):
         fields = request.data
         assert isinstance(fields, dict)  # the parser raises on anything else
         chat = schema.parse(fields, body_bytes=body_bytes)
-        with refusals.remembered_of_models(caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)):
-            offers = matching.offers(chat)
+        with refusal_cache.remembered_of_models(caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)):
+            offers = eligibility.offers(chat)
         attempt = idempotency.attempt(request, fields)
         admitted = admission.admit(chat, offers, caller, attempt)
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
         inquiry = Inquiry(admitted, request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # for the log
-        body = relay.Stream(inquiry) if chat.stream else relay.whole(inquiry)
+        body = stream.Stream(inquiry) if chat.stream else stream.whole(inquiry)
         return _reply(body, is_stream=chat.stream, headers={**admitted.headers, **inquiry.headers()})
 
 
-def _reply(body: bytes | relay.Stream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:
+def _reply(body: bytes | stream.Stream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:
     made = HttpResponse if isinstance(body, bytes) else StreamingHttpResponse
     if is_stream:
         return made(body, content_type="text/event-stream", headers={**_STREAM_HEADERS, **headers})
@@ -86,14 +89,14 @@ def _reply(body: bytes | relay.Stream, *, is_stream: bool, headers: dict[str, st
 class ModelListView(RatedView):
     @extend_schema(operation_id="v1_models_list", responses=ModelListSerializer)
     def get(self, request: Request) -> Response:
-        listings = catalog.listings(_allowed(request))
+        listings = lookup.listings(_allowed(request))
         return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
 
 
 class ModelView(RatedView):
     @extend_schema(responses=ModelSerializer)
     def get(self, request: Request, model_id: str) -> Response:
-        listing = catalog.listed(model_id, _allowed(request))
+        listing = lookup.listed(model_id, _allowed(request))
         return Response(model_object(listing))
 
 

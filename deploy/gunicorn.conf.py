@@ -64,8 +64,10 @@ def child_exit(server: Any, worker: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Told to stop, a worker lets its streams go on for most of the grace; then they end themselves, settled and saying so."""
-    from completions import checkpoints, settlement, spool, tasks
-    from gateway_project import draining, malformed
+    from completions import tasks
+    from completions.charging import checkpoints, outbox, settlement
+    from gateway_project.net import draining
+    from gateway_project.web import malformed_requests
 
     # What is loaded now stays: the collector need not look through it again and again, nor as often at what a request leaves,
     # nearly all of which goes by itself. It is a sixth of the time of a completion.
@@ -75,8 +77,8 @@ def post_worker_init(worker: Any) -> None:
     # The thread, the process's name and the place in the source: found out for every line of the log, shown in none of ours.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None
-    malformed.answer_in_json()
+    malformed_requests.answer_in_json()
     checkpoints.write_regularly()
-    spool.drain_regularly(settlement.resolve)
+    outbox.drain_regularly(settlement.resolve)
     tasks.sweep_at_start()
     draining.watch(lambda: worker.alive, graceful_timeout)

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
-from gateway_project import database
+from gateway_project.db import pool
 
 
 class OperatorCommand(BaseCommand):
@@ -16,7 +16,7 @@ class OperatorCommand(BaseCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return super().execute(*args, **options)
-        except database.AWAY as error:
+        except pool.AWAY as error:
             raise CommandError(f"The database is away: {error}") from None
 
     def answer(self, options: dict[str, Any], facts: dict[str, Any], sentences: str) -> None:

@@ -1,8 +1,8 @@
 """Every setting of the gateway, in one file.
 
-Values come from the environment through typed readers that fail loudly. On a developer's machine (GATEWAY_DEVELOPMENT, which
-``gateway_project.supervisor`` sets for ``make run``, and ``gateway_project.development`` for ``manage.py`` when there is no
-DATABASE_URL) what is missing is generated into GATEWAY_VAR. Anywhere else a missing secret is a failing system check
+Values come from the environment through typed readers that fail loudly. On a developer's machine (GATEWAY_DEVELOPMENT is
+set by ``gateway_project.local.supervisor`` for ``make run``, and by ``gateway_project.local.development`` for ``manage.py``
+without DATABASE_URL) missing values are generated into GATEWAY_VAR. Anywhere else a missing secret is a failing system check
 (``gateway_project.checks``), never a default.
 """
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from celery.schedules import crontab
 
-from gateway_project import database, environment
+from gateway_project import environment
+from gateway_project.db import pool
 
 # --- Where we are -----------------------------------------------------------------------------------------------
 
@@ -59,18 +60,18 @@ INSTALLED_APPS = [
 
 # Sessions, CSRF, messages and the like are for pages: API requests go past all the Page* classes in one step.
 MIDDLEWARE = [
-    "gateway_project.request_log.RequestLogMiddleware",
-    "gateway_project.addresses.AddressMiddleware",
-    "gateway_project.page_middleware.PageTextMiddleware",
-    "gateway_project.page_middleware.PageSecurityMiddleware",
-    "gateway_project.page_middleware.PageStaticMiddleware",
-    "gateway_project.page_middleware.PageCommonMiddleware",
-    "gateway_project.page_middleware.PageSessionMiddleware",
-    "gateway_project.page_middleware.PageCsrfMiddleware",
-    "gateway_project.page_middleware.PageAuthenticationMiddleware",
-    "gateway_project.page_middleware.PageMessageMiddleware",
-    "gateway_project.page_middleware.PageFrameMiddleware",
-    "gateway_project.page_middleware.PagePolicyMiddleware",
+    "gateway_project.web.request_log.RequestLogMiddleware",
+    "gateway_project.web.hosts.AddressMiddleware",
+    "gateway_project.web.page_middleware.PageTextMiddleware",
+    "gateway_project.web.page_middleware.PageSecurityMiddleware",
+    "gateway_project.web.page_middleware.PageStaticMiddleware",
+    "gateway_project.web.page_middleware.PageCommonMiddleware",
+    "gateway_project.web.page_middleware.PageSessionMiddleware",
+    "gateway_project.web.page_middleware.PageCsrfMiddleware",
+    "gateway_project.web.page_middleware.PageAuthenticationMiddleware",
+    "gateway_project.web.page_middleware.PageMessageMiddleware",
+    "gateway_project.web.page_middleware.PageFrameMiddleware",
+    "gateway_project.web.page_middleware.PagePolicyMiddleware",
 ]
 
 # They look for three classes of Django's by name, and do not see that Page* subclasses of them are there.
@@ -98,7 +99,7 @@ TEMPLATES: list[dict[str, Any]] = [
 
 DATABASE_POOL_SIZE = environment.integer("GATEWAY_DATABASE_POOL_SIZE", 8, minimum=0, maximum=200)
 DATABASES = {
-    "default": database.configuration(environment.text("DATABASE_URL"), pool_size=DATABASE_POOL_SIZE),
+    "default": pool.configuration(environment.text("DATABASE_URL"), pool_size=DATABASE_POOL_SIZE),
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -156,10 +157,10 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["keys.authentication.BearerKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["gateway_project.strict_json.StrictJSONParser"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway_project.api.AlwaysJSON",
+    "DEFAULT_PARSER_CLASSES": ["gateway_project.web.strict_json.StrictJSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway_project.web.error_replies.AlwaysJSON",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "gateway_project.api.handle_exception",
+    "EXCEPTION_HANDLER": "gateway_project.web.error_replies.handle_exception",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {
@@ -169,7 +170,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "gateway_project.openapi.describe_errors",
+        "gateway_project.web.openapi.describe_errors",
         "keys.openapi.describe_rates",
     ],
 }
@@ -221,7 +222,7 @@ RANKINGS_HF_DATASETS_SERVER_URL = environment.text("GATEWAY_HF_DATASETS_SERVER_U
 RANKINGS_AA_BASE_URL = environment.text("GATEWAY_AA_BASE_URL", "https://artificialanalysis.ai/api/v2")
 RANKINGS_OPENROUTER_BASE_URL = environment.text("GATEWAY_OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1")
 
-# What rankings.formula is a matter of judgement in: docs/rankings.md tells what each number does.
+# What rankings.scoring.formula is a matter of judgement in: docs/rankings.md tells what each number does.
 RANKINGS_SOURCE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SOURCE_WEIGHTS", {"arena": 0.45, "aa": 0.35, "hf": 0.20})
 RANKINGS_SCORE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SCORE_WEIGHTS", {"quality": 0.70, "speed": 0.15, "cost": 0.15})
 RANKINGS_ANCHORS = environment.numbers(
@@ -276,10 +277,10 @@ CELERY_BEAT_SCHEDULE = {
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"context": {"()": "gateway_project.request_log.ContextFilter"}},
+    "filters": {"context": {"()": "gateway_project.web.request_log.ContextFilter"}},
     "formatters": {
         "readable": {"format": "%(asctime)s %(levelname)-7s %(name)s %(message)s", "datefmt": "%H:%M:%S"},
-        "json": {"()": "gateway_project.request_log.JsonLineFormatter"},
+        "json": {"()": "gateway_project.web.request_log.JsonLineFormatter"},
     },
     "handlers": {
         "stderr": {

@@ -4,15 +4,16 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from gateway_project import openapi, urls_health
+from gateway_project import urls_health
 from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django asks for them
+from gateway_project.web import openapi
 
 base = [
     path("", RedirectView.as_view(pattern_name="dashboard")),
     path("api/billing/", include("billing.urls")),
-    path("api/", include("rankings.urls")),
+    path("api/", include("rankings.api.urls")),
     path("api/openapi.json", openapi.document),
-    path("", include("rankings.page_urls")),
+    path("", include("rankings.pages.urls")),
     path("dashboard/", include("billing.page_urls")),
     path("dashboard/", include("keys.page_urls")),
     path("admin/", admin.site.urls),

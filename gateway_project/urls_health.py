@@ -2,15 +2,15 @@
 
 from django.urls import path
 
-from gateway_project import addresses, handlers, health
+from gateway_project.web import error_handlers, health, hosts
 
 urlpatterns = [
-    path(addresses.ALIVE, health.alive),
-    path(addresses.READY, health.ready),
-    path(addresses.METRICS, health.metrics_text),
+    path(hosts.ALIVE, health.alive),
+    path(hosts.READY, health.ready),
+    path(hosts.METRICS, health.metrics_text),
 ]
 
-handler400 = handlers.bad_request
-handler403 = handlers.permission_denied
-handler404 = handlers.not_found
-handler500 = handlers.server_error
+handler400 = error_handlers.bad_request
+handler403 = error_handlers.permission_denied
+handler404 = error_handlers.not_found
+handler500 = error_handlers.server_error

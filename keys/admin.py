@@ -13,9 +13,9 @@ from billing import admin as billing_admin
 from billing import locks as account_locks
 from billing import statement
 from billing.models import Account
-from gateway_project import database
-from gateway_project.read_only_admin import ReadOnlyAdmin
-from keys import keyring, rates, summaries
+from gateway_project.db import pool
+from gateway_project.web.read_only_admin import ReadOnlyAdmin
+from keys import lifecycle, rate_limits, summaries
 from keys.forms import SupportLimitForm
 from keys.models import ApiKey, SpendingDay
 
@@ -31,8 +31,23 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
     search_fields = ("name", "id__exact", "last_four__exact", "account__name", "account__members__email")
     search_help_text = "A member's e-mail address, the account's or the key's name, its id or the last four of its secret."
     # The digest is nobody's business.
-    fields = ("name", "id", "hint", "account", "state", "limit", "window", "requests_per_minute", "tokens_per_minute",
-              "rates", "allowed_models", "created_by", "created_at", "expires_at", "revoked_at")  # fmt: skip
+    fields = (
+        "name",
+        "id",
+        "hint",
+        "account",
+        "state",
+        "limit",
+        "window",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "rates",
+        "allowed_models",
+        "created_by",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+    )
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
@@ -61,7 +76,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
 
     @admin.display(description="in force, with its account's and the deployment's")
     def rates(self, key: ApiKey) -> str:
-        return rates.describe(rates.limits(key, key.account)) or "no limit per minute"
+        return rate_limits.describe(rate_limits.limits(key, key.account)) or "no limit per minute"
 
     # --- What support does ---------------------------------------------------------------------------------------
 
@@ -95,7 +110,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
     def _limit(self, request: HttpRequest, key: ApiKey, limit: dict[str, Any]) -> None:
         before, after = self.limit(key), summaries.describe(limit["limit_cents"], limit["period"])
         with transaction.atomic():
-            keyring.limit(key, **limit)
+            lifecycle.limit(key, **limit)
             self.log_change(request, key, f"Set the spending limit to {after}; it was {before}.")
         messages.success(request, f"The spending limit is now: {after}.")
 
@@ -114,7 +129,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
             if key.revoked_at is not None:
                 messages.warning(request, "The key was revoked already.")
                 return
-            keyring.revoke(key)
+            lifecycle.revoke(key)
             self.log_change(request, key, "Revoked the key.")
         messages.success(request, "The key is revoked. Requests with it are refused from now on.")
 
@@ -147,5 +162,5 @@ class AccountAdmin(billing_admin.AccountAdmin):
         panels = super().panels(request, account)
         if request.user.has_perm("keys.view_apikey"):
             keys = summaries.newest_first(account)
-            panels |= {"keys": summaries.summaries(keys[:KEYS_SHOWN], database.now()), "keys_count": keys.count()}
+            panels |= {"keys": summaries.summaries(keys[:KEYS_SHOWN], pool.now()), "keys_count": keys.count()}
         return panels

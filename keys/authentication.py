@@ -15,10 +15,11 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
 from billing.models import Account
-from gateway_project import database, errors
-from gateway_project.group_commit import GroupCommit
-from gateway_project.memory import Memory
-from keys import refusals, secret, standings
+from gateway_project import errors
+from gateway_project.cache import Memory
+from gateway_project.db import pool
+from gateway_project.db.group_commit import GroupCommit
+from keys import rate_limit_cache, refusal_cache, secret
 from keys.models import ApiKey
 
 HEADER_CHARACTERS_MAX = 200
@@ -62,18 +63,18 @@ class BearerKeyAuthentication(CallerAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
-        with refusals.remembered_of_models(caller.key_id):
+        with refusal_cache.remembered_of_models(caller.key_id):
             key = _read(caller.key_id)
         return key.account, key
 
 
 def _read(key_id: str) -> Any:
-    with database.patience():
+    with pool.patience():
         key = ApiKey.objects.select_related("account").annotate(now=Now()).filter(pk=key_id).first()
     if key is None:
         raise errors.InvalidApiKey(REFUSED)
     require_active(key, key.account, key.now)
-    standings.see(key, key.account, key.now)
+    rate_limit_cache.see(key, key.account, key.now)
     return key
 
 
@@ -131,13 +132,13 @@ def _look_up(secrets: list[str], again: bool) -> list[Caller | None | Exception]
     _keep_pace()
     ids = [secret.key_id(given) for given in secrets]
     try:
-        with database.patience():
+        with pool.patience():
             rows = ApiKey.objects.filter(pk__in=ids).values("pk", "digest", "account_id")
             found = {row["pk"]: row for row in rows}
-    except database.AWAY as error:
+    except pool.AWAY as error:
         return [error] * len(secrets)  # to ask for each of them alone would only take longer
     # The bodies are still to come, at whatever pace; they must not keep a connection that others wait for.
-    database.give_back_connection()
+    pool.give_back_connection()
     owners = [_owner(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
     _in_vain.extend(time.monotonic() for owner in owners if owner is None)
     return list(owners)

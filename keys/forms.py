@@ -8,8 +8,8 @@ from django import forms
 from billing import money
 from billing.forms import DollarsField
 from billing.models import Account
-from gateway_project import database
-from keys import keyring
+from gateway_project.db import pool
+from keys import lifecycle
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
 _NONE = "NONE"  # said in a word: a form that lost its fields must not clear a limit
@@ -101,7 +101,7 @@ class KeyForm(LimitForm):
 
     def clean_last_day(self) -> date | None:
         day: date | None = self.cleaned_data["last_day"]
-        if day is not None and day < database.now().astimezone(UTC).date():
+        if day is not None and day < pool.now().astimezone(UTC).date():
             raise forms.ValidationError("This day is over.")
         if day == date.max:
             raise forms.ValidationError("Leave it empty for a key that never expires.")
@@ -117,7 +117,7 @@ class KeyForm(LimitForm):
     def issue(self, created_by: Any) -> tuple[ApiKey, str]:
         """The key and its secret."""
         day = self.cleaned_data["last_day"]
-        return keyring.issue(
+        return lifecycle.issue(
             self.for_account,
             name=self.cleaned_data["name"],
             created_by=created_by,

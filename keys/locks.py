@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from gateway_project.two_steps import Statement, rows
+from gateway_project.db.pipelined_transaction import Statement, rows
 from keys.models import ApiKey
 
 

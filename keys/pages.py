@@ -9,12 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from billing import books, money, statement
+from billing import ledger_pages, money, statement
 from billing import locks as account_locks
 from billing.models import Account
 from billing.pages import Pager, member_page
-from gateway_project import database
-from keys import keyring, summaries
+from gateway_project.db import pool
+from keys import lifecycle, summaries
 from keys.forms import KeyForm, LimitForm
 
 LATEST_ENTRIES = 5
@@ -26,11 +26,11 @@ KEYS_PER_PAGE = 50
 @member_page
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """The balance, what moved it last, the keys, and thirty days of spending."""
-    now = database.now()
+    now = pool.now()
     keys = summaries.newest_first(account).filter(revoked_at=None)
     context = {
         **_balance(account),
-        "rows": [statement.row(entry) for entry in books.page(account, limit=LATEST_ENTRIES, offset=0)],
+        "rows": [statement.row(entry) for entry in ledger_pages.page(account, limit=LATEST_ENTRIES, offset=0)],
         "keys": summaries.summaries(keys[:LATEST_KEYS], now),
         "keys_count": keys.count(),
         "chart": summaries.chart(account, now.date()),
@@ -61,7 +61,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     keys = summaries.newest_first(account)
     pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
     page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
-    context = {"keys": summaries.summaries(page, database.now()), "pager": pager, "api_url": _api_url(request)}
+    context = {"keys": summaries.summaries(page, pool.now()), "pager": pager, "api_url": _api_url(request)}
     return render(request, "dashboard/keys.html", context)
 
 
@@ -89,11 +89,11 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
     key = get_object_or_404(account.keys, pk=key_id, revoked_at=None)
     form = LimitForm(request.POST if request.method == "POST" else None, initial=LimitForm.initial_of(key))
     if request.method == "POST" and form.is_valid():
-        keyring.limit(key, **form.limit)
+        lifecycle.limit(key, **form.limit)
         limit = summaries.describe(key.spending_limit_cents, key.spending_period)
         messages.success(request, f"The spending limit of {key.name} is now: {limit}.")
         return redirect("keys")
-    [summary] = summaries.summaries([key], database.now())
+    [summary] = summaries.summaries([key], pool.now())
     return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})
 
 
@@ -103,8 +103,8 @@ def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
     """Ask first, then stop the key for good. Revoking twice is fine."""
     key = get_object_or_404(account.keys, pk=key_id)
     if request.method == "POST":
-        keyring.revoke(key)
+        lifecycle.revoke(key)
         messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on.")
         return redirect("keys")
-    [summary] = summaries.summaries([key], database.now())
+    [summary] = summaries.summaries([key], pool.now())
     return render(request, "dashboard/key_revoke.html", {"key": summary})

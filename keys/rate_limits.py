@@ -1,52 +1,153 @@
-"""Requests and tokens per minute: the generic cell rate algorithm over one timestamp a limit. Pure.
+"""A key's limits per minute, as an admission meets them: which apply, count, refuse, tell.
 
-The timestamp says when the whole allowance will be back. A minute's allowance may be used in one burst, after which it
-returns evenly: one unit every minute divided by the limit, up to the next whole microsecond. The allowance is that many units
-of that length, so exactly the limit passes in a burst, whether or not the limit divides a minute.
+The arithmetic is in ``rate_limits``; the state is two timestamps on the key's row, read and written with the key locked.
 """
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-MINUTE = timedelta(minutes=1)
-_MICROSECOND = timedelta(microseconds=1)
-_CORRECTION_MAX = 60  # minutes' allowances: however wrong a count was, and however wrong its correction
+from django.conf import settings
+
+from billing.models import Account
+from gateway_project import errors
+from gateway_project.db.pipelined_transaction import Statement
+from keys import gcra
+from keys.gcra import Decision
+from keys.models import ApiKey
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What became of one request for ``cost`` units of a limit of ``limit`` a minute."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a key may ask in a minute. None is no limit."""
 
-    limit: int
-    allowed: bool
-    full_at: datetime  # the new state where allowed, the old one where not
-    remaining: int
-    resets_in: timedelta
-    retry_in: timedelta | None  # None: allowed, or never allowed because the cost exceeds the limit itself
+    requests: int | None
+    tokens: int | None
 
 
-def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1) -> Decision:
-    """Whether ``cost`` more units fit, and the state afterwards."""
-    before = max(full_at or now, now)
-    wait = before - now + cost * _unit(limit) - limit * _unit(limit)
-    allowed = wait <= timedelta(0)
-    state = before + cost * _unit(limit) if allowed else before
-    retry_in = None if allowed or cost > limit else wait
-    return Decision(limit, allowed, state, _remaining(limit, state - now), state - now, retry_in)
+def limits(key: ApiKey, account: Account) -> Limits:
+    """The limits that apply: each is the key's own, else its account's, else the deployment's."""
+    return Limits(
+        _first(key.requests_per_minute, account.requests_per_minute, settings.KEY_REQUESTS_PER_MINUTE),
+        _first(key.tokens_per_minute, account.tokens_per_minute, settings.KEY_TOKENS_PER_MINUTE),
+    )
 
 
-def correct(*, limit: int, full_at: datetime | None, now: datetime, difference: int) -> datetime:
-    """The state after finding that a request cost ``difference`` units more (or fewer) than was counted.
-
-    Takes an hour's allowance at most: what an upstream claims must not lock a key for years, nor leave the calendar.
-    """
-    difference = max(min(difference, _CORRECTION_MAX * limit), -_CORRECTION_MAX * limit)
-    return max(max(full_at or now, now) + difference * _unit(limit), now)
+def describe(limits: Limits) -> str:
+    """In words: "60 requests and 100,000 tokens per minute"; nothing where nothing is limited."""
+    counts = ((limits.requests, "request"), (limits.tokens, "token"))
+    words = [f"{limit:,} {what}{'' if limit == 1 else 's'}" for limit, what in counts if limit is not None]
+    return f"{' and '.join(words)} per minute" if words else ""
 
 
-def _unit(limit: int) -> timedelta:
-    return -(-(MINUTE // _MICROSECOND) // limit) * _MICROSECOND
+def _first(*limits: int | None) -> int | None:
+    return next((limit for limit in limits if limit is not None), None)
 
 
-def _remaining(limit: int, used: timedelta) -> int:
-    return max(limit - -(-used // _unit(limit)), 0)
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One request counted against its key, but not yet on the key's row: it may still be refused for another reason."""
+
+    requests: Decision | None
+    tokens: Decision | None
+
+    def apply(self, key: ApiKey) -> None:
+        """Keep the count on the given row; ``counted`` writes it."""
+        if self.requests:
+            key.requests_full_at = self.requests.full_at
+        if self.tokens:
+            key.tokens_full_at = self.tokens.full_at
+
+    def headers(self) -> dict[str, str]:
+        """OpenAI's x-ratelimit-* headers, for the limits there are."""
+        headers = {}
+        for what, decision in (("requests", self.requests), ("tokens", self.tokens)):
+            if decision:
+                headers[f"x-ratelimit-limit-{what}"] = str(decision.limit)
+                headers[f"x-ratelimit-remaining-{what}"] = str(decision.remaining)
+                headers[f"x-ratelimit-reset-{what}"] = go_duration(decision.resets_in)
+        return headers
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A key's limits, and what is used of them: when the whole allowance will be back."""
+
+    limits: Limits
+    requests_full_at: datetime | None
+    tokens_full_at: datetime | None
+
+    def count(self, now: datetime, tokens: int | None) -> Count:
+        """Count one request of ``tokens``, or without looking at tokens. Raises RateLimitExceeded."""
+        counted = self._decide(now, requests=1, tokens=tokens)
+        for what, decision in (("requests", counted.requests), ("tokens", counted.tokens)):
+            if decision and not decision.allowed:
+                raise _refusal(what, decision, tokens, self.peek(now).headers())
+        return counted
+
+    def peek(self, now: datetime) -> Count:
+        """Where the key stands, without counting anything."""
+        return self._decide(now, requests=0, tokens=0)
+
+    def _decide(self, now: datetime, *, requests: int, tokens: int | None) -> Count:
+        return Count(
+            requests=_decide(self.limits.requests, self.requests_full_at, now, requests),
+            tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens),
+        )
+
+
+def standing(key: ApiKey, account: Account) -> Standing:
+    """Where the key stands, as its row says."""
+    return Standing(limits(key, account), key.requests_full_at, key.tokens_full_at)
+
+
+def count(key: ApiKey, account: Account, now: datetime, tokens: int) -> Count:
+    """Count one request of ``tokens``. Raises RateLimitExceeded."""
+    return standing(key, account).count(now, tokens)
+
+
+def correct(key: ApiKey, account: Account, now: datetime, difference: int) -> None:
+    """Find that a request cost ``difference`` tokens more, or fewer, than it was counted."""
+    limit = limits(key, account).tokens
+    if limit is not None and key.tokens_full_at is not None:
+        key.tokens_full_at = gcra.correct(limit=limit, full_at=key.tokens_full_at, now=now, difference=difference)
+
+
+def counted(keys: Collection[ApiKey]) -> list[Statement]:
+    """Write the state of those keys that have one, which a limit per minute gave them, whosever limit it is."""
+    limited = [key for key in keys if key.requests_full_at is not None or key.tokens_full_at is not None]
+    if not limited:
+        return []
+    sql = """
+        UPDATE keys_apikey SET requests_full_at = state.requests_full_at, tokens_full_at = state.tokens_full_at
+        FROM json_to_recordset($1::json) AS state (id text, requests_full_at timestamptz, tokens_full_at timestamptz)
+        WHERE keys_apikey.id = state.id
+        """
+    states = [{"id": key.pk, "requests_full_at": key.requests_full_at, "tokens_full_at": key.tokens_full_at} for key in limited]
+    return [Statement(sql, states)]
+
+
+def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int | None) -> Decision | None:
+    return None if limit is None or cost is None else gcra.decide(limit=limit, full_at=full_at, now=now, cost=cost)
+
+
+def _refusal(what: str, decision: Decision, tokens: int | None, headers: dict[str, str]) -> errors.ApiError:
+    if decision.retry_in is None:
+        headers["x-should-retry"] = "false"
+        why = f"this request alone counts {tokens}"
+    else:
+        headers |= errors.retry_after(decision.retry_in)
+        if decision.retry_in.total_seconds() > errors.CLIENT_PATIENCE_SECONDS:
+            headers["x-should-retry"] = "false"
+        why = f"try again in {go_duration(decision.retry_in)}"
+    return errors.RateLimitExceeded(f"The key is limited to {decision.limit} {what} per minute: {why}.", headers=headers)
+
+
+def go_duration(duration: timedelta) -> str:
+    """As OpenAI writes it: 12ms, 1s, 6m0s."""
+    milliseconds = math.ceil(duration.total_seconds() * 1000)
+    if milliseconds < 1000:
+        return f"{milliseconds}ms"
+    minutes, seconds = divmod(math.ceil(milliseconds / 1000), 60)
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

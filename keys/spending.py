@@ -15,7 +15,7 @@ from django.db.models import Sum
 
 from billing import money
 from gateway_project import errors
-from gateway_project.two_steps import Statement
+from gateway_project.db.pipelined_transaction import Statement
 from keys import periods
 from keys.models import ApiKey, SpendingDay
 

@@ -9,7 +9,7 @@ from django.db.models import F, Max, Q, QuerySet, Sum
 
 from billing import money, statement
 from billing.models import Account
-from keys import periods, rates, secret, spending
+from keys import periods, rate_limits, secret, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from keys.spending import Window
 
@@ -99,7 +99,7 @@ def _summary(key: ApiKey, sums: dict[str, Any], window: Window | None, now: date
         last_used=sums.get("last_day"),
         spent_in_total=statement.usd(int(sums.get("spent_None", 0))),
         limit=_limit(key, window),
-        rates=rates.describe(rates.limits(key, key.account)),
+        rates=rate_limits.describe(rate_limits.limits(key, key.account)),
     )
 
 

@@ -7,14 +7,15 @@ from django.db.models import Q, Sum
 
 from billing import money
 from billing.serializers import BalanceSerializer
-from gateway_project import database, timestamps
-from keys import periods, rates, spending
+from gateway_project import timestamps
+from gateway_project.db import pool
+from keys import periods, rate_limits, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 
 
 def key_usage(key: ApiKey) -> dict[str, Any]:
     """The reply, in the names of the spec where it has them. Cents are floors; dollars are exact, as strings."""
-    now = database.now()
+    now = pool.now()
     return {
         "object": "usage",
         "key": {
@@ -50,7 +51,7 @@ def _limit(key: ApiKey, window: spending.Window | None) -> dict[str, Any] | None
 
 
 def _rate_limits(key: ApiKey) -> dict[str, int | None]:
-    limits = rates.limits(key, key.account)
+    limits = rate_limits.limits(key, key.account)
     return {"requestsPerMinute": limits.requests, "tokensPerMinute": limits.tokens}
 
 

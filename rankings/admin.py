@@ -19,9 +19,11 @@ from django.utils.html import format_html
 from kombu.exceptions import OperationalError as QueueAway
 
 from completions.models import LanguageModel
-from gateway_project.read_only_admin import ReadOnlyAdmin
-from rankings import health, identity, meanings, sources, tasks
+from gateway_project.web.read_only_admin import ReadOnlyAdmin
+from rankings import sources, tasks
+from rankings.identity import mapping, rules
 from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
+from rankings.publishing import health
 
 QUEUE_ROWS = 50
 
@@ -65,7 +67,7 @@ class MappingForm(forms.Form):
 
 
 def _is_listed(name: dict[str, Any]) -> bool:
-    snapshot = meanings.latest(name["source"])
+    snapshot = mapping.latest(name["source"])
     found = Standing.objects.filter(snapshot=snapshot, key_kind=name["key_kind"], external_key=name["external_key"])
     return snapshot is not None and found.exists()
 
@@ -154,12 +156,12 @@ class AliasAdmin(admin.ModelAdmin):
 
 def _waiting(chosen: list[Source], searched: str) -> list[Waiting]:
     """The queue: those with a suggestion first, then as they rank."""
-    ours, found = meanings.ours(), []
+    ours, found = mapping.ours(), []
     for source in chosen:
-        snapshot = meanings.latest(source)
-        for standing in meanings.unmatched(snapshot) if snapshot else []:
+        snapshot = mapping.latest(source)
+        for standing in mapping.unmatched(snapshot) if snapshot else []:
             if searched.casefold() in f"{standing.external_key} {standing.name} {standing.organization}".casefold():
-                suggestions = identity.suggestions(meanings.theirs(standing, source), ours)
+                suggestions = rules.suggestions(mapping.theirs(standing, source), ours)
                 found.append(Waiting(source, standing, suggestions))
     return sorted(found, key=lambda waiting: (not waiting.suggestions, waiting.standing.rank, waiting.standing.external_key))
 
@@ -180,7 +182,7 @@ class ProfileAdmin(admin.ModelAdmin):
         return ("model",) if obj else ()
 
     def has_change_permission(self, request: HttpRequest, obj: Profile | None = None) -> bool:
-        is_ours_to_change = obj is None or obj.pk not in meanings.curated_ids()
+        is_ours_to_change = obj is None or obj.pk not in mapping.curated_ids()
         return is_ours_to_change and super().has_change_permission(request, obj)
 
 
@@ -190,8 +192,17 @@ class ProfileAdmin(admin.ModelAdmin):
 @admin.register(SourceState)
 class SourceStateAdmin(ReadOnlyAdmin):
     list_display = ("source", "condition", "last_success_at", "last_attempt_at", "next_attempt_at", "failures", "waiting")
-    fields = ("source", "condition", "error", "failures", "is_refused", "last_success_at", "last_attempt_at",
-              "next_attempt_at", "waiting")  # fmt: skip
+    fields = (
+        "source",
+        "condition",
+        "error",
+        "failures",
+        "is_refused",
+        "last_success_at",
+        "last_attempt_at",
+        "next_attempt_at",
+        "waiting",
+    )
     ordering = ("source",)
     actions = ("refresh_now",)
 
@@ -202,8 +213,8 @@ class SourceStateAdmin(ReadOnlyAdmin):
 
     @admin.display(description="names that wait")
     def waiting(self, state: SourceState) -> int:
-        snapshot = meanings.latest(state.source)
-        return len(meanings.unmatched(snapshot)) if snapshot else 0
+        snapshot = mapping.latest(state.source)
+        return len(mapping.unmatched(snapshot)) if snapshot else 0
 
     def has_refresh_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("rankings.change_sourcestate"))

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
 
-from rankings import terms
+from rankings.scoring import terms
 
 
 @register()

@@ -20,11 +20,14 @@ from enum import StrEnum
 from django.db import connection, transaction
 
 from completions.models import Category
-from gateway_project import database
-from rankings import fetching, meanings, publishing, sources
-from rankings.fetching import Implausible, Refused, SourceFailed
+from gateway_project.db import pool
+from rankings import sources
+from rankings.identity import mapping
 from rankings.models import Entry, Snapshot, Source, SourceState, Standing
+from rankings.publishing import publication
+from rankings.sources import client as fetching
 from rankings.sources.base import Adapter, Reading, Unchanged
+from rankings.sources.client import Implausible, Refused, SourceFailed
 
 logger = logging.getLogger("gateway.rankings")
 
@@ -78,7 +81,7 @@ def refresh(source: Source, manner: Manner | None = None, *, only_if_due: bool =
         if not is_alone:
             return Outcome(source, Result.BUSY, "another process is at it")
         state, _ = SourceState.objects.get_or_create(pk=source)
-        if only_if_due and not is_due(state, database.now()):
+        if only_if_due and not is_due(state, pool.now()):
             return Outcome(source, Result.NOT_DUE)
         return _compute() if source is Source.INTERNAL else _run(state, manner or Manner())
 
@@ -116,7 +119,7 @@ def _alone(source: Source) -> Iterator[bool]:
 def _run(state: SourceState, manner: Manner) -> Outcome:
     source = Source(state.source)
     mark = sources.access(source).mark
-    last = meanings.latest(source)
+    last = mapping.latest(source)
     known = state.validators if last and state.validators.get("mark") == mark else {}
     with ExitStack() as stack:
         adapter, client = sources.open_source(source, stack, pause=manner.pause, say=manner.say)
@@ -164,7 +167,7 @@ def _require_plausible(adapter: Adapter, reading: Reading, last: Snapshot | None
     keys = {(row.board, row.external_key) for row in reading.standings}
     if len(keys) < len(reading.standings):
         raise Implausible("a model is twice on a board")
-    if reading.as_of and reading.as_of > database.now() + timedelta(days=1):
+    if reading.as_of and reading.as_of > pool.now() + timedelta(days=1):
         raise Implausible(f"it is of {reading.as_of:%Y-%m-%d}, which is to come")
     if last is None or manner.accepts_fewer:
         return
@@ -183,7 +186,7 @@ def _store(state: SourceState, reading: Reading, fingerprint: str, validators: d
     """The snapshot, its standings and the success, all or nothing; what has grown old goes."""
     snapshot = Snapshot.objects.create(
         source=state.source,
-        as_of=reading.as_of or database.now(),
+        as_of=reading.as_of or pool.now(),
         fingerprint=fingerprint,
         version=reading.version,
         attribution=reading.attribution,
@@ -197,13 +200,13 @@ def _store(state: SourceState, reading: Reading, fingerprint: str, validators: d
 
 def _thin(newest: Snapshot) -> None:
     """Of those that are older than 60 days, keep the last one of each week."""
-    old = Snapshot.objects.filter(source=newest.source, taken_at__lt=database.now() - KEPT_WHOLE).exclude(pk=newest.pk)
+    old = Snapshot.objects.filter(source=newest.source, taken_at__lt=pool.now() - KEPT_WHOLE).exclude(pk=newest.pk)
     weekly = {taken_at.isocalendar()[:2]: pk for pk, taken_at in old.order_by("pk").values_list("pk", "taken_at")}
     old.exclude(pk__in=weekly.values()).delete()
 
 
 def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
-    now = database.now()
+    now = pool.now()
     state.last_success_at = state.last_attempt_at = now
     state.next_attempt_at = now + _jittered(CADENCE[Source(state.source)])
     state.failures, state.error, state.is_refused, state.validators = 0, "", False, validators
@@ -212,7 +215,7 @@ def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
 
 def _failed(state: SourceState, mark: str, failure: SourceFailed) -> Outcome:
     """Write down why, and when it is tried again. What is published stays."""
-    now = database.now()
+    now = pool.now()
     wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), CADENCE[Source(state.source)])
     state.last_attempt_at, state.next_attempt_at = now, failure.retry_at or now + _jittered(wait)
     state.failures = min(state.failures + 1, 1_000)
@@ -233,10 +236,10 @@ def _jittered(wait: timedelta) -> timedelta:
 
 def _publish(snapshot: Snapshot, standings: int) -> Outcome:
     source = Source(snapshot.source)
-    meanings.load()
-    meanings.settle(snapshot)
-    publishing.publish(source)
-    ours = {model_id for board in meanings.chosen(snapshot).values() for model_id in board}
+    mapping.load()
+    mapping.settle(snapshot)
+    publication.publish(source)
+    ours = {model_id for board in mapping.chosen(snapshot).values() for model_id in board}
     logger.info("%s: %s standings, %s of our models", source, standings, len(ours))
     return Outcome(source, Result.STORED, standings=standings, ours=len(ours))
 
@@ -245,15 +248,15 @@ def _compute() -> Outcome:
     """Publish anew all we have: names, prices and what is served may have changed. INTERNAL is the one that always has."""
     SourceState.objects.bulk_create([SourceState(source=source) for source in Source], ignore_conflicts=True)
     state = SourceState.objects.filter(pk=Source.INTERNAL)
-    state.update(next_attempt_at=database.now() + FAILURE_WAIT)  # should it raise
-    meanings.load()
+    state.update(next_attempt_at=pool.now() + FAILURE_WAIT)  # should it raise
+    mapping.load()
     shown = []
     for source in sources.EXTERNAL:
-        snapshot = meanings.latest(source)
+        snapshot = mapping.latest(source)
         if snapshot is not None:
-            meanings.settle(snapshot)
+            mapping.settle(snapshot)
         if snapshot is not None or Entry.objects.filter(source=source).exists():
             shown.append(source)
-    publishing.publish(*shown, Source.INTERNAL)
-    state.update(next_attempt_at=database.now() + _jittered(CADENCE[Source.INTERNAL]))
+    publication.publish(*shown, Source.INTERNAL)
+    state.update(next_attempt_at=pool.now() + _jittered(CADENCE[Source.INTERNAL]))
     return Outcome(Source.INTERNAL, Result.STORED)

@@ -12,18 +12,18 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from billing.models import Account
-from completions import circuits
-from gateway_project.two_steps import TwoStepConnection
+from completions.relay import circuit_breaker
+from gateway_project.db.pipelined_transaction import TwoStepConnection
 from tests import factories
 
-# The same examples every time, however slow the computer; but state machines (``tests.machines``) do something else each time.
+# The same examples in each run, without a deadline. State machines (``tests.state_machines``) draw new ones in each run.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest goes first, so that no core waits for another in the end."""
-    long = ("tests/runtime/", "tests/test_canaries.py", "tests/live/", "tests/pages/")
+    long = ("tests/runtime/", "tests/test_mutants.py", "tests/live/", "tests/pages/")
     items.sort(key=lambda item: not item.nodeid.startswith(long))
 
 
@@ -59,7 +59,7 @@ def _cheap_passwords(settings: Any) -> None:
 @pytest.fixture(autouse=True)
 def _no_route_rests() -> Iterator[None]:
     yield
-    circuits._circuits.clear()  # of the process: what one test made fail would rest in the next
+    circuit_breaker._circuits.clear()  # of the process: what one test made fail would rest in the next
 
 
 @pytest.fixture

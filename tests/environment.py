@@ -13,6 +13,6 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright runs an event loop i
 for name in ("GATEWAY_API_HOST", "GATEWAY_BASE_HOST"):
     os.environ.pop(name, None)
 
-from gateway_project import development  # noqa: E402
+from gateway_project.local import development  # noqa: E402
 
 development.prepare(os.environ)

@@ -6,7 +6,7 @@ from billing import ledger, money
 from billing.models import Account, Membership, User
 from completions.models import LanguageModel, Price, Provider, Route
 from gateway_project import identifiers
-from keys import keyring
+from keys import lifecycle
 from keys.models import ApiKey
 
 PASSWORD = "correct horse battery staple"
@@ -31,15 +31,23 @@ def credit(account: Account, cents: int) -> None:
 
 
 def make_key(account: Account, name: str = "test", **fields: Any) -> tuple[ApiKey, str]:
-    return keyring.issue(account, name=name, **fields)
+    return lifecycle.issue(account, name=name, **fields)
 
 
 def make_provider(slug: str = "echo", *, kind: str = "echo", **fields: Any) -> Provider:
     return Provider.objects.get_or_create(slug=slug, defaults={"kind": kind, **fields})[0]
 
 
-def make_model(model_id: str = "demo/echo", *, provider: Provider | None = None, input: str = "0.50", output: str = "1.50",
-               cached_input: str | None = None, upstream_model: str = "echo", **fields: Any) -> LanguageModel:  # fmt: skip
+def make_model(
+    model_id: str = "demo/echo",
+    *,
+    provider: Provider | None = None,
+    input: str = "0.50",
+    output: str = "1.50",
+    cached_input: str | None = None,
+    upstream_model: str = "echo",
+    **fields: Any,
+) -> LanguageModel:
     defaults = {"name": model_id, "maker": "Demo", "context_window": 128_000, "max_output_tokens": 4_096}
     model = LanguageModel.objects.create(id=model_id, **{**defaults, **fields})
     Price.objects.create(

@@ -28,13 +28,14 @@ from rest_framework.fields import empty
 
 from billing import audit
 from billing.serializers import LedgerQuerySerializer
-from completions import catalog_file
+from completions.catalog import file as catalog_file
 from completions.models import Completion, Price
 from completions.providers import ADAPTERS
 from completions.serializers import ChatRequestSerializer
-from gateway_project import errors, metrics, request_log, urls_health
+from gateway_project import errors, metrics, urls_health
+from gateway_project.web import request_log
+from rankings.api.serializers import RankingsQuerySerializer
 from rankings.models import SourceState
-from rankings.serializers import RankingsQuerySerializer
 from tests import chat, factories
 from tests.conftest import client_for
 from tests.outage import where_the_database_is_away

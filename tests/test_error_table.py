@@ -18,8 +18,9 @@ from django.utils import timezone
 from billing import ledger, locks
 from billing.models import Account, Hold
 from completions.models import Completion, LanguageModel, Price, Provider, Route
-from gateway_project import database, errors
-from keys import keyring, secret
+from gateway_project import errors
+from gateway_project.db import pool
+from keys import lifecycle, secret
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, outage, usage
 from tests.conftest import client_for
@@ -63,8 +64,8 @@ class Stage:
 
     def spend_limit(self, type: str, period: str | None = None) -> Ask:
         """A limit of one cent, all of it spent today."""
-        keyring.limit(self.key, limit_cents=1, type=type, period=period)
-        today = database.now().date()
+        lifecycle.limit(self.key, limit_cents=1, type=type, period=period)
+        today = pool.now().date()
         usage.reserve(self.key, day=today, amount_nanos=10_000_000)
         usage.commit(self.key, day=today, held_nanos=10_000_000, spent_nanos=10_000_000, prompt_tokens=1, completion_tokens=1)
         return self.ask()
@@ -104,7 +105,7 @@ def deleted_key(stage: Stage) -> Ask:
 
 def revoked(stage: Stage) -> Ask:
     assert stage.ask(path="/v1/usage", method="GET").send().status_code == 200
-    keyring.revoke(stage.key)
+    lifecycle.revoke(stage.key)
     return stage.ask()
 
 
@@ -144,8 +145,8 @@ def tied_up_account(stage: Stage) -> Ask:
 
 
 def tied_up_window(stage: Stage) -> Ask:
-    keyring.limit(stage.key, limit_cents=100, type="FIXED", period=None)
-    usage.reserve(stage.key, day=database.now().date(), amount_nanos=1_000_000_000)
+    lifecycle.limit(stage.key, limit_cents=100, type="FIXED", period=None)
+    usage.reserve(stage.key, day=pool.now().date(), amount_nanos=1_000_000_000)
     return stage.ask()
 
 
@@ -171,9 +172,13 @@ FINAL = {"x-should-retry": "false"}
 NEVER = {**FINAL, "retry-after": None}
 SOON = {"retry-after": "1", "retry-after-ms": "1000", "x-should-retry": None}
 RATES = {
-    "retry-after": r"[1-9]|[1-5]\d|60", "retry-after-ms": r"\d+", "x-should-retry": None,
-    "x-ratelimit-limit-{}": r"\d+", "x-ratelimit-remaining-{}": r"\d+", "x-ratelimit-reset-{}": r"\d+ms|\d+s|\d+m\d+s",
-}  # fmt: skip
+    "retry-after": r"[1-9]|[1-5]\d|60",
+    "retry-after-ms": r"\d+",
+    "x-should-retry": None,
+    "x-ratelimit-limit-{}": r"\d+",
+    "x-ratelimit-remaining-{}": r"\d+",
+    "x-ratelimit-reset-{}": r"\d+ms|\d+s|\d+m\d+s",
+}
 TO_RESET = {**FINAL, "retry-after": r"\d{1,7}", "retry-after-ms": r"\d{1,10}"}
 
 BAD_KEY = (401, INVALID, "invalid_api_key", None, {"www-authenticate": "Bearer"})
@@ -224,7 +229,11 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "a slash more": (lambda stage: stage.ask(path=f"{chat.PATH}/"), *NO_PATH),
     "wrong method": (lambda stage: stage.ask(method="GET"), 405, INVALID, INVALID, None, {"allow": "POST, OPTIONS"}),
     "wrong method on a list": (
-        lambda stage: stage.ask(method="DELETE", path="/v1/models"), 405, INVALID, INVALID, None,
+        lambda stage: stage.ask(method="DELETE", path="/v1/models"),
+        405,
+        INVALID,
+        INVALID,
+        None,
         {"allow": "GET, HEAD, OPTIONS"},
     ),
     "bad parameter": (lambda stage: stage.ask(method="GET", path="/api/billing/ledger?limit=101"), *bad("limit")),
@@ -249,7 +258,8 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "requests a minute": (lambda stage: stage.ask_first(requests_per_minute=1), *TOO_MUCH, rates("requests")),
     "tokens a minute": (lambda stage: stage.ask_first(tokens_per_minute=104), *TOO_MUCH, rates("tokens")),
     "more than a minute's tokens": (
-        lambda stage: stage.set_key(tokens_per_minute=50), *TOO_MUCH,
+        lambda stage: stage.set_key(tokens_per_minute=50),
+        *TOO_MUCH,
         rates("tokens", **NEVER, **{"retry-after-ms": None}),
     ),
     # the money
@@ -263,7 +273,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "in debt": (in_debt, *TOO_LITTLE),
     # we
     "unforeseen": (lost_encryption_key, 500, "api_error", "internal_error", None, {}),
-}  # fmt: skip
+}
 
 ALL_HEADERS = {"www-authenticate", "retry-after", "retry-after-ms", "x-should-retry", "allow"} | {
     f"x-ratelimit-{what}-{of}" for what in ("limit", "remaining", "reset") for of in ("requests", "tokens")
@@ -392,7 +402,7 @@ def _above_the_model(stage: Stage, ask: Ask) -> None:
 
 
 def _revoked(stage: Stage, ask: Ask) -> None:
-    keyring.revoke(stage.key)
+    lifecycle.revoke(stage.key)
 
 
 def _not_allowed(stage: Stage, ask: Ask) -> None:
@@ -421,7 +431,7 @@ ORDER: list[tuple[Callable[[Stage, Ask], None], int, str]] = [
     (_no_model, 404, "does not exist"),
     (_above_the_model, 400, "generates at most"),
     (_bad_for_the_provider, 400, "echo must be"),
-    # completions/admission.py, from here on
+    # completions/charging/admission.py, from here on
     (_revoked, 401, "revoked"),
     (_not_allowed, 404, "do not have access"),
     (_requests_used_up, 429, "requests per minute"),

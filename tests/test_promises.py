@@ -7,8 +7,9 @@ import pytest
 
 from billing import ledger, locks, money
 from billing.models import LedgerEntry
-from gateway_project import database, errors
-from keys import keyring
+from gateway_project import errors
+from gateway_project.db import pool
+from keys import lifecycle
 from keys.models import ApiKey, SpendingDay, SpendingPeriod, SpendingType
 from tests import chat, factories
 from tests.conftest import client_for
@@ -166,16 +167,27 @@ def test_the_models_are_openais_list(api, echo_model):
     models = api.get("/v1/models").json()
     assert (models["object"], type(models["data"])) == ("list", list)
     assert types(models["data"][0]) == {
-        "id": str, "object": str, "created": int, "owned_by": str,
-        "name": str, "available": bool, "category": str, "context_window": int, "max_output_tokens": int,
+        "id": str,
+        "object": str,
+        "created": int,
+        "owned_by": str,
+        "name": str,
+        "available": bool,
+        "category": str,
+        "context_window": int,
+        "max_output_tokens": int,
         "pricing": {
-            "prompt": str, "completion": str, "input_cache_read": type(None), "input_cache_write": type(None),
+            "prompt": str,
+            "completion": str,
+            "input_cache_read": type(None),
+            "input_cache_write": type(None),
             "image": type(None),
         },
         "architecture": {"input_modalities": list, "output_modalities": list},
         "capabilities": {"image_support": bool, "function_calling": bool},
-        "commercial_use": bool, "license": type(None),
-    }  # fmt: skip
+        "commercial_use": bool,
+        "license": type(None),
+    }
 
 
 def test_usage_tells_key_limit_use_and_balance(alice, echo_model):
@@ -185,13 +197,19 @@ def test_usage_tells_key_limit_use_and_balance(alice, echo_model):
         "object": str,
         "key": {"id": str, "name": str, "createdAt": str, "expiresAt": type(None)},
         "limit": {
-            "spendingLimit": int, "spendingType": str, "spendingPeriod": str, "spentInDollars": str, "heldInDollars": str,
-            "remainingInCents": int, "remainingInDollars": str, "resetsAt": str,
+            "spendingLimit": int,
+            "spendingType": str,
+            "spendingPeriod": str,
+            "spentInDollars": str,
+            "heldInDollars": str,
+            "remainingInCents": int,
+            "remainingInDollars": str,
+            "resetsAt": str,
         },
         "rateLimits": {"requestsPerMinute": type(None), "tokensPerMinute": type(None)},
         "usage": {"today": sums, "thisMonth": sums, "total": sums},
         "balance": {"balanceInCents": int, "balanceInDollars": float, "heldInDollars": str, "availableInDollars": str},
-    }  # fmt: skip
+    }
 
 
 # --- GET /api/billing ---------------------------------------------------------------------------------------------
@@ -260,9 +278,17 @@ def test_the_ledger_has_defaults_and_echoes(alice, api, query, limit, offset, co
 
 @pytest.mark.parametrize(
     ("query", "param"),
-    [("limit=0", "limit"), ("limit=101", "limit"), ("limit=ten", "limit"), ("limit=", "limit"), ("limit=-1", "limit"),
-     ("offset=-1", "offset"), ("offset=x", "offset"), ("offset=1.5", "offset")],
-)  # fmt: skip
+    [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=ten", "limit"),
+        ("limit=", "limit"),
+        ("limit=-1", "limit"),
+        ("offset=-1", "offset"),
+        ("offset=x", "offset"),
+        ("offset=1.5", "offset"),
+    ],
+)
 def test_ledger_parameters_out_of_bounds_are_refused(api, query, param):
     chat.assert_error(api.get(f"{LEDGER}?{query}"), 400, "invalid_request_error", param)
 
@@ -284,20 +310,20 @@ def test_spending_types_and_periods_are_these():
     [(None, None), ("FIXED", "DAILY"), ("RECURRING", None), ("RECURRING", "YEARLY"), ("fixed", None), ("MONTHLY", "MONTHLY")],
 )
 def test_a_spending_limit_needs_a_type_and_a_period_that_go_together(alice, type, period):
-    with pytest.raises(keyring.BadLimit):
+    with pytest.raises(lifecycle.BadLimit):
         factories.make_key(alice, limit_cents=1, type=type, period=period)
     assert not ApiKey.objects.exists()
 
 
 @pytest.mark.parametrize("limit_cents", [-1, 2**63, money.CENTS_MAX + 1])
 def test_a_spending_limit_is_no_negative_and_no_impossible_amount(alice, limit_cents):
-    with pytest.raises(keyring.BadLimit):
+    with pytest.raises(lifecycle.BadLimit):
         factories.make_key(alice, limit_cents=limit_cents, type="FIXED")
 
 
 def test_a_spending_limit_is_in_cents(alice, echo_model):
     key, secret = factories.make_key(alice, limit_cents=7, type="FIXED")
-    SpendingDay.objects.create(key=key, day=database.now().date(), spent_nanos=60_000_000)
+    SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=60_000_000)
     limit = client_for(secret).get("/v1/usage").json()["limit"]
     assert (limit["spendingLimit"], limit["remainingInCents"]) == (7, 1)
 
@@ -305,10 +331,16 @@ def test_a_spending_limit_is_in_cents(alice, echo_model):
 def test_error_codes_are_these_and_no_other():
     codes = {error.code for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)}
     assert codes == {
-        "invalid_api_key", "model_not_found", "invalid_request_error", "rate_limit_exceeded", "insufficient_quota",
+        "invalid_api_key",
+        "model_not_found",
+        "invalid_request_error",
+        "rate_limit_exceeded",
+        "insufficient_quota",
         "request_in_progress",
-        "upstream_error", "service_unavailable", "internal_error",
-    }  # fmt: skip
+        "upstream_error",
+        "service_unavailable",
+        "internal_error",
+    }
 
 
 # --- Authentication -----------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from gateway_project import http
+from gateway_project.net import http
 
 RESET, LEAVE, STAY = "RESET", "LEAVE", "STAY"
 Step = bytes | float | str | threading.Event
@@ -51,10 +51,13 @@ def whole(content: str = "Hello you", *, usage: Any = USAGE, **choice: Any) -> S
     """A chat completion object; ``usage=None`` leaves the usage out."""
     message = {"role": "assistant", "content": content}
     body = {
-        "id": "up-1", "object": "chat.completion", "created": 1, "model": "upstream-name",
+        "id": "up-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "upstream-name",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", **choice}],
         **({} if usage is None else {"usage": usage}),
-    }  # fmt: skip
+    }
     return reply(json.dumps(body).encode())
 
 

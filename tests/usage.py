@@ -9,7 +9,8 @@ from billing import holds, ledger, locks
 from billing.holds import NewHold
 from billing.ledger import Booked
 from billing.models import Account, Hold, LedgerEntry
-from gateway_project import identifiers, two_steps
+from gateway_project import identifiers
+from gateway_project.db import pipelined_transaction
 from keys import spending
 from keys.models import ApiKey
 from keys.spending import Movement
@@ -21,7 +22,7 @@ def place(account: Account, nanos: int, *, reference: str | None = None, expires
     hold = NewHold(reference or identifiers.short_uuid7(), account.pk, nanos, expires_at)
     with transaction.atomic():
         holds.place(locks.account(account.pk), nanos)
-        two_steps.execute(holds.placed([hold]))
+        pipelined_transaction.execute(holds.placed([hold]))
     return Hold.objects.get(pk=hold.reference)
 
 
@@ -34,13 +35,25 @@ def settle(account: Account, hold: Hold, nanos: int) -> Hold | None:
         return settled
 
 
-def debit(account: Account, nanos: int, reference: str, *, model: str = "demo/echo", prompt_tokens: int = 3,
-          completion_tokens: int = 4) -> LedgerEntry:  # fmt: skip
+def debit(
+    account: Account,
+    nanos: int,
+    reference: str,
+    *,
+    model: str = "demo/echo",
+    prompt_tokens: int = 3,
+    completion_tokens: int = 4,
+) -> LedgerEntry:
     entry = ledger.debit_usage(
-        account, cost_nanos=nanos, reference=reference, model=model, prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens, settlement="reported",
-    )  # fmt: skip
-    two_steps.execute(ledger.appended([entry]))
+        account,
+        cost_nanos=nanos,
+        reference=reference,
+        model=model,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        settlement="reported",
+    )
+    pipelined_transaction.execute(ledger.appended([entry]))
     return LedgerEntry.objects.get(reference=reference)
 
 
@@ -55,10 +68,10 @@ def expire(account: Account, hold: Hold) -> Hold | None:
 
 
 def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | None = None) -> Hold | None:
-    [locked] = two_steps.made(Hold, two_steps.execute(locks.holds([hold.pk]))).values()
+    [locked] = pipelined_transaction.made(Hold, pipelined_transaction.execute(locks.holds([hold.pk]))).values()
     if not holds.resolve(account, locked, state, cost_nanos=cost_nanos):
         return None
-    two_steps.execute(holds.resolved([locked]))
+    pipelined_transaction.execute(holds.resolved([locked]))
     return Hold.objects.get(pk=hold.pk)
 
 
@@ -66,16 +79,16 @@ def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | 
 
 
 def reserve(key: ApiKey, *, day: date, amount_nanos: int) -> None:
-    two_steps.execute(spending.reserved([Movement(key.pk, day, amount_nanos)]))
+    pipelined_transaction.execute(spending.reserved([Movement(key.pk, day, amount_nanos)]))
 
 
 def commit(key: ApiKey, *, day: date, held_nanos: int, spent_nanos: int, prompt_tokens: int, completion_tokens: int) -> None:
     movement = Movement(key.pk, day, held_nanos, spent_nanos, 1, prompt_tokens, completion_tokens)
-    two_steps.execute(spending.moved([movement]))
+    pipelined_transaction.execute(spending.moved([movement]))
 
 
 def give_back(key: ApiKey, *, day: date, held_nanos: int) -> None:
-    two_steps.execute(spending.moved([Movement(key.pk, day, held_nanos)]))
+    pipelined_transaction.execute(spending.moved([Movement(key.pk, day, held_nanos)]))
 
 
 # --- More of the account ----------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ To add one: write ``<kind>.py`` with an Adapter, name it here and in ``Provider.
 against a real HTTP server speaking its wire format. ``docs/providers.md`` is the checklist.
 """
 
-from completions.providers.anthropic import Anthropic
+from completions.providers.anthropic.adapter import Anthropic
 from completions.providers.base import Adapter
 from completions.providers.echo import Echo
-from completions.providers.gemini import Gemini
-from completions.providers.openai import OpenAI
+from completions.providers.gemini.adapter import Gemini
+from completions.providers.openai.adapter import OpenAI
 
 ADAPTERS: dict[str, Adapter] = {
     "openai": OpenAI(),

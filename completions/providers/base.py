@@ -25,8 +25,9 @@ class ProviderFailed(Exception):
     unless nothing that followed could be read. ``wait_seconds``: for how long the upstream asked not to be asked.
     """
 
-    def __init__(self, error: errors.ApiError, *, upstream_worked: bool, blame: Blame = Blame.ROUTE,
-                 wait_seconds: float | None = None) -> None:  # fmt: skip
+    def __init__(
+        self, error: errors.ApiError, *, upstream_worked: bool, blame: Blame = Blame.ROUTE, wait_seconds: float | None = None
+    ) -> None:
         super().__init__(error.message)
         self.error = error
         self.upstream_worked = upstream_worked

@@ -20,10 +20,10 @@ from typing import Any
 import gevent
 from django.conf import settings
 
-from completions import messages
 from completions.chat import Answer, Call, ChatRequest, Chunk, Usage
 from completions.providers import base
 from completions.providers.base import Blame, ProviderFailed
+from completions.request import messages
 from gateway_project import compact_json, errors
 
 _WORD = re.compile(r"\S+\s*|\s+")

@@ -16,7 +16,8 @@ from completions import sse
 from completions.chat import Answer, Call, Chunk
 from completions.providers import base
 from completions.providers.base import Blame, ProviderFailed
-from gateway_project import compact_json, errors, http
+from gateway_project import compact_json, errors
+from gateway_project.net import http
 
 logger = logging.getLogger("gateway.providers")
 
@@ -43,8 +44,9 @@ def _plain_meaning(status: int, body: bytes) -> tuple[int, str]:
     return status, ""
 
 
-def post(call: Call, path: str, headers: dict[str, str], fields: dict[str, Any], *, stream: bool,
-         meaning: Meaning = _plain_meaning) -> http.Reply:  # fmt: skip
+def post(
+    call: Call, path: str, headers: dict[str, str], fields: dict[str, Any], *, stream: bool, meaning: Meaning = _plain_meaning
+) -> http.Reply:
     """Send ``fields`` as JSON to ``path`` below the provider's base URL; a 2xx reply, to be closed. Raises ProviderFailed."""
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, **headers}

@@ -4,7 +4,8 @@ import json
 import math
 from typing import Any, NoReturn, TypeGuard
 
-from gateway_project import errors, strict_json
+from gateway_project import errors
+from gateway_project.web import strict_json
 
 _TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
 

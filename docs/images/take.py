@@ -54,7 +54,7 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright runs an event loop in this thread
-    from gateway_project import development
+    from gateway_project.local import development
 
     development.prepare(os.environ)
     import django
@@ -87,13 +87,13 @@ def _account() -> "Account":
 
 
 def _use(account: "Account", facts: dict[str, Any]) -> None:
-    from gateway_project import database
-    from keys import keyring
+    from gateway_project.db import pool as database
+    from keys import lifecycle
     from keys.models import ApiKey
 
     if ApiKey.objects.filter(account=account, name=KEYS[0]["name"]).exists():
         return  # it was used by an earlier run
-    secrets = [keyring.issue(account, **key)[1] for key in KEYS]
+    secrets = [lifecycle.issue(account, **key)[1] for key in KEYS]
     today = database.now().date()
     chance = Random(7)  # noqa: S311  the same picture every time
     for ago in range(DAYS, -1, -1):
@@ -131,8 +131,8 @@ def _move(today: date, day: date) -> None:
 def _rank(facts: dict[str, Any]) -> None:
     """List the invented models, stream from each, and publish what comes out of it."""
     from completions.models import LanguageModel
-    from rankings import publishing
     from rankings.models import Source
+    from rankings.publishing import publication
 
     if not LanguageModel.objects.filter(maker="Example Lab").exists():
         for name, _, input, output, _ in MODELS:
@@ -140,7 +140,7 @@ def _rank(facts: dict[str, Any]) -> None:
         _say()
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(lambda model: _stream(facts, model), MODELS * STREAMS))
-    publishing.publish(Source.LMSYS_ARENA)
+    publication.publish(Source.LMSYS_ARENA)
 
 
 def _id(name: str) -> str:
@@ -161,7 +161,7 @@ def _make(name: str, input: str, output: str) -> None:
 def _say() -> None:
     """What LMArena says: the invented models stand in an invented crowd."""
     from completions.models import Category
-    from gateway_project import database
+    from gateway_project.db import pool as database
     from rankings.models import Alias, Snapshot, Source, Standing
 
     arena = Source.LMSYS_ARENA
@@ -172,11 +172,17 @@ def _say() -> None:
         Alias.objects.create(source=arena, key_kind="model_name", external_key=_id(name), model_id=_id(name), method="staff")
     Standing.objects.bulk_create(
         Standing(
-            snapshot=snapshot, board=Category.GENERAL, external_key=name, key_kind="model_name", name=name, rank=rank,
-            value=ratings[name], facts={"lower": ratings[name] - 5, "upper": ratings[name] + 5},
+            snapshot=snapshot,
+            board=Category.GENERAL,
+            external_key=name,
+            key_kind="model_name",
+            name=name,
+            rank=rank,
+            value=ratings[name],
+            facts={"lower": ratings[name] - 5, "upper": ratings[name] + 5},
         )
         for rank, name in enumerate(order, start=1)
-    )  # fmt: skip
+    )
 
 
 def _stream(facts: dict[str, Any], model: tuple[str, float, str, str, float]) -> None:

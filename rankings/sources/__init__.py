@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
-from rankings import fetching
 from rankings.models import Source
+from rankings.sources import client as fetching
 from rankings.sources.arena import Arena
 from rankings.sources.artificial_analysis import ArtificialAnalysis
 from rankings.sources.base import Adapter

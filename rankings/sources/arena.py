@@ -4,11 +4,10 @@ from datetime import UTC, date, datetime
 from typing import Any, ClassVar
 
 from completions.models import Category
-from rankings import boards
-from rankings.fetching import Answer, Client, Implausible, Unavailable
 from rankings.models import Source
-from rankings.sources import wire
+from rankings.sources import boards, wire
 from rankings.sources.base import Reading, StandingRow, Unchanged, once
+from rankings.sources.client import Answer, Client, Implausible, Unavailable
 
 DATASET = "lmarena-ai/leaderboard-dataset"
 CONFIG = "text_style_control"  # the board that arena.ai shows
@@ -54,9 +53,14 @@ def _pages(client: Client, category: str) -> list[Answer]:
     count = 0
     for number in range(PAGES_MAX):
         answer = client.get(
-            "/filter", dataset=DATASET, config=CONFIG, split="latest", where=f"\"category\"='{category}'",
-            offset=number * PAGE_ROWS, length=PAGE_ROWS,
-        )  # fmt: skip
+            "/filter",
+            dataset=DATASET,
+            config=CONFIG,
+            split="latest",
+            where=f"\"category\"='{category}'",
+            offset=number * PAGE_ROWS,
+            length=PAGE_ROWS,
+        )
         body = wire.table(answer.body, "a page")
         total = wire.finite(body.get("num_rows_total"), "num_rows_total", minimum=0)
         if body.get("partial") is not False:

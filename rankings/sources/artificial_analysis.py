@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from completions.models import Category
-from rankings import boards
-from rankings.fetching import Client, Headers, Implausible, Unavailable
 from rankings.models import Source
-from rankings.sources import wire
+from rankings.sources import boards, wire
 from rankings.sources.base import Reading, StandingRow, ranked
+from rankings.sources.client import Client, Headers, Implausible, Unavailable
 
 PAGES_MAX = 20
 QUOTA_LEFT_MIN = 10  # the key is the organisation's, and others of it may need some of its 100 requests a day

@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
 from completions.models import Category
-from rankings.fetching import Client
 from rankings.models import Source
+from rankings.sources.client import Client
 
 
 class Unchanged(Exception):

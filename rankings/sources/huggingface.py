@@ -3,11 +3,10 @@
 from typing import Any, ClassVar
 
 from completions.models import Category
-from rankings import boards
-from rankings.fetching import Client, Implausible
 from rankings.models import Source
-from rankings.sources import wire
+from rankings.sources import boards, wire
 from rankings.sources.base import Reading, StandingRow
+from rankings.sources.client import Client, Implausible
 
 ATTRIBUTION = "Hugging Face benchmark leaderboards: {boards}. Values as their authors report them."
 

@@ -9,11 +9,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
 
 from completions.models import Category
-from rankings import boards
-from rankings.fetching import Client, Implausible
 from rankings.models import Source
-from rankings.sources import wire
+from rankings.sources import boards, wire
 from rankings.sources.base import Reading, StandingRow, ranked
+from rankings.sources.client import Client, Implausible
 
 DAYS = 7
 MODELS_MIN = 100

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from rankings.fetching import Implausible
+from rankings.sources.client import Implausible
 
 
 def finite(value: Any, what: str, *, minimum: float = -math.inf, maximum: float = math.inf) -> float:

@@ -92,10 +92,17 @@ def test_an_account_with_a_book_stays(alice):
 @pytest.mark.parametrize(
     ("type", "amount_nanos"),
     [
-        ("CREDIT_PURCHASE", 0), ("CREDIT_PURCHASE", -1), ("SUPPORT_CREDIT", 0), ("SUPPORT_CREDIT", -1),
-        ("REFUND_DEBIT", 0), ("REFUND_DEBIT", 1), ("USAGE_DEBIT", 1), ("GIFT", 1), ("GIFT", -1),
+        ("CREDIT_PURCHASE", 0),
+        ("CREDIT_PURCHASE", -1),
+        ("SUPPORT_CREDIT", 0),
+        ("SUPPORT_CREDIT", -1),
+        ("REFUND_DEBIT", 0),
+        ("REFUND_DEBIT", 1),
+        ("USAGE_DEBIT", 1),
+        ("GIFT", 1),
+        ("GIFT", -1),
     ],
-)  # fmt: skip
+)
 def test_credits_add_and_debits_take(alice, type, amount_nanos):
     with refused("credits_add_and_debits_take"):
         add_entry(alice, type=type, amount_nanos=amount_nanos)

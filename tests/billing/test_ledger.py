@@ -20,8 +20,11 @@ def test_a_grant_credits_and_says_who_and_why(bob):
     entry = booked.entry
     assert booked.is_new
     assert (entry.type, entry.amount_nanos, entry.balance_after_nanos, entry.seq) == (
-        "SUPPORT_CREDIT", 5_000_000_000, 5_000_000_000, 1,
-    )  # fmt: skip
+        "SUPPORT_CREDIT",
+        5_000_000_000,
+        5_000_000_000,
+        1,
+    )
     assert (entry.metadata, entry.issued_by, entry.reference) == ({"reason": "sorry"}, staff, "support:ticket-1")
     assert usage.numbers(bob)["balance"] == 5_000_000_000
 

@@ -12,9 +12,10 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from billing import books, ledger, locks, money
+from billing import ledger, ledger_pages, locks, money
 from billing.models import Account, LedgerEntry
-from gateway_project import identifiers, timestamps, two_steps
+from gateway_project import identifiers, timestamps
+from gateway_project.db import pipelined_transaction
 from tests import chat, factories, usage
 from tests.conftest import client_for
 
@@ -25,10 +26,16 @@ TYPES = LedgerEntry.Type.values
 def spend(account: Account, nanos: int, spender: str) -> LedgerEntry:
     with transaction.atomic():
         entry = ledger.debit_usage(
-            locks.account(account.pk), cost_nanos=nanos, reference=identifiers.short_uuid7(), model="demo/echo",
-            prompt_tokens=3, completion_tokens=4, settlement="reported", spender=spender,
-        )  # fmt: skip
-        two_steps.execute(ledger.appended([entry]))
+            locks.account(account.pk),
+            cost_nanos=nanos,
+            reference=identifiers.short_uuid7(),
+            model="demo/echo",
+            prompt_tokens=3,
+            completion_tokens=4,
+            settlement="reported",
+            spender=spender,
+        )
+        pipelined_transaction.execute(ledger.appended([entry]))
     return LedgerEntry.objects.get(pk=entry.id)
 
 
@@ -136,12 +143,25 @@ def test_another_accounts_key_finds_nothing(book, api):
     [
         *(("type", value) for value in ("GIFT", "usage_debit", "", "USAGE_DEBIT,REFUND_DEBIT", "9" * 1_500, "\x00")),
         *(("apiKey", value) for value in ("", "x" * 65, "\x00")),
-        *((param, value) for param in ("from", "to") for value in (
-            "", "yesterday", "2026-13-01T00:00:00Z", "2026-11-21", "2026-11-21T00:00:00", "1795265179", "9" * 1_500, "\x00",
-            "2026-11-21T00:00:00 02:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00",
-        )),
+        *(
+            (param, value)
+            for param in ("from", "to")
+            for value in (
+                "",
+                "yesterday",
+                "2026-13-01T00:00:00Z",
+                "2026-11-21",
+                "2026-11-21T00:00:00",
+                "1795265179",
+                "9" * 1_500,
+                "\x00",
+                "2026-11-21T00:00:00 02:00",
+                "0001-01-01T00:00:00+14:00",
+                "9999-12-31T23:59:59-14:00",
+            )
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("path", [LEDGER, SHEET])
 def test_a_filter_that_cannot_be_understood_is_named(api, path, param, value):
     chat.assert_error(api.get(path, {param: value}), 400, "invalid_request_error", param)
@@ -167,8 +187,12 @@ def test_a_span_does_not_end_before_it_begins(api):
 
 def test_a_filtered_page_asks_the_same_few_questions_however_deep(book, bobs, django_assert_num_queries):
     shown(bobs)
-    for query, queries in (({"type": "USAGE_DEBIT"}, 3), ({"type": "SUPPORT_CREDIT"}, 2), ({"apiKey": "key-a"}, 2),
-                           ({"from": iso(book[20].created_at)}, 3)):  # fmt: skip
+    for query, queries in (
+        ({"type": "USAGE_DEBIT"}, 3),
+        ({"type": "SUPPORT_CREDIT"}, 2),
+        ({"apiKey": "key-a"}, 2),
+        ({"from": iso(book[20].created_at)}, 3),
+    ):
         for offset in (0, 5, 1_000_000):
             with django_assert_num_queries(queries):  # the key with its account, the entries, and where they begin
                 shown(bobs, offset=offset, **query)
@@ -279,16 +303,20 @@ def test_the_csv_file_is_named_and_kept_by_nobody(book, bobs):
 
 @pytest.fixture
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books, "BATCH_ENTRIES", 5)
+    monkeypatch.setattr(ledger_pages, "BATCH_ENTRIES", 5)
 
 
 @pytest.mark.usefixtures("_small_batches")
 def test_batches_of_any_filter_have_every_entry_once(book, bob):
     bob.refresh_from_db()
-    for choice in (books.EVERYTHING, books.Choice(type="USAGE_DEBIT"), books.Choice(type="REFUND_DEBIT"),
-                   books.Choice(spender="key-a", until=book[5].created_at)):  # fmt: skip
-        found = list(books.batches(bob, choice))
-        expected = books.page(bob, limit=100, offset=0, choice=choice)
+    for choice in (
+        ledger_pages.EVERYTHING,
+        ledger_pages.Choice(type="USAGE_DEBIT"),
+        ledger_pages.Choice(type="REFUND_DEBIT"),
+        ledger_pages.Choice(spender="key-a", until=book[5].created_at),
+    ):
+        found = list(ledger_pages.batches(bob, choice))
+        expected = ledger_pages.page(bob, limit=100, offset=0, choice=choice)
         assert expected
         assert [len(batch) for batch in found[:-1]] == [5] * (len(found) - 1)
         assert [entry for batch in found for entry in batch] == expected

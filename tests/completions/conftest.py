@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from completions import attempts
-from gateway_project.two_steps import TwoStepConnection
+from completions.relay import attempts
+from gateway_project.db.pipelined_transaction import TwoStepConnection
 from tests import factories
 from tests.upstream import KEY_ENV, Upstream, spare, upstream
 

@@ -9,9 +9,13 @@ def make_offer(kind: str = "openai", upstream_model: str = "m", price: PriceList
     route = Route(1, kind, kind, "http://127.0.0.1:9", "k", upstream_model, Deadlines(5, 120, 120, 900))
     defaults = {"context_window": 10**9, "max_output_tokens": 4_096, "image_support": True, "image_tokens_max": 6_000}
     return Offer(
-        model_id="acme/m", function_calling=True, price_id=1, price=price or PriceList(1, 1, 1, 1), routes=(route,),
+        model_id="acme/m",
+        function_calling=True,
+        price_id=1,
+        price=price or PriceList(1, 1, 1, 1),
+        routes=(route,),
         **{**defaults, **fields},
-    )  # fmt: skip
+    )
 
 
 def make_call(request: ChatRequest, offer: Offer, max_tokens: int) -> Call:

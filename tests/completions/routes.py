@@ -11,8 +11,9 @@ from tests import factories
 from tests.upstream import Upstream
 
 
-def add(model: LanguageModel, upstream: Upstream | str, slug: str = "spare", *, priority: int = 2, weight: int = 1,
-        **provider: Any) -> Route:  # fmt: skip
+def add(
+    model: LanguageModel, upstream: Upstream | str, slug: str = "spare", *, priority: int = 2, weight: int = 1, **provider: Any
+) -> Route:
     """One more way, to an upstream or to an address."""
     base_url = upstream if isinstance(upstream, str) else upstream.url
     return Route.objects.create(

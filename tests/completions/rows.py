@@ -44,15 +44,20 @@ def text(events: list[Any]) -> str:
     return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
 
 
-def assert_charged(account: Account, settlement: str, *, prompt: int, completion: int, nanos: int, cached: int = 0,
-                   model: str = "acme/large") -> None:  # fmt: skip
+def assert_charged(
+    account: Account, settlement: str, *, prompt: int, completion: int, nanos: int, cached: int = 0, model: str = "acme/large"
+) -> None:
     """One completion, settled so, and one entry for it; the rest of its hold is free again."""
     before_nanos = account.balance_nanos
     account.refresh_from_db()
     [done] = Completion.objects.filter(account=account)
     assert (done.settlement, done.prompt_tokens, done.cached_tokens, done.completion_tokens, done.cost_nanos) == (
-        settlement, prompt, cached, completion, nanos,
-    )  # fmt: skip
+        settlement,
+        prompt,
+        cached,
+        completion,
+        nanos,
+    )
     [hold] = Hold.objects.filter(account=account)
     assert (hold.pk, hold.state, hold.settled_nanos) == (done.pk, Hold.State.SETTLED, nanos)
     [entry] = LedgerEntry.objects.filter(account=account, type=LedgerEntry.Type.USAGE_DEBIT)

@@ -9,9 +9,9 @@ import pytest
 from billing import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions import audit as completions_audit
-from completions import records, settlement
+from completions.charging import records, settlement
+from completions.charging.resolution import Resolution
 from completions.models import Completion
-from completions.resolution import Resolution
 from gateway_project import identifiers
 from keys import audit as keys_audit
 from keys.models import ApiKey, SpendingDay
@@ -41,9 +41,16 @@ def unsettle(account: Account, key: ApiKey) -> None:
         Hold.objects.create(reference=name, account=account, amount_nanos=100, expires_at="2100-01-01T00:00:00Z")
         Account.objects.filter(pk=account.pk).update(held_nanos=Account.objects.get(pk=account.pk).held_nanos + 100)
         Completion.objects.create(
-            id=name, account=account, key=key, model=like.model, price=like.price, provider=like.provider, is_stream=False,
-            spending_day=TODAY, counted_tokens=1,
-        )  # fmt: skip
+            id=name,
+            account=account,
+            key=key,
+            model=like.model,
+            price=like.price,
+            provider=like.provider,
+            is_stream=False,
+            spending_day=TODAY,
+            counted_tokens=1,
+        )
     left = Completion.objects.get(pk="released")
     settlement.resolve(Resolution(records.running(left), records.answering(left), Completion.Settlement.RELEASED))
 

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import Account
 from gateway_project import identifiers
-from gateway_project.memory import Memory
-from keys import authentication, keyring, secret
+from gateway_project.cache import Memory
+from keys import authentication, lifecycle, secret
 from keys.models import ApiKey
 from tests import factories
 from tests.conftest import client_for
@@ -102,7 +102,7 @@ def test_another_secret_for_a_known_key_is_refused(key):
 
 def test_all_refusals_read_alike(key):
     unknown = get(f"Bearer {secret.mint(identifiers.short_uuid7())}").json()
-    keyring.revoke(key[0])
+    lifecycle.revoke(key[0])
     assert get(f"Bearer {key[1]}").json() == get("Bearer nonsense").json() == unknown
 
 
@@ -115,7 +115,7 @@ def seen_before(request, key):
 
 @pytest.mark.usefixtures("seen_before")
 def test_a_revoked_key_stops_at_once(key):
-    keyring.revoke(key[0])
+    lifecycle.revoke(key[0])
     assert_refused(get(f"Bearer {key[1]}"))
 
 

@@ -45,9 +45,21 @@ def test_a_key_is_made_and_works_at_once(alice):
 
 def test_a_key_with_everything(alice):
     reply = answer(
-        "create_key", "alice@example.org", "--name", "nightly", "--limit", "500", "--type", "RECURRING", "--period", "weekly",
-        "--rpm", "60", "--tpm", "100000",
-    )  # fmt: skip
+        "create_key",
+        "alice@example.org",
+        "--name",
+        "nightly",
+        "--limit",
+        "500",
+        "--type",
+        "RECURRING",
+        "--period",
+        "weekly",
+        "--rpm",
+        "60",
+        "--tpm",
+        "100000",
+    )
     key = ApiKey.objects.get(pk=reply["key"])
     assert (key.name, key.spending_limit_cents, key.spending_type, key.spending_period) == (
         "nightly",

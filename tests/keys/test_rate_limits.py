@@ -1,126 +1,248 @@
-"""Requests and tokens per minute: exactly the limit in a burst, then evenly."""
+"""Limits per minute of a key, its account and the deployment: which applies; every reply tells where the key stands."""
 
-from collections import deque
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from keys import rate_limits
-from keys.rate_limits import MINUTE
+from billing.models import Account
+from gateway_project import environment
+from gateway_project.db import pool
+from keys import rate_limit_cache
+from keys.models import ApiKey
+from tests import chat, factories
+from tests.conftest import client_for
 
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-LIMITS = [1, 2, 3, 7, 11, 59, 60, 61, 999, 1000, 7_001]
-
-
-def burst(limit, *, cost=1, full_at=None, now=NOW):
-    """How many requests pass at one instant, and the decision that ended it."""
-    passed = 0
-    while (decision := rate_limits.decide(limit=limit, full_at=full_at, now=now, cost=cost)).allowed:
-        passed, full_at = passed + 1, decision.full_at
-    return passed, decision
+BOTH = ("requests", "tokens")
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-def test_exactly_the_limit_passes_in_a_burst(limit):
-    passed, refused = burst(limit)
-    assert passed == limit
-    assert (refused.remaining, refused.limit) == (0, limit)
+def rates_of(reply) -> dict[str, str]:
+    return {name.lower(): value for name, value in reply.headers.items() if name.lower().startswith("x-ratelimit-")}
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-def test_after_a_burst_one_more_passes_when_its_time_has_come_and_no_sooner(limit):
-    _, refused = burst(limit)
-    assert timedelta(0) < refused.retry_in <= MINUTE / limit + timedelta(microseconds=1)
-    for _ in range(3):
-        soon = NOW + refused.retry_in
-        too_soon = rate_limits.decide(limit=limit, full_at=refused.full_at, now=soon - timedelta(microseconds=1))
-        assert not too_soon.allowed
-        passed, refused = burst(limit, full_at=refused.full_at, now=soon)
-        assert passed == 1
-        refused = rate_limits.Decision(limit, False, refused.full_at, 0, refused.resets_in, soon + refused.retry_in - NOW)
+def limits_of(reply) -> tuple[str | None, str | None]:
+    return reply.get("x-ratelimit-limit-requests"), reply.get("x-ratelimit-limit-tokens")
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-def test_the_whole_allowance_is_back_when_it_is_said_to_be(limit):
-    _, refused = burst(limit)
-    assert refused.resets_in == refused.full_at - NOW
-    assert burst(limit, full_at=refused.full_at, now=refused.full_at)[0] == limit
-    assert burst(limit, full_at=refused.full_at, now=refused.full_at + timedelta(days=1))[0] == limit
+@pytest.fixture
+def deployment(settings):
+    settings.KEY_REQUESTS_PER_MINUTE, settings.KEY_TOKENS_PER_MINUTE = 3, 3_000
 
 
-def test_what_remains_counts_down():
-    full_at, remaining = None, []
-    for _ in range(7):
-        decision = rate_limits.decide(limit=7, full_at=full_at, now=NOW)
-        full_at, remaining = decision.full_at, [*remaining, decision.remaining]
-    assert remaining == [6, 5, 4, 3, 2, 1, 0]
+@pytest.fixture
+def account(alice):
+    Account.objects.filter(pk=alice.pk).update(requests_per_minute=2, tokens_per_minute=2_000)
 
 
-def test_a_refusal_changes_nothing():
-    _, refused = burst(10, cost=3)
-    again = rate_limits.decide(limit=10, full_at=refused.full_at, now=NOW, cost=3)
-    assert again == refused
-    assert rate_limits.decide(limit=10, full_at=refused.full_at, now=NOW, cost=1).allowed
+# --- Which applies -----------------------------------------------------------------------------------------------------
 
 
-def test_what_exceeds_the_limit_itself_never_passes():
-    decision = rate_limits.decide(limit=100, full_at=None, now=NOW, cost=101)
-    assert (decision.allowed, decision.retry_in, decision.full_at, decision.remaining) == (False, None, NOW, 100)
-    assert rate_limits.decide(limit=100, full_at=None, now=NOW, cost=100).allowed
+def test_nobodys_limit_is_no_limit(alice, echo_model):
+    reply = chat.ask(client_for(factories.make_key(alice)[1]), max_tokens=1)
+    assert rates_of(reply) == {}
+    row = ApiKey.objects.get()
+    assert (row.requests_full_at, row.tokens_full_at) == (None, None)
 
 
-def test_a_correction_gives_back_or_takes_more():
-    taken = rate_limits.decide(limit=100, full_at=None, now=NOW, cost=60).full_at
-    back = rate_limits.correct(limit=100, full_at=taken, now=NOW, difference=-50)
-    assert rate_limits.decide(limit=100, full_at=back, now=NOW, cost=90).allowed
-    assert not rate_limits.decide(limit=100, full_at=back, now=NOW, cost=91).allowed
-    more = rate_limits.correct(limit=100, full_at=taken, now=NOW, difference=30)
-    assert rate_limits.decide(limit=100, full_at=more, now=NOW, cost=10).allowed
-    assert not rate_limits.decide(limit=100, full_at=more, now=NOW, cost=11).allowed
+@pytest.mark.usefixtures("deployment")
+def test_the_deployments_limit_applies_to_keys_and_accounts_without_one(alice, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    assert [chat.ask(client, max_tokens=1).status_code for _ in range(4)] == [200, 200, 200, 429]
+    assert limits_of(client.get("/v1/models")) == ("3", "3000")
 
 
-def test_a_correction_never_saves_up_more_than_the_limit():
-    assert rate_limits.correct(limit=100, full_at=None, now=NOW, difference=-1_000) == NOW
-    assert rate_limits.correct(limit=100, full_at=NOW - MINUTE, now=NOW, difference=0) == NOW
+@pytest.mark.usefixtures("deployment", "account")
+def test_the_accounts_limit_comes_before_the_deployments(alice, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
+    assert limits_of(client.get("/v1/models")) == ("2", "2000")
 
 
-@pytest.mark.parametrize("difference", [10**12, -(10**12), 10**30])
-def test_a_correction_stays_within_an_hour_whatever_an_upstream_claims(difference):
-    corrected = rate_limits.correct(limit=1, full_at=NOW, now=NOW, difference=difference)
-    assert NOW <= corrected <= NOW + 60 * MINUTE
+@pytest.mark.usefixtures("deployment", "account")
+def test_the_keys_own_limit_comes_first(alice, echo_model):
+    client = client_for(factories.make_key(alice, requests_per_minute=1, tokens_per_minute=1_000)[1])
+    assert [chat.ask(client, max_tokens=1).status_code for _ in range(2)] == [200, 429]
+    assert limits_of(client.get("/v1/models")) == ("1", "1000")
 
 
-@given(
-    limit=st.integers(1, 50),
-    requests=st.lists(st.tuples(st.integers(0, 40_000_000), st.integers(1, 60)), max_size=60),
-)
-def test_a_bucket_that_refills_evenly_decides_the_same(limit, requests):
-    """The naive model: a bucket of whole microseconds, filled to the brim, where each unit costs its share of a minute."""
-    unit = -(-60_000_000 // limit)
-    level, full_at, now = limit * unit, None, NOW
-    for wait, cost in requests:
-        now += timedelta(microseconds=wait)
-        level = min(level + wait, limit * unit)
-        decision = rate_limits.decide(limit=limit, full_at=full_at, now=now, cost=cost)
-        assert decision.allowed == (level >= cost * unit)
-        level -= cost * unit if decision.allowed else 0
-        assert decision.remaining == level // unit
-        if decision.retry_in is not None:
-            assert decision.retry_in == timedelta(microseconds=cost * unit - level)
-        full_at = decision.full_at if decision.allowed else full_at
+@pytest.mark.usefixtures("deployment")
+def test_each_limit_is_looked_for_by_itself(alice, echo_model):
+    Account.objects.update(tokens_per_minute=2_000)
+    client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
+    assert limits_of(chat.ask(client, max_tokens=1)) == ("1", "2000")
 
 
-@given(limit=st.integers(1, 20), waits=st.lists(st.integers(0, 20_000_000), min_size=1, max_size=80))
-def test_no_minute_sees_more_than_a_full_bucket_and_a_minutes_refill(limit, waits):
-    full_at, now, passed = None, NOW, deque()
-    for wait in waits:
-        now += timedelta(microseconds=wait)
-        decision = rate_limits.decide(limit=limit, full_at=full_at, now=now)
-        if decision.allowed:
-            full_at = decision.full_at
-            passed.append(now)
-        while passed and passed[0] <= now - MINUTE:
-            passed.popleft()
-        assert len(passed) <= 2 * limit
+@pytest.mark.usefixtures("account")
+def test_the_accounts_limit_is_for_each_key_and_not_for_all_together(alice, charlie, echo_model):
+    for _ in range(2):
+        client = client_for(factories.make_key(alice)[1])
+        assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
+    assert rates_of(chat.ask(client_for(factories.make_key(charlie)[1]), max_tokens=1)) == {}
+
+
+@pytest.mark.usefixtures("account")
+def test_what_is_counted_against_a_default_is_on_the_keys_row_and_corrected_at_settlement(alice, echo_model):
+    key, secret = factories.make_key(alice)
+    before = pool.now()
+    reply = chat.ask(client_for(secret), max_tokens=1_900)  # counts 1,904, is 9
+    assert reply["x-ratelimit-remaining-tokens"] == "96"
+    row = ApiKey.objects.get()
+    # A request is half a minute of the allowance, a token 30 milliseconds.
+    assert 29 < (row.requests_full_at - before).total_seconds() < 60
+    assert 0.2 < (row.tokens_full_at - before).total_seconds() < 30
+
+
+def test_a_default_costs_no_query_more_than_a_limit_of_the_keys_own(alice, echo_model, settings):
+    asked = []
+    for own, default in ((60, None), (None, 60)):
+        settings.KEY_REQUESTS_PER_MINUTE = default
+        client = client_for(factories.make_key(alice, requests_per_minute=own)[1])
+        assert chat.ask(client, max_tokens=1)["x-ratelimit-remaining-requests"] == "59"
+        with CaptureQueriesContext(connection) as captured:
+            chat.ask(client, max_tokens=1)
+        asked.append(len(captured))
+    assert asked[0] == asked[1] > 0
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "2147483648", "sixty", "1.5"])
+def test_a_default_of_the_deployment_that_is_no_limit_stops_the_process(monkeypatch, value):
+    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    with pytest.raises(ImproperlyConfigured, match="GATEWAY_EXAMPLE must be"):
+        environment.integer("GATEWAY_EXAMPLE", None, minimum=1, maximum=2_147_483_647)
+
+
+@pytest.mark.parametrize(("value", "read"), [("", None), (" ", None), ("60", 60)])
+def test_an_empty_default_of_the_deployment_is_none(monkeypatch, value, read):
+    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    assert environment.integer("GATEWAY_EXAMPLE", None, minimum=1, maximum=2_147_483_647) == read
+
+
+@pytest.mark.usefixtures("deployment")
+def test_usage_tells_the_limits_that_apply(alice):
+    client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
+    assert client.get("/v1/usage").json()["rateLimits"] == {"requestsPerMinute": 1, "tokensPerMinute": 3_000}
+
+
+# --- Every reply tells where the key stands ------------------------------------------------------------------------------
+
+NAMES = {f"x-ratelimit-{name}-{what}" for name in ("limit", "remaining", "reset") for what in BOTH}
+
+
+@pytest.fixture
+def client(alice, echo_model):
+    return client_for(factories.make_key(alice, requests_per_minute=10, tokens_per_minute=1_000)[1])
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/demo/echo", "/v1/usage", "/v1/models/demo/nobody"])
+def test_reading_tells_it_and_counts_nothing(client, path):
+    assert chat.ask(client, max_tokens=1)["x-ratelimit-remaining-requests"] == "9"
+    before = chat.everything_written()
+    replies = [client.get(path) for _ in range(3)]
+    assert chat.everything_written() == before
+    for reply in replies:
+        assert set(rates_of(reply)) == NAMES
+        assert reply["x-ratelimit-remaining-requests"] == "9"
+
+
+def test_the_first_read_tells_a_whole_allowance(client):
+    assert rates_of(client.get("/v1/usage")) == {
+        "x-ratelimit-limit-requests": "10",
+        "x-ratelimit-remaining-requests": "10",
+        "x-ratelimit-reset-requests": "0ms",
+        "x-ratelimit-limit-tokens": "1000",
+        "x-ratelimit-remaining-tokens": "1000",
+        "x-ratelimit-reset-tokens": "0ms",
+    }
+
+
+def test_reading_costs_no_query_more(client, django_assert_num_queries):
+    client.get("/v1/usage")
+    with django_assert_num_queries(1):  # the key with its account; there is no such model, which no query need find out
+        assert rates_of(client.get("/v1/models/%00"))
+
+
+def refusals_of(client) -> dict[str, tuple[int, object]]:
+    broken = {"HTTP_IDEMPOTENCY_KEY": "once"}
+    chat.send(client, chat.body(max_tokens=1), **broken)
+    return {
+        "no JSON": (400, chat.send(client, b"{")),
+        "a bad field": (400, chat.ask(client, temperature=3)),
+        "no such model": (404, chat.ask(client, model="demo/nobody")),
+        "above the model": (400, chat.ask(client, max_tokens=5_000)),
+        "another body": (400, chat.send(client, chat.body(max_tokens=2), **broken)),
+        "more than a minute's tokens": (429, chat.ask(client, max_tokens=1_001)),
+        "another method": (405, client.get(chat.PATH)),
+        "another path": (404, client.post("/v1/embeddings")),
+        "a slash too many": (404, client.get("/v1/models/")),
+        "not called JSON": (415, chat.send(client, chat.body(), "text/plain")),
+    }
+
+
+def test_every_refusal_tells_it(client):
+    for what, (status, reply) in refusals_of(client).items():
+        assert (what, reply.status_code) == (what, status)
+        assert (what, set(rates_of(reply))) == (what, NAMES)
+        assert (what, reply["x-ratelimit-remaining-requests"]) == (what, "9")
+
+
+def test_a_replay_tells_it_and_counts_nothing(client):
+    for stream in (False, True):
+        body, once = chat.body(max_tokens=1, stream=stream), {"HTTP_IDEMPOTENCY_KEY": f"once {stream}"}
+        first = chat.send(client, body, **once)
+        told = first.getvalue()
+        again = chat.send(client, body, **once)
+        assert (again.getvalue(), again["idempotent-replayed"]) == (told, "true")
+        assert set(rates_of(again)) == NAMES
+        assert again["x-ratelimit-remaining-requests"] == first["x-ratelimit-remaining-requests"]
+
+
+@pytest.mark.parametrize(("cents", "status"), [(1_000, 402), (0, 429)], ids=["funds", "spending limit"])
+def test_a_refusal_for_money_tells_it(bob, echo_model, cents, status):
+    limits = {"limit_cents": cents, "type": "FIXED", "requests_per_minute": 10, "tokens_per_minute": 1_000}
+    reply = chat.ask(client_for(factories.make_key(bob, **limits)[1]), max_tokens=1)
+    assert (reply.status_code, set(rates_of(reply))) == (status, NAMES)
+    assert (reply["x-ratelimit-remaining-requests"], reply["x-ratelimit-remaining-tokens"]) == ("10", "1000")
+
+
+def test_an_upstream_that_fails_does_not_keep_it_from_being_told(client):
+    reply = chat.ask(client, max_tokens=1, echo={"status": 500})
+    assert (reply.status_code, set(rates_of(reply))) == (502, NAMES)
+
+
+def test_a_refusal_before_the_first_look_at_a_key_tells_nothing_and_reads_nothing(alice, django_assert_num_queries):
+    client = client_for(factories.make_key(alice, requests_per_minute=10)[1])
+    with django_assert_num_queries(1):  # whose secret it is
+        reply = chat.ask(client, temperature=3)
+    assert (reply.status_code, rates_of(reply)) == (400, {})
+
+
+def test_a_refusal_for_tokens_does_not_claim_that_a_request_was_counted(client):
+    reply = chat.ask(client, max_tokens=1_001)
+    assert (reply.status_code, reply["x-ratelimit-remaining-requests"]) == (429, "10")
+
+
+def test_who_is_nobody_is_told_nothing(client, alice):
+    client.get("/v1/usage")
+    ApiKey.objects.update(revoked_at=pool.now())
+    for reply in (client.get("/v1/usage"), chat.ask(client), client_for(None).get("/v1/usage")):
+        assert (reply.status_code, rates_of(reply)) == (401, {})
+
+
+def test_a_limit_that_is_lifted_is_told_no_longer(client):
+    assert rates_of(client.get("/v1/usage"))
+    ApiKey.objects.update(requests_per_minute=None, tokens_per_minute=None)
+    assert rates_of(client.get("/v1/usage")) == {}
+    assert rates_of(chat.ask(client, temperature=3)) == {}
+
+
+def test_what_was_seen_is_told_by_the_time_it_is_told(alice):
+    key, _ = factories.make_key(alice, requests_per_minute=60)
+    now = pool.now()
+    key.requests_full_at = now + timedelta(seconds=10)
+    rate_limit_cache.see(key, alice, now)
+    sighting = rate_limit_cache.last(key.pk)
+    told = [sighting.headers(sighting.clock_seconds + seconds) for seconds in (0, 4, 11)]
+    assert [headers["x-ratelimit-remaining-requests"] for headers in told] == ["50", "54", "60"]
+    assert [headers["x-ratelimit-reset-requests"] for headers in told] == ["10s", "6s", "0ms"]

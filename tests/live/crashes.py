@@ -50,28 +50,35 @@ class Point:
     armed: Armed = Armed.AT_ONCE
 
 
-_WRITE, _ANSWER = "gateway_project.two_steps:TwoSteps.write", "gateway_project.two_steps:_Pipeline._rows"
-_SETTLE, _ASK = "completions.settlement:settle", "gateway_project.http:post"
+_WRITE, _ANSWER = (
+    "gateway_project.db.pipelined_transaction:TwoSteps.write",
+    "gateway_project.db.pipelined_transaction:_Pipeline._rows",
+)
+_SETTLE, _ASK = "completions.charging.settlement:settle", "gateway_project.net.http:post"
 
 POINTS = [
-    Point("the request was read", "before", "completions.admission:admit", Charge.NO_HOLD),
+    Point("the request was read", "before", "completions.charging.admission:admit", Charge.NO_HOLD),
     Point("the hold was decided, not written", "before", _WRITE, Charge.NO_HOLD),
     Point("the hold's COMMIT was sent, not answered", "before", _ANSWER, Charge.NOTHING, within=_WRITE),
     Point("the hold was committed, the upstream not asked", "before", _ASK, Charge.NOTHING),
     Point("the upstream's head had come", "after", _ASK, Charge.NOTHING),
-    Point("the first chunk was sent", "before", "completions.relay:Stream.__next__", Charge.NOTED, count=2),
+    Point("the first chunk was sent", "before", "completions.relay.stream:Stream.__next__", Charge.NOTED, count=2),
     Point(
-        "a checkpoint was written", "after", "gateway_project.two_steps:execute", Charge.NOTED,
-        within="completions.checkpoints:write", armed=Armed.RELAYED,
+        "a checkpoint was written",
+        "after",
+        "gateway_project.db.pipelined_transaction:execute",
+        Charge.NOTED,
+        within="completions.charging.checkpoints:write",
+        armed=Armed.RELAYED,
     ),
     Point("the upstream's last byte had come", "before", _SETTLE, Charge.NOTED, armed=Armed.NOTED),
     Point("the charge was decided, not written", "before", _WRITE, Charge.NOTED, armed=Armed.NOTED),
     Point("the charge's COMMIT was sent, not answered", "before", _ANSWER, Charge.FULL, within=_WRITE, armed=Armed.NOTED),
     Point("the charge was committed, the end not sent", "after", _WRITE, Charge.FULL, armed=Armed.NOTED),
-    Point("the end was sent", "before", "completions.relay:Stream.close", Charge.FULL, armed=Armed.NOTED),
+    Point("the end was sent", "before", "completions.relay.stream:Stream.close", Charge.FULL, armed=Armed.NOTED),
     Point("a whole reply had come", "before", _SETTLE, Charge.NOTHING, is_stream=False),
-    Point("a whole reply was charged, not sent", "after", "completions.relay:whole", Charge.FULL, is_stream=False),
-]  # fmt: skip
+    Point("a whole reply was charged, not sent", "after", "completions.relay.stream:whole", Charge.FULL, is_stream=False),
+]
 
 
 class Fuse:

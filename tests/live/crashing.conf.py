@@ -8,7 +8,7 @@ globals().update({name: value for name, value in _production.items() if not name
 
 
 def post_worker_init(worker: Any) -> None:
-    from completions import checkpoints
+    from completions.charging import checkpoints
     from tests.live import crashes
 
     checkpoints.INTERVAL_SECONDS = 0.1  # type: ignore[assignment]  # nobody shall wait for one

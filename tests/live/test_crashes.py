@@ -12,8 +12,9 @@ import pytest
 from django.db.models import F
 
 from billing.models import Account, Hold
-from completions import pricing, tasks
+from completions import tasks
 from completions.models import Completion
+from completions.pricing import cost
 from tests import factories
 from tests.completions.rows import assert_charged, assert_released, assert_true_book
 from tests.live import conftest, crashes
@@ -141,7 +142,7 @@ def assert_paid(point: Point, account: Account) -> None:
         assert_released(account, "expired")
     else:
         assert done.relayed_bytes == len(TEXT) or point.armed is Armed.AT_ONCE
-        tokens = pricing.estimate(done.relayed_bytes)
+        tokens = cost.estimate(done.relayed_bytes)
         assert_charged(account, "recovered", prompt=4, completion=tokens, nanos=4 * 3_000 + tokens * 15_000)
 
 

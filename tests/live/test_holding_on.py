@@ -8,11 +8,12 @@ import pytest
 from django.db.models.functions import Now
 
 from billing.models import Hold, LedgerEntry
-from completions import checkpoints, tasks
+from completions import tasks
+from completions.charging import checkpoints
 from completions.models import Completion
 from tests import factories
 from tests.completions.rows import assert_true_book
-from tests.completions.test_sweeper import admit
+from tests.completions.test_tasks import admit
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import ROLE, STAY, stream, words
 

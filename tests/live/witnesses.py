@@ -24,9 +24,18 @@ NEITHER_LIMITED, LIMITED = ("first", "second"), "limited"
 PAGE = 100
 PATIENCE_SECONDS = 30
 KINDS = {
-    "whole": 6, "streamed": 4, "left": 3, "left_at_once": 1, "retried": 6, "contradicted": 1, "broken": 1, "failing": 1,
-    "invalid": 1, "unknown": 1, "excessive": 1,
-}  # fmt: skip
+    "whole": 6,
+    "streamed": 4,
+    "left": 3,
+    "left_at_once": 1,
+    "retried": 6,
+    "contradicted": 1,
+    "broken": 1,
+    "failing": 1,
+    "invalid": 1,
+    "unknown": 1,
+    "excessive": 1,
+}
 
 
 # --- What a client asks ------------------------------------------------------------------------------------------

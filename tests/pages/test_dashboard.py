@@ -151,8 +151,15 @@ def test_a_reason_is_shown_as_text(owner, alice):
 
 
 def form_for(account, **fields):
-    return {"account": str(account.pk), "name": "laptop", "last_day": "", "spending_type": "NONE", "spending_limit": "",
-            "spending_period": "", **fields}  # fmt: skip
+    return {
+        "account": str(account.pk),
+        "name": "laptop",
+        "last_day": "",
+        "spending_type": "NONE",
+        "spending_limit": "",
+        "spending_period": "",
+        **fields,
+    }
 
 
 def test_a_key_is_made_and_works(owner, alice):

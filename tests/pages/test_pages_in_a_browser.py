@@ -205,8 +205,15 @@ def test_no_page_is_wider_than_its_window(busy, open_page, scheme, options):
     sign_in(page, "alice@example.org")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(16, 18, 24)") == (scheme == "dark")
-    paths = {"overview": "", "ledger": "ledger/", "keys": "keys/", "new": "keys/new/", "limit": f"keys/{key.pk}/limit/",
-             "revoke": f"keys/{key.pk}/revoke/", "password": "password/"}  # fmt: skip
+    paths = {
+        "overview": "",
+        "ledger": "ledger/",
+        "keys": "keys/",
+        "new": "keys/new/",
+        "limit": f"keys/{key.pk}/limit/",
+        "revoke": f"keys/{key.pk}/revoke/",
+        "password": "password/",
+    }
     for name, path in paths.items():
         page.goto(f"/dashboard/{path}")
         picture(page, f"{size}-{scheme}-{name}")

@@ -299,8 +299,15 @@ def test_renaming_an_account_keeps_a_balance_that_moved_meanwhile(superuser, ali
 
     monkeypatch.setattr(AccountAdmin, "save_model", save_late)
     member = alice.memberships.get()
-    form = {"name": "Alice Ltd", "is_active": "on", "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 1,
-            "memberships-0-id": member.pk, "memberships-0-user": member.user_id, "memberships-0-account": alice.pk}  # fmt: skip
+    form = {
+        "name": "Alice Ltd",
+        "is_active": "on",
+        "memberships-TOTAL_FORMS": 1,
+        "memberships-INITIAL_FORMS": 1,
+        "memberships-0-id": member.pk,
+        "memberships-0-user": member.user_id,
+        "memberships-0-account": alice.pk,
+    }
     assert superuser.post(account_page(alice), form).status_code == 302
     alice.refresh_from_db()
     assert (alice.name, alice.balance_nanos, alice.last_seq) == ("Alice Ltd", money.nanos(1001), 2)
@@ -308,9 +315,16 @@ def test_renaming_an_account_keeps_a_balance_that_moved_meanwhile(superuser, ali
 
 def accounts_form(account, **fields):
     member = account.memberships.get()
-    return {"name": account.name, "is_active": "on", "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 1,
-            "memberships-0-id": member.pk, "memberships-0-user": member.user_id, "memberships-0-account": account.pk,
-            **fields}  # fmt: skip
+    return {
+        "name": account.name,
+        "is_active": "on",
+        "memberships-TOTAL_FORMS": 1,
+        "memberships-INITIAL_FORMS": 1,
+        "memberships-0-id": member.pk,
+        "memberships-0-user": member.user_id,
+        "memberships-0-account": account.pk,
+        **fields,
+    }
 
 
 def test_staff_set_and_clear_an_accounts_limits_per_minute(superuser, alice, key):
@@ -357,17 +371,30 @@ def test_an_e_mail_address_is_taken_once_whatever_its_capitals(superuser, alice)
 
 def test_a_person_is_made_member_of_an_account(superuser, alice, bob):
     user = owner_of(bob)
-    form = {"email": user.email, "is_active": "on", "memberships-TOTAL_FORMS": 2, "memberships-INITIAL_FORMS": 1,
-            "memberships-0-id": user.memberships.get().pk, "memberships-0-user": user.pk, "memberships-0-account": bob.pk,
-            "memberships-1-user": user.pk, "memberships-1-account": alice.pk}  # fmt: skip
+    form = {
+        "email": user.email,
+        "is_active": "on",
+        "memberships-TOTAL_FORMS": 2,
+        "memberships-INITIAL_FORMS": 1,
+        "memberships-0-id": user.memberships.get().pk,
+        "memberships-0-user": user.pk,
+        "memberships-0-account": bob.pk,
+        "memberships-1-user": user.pk,
+        "memberships-1-account": alice.pk,
+    }
     assert superuser.post(f"/admin/billing/user/{user.pk}/change/", form).status_code == 302
     assert set(user.accounts.all()) == {alice, bob}
 
 
 def test_an_account_is_opened_with_its_member(superuser, alice):
     user = owner_of(alice)
-    form = {"name": "Second", "is_active": "on", "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 0,
-            "memberships-0-user": user.pk}  # fmt: skip
+    form = {
+        "name": "Second",
+        "is_active": "on",
+        "memberships-TOTAL_FORMS": 1,
+        "memberships-INITIAL_FORMS": 0,
+        "memberships-0-user": user.pk,
+    }
     assert superuser.post("/admin/billing/account/add/", form).status_code == 302
     opened = Account.objects.get(name="Second")
     assert (opened.balance_nanos, opened.last_seq, list(opened.members.all())) == (0, 0, [user])

@@ -4,15 +4,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 from completions.models import Category, LanguageModel
-from rankings import listing, replies, views
+from rankings.api import replies, views
 from rankings.models import Entry, Publication, Source
+from rankings.publishing import listing
 from tests import factories
 
 UPDATED = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def list_model(model_id: str, *, rank: int, source: str = Source.INTERNAL, board: str = Category.GENERAL, board_rank: int = 0,
-               model: dict[str, Any] | None = None, **fields: Any) -> Entry:  # fmt: skip
+def list_model(
+    model_id: str,
+    *,
+    rank: int,
+    source: str = Source.INTERNAL,
+    board: str = Category.GENERAL,
+    board_rank: int = 0,
+    model: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Entry:
     """An entry, of a model that is made if there is none."""
     if not LanguageModel.objects.filter(pk=model_id).exists():
         factories.make_model(model_id, **(model or {}))

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from gateway_project import database
+from gateway_project.db import pool
 from rankings.models import Alias, Snapshot, Source, Standing
 
 KEY_KINDS = {
@@ -16,7 +16,7 @@ KEY_KINDS = {
 def say(source, boards, *, age_hours=0, crowd=0):
     """A snapshot: {board: {name: value, or (value, facts)}}. ``crowd``: so many nobodies on each board, at 0, 1, 2 ..."""
     snapshot = Snapshot.objects.create(
-        source=source, as_of=database.now() - timedelta(hours=age_hours), fingerprint="f" * 64, attribution=f"by {source}"
+        source=source, as_of=pool.now() - timedelta(hours=age_hours), fingerprint="f" * 64, attribution=f"by {source}"
     )
     for board, said in boards.items():
         everybody = {f"nobody-{number}": number for number in range(crowd)} | said
@@ -24,11 +24,17 @@ def say(source, boards, *, age_hours=0, crowd=0):
         values = [value for value, _ in figures.values()]
         Standing.objects.bulk_create(
             Standing(
-                snapshot=snapshot, board=board, external_key=name, key_kind=KEY_KINDS[source], name=name,
-                rank=1 + sum(other > value for other in values), value=value, facts=facts,
+                snapshot=snapshot,
+                board=board,
+                external_key=name,
+                key_kind=KEY_KINDS[source],
+                name=name,
+                rank=1 + sum(other > value for other in values),
+                value=value,
+                facts=facts,
             )
             for name, (value, facts) in figures.items()
-        )  # fmt: skip
+        )
     return snapshot
 
 

@@ -10,11 +10,13 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from gateway_project import database
-from rankings import meanings, refresh, tasks
+from gateway_project.db import pool
+from rankings import refresh, tasks
+from rankings.identity import mapping
 from rankings.models import Alias, Entry, Snapshot, Source, SourceState, Standing
 from rankings.refresh import CADENCE, Result
 from tests import factories
+from tests.gateway_project.local.launch import Launch
 from tests.rankings.source_server import (
     AA,
     AA_KEY,
@@ -28,7 +30,6 @@ from tests.rankings.source_server import (
     refreshed,
     standings,
 )
-from tests.runtime.launch import Launch
 
 SOURCE = Source.LMSYS_ARENA
 MMLU_PRO = HUB_BOARD.format("TIGER-Lab/MMLU-Pro")
@@ -40,12 +41,12 @@ def state(source=SOURCE):
 
 
 def minutes_until_next(source=SOURCE):
-    return (state(source).next_attempt_at - database.now()) / timedelta(minutes=1)
+    return (state(source).next_attempt_at - pool.now()) / timedelta(minutes=1)
 
 
 def grow_old(source=SOURCE, **ago):
     """As if the last run had been so long ago."""
-    SourceState.objects.filter(pk=source).update(next_attempt_at=database.now() - timedelta(**ago))
+    SourceState.objects.filter(pk=source).update(next_attempt_at=pool.now() - timedelta(**ago))
 
 
 # --- When its turn has come ------------------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ def test_a_good_snapshot_is_published_and_internal_with_it(sources):
 
 def test_only_the_last_of_each_week_is_kept_of_snapshots_older_than_sixty_days(sources):
     refreshed(SOURCE)
-    now = database.now()
+    now = pool.now()
     ages = [1, 59, 61, 62, 63, 64, 65, 66, 67, 68, 200]
     kept = {}
     for age in sorted(ages, reverse=True):
@@ -247,8 +248,8 @@ def test_the_built_in_catalogue_is_known_at_the_sources(sources):
     for row, name in zip(sources.arena["overall"][1:], names, strict=False):
         row["model_name"] = name
     assert refreshed(SOURCE).ours == 4
-    snapshot = meanings.latest(SOURCE)
-    found = meanings.chosen(snapshot)["GENERAL"]
+    snapshot = mapping.latest(SOURCE)
+    found = mapping.chosen(snapshot)["GENERAL"]
     assert {model_id: chosen.standing.external_key for model_id, chosen in found.items()} == {
         "openai/gpt-4o-mini": names[0],
         "openai/gpt-oss-120b": names[1],

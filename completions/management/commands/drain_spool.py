@@ -5,8 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from completions import settlement, spool
-from completions.spool import Outcome
+from completions.charging import outbox, settlement
+from completions.charging.outbox import Outcome
 from gateway_project.operator_command import OperatorCommand
 
 
@@ -14,7 +14,7 @@ class Command(OperatorCommand):
     help = "Settle what waits on this host's disk since the database was away. Exits with 1 if something is left."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = spool.drain(settlement.resolve, progress=self.say)
+        found = outbox.drain(settlement.resolve, progress=self.say)
         facts = {
             "resolved": found[Outcome.RESOLVED],
             "resolvedBefore": found[Outcome.KNOWN],

@@ -1,4 +1,4 @@
-"""Load a catalogue file: see ``completions.catalog_file``."""
+"""Load a catalogue file: see ``completions.catalog.file``."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from completions import catalog_file
+from completions.catalog import file as catalog_file
 from completions.models import Provider
 from gateway_project.operator_command import OperatorCommand
 

@@ -1,13 +1,13 @@
-"""Hold the catalogue against providers' own lists of models: see ``completions.proposals``."""
+"""Hold the catalogue against providers' own lists of models: see ``completions.catalog.sync.proposals``."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from completions import catalog_sync, proposals
+from completions.catalog.sync import diff, proposals
+from completions.catalog.sync.proposals import NotListed, Report
 from completions.models import CatalogProposal, Provider
-from completions.proposals import NotListed, Report
 from gateway_project.operator_command import OperatorCommand
 
 
@@ -91,5 +91,5 @@ def _lines(report: Report) -> list[str]:
 
 
 def _line(proposal: CatalogProposal) -> str:
-    change = catalog_sync.sentence(proposal.kind, proposal.old, proposal.new)
+    change = diff.sentence(proposal.kind, proposal.old, proposal.new)
     return f"{proposal.subject}: {change}"

@@ -8,7 +8,7 @@ from billing import money
 from billing.management import arguments
 from billing.models import User
 from gateway_project.operator_command import OperatorCommand
-from keys import keyring
+from keys import lifecycle
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
 RATE_MAX = 2**31 - 1
@@ -33,8 +33,8 @@ class Command(OperatorCommand):
         account = arguments.account(options)
         owner = User.objects.get(email=arguments.email("EMAIL", options["email"]))
         try:
-            key, secret = keyring.issue(account, name=name, created_by=owner, **limits)
-        except keyring.BadLimit as error:
+            key, secret = lifecycle.issue(account, name=name, created_by=owner, **limits)
+        except lifecycle.BadLimit as error:
             raise CommandError(f"--limit, --type, --period: {error}.") from None
         self.answer(
             options, {"key": key.pk, "secret": secret}, f"{_sentence(key)} Keep its secret, it is shown once:\n{secret}"

@@ -17,7 +17,7 @@ from django.db import transaction
 from billing import ledger
 from billing.models import Account, LedgerEntry, Membership, User
 from gateway_project.operator_command import OperatorCommand
-from keys import keyring, secret
+from keys import lifecycle, secret
 from keys.models import ApiKey
 
 ADMIN_EMAIL = "admin@example.com"
@@ -87,7 +87,7 @@ def _api_key(account: Account, known: Any, owner: User) -> str:
     key = ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, expires_at=None).first() if key_id else None
     if key and secret.matches(known, key.digest, settings.KEY_PEPPERS):
         return str(known)
-    return keyring.issue(account, name="quickstart", created_by=owner)[1]
+    return lifecycle.issue(account, name="quickstart", created_by=owner)[1]
 
 
 def _read(path: Path) -> dict[str, Any]:

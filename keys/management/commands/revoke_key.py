@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from gateway_project import timestamps
 from gateway_project.operator_command import OperatorCommand
-from keys import keyring, secret
+from keys import lifecycle, secret
 from keys.models import ApiKey
 
 
@@ -20,7 +20,7 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         key = _find(options["key"].strip())
-        keyring.revoke(key)
+        lifecycle.revoke(key)
         assert key.revoked_at is not None
         revoked_at = timestamps.iso_millis(key.revoked_at)
         self.answer(options, {"key": key.pk, "revokedAt": revoked_at}, f"Key {key.pk} is revoked, since {revoked_at}.")

@@ -1,0 +1,186 @@
+"""The catalogue, for staff. What completions refer to cannot be deleted here: it is disabled instead."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from billing import money
+from completions.catalog import lookup
+from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
+from completions.catalog.sync import proposals
+from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
+from gateway_project.web.read_only_admin import ReadOnlyAdmin
+
+
+class KeptAdmin(admin.ModelAdmin):
+    """Rows that other rows refer to."""
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Provider)
+class ProviderAdmin(KeptAdmin):
+    form = ProviderForm
+    list_display = ("slug", "kind", "base_url", "key", "is_enabled", "sync")
+    list_filter = ("kind", "is_enabled", "sync")
+    search_fields = ("slug", "base_url")
+    ordering = ("slug",)
+    fields = (
+        *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "is_enabled"),
+        *("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds", "drains", "sync", "own_list"),
+    )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:
+        # The variable's name is the catalogue file's: here it could send any secret of the environment anywhere.
+        fixed = ("key", "api_key_env", "own_list")
+        return (*fixed, "slug", "kind") if obj else fixed
+
+    def get_fields(self, request: HttpRequest, obj: Provider | None = None) -> Any:
+        if obj is None or self.has_change_permission(request, obj):
+            return self.fields
+        return [name for name in self.fields if name not in {"api_key", "forget_api_key"}]
+
+    @admin.display(description="Its list")
+    def own_list(self, provider: Provider) -> str:
+        kept = proposals.kept_list(provider)
+        if kept is None:
+            return "never asked for"
+        since = f"taken on {kept.confirmed_at:%Y-%m-%d %H:%M} UTC" if kept.confirmed_at else "none so far"
+        return f"{since}; the last time it {kept.failure}" if kept.failure else since
+
+    @admin.display(description="Key")
+    def key(self, provider: Provider) -> str:
+        if provider.sealed_api_key:
+            return "stored here, encrypted"
+        if not provider.api_key_env:
+            return "none"
+        is_there = bool(provider.key_in_environment)
+        return f"in {provider.api_key_env}" if is_there else f"missing: {provider.api_key_env} is not set"
+
+
+# --- Models, prices, routes -------------------------------------------------------------------------------------------
+
+
+class PricesInDollars:
+    """Columns of prices for people: US dollars per million tokens."""
+
+    @admin.display(description="In force from")
+    def since(self, price: Price) -> str:
+        return f"{price.effective_from:%Y-%m-%d %H:%M:%S} UTC" if price.pk else "now"
+
+    @admin.display(description="Input, $ per million")
+    def input_dollars(self, price: Price) -> str:
+        return _dollars(price.input_nanos)
+
+    @admin.display(description="Output, $ per million")
+    def output_dollars(self, price: Price) -> str:
+        return _dollars(price.output_nanos)
+
+    @admin.display(description="Cached input, $ per million")
+    def cached_input_dollars(self, price: Price) -> str:
+        return _dollars(price.cached_input_nanos, "as input")
+
+    @admin.display(description="Cache write, $ per million")
+    def cache_write_dollars(self, price: Price) -> str:
+        return _dollars(price.cache_write_nanos, "as input")
+
+    @admin.display(description="Each image, $")
+    def image_dollars(self, price: Price) -> str:
+        return _dollars(price.image_nanos, "nothing")
+
+
+_PRICE_COLUMNS = ("input_dollars", "output_dollars", "cached_input_dollars", "cache_write_dollars", "image_dollars")
+
+
+def _dollars(amount_nanos: int | None, otherwise: str = "") -> str:
+    return otherwise if amount_nanos is None else money.dollars(amount_nanos)
+
+
+class PriceInline(PricesInDollars, admin.TabularInline):
+    """A price is added, and is in force from then on. Those before stay, because completions refer to them."""
+
+    model = Price
+    form = PriceForm
+    extra = 0
+    ordering = ("-effective_from",)
+    fields = ("since", *_PRICE_COLUMNS)
+    readonly_fields = ("since",)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class RouteInline(admin.TabularInline):
+    model = Route
+    extra = 0
+
+
+@admin.register(LanguageModel)
+class LanguageModelAdmin(KeptAdmin):
+    form = LanguageModelForm
+    list_display = ("id", "name", "maker", "category", "price", "served", "is_enabled")
+    list_filter = ("is_enabled", "category", "maker", "image_support", "function_calling", "commercial_use")
+    search_fields = ("id", "name", "maker")
+    inlines = (RouteInline, PriceInline)
+    readonly_fields = ("served", "created_at")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: LanguageModel | None = None) -> tuple[str, ...]:
+        return (*self.readonly_fields, "id") if obj else self.readonly_fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[LanguageModel]:
+        models = super().get_queryset(request)
+        assert isinstance(models, LanguageModelQuerySet)
+        return models.with_terms()
+
+    @admin.display(description="$ per million, in / out")
+    def price(self, model: LanguageModel) -> str:
+        prices = [
+            f"{money.dollars(price.input_nanos)} / {money.dollars(price.output_nanos)}" for price in model.prices_in_force
+        ]
+        return "".join(prices) or "none"
+
+    @admin.display(description="Served")
+    def served(self, model: LanguageModel) -> str:
+        if model._state.adding:
+            return "not yet saved"
+        refused = lookup.why_not_served(model)
+        return f"no: it {refused}" if refused else "yes"
+
+
+@admin.register(Price)
+class PriceAdmin(PricesInDollars, ReadOnlyAdmin):
+    list_display = ("model", "since", *_PRICE_COLUMNS)
+    list_select_related = ("model",)
+    search_fields = ("model__id",)
+    ordering = ("model", "-effective_from")
+    fields = ("model", "since", *_PRICE_COLUMNS)
+
+
+@admin.register(Route)
+class RouteAdmin(KeptAdmin):
+    """To switch routes and reorder them at a glance. They are added and removed with their model."""
+
+    list_display = ("model", "provider", "upstream_model", "priority", "weight", "is_enabled", "rests_until")
+    list_select_related = ("model", "provider")
+    list_filter = ("provider", "is_enabled")
+    search_fields = ("model__id", "upstream_model")
+    ordering = ("model", "priority")
+    readonly_fields = ("model", "provider", "upstream_model", "rests_until")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+
+@admin.register(RoutableAlias)
+class RoutableAliasAdmin(ReadOnlyAdmin):
+    """Which model an alias stands for is worked out, not entered."""
+
+    list_display = ("id", "model_ids", "updated_at")
+    search_fields = ("id",)
+    ordering = ("id",)

@@ -1,0 +1,125 @@
+"""The catalogue as staff type it: providers with their keys, models, prices in dollars."""
+
+from typing import Any
+
+from django import forms
+
+from billing import money
+from completions.catalog import rules
+from completions.models import Price, Provider
+from gateway_project import secretbox
+
+
+class ProviderForm(forms.ModelForm):
+    """A provider, and a way to put a key in. There is none to get it out."""
+
+    # Declared and excluded below: Django's own URLField refuses hosts of a private network, such as http://ollama:11434.
+    base_url = forms.CharField(max_length=200, required=False, label="Base URL")
+    api_key = forms.CharField(
+        required=False,
+        max_length=2_000,
+        label="API key",
+        widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
+        help_text="Stored encrypted and never shown again. Empty: as it is.",
+    )
+    forget_api_key = forms.BooleanField(required=False, label="Forget the stored API key")
+
+    class Meta:
+        model = Provider
+        exclude = ("base_url", "sealed_api_key")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "base_url" in self.fields:  # not there for staff who may only look
+            self.fields["base_url"].initial = self.instance.base_url
+
+    def clean_base_url(self) -> str:
+        url: str = self.cleaned_data["base_url"]
+        try:
+            return rules.clean_base_url(url) if url else ""
+        except ValueError as error:
+            raise forms.ValidationError(f"The base URL {error}.") from None
+
+    def clean_api_key(self) -> str:
+        key: str = self.cleaned_data["api_key"]
+        if key and not (key.isascii() and key.isprintable() and " " not in key):
+            raise forms.ValidationError("An API key has no spaces and only ASCII characters.")
+        return key
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        kind = cleaned.get("kind", self.instance.kind)
+        is_echo = kind == Provider.Kind.ECHO
+        if "base_url" in cleaned and bool(cleaned["base_url"]) == is_echo:
+            self.add_error("base_url", "The built-in echo has no base URL." if is_echo else "This kind of provider needs one.")
+        if cleaned.get("api_key") and cleaned.get("forget_api_key"):
+            self.add_error("forget_api_key", "Either forget the key or enter one.")
+        if cleaned.get("sync", Provider.Sync.OFF) != Provider.Sync.OFF and kind != Provider.Kind.OPENAI:
+            self.add_error("sync", "Only the lists of OpenAI-compatible providers can be read.")
+        if self._would_send_a_key_elsewhere(cleaned):
+            self.add_error("api_key", "The key was given for another address. Enter the one for this address.")
+        if not self.errors:
+            self._take_over(cleaned)
+        return cleaned
+
+    def _would_send_a_key_elsewhere(self, cleaned: dict[str, Any]) -> bool:
+        """Whoever could point a stored key at a host of theirs could read it."""
+        has_key = bool(self.instance.api_key_env or self.instance.sealed_api_key and not cleaned.get("forget_api_key"))
+        return self._moves(cleaned) and has_key and not cleaned.get("api_key")
+
+    def _moves(self, cleaned: dict[str, Any]) -> bool:
+        return cleaned.get("base_url", self.instance.base_url) != self.instance.base_url
+
+    def _take_over(self, cleaned: dict[str, Any]) -> None:
+        provider = self.instance
+        if self._moves(cleaned):
+            provider.api_key_env = ""  # it names the old address's key, which must not follow when this one is forgotten
+            provider.base_url = cleaned["base_url"]
+        if cleaned.get("forget_api_key"):
+            provider.sealed_api_key = ""
+        if cleaned.get("api_key"):
+            slug = provider.pk or cleaned["slug"]
+            provider.sealed_api_key = secretbox.encrypt(cleaned["api_key"], purpose=f"provider:{slug}")
+
+
+class DollarField(forms.CharField):
+    """A price as its maker prints it; nanodollars inside."""
+
+    def clean(self, value: Any) -> int | None:
+        text = super().clean(value)
+        try:
+            return money.price_nanos(text) if text else None
+        except ValueError as error:
+            raise forms.ValidationError(f"{error}.") from None
+
+
+class PriceForm(forms.ModelForm):
+    input_dollars = DollarField(label="Input")
+    output_dollars = DollarField(label="Output")
+    cached_input_dollars = DollarField(label="Cached input", required=False)
+    cache_write_dollars = DollarField(label="Cache write", required=False)
+    image_dollars = DollarField(label="Each image", required=False)
+
+    class Meta:
+        model = Price
+        fields = ()
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        for kind in ("input", "output", "cached_input", "cache_write", "image"):
+            setattr(self.instance, f"{kind}_nanos", cleaned.get(f"{kind}_dollars"))
+        return cleaned
+
+
+class LanguageModelForm(forms.ModelForm):
+    def clean_id(self) -> str:
+        try:
+            return rules.clean_model_id(self.cleaned_data["id"])
+        except ValueError as error:
+            raise forms.ValidationError(f"{error}.") from None
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("max_output_tokens", 0) > cleaned.get("context_window", 2**31):
+            self.add_error("max_output_tokens", "A model cannot write more than its context window holds.")
+        return cleaned

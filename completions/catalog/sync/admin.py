@@ -1,0 +1,183 @@
+"""What providers' lists propose, for staff: the old beside the new, and a button for yes and one for no."""
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.db.models import Case, QuerySet, When
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from billing.models import User
+from completions.catalog.sync import diff, proposals
+from completions.models import CatalogProposal, UpstreamList
+from gateway_project.web.read_only_admin import ReadOnlyAdmin
+
+Decision = Callable[..., CatalogProposal]
+_DECIDE = "completions.change_catalogproposal"
+
+
+@admin.register(UpstreamList)
+class UpstreamListAdmin(ReadOnlyAdmin):
+    """When each list was last believed, and why not since. The list itself is megabytes long, and not for reading."""
+
+    list_display = ("provider", "url", "confirmed_at", "failure", "retry_at")
+    ordering = ("provider",)
+    fields = ("provider", "url", "confirmed_at", "failure", "retry_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[UpstreamList]:
+        return super().get_queryset(request).defer("body")
+
+
+@admin.register(CatalogProposal)
+class CatalogProposalAdmin(ReadOnlyAdmin):
+    """Nothing is edited here: who may change proposals may approve and dismiss them, one or many at a time."""
+
+    change_form_template = "admin/completions/catalogproposal/change_form.html"
+    list_display = ("about", "kind", "was", "becomes", "provider", "state", "created_at", "decide")
+    list_display_links = ("about",)
+    list_filter = ("state", "kind", "provider")
+    list_select_related = ("provider", "model", "decided_by")
+    search_fields = ("model__id", "upstream_model")
+    search_help_text = "A part of a model's id, here or at its provider."
+    ordering = (Case(When(state="pending", then=0), default=1), "-id")
+    actions = ("approve_selected", "dismiss_selected")
+    fields = (
+        *("about", "kind", "was", "becomes", "provider", "upstream_model", "state"),
+        *("created_at", "decided_at", "decided_by_whom"),
+    )
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(_DECIDE)
+
+    @admin.display(description="Model", ordering="upstream_model")
+    def about(self, proposal: CatalogProposal) -> str:
+        return proposal.subject
+
+    @admin.display(description="Was")
+    def was(self, proposal: CatalogProposal) -> SafeString | str:
+        if proposal.kind == CatalogProposal.Kind.GONE:
+            return "listed"
+        return _lines(diff.words(proposal.old)) or "none"
+
+    @admin.display(description="Becomes")
+    def becomes(self, proposal: CatalogProposal) -> SafeString | str:
+        if proposal.kind == CatalogProposal.Kind.GONE:
+            return "no longer listed: its route is switched off"
+        return _lines(diff.words(proposal.new))
+
+    @admin.display(description="Decided by")
+    def decided_by_whom(self, proposal: CatalogProposal) -> str:
+        if proposal.decided_at is None:
+            return "nobody yet"
+        by_itself = "the rule" if proposal.state == CatalogProposal.State.APPLIED else "a later list"
+        return proposal.decided_by.email if proposal.decided_by else by_itself
+
+    @admin.display(description="Decide")
+    def decide(self, proposal: CatalogProposal) -> SafeString | str:
+        """Buttons of the list's own form, which carries the token against forgery."""
+        if proposal.state != CatalogProposal.State.PENDING:
+            return ""
+        return format_html_join(
+            " ",
+            '<button type="submit" class="button" formaction="{}">{}</button>',
+            ((_url(verb, proposal.pk), verb.capitalize()) for verb in ("approve", "dismiss")),
+        )
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        return self.list_display if self.has_decide_permission(request) else self.list_display[:-1]
+
+    # --- Deciding ------------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        approve, dismiss = self.admin_site.admin_view(self.approve_view), self.admin_site.admin_view(self.dismiss_view)
+        return [
+            path("<int:proposal_id>/approve/", approve, name="completions_catalogproposal_approve"),
+            path("<int:proposal_id>/dismiss/", dismiss, name="completions_catalogproposal_dismiss"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        proposal = self.get_object(request, object_id)
+        may_decide = proposal and proposal.state == CatalogProposal.State.PENDING and self.has_decide_permission(request)
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "may_decide": may_decide})
+
+    def approve_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
+        return self._one(request, proposal_id, proposals.approve)
+
+    def dismiss_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
+        return self._one(request, proposal_id, proposals.dismiss)
+
+    def _one(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_decide_permission(request):
+            raise PermissionDenied
+        try:
+            self._decide(request, proposal_id, decision)
+        except CatalogProposal.DoesNotExist:
+            raise Http404 from None
+        return redirect(_list_as_it_was(request))
+
+    @admin.action(description="Approve the selected proposals", permissions=["decide"])
+    def approve_selected(self, request: HttpRequest, queryset: QuerySet[CatalogProposal]) -> None:
+        self._all(request, queryset, proposals.approve)
+
+    @admin.action(description="Dismiss the selected proposals", permissions=["decide"])
+    def dismiss_selected(self, request: HttpRequest, queryset: QuerySet[CatalogProposal]) -> None:
+        self._all(request, queryset, proposals.dismiss)
+
+    def _all(self, request: HttpRequest, queryset: QuerySet[CatalogProposal], decision: Decision) -> None:
+        """Each for itself: one that cannot be decided does not keep the others."""
+        for proposal_id in queryset.order_by("pk").values_list("pk", flat=True):
+            self._decide(request, proposal_id, decision)
+
+    def _decide(self, request: HttpRequest, proposal_id: int, decision: Decision) -> None:
+        by = request.user
+        assert isinstance(by, User)  # admin_view lets nobody else in
+        try:
+            proposal = decision(proposal_id, by=by)
+        except proposals.Refused as refusal:
+            messages.error(request, f"Proposal {proposal_id} {refusal}.")
+            return
+        self._record(request, proposal)
+
+    def _record(self, request: HttpRequest, proposal: CatalogProposal) -> None:
+        """The history of the proposal and of the model, and a word to who decided."""
+        change = diff.sentence(proposal.kind, proposal.old, proposal.new)
+        verb = "Approved" if proposal.state == CatalogProposal.State.APPLIED else "Dismissed"
+        said = f"{verb} what {proposal.provider_id} lists of {proposal.subject}: {change}."
+        self.log_change(request, proposal, said)
+        if proposal.model and proposal.state == CatalogProposal.State.APPLIED:
+            self.log_change(request, proposal.model, said)
+        messages.success(request, _with_link(said, proposal))
+
+
+def _with_link(said: str, proposal: CatalogProposal) -> SafeString | str:
+    if proposal.kind != CatalogProposal.Kind.NEW_MODEL or not proposal.model_id:
+        return said
+    page = reverse("admin:completions_languagemodel_change", args=[quote(proposal.model_id)])
+    return format_html('{} It is switched off: <a href="{}">look it over</a>, and switch it on.', said, page)
+
+
+def _lines(lines: list[str]) -> SafeString:
+    """One below the other, unbroken, so that old and new stand at one height."""
+    return format_html_join(SafeString("<br>"), "{}", ((line.replace(" ", "\N{NO-BREAK SPACE}"),) for line in lines))
+
+
+def _url(verb: str, proposal_id: int) -> str:
+    return reverse(f"admin:completions_catalogproposal_{verb}", args=[proposal_id])
+
+
+def _list_as_it_was(request: HttpRequest) -> str:
+    """The list, with the filters it had when the button was pressed in it."""
+    page = reverse("admin:completions_catalogproposal_changelist")
+    came_from = urlsplit(request.headers.get("Referer", ""))
+    return f"{page}?{came_from.query}" if came_from.path == page and came_from.query else page

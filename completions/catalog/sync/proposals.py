@@ -1,0 +1,293 @@
+"""What providers' lists propose: found once a day, approved or dismissed by staff, or applied by the rule.
+
+``sync`` asks, compares and writes down. A difference that waits already is not proposed again, one that was dismissed stays
+dismissed as long as it is the same, and one that is no more is outdated. Everything is written one at a time, with the
+catalogue files: see ``catalog_rows``. What runs is not touched: a completion keeps the price of its admission.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from billing.models import User
+from completions.catalog import lookup, writes
+from completions.catalog.sync import diff, fetch
+from completions.catalog.sync import parse as upstream_list
+from completions.catalog.sync.diff import Comparison, Difference
+from completions.catalog.sync.parse import Entry
+from completions.models import CatalogProposal, LanguageModel, Provider, Route, UpstreamList
+from gateway_project import secretbox
+from gateway_project.db import pool
+
+logger = logging.getLogger("gateway.catalog")
+
+Kind, State = CatalogProposal.Kind, CatalogProposal.State
+
+
+class NotListed(Exception):
+    """The provider gave no list, or one that is not believed; the words say why, as one says it of the provider."""
+
+
+class Refused(Exception):
+    """The proposal cannot be decided so; the words say why. Nothing was written."""
+
+
+@dataclass
+class Report:
+    """What a sync found. ``waiting`` counts all that waits for somebody, ``notes`` name what cannot be proposed."""
+
+    provider: str
+    listed: int
+    is_unchanged: bool
+    proposed: list[CatalogProposal] = field(default_factory=list)
+    applied: list[CatalogProposal] = field(default_factory=list)
+    outdated: int = 0
+    waiting: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def followed() -> Iterable[Provider]:
+    """The providers whose lists are read every day."""
+    readable = Provider.objects.filter(kind=Provider.Kind.OPENAI, is_enabled=True)
+    return readable.exclude(sync=Provider.Sync.OFF).order_by("pk")
+
+
+def kept_list(provider: Provider) -> UpstreamList | None:
+    """The last list that was believed, and how asking went since."""
+    return UpstreamList.objects.filter(pk=provider.pk).first()
+
+
+def sync(provider: Provider, *, applies: bool, believes: bool = False) -> Report:
+    """Ask the provider for its list, and write down what it says otherwise. Raises NotListed.
+
+    ``applies``: what is small is applied at once. ``believes``: a list is, even if it has lost most of its models.
+    """
+    kept = kept_list(provider) or UpstreamList(provider=provider)
+    url = f"{provider.base_url.rstrip('/')}/models"
+    if kept.url != url:
+        kept = UpstreamList(provider=provider, url=url)
+    try:
+        entries, is_unchanged = _ask(provider, kept, believes)
+    except NotListed as failure:
+        kept.failure = str(failure)[:200]
+        _keep(kept)
+        logger.warning("the list of %s was not taken: it %s", provider.pk, failure)
+        raise
+    with transaction.atomic():
+        writes.one_at_a_time()
+        kept.failure, kept.retry_at, kept.confirmed_at = "", None, pool.now()
+        _keep(kept)
+        report = Report(provider.pk, listed=len(entries), is_unchanged=is_unchanged)
+        _reconcile(provider, _compare(provider, entries), report)
+        if applies:
+            _apply_small(provider, report)
+        report.waiting = CatalogProposal.objects.filter(provider=provider, state=State.PENDING).count()
+    return report
+
+
+def _keep(kept: UpstreamList) -> None:
+    fields = ("url", "etag", "body", "confirmed_at", "failure", "retry_at")
+    defaults = {name: getattr(kept, name) for name in fields}
+    UpstreamList.objects.update_or_create(provider_id=kept.provider_id, defaults=defaults)
+
+
+# --- Asking -----------------------------------------------------------------------------------------------------------
+
+
+def _ask(provider: Provider, kept: UpstreamList, believes: bool) -> tuple[dict[str, Entry], bool]:
+    """The entries, and whether they are those of the last time. Changes ``kept``, and does not save it."""
+    now = pool.now()
+    if kept.retry_at and now < kept.retry_at:
+        raise NotListed(f"wants to be left alone until {kept.retry_at:%Y-%m-%d %H:%M:%S} UTC")
+    before = _entries_before(kept)
+    try:
+        key = lookup.api_key(provider)
+        pool.give_back_connection()  # nothing is held while they take their time
+        answer = fetch.fetch(kept.url, api_key=key, etag=kept.etag)
+        if answer is None:
+            return before, True
+        entries = upstream_list.read(answer.body)
+    except secretbox.Unreadable:
+        raise NotListed("has a key that cannot be read") from None
+    except fetch.Unavailable as failure:
+        kept.retry_at = now + timedelta(seconds=failure.retry_seconds) if failure.retry_seconds else None
+        raise NotListed(str(failure)) from None
+    except upstream_list.Unreadable as problem:
+        raise NotListed(f"sent a list that {problem}") from None
+    _require_plausible(provider, before, entries, believes)
+    kept.body, kept.etag = answer.body.decode(), answer.etag
+    return entries, False
+
+
+def _entries_before(kept: UpstreamList) -> dict[str, Entry]:
+    try:
+        return upstream_list.read(kept.body.encode())
+    except upstream_list.Unreadable:  # there was none, or an older reader took it: then it is asked for anew
+        kept.etag = ""
+        return {}
+
+
+def _require_plausible(provider: Provider, before: dict[str, Entry], entries: dict[str, Entry], believes: bool) -> None:
+    """Whoever forgets more than half of what he knew has had an accident. The first list is held against our routes."""
+    if not entries:
+        raise NotListed("sent a list without a model")
+    known = set(before) or set(_routes(provider).filter(is_enabled=True).values_list("upstream_model", flat=True))
+    lost = [name for name in known if not upstream_list.is_listed(entries, name)]
+    if len(lost) * 2 > len(known) and not believes:
+        raise NotListed(f"sent a list without {len(lost)} of {len(known)} models, which is not believed")
+
+
+def _routes(provider: Provider) -> Any:
+    return Route.objects.filter(provider=provider)
+
+
+# --- What differs, and what is written down of it ----------------------------------------------------------------------
+
+
+def _compare(provider: Provider, entries: dict[str, Entry]) -> Comparison:
+    routed = set(_routes(provider).values_list("upstream_model", flat=True))
+    return diff.compare(provider.pk, entries, LanguageModel.objects.with_terms(), routed)
+
+
+def _reconcile(provider: Provider, comparison: Comparison, report: Report) -> None:
+    report.notes = comparison.notes
+    of_provider = CatalogProposal.objects.filter(provider=provider)
+    waiting = {_subject(proposal): proposal for proposal in of_provider.filter(state=State.PENDING)}
+    dismissed = {_content(proposal) for proposal in of_provider.filter(state=State.DISMISSED)}
+    still, new = set(), []
+    for difference in comparison.differences:
+        known = waiting.get(_subject(difference))
+        if known and _content(known) == _content(difference):
+            still.add(known.pk)
+        elif _content(difference) not in dismissed:
+            new.append(_proposal(provider, difference))
+    outdated = of_provider.filter(state=State.PENDING).exclude(pk__in=still)
+    report.outdated = outdated.update(state=State.SUPERSEDED, decided_at=Now())
+    report.proposed = CatalogProposal.objects.bulk_create(new)
+
+
+def _subject(found: CatalogProposal | Difference) -> tuple[str, str, str]:
+    return found.kind, found.upstream_model, found.model_id or ""
+
+
+def _content(found: CatalogProposal | Difference) -> tuple[str, ...]:
+    """What somebody who dismissed it has dismissed: of a new model the model, not what it cost on that day."""
+    values = () if found.kind == Kind.NEW_MODEL else (found.old, found.new)
+    return (*_subject(found), *(json.dumps(each, sort_keys=True) for each in values))
+
+
+def _proposal(provider: Provider, difference: Difference) -> CatalogProposal:
+    return CatalogProposal(
+        provider=provider,
+        upstream_model=difference.upstream_model,
+        model_id=difference.model_id or None,
+        kind=difference.kind,
+        old=difference.old,
+        new=difference.new,
+    )
+
+
+def _apply_small(provider: Provider, report: Report) -> None:
+    """By the rule, and whatever has waited for longer than since now."""
+    for proposal in CatalogProposal.objects.filter(provider=provider, state=State.PENDING).order_by("pk"):
+        if diff.is_small(proposal.kind, proposal.old, proposal.new, percent=settings.CATALOG_SYNC_PRICE_PERCENT):
+            with suppress(Refused):  # staff were editing the model
+                _apply(proposal)
+                report.applied.append(_decide(proposal, State.APPLIED, None))
+    applied = {proposal.pk for proposal in report.applied}
+    report.proposed = [proposal for proposal in report.proposed if proposal.pk not in applied]
+
+
+# --- Deciding ---------------------------------------------------------------------------------------------------------
+
+
+def approve(proposal_id: int, *, by: User) -> CatalogProposal:
+    """Make the catalogue as proposed. A new model is made switched off. Raises Refused."""
+    with transaction.atomic():
+        proposal = _pending(proposal_id)
+        _apply(proposal)
+        return _decide(proposal, State.APPLIED, by)
+
+
+def dismiss(proposal_id: int, *, by: User) -> CatalogProposal:
+    """Leave the catalogue as it is, and do not propose the same again. Raises Refused."""
+    with transaction.atomic():
+        return _decide(_pending(proposal_id), State.DISMISSED, by)
+
+
+def _pending(proposal_id: int) -> CatalogProposal:
+    writes.one_at_a_time()  # of two clicks the second finds what the first has done
+    proposal = CatalogProposal.objects.get(pk=proposal_id)
+    if proposal.state != State.PENDING:
+        raise Refused(f"is {proposal.get_state_display()} already")
+    return proposal
+
+
+def _decide(proposal: CatalogProposal, state: CatalogProposal.State, by: User | None) -> CatalogProposal:
+    proposal.state, proposal.decided_by, proposal.decided_at = state, by, pool.now()
+    proposal.save(update_fields=["state", "decided_by", "decided_at", "model"])
+    who = f"user {by.pk}" if by else "the rule"
+    change = diff.sentence(proposal.kind, proposal.old, proposal.new)
+    logger.info("%s by %s, as %s lists it: %s, %s", state, who, proposal.provider_id, proposal.subject, change)
+    return proposal
+
+
+def _apply(proposal: CatalogProposal) -> None:
+    """Raises Refused when the catalogue is no longer what the proposal was held against: nobody has seen that change."""
+    _WRITERS[Kind(proposal.kind)](proposal)
+
+
+def _write_price(proposal: CatalogProposal) -> None:
+    model = LanguageModel.objects.with_terms().get(pk=proposal.model_id)
+    current = model.prices_in_force[0] if model.prices_in_force else None
+    _require_unchanged(proposal, diff.price_values(current) if current else {})
+    writes.put_in_force(model.pk, current, diff.price_columns(proposal.new))
+
+
+def _write_model(proposal: CatalogProposal) -> None:
+    model = LanguageModel.objects.select_for_update().get(pk=proposal.model_id)  # staff may be editing it
+    _require_unchanged(proposal, {name: getattr(model, name) for name in proposal.old})
+    for name in proposal.old:
+        setattr(model, name, proposal.new[name])
+    model.save(update_fields=list(proposal.old))
+
+
+def _require_unchanged(proposal: CatalogProposal, current: dict[str, Any]) -> None:
+    if current != proposal.old:
+        raise Refused("is outdated: the catalogue was changed meanwhile, and the next sync looks again")
+
+
+def _write_gone(proposal: CatalogProposal) -> None:
+    routes = _routes(proposal.provider).filter(model=proposal.model_id, upstream_model=proposal.upstream_model)
+    if not routes.filter(is_enabled=True).update(is_enabled=False):
+        raise Refused("is outdated: the route is switched off, or not there")
+
+
+def _write_new(proposal: CatalogProposal) -> None:
+    said = {**proposal.new}
+    price, model_id = said.pop("price"), said.pop("id")
+    if not said["context_window"]:
+        raise Refused("cannot be approved: the list does not say its context window. Add the model by hand")
+    if LanguageModel.objects.filter(pk=model_id).exists():
+        raise Refused(f"is outdated: there is a model {model_id}")
+    proposal.model = LanguageModel.objects.create(pk=model_id, is_enabled=False, **said)
+    Route.objects.create(model=proposal.model, provider=proposal.provider, upstream_model=proposal.upstream_model)
+    if price:
+        writes.put_in_force(model_id, None, diff.price_columns(price))
+
+
+_WRITERS: dict[CatalogProposal.Kind, Callable[[CatalogProposal], None]] = {
+    Kind.PRICE: _write_price,
+    Kind.LIMITS: _write_model,
+    Kind.CAPABILITIES: _write_model,
+    Kind.GONE: _write_gone,
+    Kind.NEW_MODEL: _write_new,
+}

@@ -1,0 +1,87 @@
+"""What running completions have done so far, written down every few seconds: all that a process that dies leaves behind.
+
+A worker writes one statement for all that it runs. Who finds a checkpoint that has grown old knows that nobody will settle
+this completion any more, and what of it had been relayed.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import gevent
+
+from completions.charging.records import Answering, Running
+from gateway_project.db import pipelined_transaction, pool
+from gateway_project.db.pipelined_transaction import Statement
+
+logger = logging.getLogger("gateway.checkpoints")
+
+INTERVAL_SECONDS = 2
+ABANDONED_AFTER = timedelta(seconds=60)  # many times the interval: a busy worker, or a database that was away, is not dead
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """Bytes of text relayed so far; None until an upstream has begun, and then it is known which."""
+
+    relayed_bytes: int | None = None
+    answering: Answering | None = None
+
+
+_running: dict[str, Checkpoint] = {}  # by completion id
+
+
+@contextmanager
+def kept(completion: Running) -> Iterator[Checkpoint]:
+    """While it runs, the completion's checkpoint is written with the others."""
+    checkpoint = _running[completion.id] = Checkpoint()
+    try:
+        yield checkpoint
+    finally:
+        del _running[completion.id]
+
+
+def write_regularly() -> None:
+    """In each worker, as long as it lives."""
+    gevent.spawn(_write_regularly)
+
+
+def _write_regularly() -> None:
+    while True:
+        gevent.sleep(INTERVAL_SECONDS)
+        try:
+            write()
+        except pool.FAILED as error:
+            logger.warning("cannot write checkpoints: %s", error)
+        finally:
+            pool.give_back_connection()
+
+
+def write() -> None:
+    """Write down what runs now. Rows that somebody has locked are being settled: they need no checkpoint, and no deadlock."""
+    if not _running:
+        return
+    running = dict(_running)
+    sql = """
+        UPDATE completions_completion SET relayed_bytes = checkpoint.relayed_bytes,
+            model_id = coalesce(checkpoint.model_id, completions_completion.model_id),
+            price_id = coalesce(checkpoint.price_id, completions_completion.price_id),
+            provider_id = coalesce(checkpoint.provider_id, completions_completion.provider_id),
+            attempts = checkpoint.attempts, checkpointed_at = statement_timestamp()
+        FROM (
+            SELECT relayed.*
+            FROM json_to_recordset($1::json) AS relayed (id text, relayed_bytes bigint, model_id text, price_id bigint,
+                provider_id text, attempts smallint)
+            JOIN completions_completion AS completion ON completion.id = relayed.id
+            WHERE completion.settlement IS NULL ORDER BY completion.id FOR NO KEY UPDATE OF completion SKIP LOCKED
+        ) AS checkpoint
+        WHERE completions_completion.id = checkpoint.id
+        """
+    relayed = [
+        {"id": id, "relayed_bytes": each.relayed_bytes, **(each.answering._asdict() if each.answering else {})}
+        for id, each in running.items()
+    ]
+    with pool.patience():
+        pipelined_transaction.execute(Statement(sql, relayed))

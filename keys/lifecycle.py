@@ -1,0 +1,85 @@
+"""What owners, support and operators do to keys: issue, limit, revoke."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from billing import locks as account_locks
+from billing import money
+from billing.models import Account, User
+from keys import locks, secret
+from keys.models import ApiKey, SpendingPeriod, SpendingType
+
+
+class BadLimit(ValueError):
+    """A limit out of range, without a type, RECURRING without a period, or FIXED with one."""
+
+
+def issue(
+    account: Account,
+    *,
+    name: str,
+    created_by: User | None = None,
+    expires_at: datetime | None = None,
+    limit_cents: int | None = None,
+    type: str | None = None,
+    period: str | None = None,
+    requests_per_minute: int | None = None,
+    tokens_per_minute: int | None = None,
+) -> tuple[ApiKey, str]:
+    """Make a key. Returns it and its secret, which nobody can be shown again. Raises BadLimit."""
+    _require_possible(limit_cents, type, period)
+    key = ApiKey(
+        account=account,
+        name=name,
+        created_by=created_by,
+        expires_at=expires_at,
+        spending_limit_cents=limit_cents,
+        spending_type=type,
+        spending_period=period,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+    )
+    minted = secret.mint(key.pk)
+    key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
+    key.save(force_insert=True)
+    return key, minted
+
+
+def limit(key: ApiKey, *, limit_cents: int | None, type: str | None, period: str | None) -> None:
+    """Set the key's spending limit, or clear it with three Nones. It applies to the next request. Raises BadLimit."""
+    _require_possible(limit_cents, type, period)
+    _write(key, spending_limit_cents=limit_cents, spending_type=type, spending_period=period)
+
+
+def revoke(key: ApiKey) -> None:
+    """Stop the key for good, at once and everywhere. What it has running is settled as usual. Revoking twice is fine."""
+    if key.revoked_at is None:
+        _write(key, revoked_at=Now())
+        key.refresh_from_db(fields=["revoked_at"])
+
+
+def _require_possible(limit_cents: int | None, type: str | None, period: str | None) -> None:
+    """Raises BadLimit, saying what does not go together."""
+    if limit_cents is None and (type or period):
+        raise BadLimit("a type or period needs a spending limit")
+    if limit_cents is not None and not 0 <= limit_cents <= money.CENTS_MAX:
+        raise BadLimit(f"a spending limit is between 0 and {money.CENTS_MAX} cents")
+    if limit_cents is not None and type not in SpendingType.values:
+        raise BadLimit("a spending limit needs a type, FIXED or RECURRING")
+    if type == SpendingType.RECURRING and period not in SpendingPeriod.values:
+        raise BadLimit("a RECURRING limit needs a period: DAILY, WEEKLY or MONTHLY")
+    if type == SpendingType.FIXED and period:
+        raise BadLimit("a FIXED limit has no period")
+
+
+def _write(key: ApiKey, **fields: object) -> None:
+    # Only the named columns, under the locks that admission takes: a save() would put back stale rate-limit state.
+    with transaction.atomic():
+        account_locks.account(key.account_id)
+        locks.key(key.pk)
+        ApiKey.objects.filter(pk=key.pk).update(**fields)
+    for name, value in fields.items():
+        setattr(key, name, value)

@@ -1,0 +1,7 @@
+"""What stands under /api/rankings."""
+
+from django.urls import path
+
+from rankings.api import views
+
+urlpatterns = [path("rankings", views.RankingsView.as_view(), name="rankings")]

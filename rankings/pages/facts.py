@@ -1,0 +1,133 @@
+"""What pages of the rankings show beside the entries: prices, health, credits, aliases. Read together, every few seconds.
+
+When the database is away, what was read before still serves.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from completions.models import LanguageModel, Price, RoutableAlias
+from gateway_project.db import pool
+from rankings import sources
+from rankings.identity import mapping
+from rankings.models import Source
+from rankings.pages.query import SOURCE_TITLES
+from rankings.publishing import health, routable_aliases
+
+_KEPT_SECONDS = 10
+
+# Where a source's own words do not link its page, and under which licence it lets us show it.
+_HOMES = {
+    Source.LMSYS_ARENA: "https://huggingface.co/datasets/lmarena-ai/leaderboard-dataset",
+    Source.HUGGINGFACE: "https://huggingface.co/docs/hub/leaderboard-data-guide",
+    Source.ARTIFICIAL_ANALYSIS: "https://artificialanalysis.ai",
+    Source.OPENROUTER: "https://openrouter.ai/rankings",
+}
+_CC_BY = {Source.LMSYS_ARENA, Source.OPENROUTER}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A source: how it fares, and what it wants to be said of it. No ``attribution``: nothing of it is shown."""
+
+    title: str
+    home: str
+    is_healthy: bool
+    is_off: bool
+    reason: str
+    last_sync_at: datetime | None
+    as_of: datetime | None
+    attribution: str
+    is_cc_by: bool
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An id that stands for the first of a ranking that can be called."""
+
+    alias: str
+    model_id: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """``prices`` are in force, of the models that can be called. ``waiting``: models that only lack a provider's key."""
+
+    now: datetime
+    prices: dict[str, Price]
+    waiting: int
+    origins: list[Origin]
+    pointers: list[Pointer]
+
+
+@dataclass
+class _Memory:
+    facts: Facts | None = None
+    read_at: float = -math.inf  # by the monotonic clock
+
+
+_memory = _Memory()
+
+
+def current() -> Facts:
+    """Raises the database's errors only while nothing was ever read."""
+    now = time.monotonic()
+    if _memory.facts is None or now - _memory.read_at >= _KEPT_SECONDS:
+        _memory.read_at = now  # while we ask, the others go on with what there was
+        try:
+            with pool.patience():
+                _memory.facts = _read()
+        except pool.FAILED:
+            if _memory.facts is None:
+                raise
+    assert _memory.facts
+    return _memory.facts
+
+
+def forget() -> None:
+    """Read everything again when it is next asked for."""
+    _memory.facts = None
+
+
+def _read() -> Facts:
+    models = list(LanguageModel.objects.filter(is_enabled=True).with_terms())
+    prices = {model.pk: model.prices_in_force[0] for model in models if model.can_be_called}
+    now = pool.now()
+    return Facts(
+        now=now,
+        prices=prices,
+        waiting=sum(_waits(model) for model in models),
+        origins=[_origin(found) for found in health.report(now)],
+        pointers=_pointers(prices),
+    )
+
+
+def _waits(model: LanguageModel) -> bool:
+    """For the key of one of its providers, and for nothing else."""
+    is_offered = any(route.provider.is_enabled for route in model.enabled_routes)
+    return bool(model.prices_in_force) and is_offered and not model.can_be_called
+
+
+def _origin(found: health.Health) -> Origin:
+    snapshot: Any = mapping.latest(found.source) if found.source != Source.INTERNAL else None
+    return Origin(
+        title=SOURCE_TITLES[found.source.value],
+        home=_HOMES.get(found.source, ""),
+        is_healthy=found.is_healthy,
+        is_off=bool(sources.access(found.source).obstacle),
+        reason=found.reason.removeprefix("off: "),  # which the page says beside it
+        last_sync_at=found.last_sync_at,
+        as_of=snapshot.as_of if snapshot else None,
+        attribution=snapshot.attribution if snapshot else "",
+        is_cc_by=found.source in _CC_BY,
+    )
+
+
+def _pointers(prices: dict[str, Price]) -> list[Pointer]:
+    """Of the rankings' own aliases, as ``routable_aliases.names`` has them."""
+    found = dict(RoutableAlias.objects.values_list("pk", "model_ids"))
+    first = {name: next((id for id in found.get(name, []) if id in prices), None) for name in routable_aliases.names()}
+    return [Pointer(name, model_id) for name, model_id in first.items() if model_id]

@@ -1,0 +1,201 @@
+"""Drawings of figures: where each point, label and line of the axes goes. Pure; templates write the SVG.
+
+Lengths are in units of a drawing WIDTH by HEIGHT; the first unit is its left, and its top.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+WIDTH, HEIGHT = 720, 380
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 704, 28, 332
+_FREE_ROOM = 56  # left of a logarithmic axis, for what costs nothing
+_LETTER_WIDTH, _LINE_HEIGHT, _GAP = 6.4, 13, 8
+_POINT_RADIUS = 5
+
+Place = Callable[[float], float]
+_Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclass(frozen=True)
+class Datum:
+    """Something with two figures. What is None or below 0 on a logarithmic axis cannot be placed; 0 is free."""
+
+    name: str
+    href: str
+    x: float
+    y: float
+    x_text: str
+    y_text: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """``anchor`` is SVG's text-anchor of the label. A label without room shows when it is pointed at."""
+
+    datum: Datum
+    left: float
+    top: float
+    label_left: float
+    label_top: float
+    anchor: str
+    has_room: bool
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    points: list[Point]
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    line: str = ""  # SVG's points of a line through them
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = _LEFT
+    right: int = _RIGHT
+    top: int = _TOP
+    bottom: int = _BOTTOM
+
+    @property
+    def middle(self) -> float:
+        return (self.left + self.right) / 2
+
+
+def price_plot(data: Sequence[Datum]) -> Plot:
+    """x on a logarithmic scale, and 0 beside it; y up to 100."""
+    place, ticks = _logarithmic([datum.x for datum in data])
+    return _plot(data, place, ticks)
+
+
+def score_plot(data: Sequence[Datum]) -> Plot:
+    """Both axes up to 100."""
+    low = _low(datum.x for datum in data)
+    place = _linear(low, 100, _LEFT, _RIGHT)
+    return _plot(data, place, [Tick(round(place(value), 1), str(value)) for value in _tens(low)])
+
+
+def history_plot(days: Sequence[tuple[date, int]]) -> Plot:
+    """Ranks a day, from the first day; the best rank on top."""
+    ranks = [rank for _, rank in days]
+    best, worst = max(min(ranks) - 1, 1), max(ranks) + 1
+    first, last = days[0][0], days[-1][0]
+    x = _linear(first.toordinal(), max(last.toordinal(), first.toordinal() + 1), _LEFT, _RIGHT)
+    y = _linear(best, worst, _TOP, _BOTTOM)
+    data = [Datum(f"{day:%Y-%m-%d}", "", day.toordinal(), rank, f"{day:%Y-%m-%d}", str(rank)) for day, rank in days]
+    points = [_unlabelled(datum, x, y) for datum in data]
+    step = max(-(-(worst - best) // 6), 1)
+    return Plot(
+        points=points,
+        x_ticks=[Tick(round(x(day.toordinal()), 1), f"{day:%Y-%m-%d}") for day in dict.fromkeys([first, last])],
+        y_ticks=[Tick(round(y(rank), 1), str(rank)) for rank in range(best, worst + 1, step)],
+        line=" ".join(f"{point.left},{point.top}" for point in points),
+    )
+
+
+def _plot(data: Sequence[Datum], x: Place, x_ticks: list[Tick]) -> Plot:
+    low = _low(datum.y for datum in data)
+    y = _linear(low, 100, _BOTTOM, _TOP)
+    y_ticks = [Tick(round(y(value), 1), str(value)) for value in _tens(low)]
+    return Plot(_labelled([_unlabelled(datum, x, y) for datum in data]), x_ticks, y_ticks)
+
+
+# --- Axes ---------------------------------------------------------------------------------------------------------
+
+
+def _linear(low: float, high: float, start: float, end: float) -> Place:
+    return lambda value: start + (value - low) / (high - low) * (end - start)
+
+
+def _logarithmic(values: Iterable[float]) -> tuple[Place, list[Tick]]:
+    known = list(values)
+    above = [value for value in known if value > 0] or [1.0]
+    has_free = 0 in known
+    low, high = math.log10(min(above)) - 0.1, math.log10(max(above)) + 0.1
+    start = _LEFT + (_FREE_ROOM if has_free else 0)
+    line = _linear(low, high, start, _RIGHT)
+    free = _LEFT + _FREE_ROOM / 4
+
+    def place(value: float) -> float:
+        return line(math.log10(value)) if value > 0 else free
+
+    ticks = [Tick(round(place(dollars), 1), f"${dollars:g}") for dollars in _round_dollars(low, high)]
+    return place, [*([Tick(free, "free")] if has_free else []), *ticks]
+
+
+def _round_dollars(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10 ... between two powers of ten; on a long axis 1, 10, 100."""
+    digits = [1] if high - low > 2.5 else [1, 2, 5]
+    tried = [digit * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
+    return [dollars for dollars in tried if low <= math.log10(dollars) <= high]
+
+
+def _low(values: Iterable[float]) -> int:
+    """Where an axis up to 100 begins: at the ten below the least."""
+    return min(max(int(min(values, default=0) // 10) * 10, 0), 90)
+
+
+def _tens(low: int) -> range:
+    return range(low, 101, 20 if low < 40 else 10)
+
+
+# --- Labels -------------------------------------------------------------------------------------------------------
+
+
+def _unlabelled(datum: Datum, x: Place, y: Place) -> Point:
+    left, top = round(x(datum.x), 1), round(y(datum.y), 1)
+    return Point(datum, left, top, label_left=left, label_top=top - _GAP, anchor="middle", has_room=False)
+
+
+def _labelled(points: Sequence[Point]) -> list[Point]:
+    """The highest points choose first where their labels go; whose label would lie on another has no room."""
+    taken = [_around(point) for point in points]
+    placed: dict[int, Point] = {}
+    for number, point in sorted(enumerate(points), key=lambda each: each[1].top):
+        others = [box for at, box in enumerate(taken) if at != number]
+        placed[number] = next((tried for tried in _tries(point) if _is_free(_box(tried), others)), _inside(point))
+        if placed[number].has_room:
+            taken.append(_box(placed[number]))
+    return [placed[number] for number in range(len(points))]
+
+
+def _tries(point: Point) -> list[Point]:
+    """Right, left, above, below."""
+    sides = [(_GAP, 4, "start"), (-_GAP, 4, "end"), (0, -_GAP, "middle"), (0, _GAP + 9, "middle")]
+    return [
+        Point(point.datum, point.left, point.top, round(point.left + across, 1), round(point.top + down, 1), anchor, True)
+        for across, down, anchor in sides
+    ]
+
+
+def _inside(point: Point) -> Point:
+    """A label that shows for a while only, on whichever side it does not leave the drawing."""
+    across, anchor = (_GAP, "start") if point.left < (_LEFT + _RIGHT) / 2 else (-_GAP, "end")
+    return Point(point.datum, point.left, point.top, round(point.left + across, 1), round(point.top + 4, 1), anchor, False)
+
+
+def _box(point: Point) -> _Box:
+    width = len(point.datum.name) * _LETTER_WIDTH
+    left = {"start": point.label_left, "end": point.label_left - width, "middle": point.label_left - width / 2}[point.anchor]
+    return left, point.label_top - _LINE_HEIGHT + 3, left + width, point.label_top + 3
+
+
+def _around(point: Point) -> _Box:
+    return (
+        point.left - _POINT_RADIUS,
+        point.top - _POINT_RADIUS,
+        point.left + _POINT_RADIUS,
+        point.top + _POINT_RADIUS,
+    )
+
+
+def _is_free(box: _Box, taken: Iterable[_Box]) -> bool:
+    left, top, right, bottom = box
+    if left < _LEFT or right > WIDTH or top < 0 or bottom > _BOTTOM:
+        return False
+    return not any(left < other[2] and other[0] < right and top < other[3] and other[1] < bottom for other in taken)

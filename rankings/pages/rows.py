@@ -1,0 +1,157 @@
+"""What is listed, as people read it: plain values for pages."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from completions.models import Price
+from rankings.models import Entry
+from rankings.pages import plots
+from rankings.pages.facts import Facts
+from rankings.pages.plots import Datum, Plot
+from rankings.pages.query import BOARD_TITLES, SOURCE_TITLES, model_address
+from rankings.publishing import listing
+
+PLOTTED_MAX = 100
+_NANOS_PER_DOLLAR = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of 100. Without a figure, ``text`` is empty."""
+
+    title: str
+    value: float | None
+
+    @property
+    def text(self) -> str:
+        return "" if self.value is None else f"{self.value:.1f}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry with its model. Prices are in US dollars per million tokens, exact."""
+
+    href: str
+    model_id: str
+    name: str
+    maker: str
+    license: str
+    is_commercial: bool
+    rank: int
+    board_rank: int
+    change: int
+    scores: list[Score]
+    elo: int | None
+    confidence: str
+    input_price: str
+    output_price: str
+    updated_at: datetime
+
+    @property
+    def lost(self) -> int:
+        return -self.change
+
+
+def row(listed: listing.Row, *, source: str, board: str, facts: Facts) -> Row:
+    """What the API says of an entry, and what its model costs."""
+    entry = json.loads(listed.json(facts.now))
+    model, scores, price = entry["model"], entry["scores"], facts.prices.get(listed.model_id)
+    return Row(
+        href=model_address(listed.model_id, source=source, board=board),
+        model_id=listed.model_id,
+        name=listed.name,
+        maker=listed.maker,
+        license=model["license"] or "",
+        is_commercial=listed.is_commercial,
+        rank=entry["rank"],
+        board_rank=entry["categoryRank"],
+        change=entry["change"],
+        scores=[Score(name.capitalize(), scores[name]) for name in ("overall", "quality", "speed", "cost")],
+        elo=scores["elo"],
+        confidence=f"{entry['metadata']['confidence']:.2f}",
+        input_price=dollars(price.input_nanos) if price else "",
+        output_price=dollars(price.output_nanos) if price else "",
+        updated_at=listed.last_updated,
+    )
+
+
+def dollars(nanos: int) -> str:
+    """Exact, with cents at least: "$0.15", "$1,200.00", "$0.0375"."""
+    whole, fraction = divmod(nanos, _NANOS_PER_DOLLAR)
+    return f"${whole:,}.{f'{fraction:09d}'.rstrip('0').ljust(2, '0')}"
+
+
+# --- Scores by source and board -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A model on one board of one source."""
+
+    source: str
+    board: str
+    href: str
+    is_shown: bool
+    rank: int
+    scores: list[Score]
+    elo: int | None
+    confidence: str
+    updated_at: datetime
+
+
+def placed(entry: Entry, *, is_shown: bool) -> Placed:
+    """``is_shown``: whether the page explains this one."""
+    return Placed(
+        source=SOURCE_TITLES[entry.source],
+        board=BOARD_TITLES[entry.board],
+        href=model_address(entry.model_id, source=entry.source, board=entry.board),
+        is_shown=is_shown,
+        rank=entry.board_rank,
+        scores=[Score(name.capitalize(), getattr(entry, name)) for name in ("overall", "quality", "speed", "cost")],
+        elo=entry.elo,
+        confidence=f"{entry.confidence:.2f}",
+        updated_at=entry.last_updated,
+    )
+
+
+# --- Plots --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plots:
+    """None where no model has both figures. ``omitted``: how many were too many to draw."""
+
+    price: Plot | None
+    speed: Plot | None
+    omitted: int
+
+
+def draw(rows: list[Row], facts: Facts) -> Plots:
+    """Quality against price, and speed against quality. Of more than PLOTTED_MAX the best."""
+    drawn = sorted(rows, key=lambda each: -(each.scores[0].value or 0))[:PLOTTED_MAX]
+    by_price = [_by_price(each, price) for each in drawn if (price := facts.prices.get(each.model_id))]
+    by_quality = [_by_quality(each) for each in drawn]
+    prices, speeds = list(filter(None, by_price)), list(filter(None, by_quality))
+    return Plots(
+        price=plots.price_plot(prices) if prices else None,
+        speed=plots.score_plot(speeds) if speeds else None,
+        omitted=len(rows) - len(drawn),
+    )
+
+
+def _by_price(row: Row, price: Price) -> Datum | None:
+    """The price as the formula blends it: three tokens of the prompt to one of the answer."""
+    quality = row.scores[1]
+    if quality.value is None:
+        return None
+    blended_nanos = (3 * price.input_nanos + price.output_nanos) // 4
+    x = blended_nanos / _NANOS_PER_DOLLAR
+    return Datum(row.name, row.href, x, quality.value, dollars(blended_nanos), quality.text)
+
+
+def _by_quality(row: Row) -> Datum | None:
+    quality, speed = row.scores[1], row.scores[2]
+    if quality.value is None or speed.value is None:
+        return None
+    return Datum(row.name, row.href, quality.value, speed.value, quality.text, speed.text)

@@ -1,0 +1,12 @@
+"""The public pages of the rankings."""
+
+from django.urls import path
+from django.views.generic import RedirectView
+
+from rankings.pages import views as pages
+
+urlpatterns = [
+    path("rankings", pages.ranking, name="ranking-page"),
+    path("rankings/", RedirectView.as_view(pattern_name="ranking-page", query_string=True)),
+    path("rankings/<path:model_id>", pages.ranked_model, name="ranked-model"),
+]

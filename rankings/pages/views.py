@@ -1,0 +1,223 @@
+"""The rankings for people: the list, and a page of each model. Public, the same for everybody, without cookies or scripts.
+
+A page is rendered once in a while, whoever asks: it is remembered as long as what was published then is what is published.
+"""
+
+import functools
+import gzip
+import hashlib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
+from django.utils.cache import get_conditional_response
+from django.views.decorators.http import require_safe
+
+from completions.models import Category, LanguageModel, Price
+from gateway_project import errors
+from gateway_project.cache import Memory
+from gateway_project.db import pool
+from rankings.api import filters
+from rankings.api.filters import Query
+from rankings.models import DailyRank, Entry, Source
+from rankings.pages import explanation, plots
+from rankings.pages import facts as page_facts
+from rankings.pages import query as page_query
+from rankings.pages import rows as page_rows
+from rankings.pages.plots import Plot
+from rankings.publishing import listing
+from rankings.publishing.listing import Published
+from rankings.scoring import terms
+
+HISTORY_DAYS = 180
+_HEADERS = {"Cache-Control": "public, max-age=60", "Vary": "Accept-Encoding"}
+_KEPT_SECONDS = 10
+_PAGES_MAX = 256
+
+Page = Callable[..., HttpResponseBase]
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    """A page, also packed: a tenth of the weight, and there is nothing secret in it that its size could tell."""
+
+    html: bytes
+    packed: bytes
+    digest: str
+    published: Published
+
+
+_pages: Memory[Hashable, _Rendered] = Memory(seconds=_KEPT_SECONDS, things_max=_PAGES_MAX)
+
+
+def forget() -> None:
+    """Render every page anew when it is next asked for."""
+    _pages.clear()
+    page_facts.forget()
+
+
+def _public(view: Page) -> Page:
+    """Refusals become pages. They are not kept: what is wrong now may be right soon."""
+
+    @require_safe
+    @functools.wraps(view)
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            return view(request, *args, **kwargs)
+        except errors.ApiError as error:
+            return _refusal(error)
+        except pool.FAILED:
+            return _refusal(errors.ServiceUnavailable("The rankings cannot be read at the moment. Please try again."))
+
+    return page
+
+
+def _refusal(error: errors.ApiError) -> HttpResponse:
+    html = render_to_string("rankings/refused.html", {"error": error})
+    return HttpResponse(html, status=error.status, headers={**error.headers, "Cache-Control": "no-store"})
+
+
+def _answer(request: HttpRequest, name: Hashable, render: Callable[[Published], str]) -> HttpResponseBase:
+    """The page of that name, or 304."""
+    published = listing.published()
+    kept = _pages.get(name)
+    if kept is None or kept.published is not published:
+        html = render(published).encode()
+        kept = _Rendered(html, gzip.compress(html, mtime=0), hashlib.sha256(html).hexdigest()[:24], published)
+        _pages.put(name, kept)
+    reply = _reply(kept, is_packed="gzip" in request.headers.get("Accept-Encoding", ""))
+    return get_conditional_response(request, etag=reply["ETag"], response=reply) or reply
+
+
+def _reply(kept: _Rendered, *, is_packed: bool) -> HttpResponse:
+    if not is_packed:
+        return HttpResponse(kept.html, headers={**_HEADERS, "ETag": f'"{kept.digest}"'})
+    return HttpResponse(kept.packed, headers={**_HEADERS, "ETag": f'"{kept.digest}-gzip"', "Content-Encoding": "gzip"})
+
+
+# --- The list -----------------------------------------------------------------------------------------------------
+
+
+@_public
+def ranking(request: HttpRequest) -> HttpResponseBase:
+    """By the parameters of GET /api/rankings. What is wrong with them is said beside the form."""
+    try:
+        query = page_query.read(request.GET)
+    except errors.InvalidRequest as error:
+        return _mistaken(request, error)
+    if page_query.has_blanks(request.GET):
+        return redirect(page_query.address(query))
+    return _answer(request, query, functools.partial(_ranking, query))
+
+
+def _mistaken(request: HttpRequest, error: errors.InvalidRequest) -> HttpResponse:
+    form = page_query.form_in_error(request.GET, error.param or "", error.message)
+    html = render_to_string("rankings/ranking.html", {"form": form})
+    return HttpResponse(html, status=error.status, headers={"Cache-Control": "no-store"})
+
+
+def _ranking(query: Query, published: Published) -> str:
+    facts, used = page_facts.current(), terms.in_force()
+    board = published.board(query.source, query.board)
+    listed = filters.apply(query, board).rows
+    rows = [page_rows.row(each, source=query.source, board=query.board, facts=facts) for each in listed]
+    context = {
+        "query": query,
+        "form": page_query.form(query),
+        "headings": page_query.headings(query),
+        "rows": rows[query.offset : query.offset + query.limit],
+        "pager": page_query.pager(query, len(rows)),
+        "is_general": query.board == Category.GENERAL,
+        "source": page_query.SOURCE_TITLES[query.source],
+        "board": page_query.BOARD_TITLES[query.board],
+        "board_is_empty": not board.rows,
+        "is_internal": query.source == Source.INTERNAL,
+        "plots": page_rows.draw(rows, facts),
+        "api_address": page_query.api_address(query),
+        "pointers": [each for each in facts.pointers if each.alias.endswith(f"/{query.board.lower()}")],
+        "facts": facts,
+        "terms": used,
+        "weights": explanation.titled(used.sources),
+        "half_lives": explanation.titled(used.half_lives_hours),
+        "version": terms.version(),
+    }
+    return render_to_string("rankings/ranking.html", context)
+
+
+# --- A model ------------------------------------------------------------------------------------------------------
+
+
+@_public
+def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
+    """Everything that is known of one model, and how its score on one board came about (``source``, ``category``)."""
+    query = page_query.read(request.GET)
+    api_url = f"{request.scheme}://{settings.GATEWAY_API_HOST or request.get_host()}"
+    try:
+        return _answer(
+            request, (model_id, query.source, query.board, api_url), lambda _: _ranked_model(model_id, query, api_url)
+        )
+    except errors.ModelNotFound:
+        for pointer in page_facts.current().pointers:
+            if pointer.alias == model_id:
+                return redirect("ranked-model", pointer.model_id)
+        raise
+
+
+def _ranked_model(model_id: str, query: Query, api_url: str) -> str:
+    model = LanguageModel.objects.filter(pk=model_id, is_enabled=True).with_terms().first()
+    if model is None:
+        raise errors.ModelNotFound(f"There is no model {model_id} here.")
+    facts = page_facts.current()
+    entries = sorted(Entry.objects.filter(model=model), key=_in_order) if model.can_be_called else []
+    shown = next((entry for entry in entries if (entry.source, entry.board) == (query.source, query.board)), None)
+    days = _days(model, query)
+    context = {
+        "model": model,
+        "context_window": f"{model.context_window:,}",
+        "max_output_tokens": f"{model.max_output_tokens:,}",
+        "prices": _prices(model.prices_in_force[0]) if model.prices_in_force else [],
+        "placed": [page_rows.placed(entry, is_shown=entry is shown) for entry in entries],
+        "source": page_query.SOURCE_TITLES[query.source],
+        "board": page_query.BOARD_TITLES[query.board],
+        "entry": shown,
+        "explanation": explanation.explain(shown) if shown else None,
+        "days": days,
+        "history": _history(days),
+        "aliases": [pointer.alias for pointer in facts.pointers if pointer.model_id == model.pk],
+        "api_url": api_url,
+    }
+    return render_to_string("rankings/model.html", context)
+
+
+def _in_order(entry: Entry) -> tuple[int, int]:
+    return list(Source).index(Source(entry.source)), list(Category).index(Category(entry.board))
+
+
+def _prices(price: Price) -> list[tuple[str, str]]:
+    """What is charged, in exact US dollars per million tokens, or for an image."""
+    nanos = {
+        "Input": price.input_nanos,
+        "Output": price.output_nanos,
+        "Cached input": price.cached_input_nanos,
+        "Cache write": price.cache_write_nanos,
+        "Each image": price.image_nanos,
+    }
+    return [(title, page_rows.dollars(amount)) for title, amount in nanos.items() if amount is not None]
+
+
+def _days(model: LanguageModel, query: Query) -> list[DailyRank]:
+    """The last HISTORY_DAYS on the board, the newest first."""
+    days = DailyRank.objects.filter(model=model, source=query.source, board=query.board)
+    return list(days.order_by("-day")[:HISTORY_DAYS])
+
+
+def _history(days: list[DailyRank]) -> Plot | None:
+    """A line needs two days."""
+    if len(days) < 2:
+        return None
+    return plots.history_plot([(each.day, each.rank) for each in reversed(days)])

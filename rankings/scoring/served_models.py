@@ -1,0 +1,38 @@
+"""Our models, as the rankings see them: those that are served, at their prices, and whether their weights are open."""
+
+from dataclasses import dataclass
+
+from completions.models import Category, LanguageModel
+from rankings.models import Profile
+from rankings.scoring import formula
+
+_NANOS_PER_DOLLAR = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model that is served. Prices are in US dollars per million tokens, and make scores, never charges."""
+
+    id: str
+    input_dollars: float
+    output_dollars: float
+    has_open_weights: bool
+
+    @property
+    def blended_dollars(self) -> float | None:
+        return formula.blended_dollars(input_dollars=self.input_dollars, output_dollars=self.output_dollars)
+
+
+def served() -> dict[str, Served]:
+    """By id: those that can be called. What would only say that there is no such model is not ranked."""
+    profiles = dict(Profile.objects.values_list("pk", "open_weights"))
+    return {
+        model.pk: Served(
+            id=model.pk,
+            input_dollars=model.prices_in_force[0].input_nanos / _NANOS_PER_DOLLAR,
+            output_dollars=model.prices_in_force[0].output_nanos / _NANOS_PER_DOLLAR,
+            has_open_weights=profiles.get(model.pk, model.category == Category.OPEN_SOURCE),
+        )
+        for model in LanguageModel.objects.filter(is_enabled=True).with_terms()
+        if model.can_be_called
+    }

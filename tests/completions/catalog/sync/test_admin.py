@@ -1,0 +1,376 @@
+"""Proposals in the admin: the old beside the new, approved or dismissed with one click, by who may, and once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from billing.models import User
+from completions.catalog import lookup
+from completions.catalog.sync import proposals
+from completions.models import CatalogProposal, LanguageModel, Price, Provider, Route, UpstreamList
+from gateway_project import errors
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/admin/completions/catalogproposal/"
+OLD = {"input": "3.00", "output": "15.00", "cached_input": "0.30", "cache_write": None, "image": None}
+NEW = {**OLD, "input": "2.50"}
+SMALL = {
+    "id": "acme/small",
+    "name": "Small",
+    "maker": "Acme",
+    "context_window": 64_000,
+    "max_output_tokens": 8_000,
+    "image_support": True,
+    "function_calling": False,
+    "price": NEW,
+}
+
+
+def make_staff(*permissions: str, email: str = "staff@example.org", **fields: bool) -> User:
+    user = User.objects.create_user(email, is_staff=True, **fields)
+    found = Permission.objects.filter(content_type__app_label="completions", codename__in=permissions)
+    user.user_permissions.set(found)
+    return user
+
+
+def signed_in(user: User, **options: bool) -> Client:
+    client = Client(**options)
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def clerk(db: None) -> User:
+    return make_staff("view_catalogproposal", "change_catalogproposal")
+
+
+@pytest.fixture
+def office(clerk: User) -> Client:
+    return signed_in(clerk)
+
+
+@pytest.fixture
+def large(db: None) -> LanguageModel:
+    barn = factories.make_provider("barn", kind="openai", base_url="http://127.0.0.1:9/v1", sync="propose")
+    return factories.make_model(
+        "acme/large", provider=barn, input="3.00", output="15.00", cached_input="0.30", upstream_model="acme/large"
+    )
+
+
+def propose(kind: str = "price", old: Any = None, new: Any = None, **fields: Any) -> CatalogProposal:
+    model_id = None if kind == "new_model" else "acme/large"
+    defaults = {"upstream_model": "acme/large", "model_id": model_id, "provider_id": "barn"}
+    values = {"old": OLD if old is None else old, "new": NEW if new is None else new}
+    return CatalogProposal.objects.create(kind=kind, **values, **{**defaults, **fields})
+
+
+def said(reply: Any) -> list[str]:
+    return [str(message) for message in reply.context["messages"]]
+
+
+def press(client: Client, verb: str, proposal: CatalogProposal, **options: Any) -> Any:
+    return client.post(f"{PAGE}{proposal.pk}/{verb}/", follow=True, **options)
+
+
+def state(proposal: CatalogProposal) -> tuple[str, str | None]:
+    proposal.refresh_from_db()
+    return proposal.state, proposal.decided_by and proposal.decided_by.email
+
+
+def catalogue() -> list[list[tuple[Any, ...]]]:
+    return [list(table.objects.order_by("pk").values_list()) for table in (LanguageModel, Price, Route)]
+
+
+# --- Looking -----------------------------------------------------------------------------------------------------
+
+
+def test_old_and_new_stand_side_by_side_with_a_button_for_each_decision(large, office):
+    proposal = propose()
+
+    html = office.get(PAGE).content.decode().replace("\N{NO-BREAK SPACE}", " ")
+
+    assert "input $3.00<br>output $15.00<br>cached input $0.30" in html
+    assert "input $2.50<br>output $15.00<br>cached input $0.30" in html
+    assert f'formaction="{PAGE}{proposal.pk}/approve/"' in html
+    assert f'formaction="{PAGE}{proposal.pk}/dismiss/"' in html
+
+
+def test_what_a_provider_lists_is_no_markup(large, office):
+    propose("new_model", {}, {**SMALL, "id": "<script>alert(1)</script>"}, upstream_model="<script>alert(1)</script>")
+
+    assert "<script>alert(1)" not in office.get(PAGE).content.decode()
+
+
+def test_what_waits_comes_first_and_the_list_can_be_filtered(large, office):
+    waiting = propose()
+    propose("gone", {"upstream_model": "acme/large"}, {}, state="superseded", decided_at=timezone.now())
+    propose("new_model", {}, SMALL)
+
+    def shown(**query: str) -> list[int]:
+        return [proposal.pk for proposal in office.get(PAGE, query).context["cl"].result_list]
+
+    assert [CatalogProposal.objects.get(pk=pk).state for pk in shown()] == ["pending", "pending", "superseded"]
+    assert shown(kind__exact="price") == shown(q="acme/large", state__exact="pending", kind__exact="price") == [waiting.pk]
+
+
+def test_who_may_look_sees_no_buttons_and_decides_nothing(large):
+    client = signed_in(make_staff("view_catalogproposal"))
+    proposal = propose()
+    before = catalogue()
+
+    for page in (PAGE, f"{PAGE}{proposal.pk}/change/"):
+        html = client.get(page).content.decode()
+        assert "$2.50" in html
+        assert "formaction" not in html
+    for verb in ("approve", "dismiss"):
+        assert press(client, verb, proposal).status_code == 403
+    client.post(PAGE, {"action": "approve_selected", "_selected_action": proposal.pk})
+
+    assert (state(proposal), catalogue()) == (("pending", None), before)
+
+
+def test_others_see_nothing(large, alice):
+    proposal = propose()
+    assert signed_in(make_staff()).get(PAGE).status_code == 403
+    assert signed_in(make_staff(email="other@example.org")).post(f"{PAGE}{proposal.pk}/approve/").status_code == 403
+    assert signed_in(alice.members.get()).post(f"{PAGE}{proposal.pk}/approve/").status_code == 302
+    assert Client().post(f"{PAGE}{proposal.pk}/approve/").status_code == 302
+
+    assert state(proposal) == ("pending", None)
+
+
+def test_nobody_decides_by_a_link_or_a_forged_form(large, clerk, office):
+    proposal = propose()
+
+    assert office.get(f"{PAGE}{proposal.pk}/approve/").status_code == 405
+    assert signed_in(clerk, enforce_csrf_checks=True).post(f"{PAGE}{proposal.pk}/approve/").status_code == 403
+
+    assert state(proposal) == ("pending", None)
+
+
+def test_nobody_adds_changes_or_deletes_a_proposal(large):
+    root = signed_in(make_staff(is_superuser=True))
+    proposal = propose()
+
+    assert root.get(f"{PAGE}add/").status_code == 403
+    assert root.post(f"{PAGE}{proposal.pk}/change/", {"new": "{}"}).status_code == 403
+    assert root.post(f"{PAGE}{proposal.pk}/delete/", {"post": "yes"}).status_code == 403
+
+    assert CatalogProposal.objects.get().new == NEW
+
+
+# --- Approving ---------------------------------------------------------------------------------------------------
+
+
+def test_an_approved_price_is_in_force_at_once_beside_the_old_one_and_on_record(large, office):
+    proposal = propose()
+    old = Price.objects.values().get()
+
+    reply = press(office, "approve", proposal)
+
+    sentence = "Approved what barn lists of acme/large: input $3.00 -> $2.50."
+    assert said(reply) == [sentence]
+    assert state(proposal) == ("applied", "staff@example.org")
+    assert Price.objects.values().get(pk=old["id"]) == old
+    offered = lookup.find("acme/large").price
+    assert (offered.input_nanos, offered.output_nanos, offered.cached_input_nanos) == (
+        2_500_000_000,
+        15_000_000_000,
+        300_000_000,
+    )
+    assert [(entry.content_type.model, entry.object_id, entry.change_message) for entry in LogEntry.objects.order_by("pk")] == [
+        ("catalogproposal", str(proposal.pk), sentence),
+        ("languagemodel", "acme/large", sentence),
+    ]
+
+
+def test_a_second_click_finds_it_decided(large, office):
+    proposal = propose()
+    press(office, "approve", proposal)
+
+    assert said(press(office, "approve", proposal)) == [f"Proposal {proposal.pk} is applied already."]
+    assert said(press(office, "dismiss", proposal)) == [f"Proposal {proposal.pk} is applied already."]
+    assert Price.objects.count() == 2
+    assert state(proposal) == ("applied", "staff@example.org")
+    assert "formaction" not in office.get(f"{PAGE}{proposal.pk}/change/").content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_approve_at_once_one_does(large, clerk):
+    proposal = propose()
+
+    def approve(_: int) -> str:
+        try:
+            return proposals.approve(proposal.pk, by=clerk).state
+        except proposals.Refused as refusal:
+            return str(refusal)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(approve, range(2))) == ["applied", "is applied already"]
+    assert Price.objects.count() == 2
+
+
+def test_nobody_approves_what_he_has_not_seen(large, office):
+    proposal = propose()
+    Price.objects.create(model=large, input_nanos=1, output_nanos=1)
+    before = catalogue()
+
+    reply = press(office, "approve", proposal)
+
+    outdated = "is outdated: the catalogue was changed meanwhile, and the next sync looks again"
+    assert said(reply) == [f"Proposal {proposal.pk} {outdated}."]
+    assert (state(proposal), catalogue()) == (("pending", None), before)
+    assert not LogEntry.objects.exists()
+
+
+def test_limits_and_capabilities_are_written_to_the_model(large, office):
+    limits = propose(
+        "limits", {"context_window": 128_000, "max_output_tokens": 4_096}, {"context_window": 2_000, "max_output_tokens": 2_000}
+    )
+    capabilities = propose(
+        "capabilities", {"image_support": False, "function_calling": False}, {"image_support": True, "function_calling": False}
+    )
+
+    press(office, "approve", limits)
+    press(office, "approve", capabilities)
+
+    large.refresh_from_db()
+    assert (large.context_window, large.max_output_tokens) == (2_000, 2_000)
+    assert (large.image_support, large.function_calling, large.is_enabled) == (True, False, True)
+    assert Price.objects.count() == 1
+
+
+def test_a_model_that_is_gone_loses_its_route_and_nothing_else(large, office):
+    other = Route.objects.create(model=large, provider=factories.make_provider(), upstream_model="echo", priority=2)
+    proposal = propose("gone", {"upstream_model": "acme/large"}, {})
+
+    press(office, "approve", proposal)
+
+    assert dict(Route.objects.values_list("provider", "is_enabled")) == {"barn": False, "echo": True}
+    assert [route.id for route in lookup.find("acme/large").routes] == [other.pk]
+    again = propose("gone", {"upstream_model": "acme/large"}, {})
+    assert said(press(office, "approve", again)) == [
+        f"Proposal {again.pk} is outdated: the route is switched off, or not there."
+    ]
+
+
+def test_a_new_model_is_made_and_switched_off(large, office):
+    proposal = propose("new_model", {}, SMALL, upstream_model="small-1")
+
+    html = press(office, "approve", proposal).content.decode()
+
+    assert 'href="/admin/completions/languagemodel/acme_2Fsmall/change/"' in html
+    made = LanguageModel.objects.get(pk="acme/small")
+    assert (made.name, made.maker, made.context_window, made.max_output_tokens) == ("Small", "Acme", 64_000, 8_000)
+    assert (made.image_support, made.function_calling, made.commercial_use, made.is_enabled) == (True, False, False, False)
+    assert list(made.routes.values_list("provider", "upstream_model", "is_enabled")) == [("barn", "small-1", True)]
+    assert list(made.prices.values_list("input_nanos", "cache_write_nanos")) == [(2_500_000_000, None)]
+    assert CatalogProposal.objects.get().model == made
+    with pytest.raises(errors.ModelNotFound):
+        lookup.find("acme/small")
+
+    LanguageModel.objects.update(is_enabled=True)
+    assert lookup.find("acme/small").price.input_nanos == 2_500_000_000
+
+
+def test_a_new_model_without_a_price_is_made_without(large, office):
+    press(office, "approve", propose("new_model", {}, {**SMALL, "price": None}, upstream_model="small-1"))
+
+    assert not LanguageModel.objects.get(pk="acme/small").prices.exists()
+
+
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [
+        (
+            {**SMALL, "context_window": None, "max_output_tokens": None},
+            "cannot be approved: the list does not say its context window. Add the model by hand",
+        ),
+        ({**SMALL, "id": "acme/large"}, "is outdated: there is a model acme/large"),
+    ],
+)
+def test_a_new_model_that_cannot_be_made_is_not(large, office, new, reason):
+    proposal = propose("new_model", {}, new, upstream_model="small-1")
+    before = catalogue()
+
+    assert said(press(office, "approve", proposal)) == [f"Proposal {proposal.pk} {reason}."]
+    assert (state(proposal), catalogue()) == (("pending", None), before)
+
+
+# --- Dismissing, and many at a time ------------------------------------------------------------------------------
+
+
+def test_dismissing_changes_nothing_but_the_proposal(large, office):
+    proposal = propose()
+    before = catalogue()
+
+    reply = press(office, "dismiss", proposal)
+
+    assert said(reply) == ["Dismissed what barn lists of acme/large: input $3.00 -> $2.50."]
+    assert (state(proposal), catalogue()) == (("dismissed", "staff@example.org"), before)
+    assert [entry.content_type.model for entry in LogEntry.objects.all()] == ["catalogproposal"]
+
+
+@pytest.mark.parametrize("verb", ["approve", "dismiss"])
+def test_one_that_cannot_be_decided_does_not_keep_the_others(large, office, verb):
+    decided = propose("gone", {"upstream_model": "acme/large"}, {}, state="dismissed", decided_at=timezone.now())
+    chosen = [decided, propose(), propose("new_model", {}, SMALL, upstream_model="small-1")]
+
+    reply = office.post(PAGE, {"action": f"{verb}_selected", "_selected_action": [each.pk for each in chosen]}, follow=True)
+
+    assert said(reply)[0] == f"Proposal {decided.pk} is dismissed already."
+    now = "applied" if verb == "approve" else "dismissed"
+    assert [state(each)[0] for each in chosen] == ["dismissed", now, now]
+    assert LanguageModel.objects.count() == (2 if verb == "approve" else 1)
+
+
+def test_the_list_keeps_its_filters_when_a_button_is_pressed(large, office):
+    here = f"http://testserver{PAGE}?kind__exact=price"
+    reply = press(office, "dismiss", propose(), headers={"referer": here})
+    assert reply.redirect_chain == [(f"{PAGE}?kind__exact=price", 302)]
+
+    elsewhere = "http://evil.example/?kind__exact=price"
+    assert press(office, "dismiss", propose(new=OLD), headers={"referer": elsewhere}).redirect_chain == [(PAGE, 302)]
+
+
+def test_a_proposal_that_is_not_there_is_a_404(large, office):
+    assert office.post(f"{PAGE}4711/approve/").status_code == 404
+
+
+# --- The provider's page -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("slug", "sync", "is_taken"), [("barn", "apply", True), ("barn", "always", False), ("tower", "propose", False)]
+)
+def test_the_list_of_an_openai_compatible_provider_can_be_followed(large, slug, sync, is_taken):
+    factories.make_provider("tower", kind="anthropic", base_url="http://127.0.0.1:9/v1")
+    root = signed_in(make_staff(is_superuser=True))
+
+    reply = root.post(
+        f"/admin/completions/provider/{slug}/change/",
+        {"base_url": "http://127.0.0.1:9/v1", "is_enabled": "on", "sync": sync},
+    )
+
+    assert reply.status_code == (302 if is_taken else 200)
+    assert is_taken or list(reply.context["adminform"].form.errors) == ["sync"]
+    assert dict(Provider.objects.values_list("slug", "sync")) == {"barn": sync if is_taken else "propose", "tower": "off"}
+
+
+def test_the_page_of_a_provider_says_how_its_list_fares(large):
+    root = signed_in(make_staff(is_superuser=True))
+    page = "/admin/completions/provider/barn/change/"
+    assert "never asked for" in root.get(page).content.decode()
+
+    UpstreamList.objects.create(provider_id="barn", url="x", failure="answered 401")
+    assert "none so far; the last time it answered 401" in root.get(page).content.decode()

@@ -1,0 +1,490 @@
+"""The catalogue and the completions in the admin: keys go in and never out, prices are added, nothing referred to goes."""
+
+import datetime
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+
+from billing.models import User
+from completions.catalog import lookup
+from completions.models import Completion, LanguageModel, Price, Provider, RoutableAlias, Route, UpstreamList
+from gateway_project import secretbox
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+NOUNS = ["provider", "languagemodel", "price", "route", "completion"]
+SECRET = "sk-very-secret-0123456789"
+
+
+def staff(*permissions: str, **fields: bool) -> Client:
+    user = User.objects.create_user("staff@example.org", is_staff=True, **fields)
+    user.user_permissions.set(
+        Permission.objects.get(content_type__app_label="completions", codename=name) for name in permissions
+    )
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def root() -> Client:
+    return staff(is_superuser=True)
+
+
+@pytest.fixture
+def shed() -> Provider:
+    return factories.make_provider("shed", kind="openai", base_url="http://gpu-shed:8001/v1")
+
+
+@pytest.fixture
+def completion(alice, echo_model) -> Completion:
+    key, _ = factories.make_key(alice)
+    return Completion.objects.create(
+        id="chatcmpl-1",
+        account=alice,
+        key=key,
+        model=echo_model,
+        price=echo_model.prices.get(),
+        provider_id="echo",
+        is_stream=False,
+        spending_day=datetime.date(2026, 11, 21),
+        counted_tokens=10,
+        settlement="reported",
+        prompt_tokens=3,
+        cached_tokens=0,
+        completion_tokens=5,
+        cost_nanos=9_000,
+        finished_at=datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC),
+    )
+
+
+def url(noun: str, action: str, *args: object) -> str:
+    return reverse(f"admin:completions_{noun}_{action}", args=args)
+
+
+def listed(client: Client, **query: str) -> list[str]:
+    """The ids of the completions in the list."""
+    return [completion.pk for completion in client.get(url("completion", "changelist"), query).context["cl"].result_list]
+
+
+def save(client: Client, noun: str, pk: str | None, fields: dict[str, object]):
+    """Post the form; an empty value for a checkbox leaves it unticked."""
+    where = url(noun, "change", pk) if pk else url(noun, "add")
+    return client.post(where, {name: value for name, value in fields.items() if value != ""})
+
+
+def provider_fields(**changed: object) -> dict[str, object]:
+    return {"base_url": "http://gpu-shed:8001/v1", "is_enabled": "on", "sync": "off", **changed}
+
+
+def model_fields(model: LanguageModel, **changed: object) -> dict[str, object]:
+    routes = [
+        {
+            "id": route.pk,
+            "model": model.pk,
+            "provider": route.provider_id,
+            "upstream_model": route.upstream_model,
+            "priority": route.priority,
+            "weight": route.weight,
+            "is_enabled": "on",
+        }
+        for route in model.routes.all()
+    ]
+    return {
+        "name": model.name,
+        "maker": model.maker,
+        "category": model.category,
+        "is_enabled": "on",
+        "context_window": model.context_window,
+        "max_output_tokens": model.max_output_tokens,
+        "image_tokens_max": model.image_tokens_max,
+        "routes-TOTAL_FORMS": len(routes),
+        "routes-INITIAL_FORMS": len(routes),
+        "prices-TOTAL_FORMS": 1,
+        "prices-INITIAL_FORMS": 1,
+        "prices-0-id": model.prices.get().pk,
+        "prices-0-model": model.pk,
+        **{f"routes-{index}-{name}": value for index, route in enumerate(routes) for name, value in route.items()},
+        **changed,
+    }
+
+
+# --- Who may look ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_staff_without_permission_get_nothing(noun, completion):
+    client = staff()
+    pk = {"provider": "echo", "languagemodel": "demo/echo", "completion": "chatcmpl-1"}.get(noun, 1)
+
+    assert client.get(url(noun, "changelist")).status_code == 403
+    assert client.get(url(noun, "add")).status_code == 403
+    assert client.get(url(noun, "change", pk)).status_code == 403
+    assert client.post(url(noun, "delete", pk), {"post": "yes"}).status_code == 403
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_owners_of_accounts_are_sent_to_the_sign_in(noun, alice):
+    client = Client()
+    client.force_login(alice.members.get())
+
+    assert client.get(url(noun, "changelist")).status_code == 302
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_everything_opens_for_a_superuser(noun, completion, root):
+    pks = {"provider": "echo", "languagemodel": "demo/echo", "completion": "chatcmpl-1"}
+    pk = pks.get(noun) or {"price": Price, "route": Route}[noun].objects.get().pk
+
+    assert root.get(url(noun, "changelist")).status_code == 200
+    assert root.get(url(noun, "change", pk)).status_code == 200
+
+
+@pytest.mark.parametrize("noun", ["provider", "languagemodel", "price", "completion"])
+def test_not_even_a_superuser_deletes_what_completions_refer_to(noun, completion, root):
+    rows = {"provider": Provider, "languagemodel": LanguageModel, "price": Price, "completion": Completion}[noun]
+    pk = rows.objects.get().pk
+
+    assert root.post(url(noun, "delete", pk), {"post": "yes"}).status_code == 403
+    root.post(url(noun, "changelist"), {"action": "delete_selected", "_selected_action": pk, "post": "yes"})
+
+    assert rows.objects.get().pk == pk
+
+
+# --- A provider's key --------------------------------------------------------------------------------------------
+
+
+def test_a_key_goes_in_encrypted_and_is_never_shown(shed, root):
+    reply = save(root, "provider", "shed", provider_fields(api_key=SECRET))
+
+    assert reply.status_code == 302
+    shed.refresh_from_db()
+    assert secretbox.decrypt(shed.sealed_api_key, purpose="provider:shed") == SECRET
+    assert SECRET not in shed.sealed_api_key
+    for page in (url("provider", "change", "shed"), url("provider", "changelist"), url("provider", "history", "shed")):
+        html = root.get(page).content.decode()
+        assert SECRET not in html
+        assert shed.sealed_api_key not in html
+    assert "stored here, encrypted" in root.get(url("provider", "changelist")).content.decode()
+    assert not LogEntry.objects.filter(change_message__contains=SECRET).exists()
+
+
+def test_a_key_in_a_form_that_is_refused_is_not_sent_back(shed, root):
+    reply = save(root, "provider", "shed", provider_fields(base_url="ftp://x", api_key=SECRET))
+
+    assert reply.status_code == 200
+    assert SECRET not in reply.content.decode()
+    shed.refresh_from_db()
+    assert (shed.sealed_api_key, shed.base_url) == ("", "http://gpu-shed:8001/v1")
+
+
+def test_saving_without_a_key_keeps_the_stored_one(shed, root):
+    save(root, "provider", "shed", provider_fields(api_key=SECRET))
+    sealed = Provider.objects.get(pk="shed").sealed_api_key
+
+    save(root, "provider", "shed", provider_fields(is_enabled=""))
+
+    shed.refresh_from_db()
+    assert (shed.sealed_api_key, shed.is_enabled) == (sealed, False)
+
+
+def test_a_key_is_replaced_and_forgotten(shed, root):
+    save(root, "provider", "shed", provider_fields(api_key=SECRET))
+    save(root, "provider", "shed", provider_fields(api_key="sk-new"))
+    shed.refresh_from_db()
+    assert secretbox.decrypt(shed.sealed_api_key, purpose="provider:shed") == "sk-new"
+
+    save(root, "provider", "shed", provider_fields(forget_api_key="on"))
+    shed.refresh_from_db()
+    assert shed.sealed_api_key == ""
+
+
+def test_a_provider_made_with_a_key_can_be_asked_with_it(root):
+    fields = provider_fields(slug="barn", kind="openai", base_url="http://ollama:11434/v1/", api_key=SECRET)
+    assert save(root, "provider", None, fields).status_code == 302
+
+    barn = Provider.objects.get(pk="barn")
+    assert (barn.kind, barn.base_url, barn.api_key_env) == ("openai", "http://ollama:11434/v1", "")
+    factories.make_model("m", provider=barn)
+    assert [route.api_key for route in lookup.find("m").routes] == [SECRET]
+
+
+def test_the_echo_needs_no_address(echo_model, root):
+    assert save(root, "provider", "echo", provider_fields(base_url="", is_enabled="")).status_code == 302
+    assert not Provider.objects.get().is_enabled
+
+    refused = save(root, "provider", "echo", provider_fields())
+    assert list(refused.context["adminform"].form.errors) == ["base_url"]
+    assert Provider.objects.get().base_url == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"base_url": ""}, "base_url"),
+        ({"base_url": "gpu-shed:8001"}, "base_url"),
+        ({"base_url": "http://me:pw@gpu-shed/v1"}, "base_url"),
+        ({"base_url": "http://gpu-shed/v1?key=1"}, "base_url"),
+        ({"api_key": "two words"}, "api_key"),
+        ({"api_key": "sk-\r\nX-Evil: 1"}, "api_key"),
+        ({"api_key": "sk-ключ"}, "api_key"),
+        ({"api_key": SECRET, "forget_api_key": "on"}, "forget_api_key"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_its_field_and_nothing_changes(shed, root, changed, field):
+    before = Provider.objects.values().get()
+
+    reply = save(root, "provider", "shed", provider_fields(**changed))
+
+    assert reply.status_code == 200
+    assert list(reply.context["adminform"].form.errors) == [field]
+    assert Provider.objects.values().get() == before
+
+
+@pytest.mark.parametrize("has_key", [{"sealed_api_key": "sealed"}, {"api_key_env": "SHED_API_KEY"}])
+def test_a_key_does_not_follow_to_another_address(shed, root, has_key):
+    Provider.objects.update(**has_key)
+
+    reply = save(root, "provider", "shed", provider_fields(base_url="https://evil.example/v1"))
+
+    assert list(reply.context["adminform"].form.errors) == ["api_key"]
+    assert Provider.objects.get().base_url == "http://gpu-shed:8001/v1"
+
+
+def test_an_address_changes_with_a_key_of_its_own_and_lets_go_of_the_old_variable(shed, root):
+    Provider.objects.update(api_key_env="SHED_API_KEY")
+
+    save(root, "provider", "shed", provider_fields(base_url="https://new.example/v1", api_key=SECRET))
+
+    shed.refresh_from_db()
+    assert (shed.base_url, shed.api_key_env) == ("https://new.example/v1", "")
+    assert secretbox.decrypt(shed.sealed_api_key, purpose="provider:shed") == SECRET
+
+
+def test_a_provider_has_deadlines_of_its_own_or_those_of_the_settings(shed, root):
+    save(root, "provider", "shed", provider_fields(connect_seconds=2, total_seconds=600, drains="on"))
+    shed.refresh_from_db()
+    assert (shed.connect_seconds, shed.first_byte_seconds, shed.idle_seconds, shed.total_seconds) == (2, None, None, 600)
+    assert shed.drains
+
+    refused = save(root, "provider", "shed", provider_fields(idle_seconds=0))
+    assert refused.status_code == 200
+    assert refused.context["adminform"].form.errors
+    shed.refresh_from_db()
+    assert (shed.connect_seconds, shed.idle_seconds, shed.drains) == (2, None, True)
+
+
+def test_the_name_of_the_environment_variable_is_the_catalogue_files_alone(shed, root):
+    save(root, "provider", "shed", provider_fields(api_key_env="GATEWAY_SECRET_KEY"))
+
+    assert Provider.objects.get().api_key_env == ""
+
+
+def test_the_list_says_where_a_key_is_missing(shed, root, monkeypatch):
+    Provider.objects.update(api_key_env="SHED_API_KEY")
+    assert "missing: SHED_API_KEY is not set" in root.get(url("provider", "changelist")).content.decode()
+
+    monkeypatch.setenv("SHED_API_KEY", SECRET)
+    html = root.get(url("provider", "changelist")).content.decode()
+    assert "in SHED_API_KEY" in html
+    assert SECRET not in html
+
+
+def test_who_may_only_look_at_a_provider_cannot_put_in_a_key(shed):
+    client = staff("view_provider")
+
+    html = client.get(url("provider", "change", "shed")).content.decode()
+    assert "gpu-shed" in html
+    assert 'name="api_key"' not in html
+    assert save(client, "provider", "shed", provider_fields(api_key=SECRET)).status_code == 403
+    assert Provider.objects.get().sealed_api_key == ""
+
+
+# --- Models and prices -------------------------------------------------------------------------------------------
+
+
+def test_a_price_is_added_in_dollars_and_is_in_force_at_once(echo_model, root):
+    old = Price.objects.values().get()
+
+    reply = save(
+        root,
+        "languagemodel",
+        "demo/echo",
+        model_fields(
+            echo_model,
+            **{
+                "prices-TOTAL_FORMS": 2,
+                "prices-1-model": "demo/echo",
+                "prices-1-input_dollars": "0.75",
+                "prices-1-output_dollars": "2.25",
+                "prices-1-cached_input_dollars": "0.075",
+                "prices-1-image_dollars": "0.002",
+            },
+        ),
+    )
+
+    assert reply.status_code == 302
+    assert Price.objects.count() == 2
+    assert Price.objects.values().get(pk=old["id"]) == old
+    offered = lookup.find("demo/echo").price
+    assert (offered.input_nanos, offered.output_nanos, offered.cached_input_nanos) == (750_000_000, 2_250_000_000, 75_000_000)
+    assert offered.image_nanos == 2_000_000
+
+
+@pytest.mark.parametrize("typed", ["-1", "free", "0.0000000001", ""])
+def test_an_impossible_price_is_refused(echo_model, root, typed):
+    added = {"prices-TOTAL_FORMS": 2, "prices-1-input_dollars": typed, "prices-1-output_dollars": "2"}
+
+    reply = save(root, "languagemodel", "demo/echo", model_fields(echo_model, **added))
+
+    assert reply.status_code == 200
+    assert Price.objects.count() == 1
+
+
+def test_a_price_that_exists_can_be_neither_changed_nor_removed(echo_model, root):
+    before = Price.objects.values().get()
+
+    save(
+        root,
+        "languagemodel",
+        "demo/echo",
+        model_fields(echo_model, **{"prices-0-input_dollars": "0.01", "prices-0-DELETE": "on"}),
+    )
+    assert root.post(url("price", "change", before["id"]), {"input_dollars": "0.01"}).status_code == 403
+
+    assert Price.objects.values().get() == before
+
+
+def test_a_model_page_shows_dollars_and_that_it_is_served(echo_model, root):
+    html = root.get(url("languagemodel", "change", "demo/echo")).content.decode()
+
+    assert "0.50" in html
+    assert "1.50" in html
+    assert "500000000" not in html
+    assert '<div class="readonly">yes</div>' in html
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda: LanguageModel.objects.update(is_enabled=False), "no: it is disabled"),
+        (lambda: Price.objects.all().delete(), "no: it has no price in force"),
+        (lambda: Route.objects.update(is_enabled=False), "no: it has no enabled route"),
+        (lambda: Provider.objects.update(is_enabled=False), "no: it has no route to a provider that is enabled"),
+        (lambda: Provider.objects.update(kind="openai", api_key_env="NOT_SET_KEY"), "no: it has no route to a provider"),
+    ],
+)
+def test_a_model_that_is_not_served_says_why(echo_model, root, spoil, reason):
+    spoil()
+
+    assert reason in root.get(url("languagemodel", "changelist")).content.decode()
+
+
+def test_a_model_is_made_with_its_route_and_price(root):
+    factories.make_provider()
+    fields = {
+        "id": "demo/new",
+        "name": "New",
+        "maker": "Demo",
+        "category": "GENERAL",
+        "is_enabled": "on",
+        "context_window": 1000,
+        "max_output_tokens": 100,
+        "image_tokens_max": 1,
+        "routes-TOTAL_FORMS": 1,
+        "routes-INITIAL_FORMS": 0,
+        "routes-0-provider": "echo",
+        "routes-0-upstream_model": "echo",
+        "routes-0-priority": 1,
+        "routes-0-weight": 1,
+        "routes-0-is_enabled": "on",
+        "prices-TOTAL_FORMS": 1,
+        "prices-INITIAL_FORMS": 0,
+        "prices-0-input_dollars": "1",
+        "prices-0-output_dollars": "2",
+    }
+
+    assert save(root, "languagemodel", None, fields).status_code == 302
+    assert lookup.find("demo/new").price.output_nanos == 2_000_000_000
+
+
+def test_the_id_of_a_model_cannot_be_changed(echo_model, root):
+    save(root, "languagemodel", "demo/echo", model_fields(echo_model, id="demo/other", name="Renamed"))
+
+    assert list(LanguageModel.objects.values_list("pk", "name")) == [("demo/echo", "Renamed")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [({"max_output_tokens": 128_001}, "max_output_tokens"), ({"context_window": 0, "max_output_tokens": 0}, "__all__")],
+)
+def test_an_impossible_model_is_refused(echo_model, root, changed, field):
+    before = LanguageModel.objects.values().get()
+
+    reply = save(root, "languagemodel", "demo/echo", model_fields(echo_model, **changed))
+
+    assert field in reply.context["adminform"].form.errors
+    assert LanguageModel.objects.values().get() == before
+
+
+@pytest.mark.parametrize("model_id", ["two words", "a//b", "/a", "a/.."])
+def test_an_id_that_fits_no_url_is_refused(echo_model, root, model_id):
+    reply = save(root, "languagemodel", None, model_fields(echo_model, id=model_id))
+
+    assert list(reply.context["adminform"].form.errors) == ["id"]
+    assert LanguageModel.objects.count() == 1
+
+
+def test_what_aliases_stand_for_and_which_lists_are_believed_can_be_looked_at(echo_model, shed, root):
+    RoutableAlias.objects.create(id="best/general", model_ids=["demo/echo"])
+    UpstreamList.objects.create(provider=shed, url="http://gpu-shed:8001/v1/models", body="a whole list", failure="Too long.")
+
+    for noun, pk, shown in [("routablealias", "best/general", "demo/echo"), ("upstreamlist", "shed", "Too long.")]:
+        for page in (url(noun, "changelist"), url(noun, "change", quote(pk))):
+            html = root.get(page).content.decode()
+            assert shown in html
+            assert "a whole list" not in html
+        assert root.post(url(noun, "change", quote(pk)), {}).status_code == 403
+        assert root.post(url(noun, "delete", quote(pk)), {"post": "yes"}).status_code == 403
+
+
+# --- Completions -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["id", "account id", "account name", "member", "key"])
+def test_completions_are_found_by_what_a_caller_can_name(completion, root, by):
+    term = {
+        "id": "chatcmpl-1",
+        "account id": str(completion.account_id),
+        "account name": "alice",
+        "member": "Alice@example.org",
+        "key": completion.key_id,
+    }[by]
+
+    assert listed(root, q=term) == ["chatcmpl-1"]
+    assert listed(root, q=term + "x") == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "other"), [("model__id__exact", "demo/echo", "demo/other"), ("settlement__exact", "reported", "partial")]
+)
+def test_completions_are_filtered(completion, root, field, value, other):
+    factories.make_model("demo/other")  # a filter with one choice is not offered
+
+    assert listed(root, **{field: value}) == ["chatcmpl-1"]
+    assert listed(root, **{field: other}) == []
+
+
+def test_a_completion_shows_its_cost_in_dollars_and_cannot_be_changed(completion, root):
+    before = Completion.objects.values().get()
+    page = url("completion", "change", "chatcmpl-1")
+
+    assert "0.000009" in root.get(page).content.decode()
+    assert root.post(page, {"cost_nanos": 1}).status_code == 403
+    assert root.get(url("completion", "add")).status_code == 403
+    assert Completion.objects.values().get() == before

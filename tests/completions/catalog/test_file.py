@@ -1,0 +1,491 @@
+"""The catalogue file: what it makes, what it leaves alone, and every way to get it wrong."""
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from completions.models import LanguageModel, Price, Provider, Route
+
+pytestmark = pytest.mark.django_db
+
+VALID = """
+[catalog]
+as_of = 2026-11-10
+
+[providers.openai]
+kind = "openai"
+base_url = "https://api.openai.com/v1/"
+api_key_env = "OPENAI_API_KEY"
+connect_seconds = 3
+first_byte_seconds = 30
+idle_seconds = 40
+total_seconds = 600
+drains = true
+
+[providers.shed]
+kind = "openai"
+base_url = "http://gpu-shed:8001/v1"
+
+[models."openai/gpt-4o-mini"]
+name = "GPT-4o mini"
+provider = "OpenAI"
+category = "CODING"
+context_window = 128000
+max_output_tokens = 16384
+image_support = true
+image_tokens_max = 48000
+function_calling = true
+commercial_use = true
+license = "Proprietary"
+price = { input = "0.15", output = "0.60", cached_input = "0.075", image = "0.002" }
+routes = [
+    { provider = "openai", upstream_model = "gpt-4o-mini", priority = 2 },
+    { provider = "shed", upstream_model = "mini", weight = 3 },
+]
+"""
+
+MINIMAL = """
+[providers.shed]
+kind = "openai"
+base_url = "http://127.0.0.1:8001/v1"
+
+[models.m]
+name = "M"
+provider = "Us"
+context_window = 10
+max_output_tokens = 10
+price = { input = "1", output = "2" }
+routes = [{ provider = "shed", upstream_model = "m" }]
+"""
+
+
+@pytest.fixture
+def load(tmp_path, capsys):
+    """Load these texts as files catalog.toml, second.toml; gives back what was printed."""
+
+    def load(*texts: str, **options: bool) -> str:
+        paths = []
+        for name, text in zip(["catalog.toml", "second.toml"], texts, strict=False):
+            path = tmp_path / name
+            path.write_bytes(text.encode("utf-8", "surrogateescape"))
+            paths.append(str(path))
+        call_command("load_catalog", *paths, **options)
+        return capsys.readouterr().out
+
+    return load
+
+
+def everything() -> list[list[tuple]]:
+    return [list(rows.objects.order_by("pk").values_list()) for rows in (Provider, LanguageModel, Price, Route)]
+
+
+def prices(model_id: str) -> list[tuple]:
+    return list(
+        Price.objects.filter(model=model_id)
+        .order_by("pk")
+        .values_list("input_nanos", "output_nanos", "cached_input_nanos", "cache_write_nanos")
+    )
+
+
+def routes() -> list[tuple]:
+    return list(Route.objects.values_list("model", "provider", "upstream_model", "priority", "is_enabled"))
+
+
+# --- What it makes -----------------------------------------------------------------------------------------------
+
+
+def test_a_file_makes_exactly_its_rows(load):
+    load(VALID)
+
+    assert list(Provider.objects.order_by("pk").values_list()) == [
+        ("openai", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "", True, 3, 30, 40, 600, True, "off"),
+        ("shed", "openai", "http://gpu-shed:8001/v1", "", "", True, None, None, None, None, False, "off"),
+    ]
+    model = LanguageModel.objects.get()
+    assert (model.pk, model.name, model.maker, model.category) == ("openai/gpt-4o-mini", "GPT-4o mini", "OpenAI", "CODING")
+    assert (model.context_window, model.max_output_tokens) == (128_000, 16_384)
+    assert (model.image_support, model.function_calling, model.commercial_use) == (True, True, True)
+    assert model.image_tokens_max == 48_000
+    assert (model.license, model.is_enabled) == ("Proprietary", True)
+    assert prices("openai/gpt-4o-mini") == [(150_000_000, 600_000_000, 75_000_000, None)]
+    assert [price.image_nanos for price in Price.objects.all()] == [2_000_000]
+    assert [(route.provider_id, route.weight) for route in Route.objects.all()] == [("shed", 3), ("openai", 1)]
+    assert routes() == [
+        ("openai/gpt-4o-mini", "shed", "mini", 1, True),
+        ("openai/gpt-4o-mini", "openai", "gpt-4o-mini", 2, True),
+    ]
+
+
+def test_what_may_be_left_out_gets_the_cautious_value(load):
+    load(MINIMAL)
+
+    model = LanguageModel.objects.get()
+    assert (model.category, model.license, model.is_enabled) == ("GENERAL", None, True)
+    assert (model.image_support, model.function_calling, model.commercial_use) == (False, False, False)
+    assert model.image_tokens_max == 6_000
+    assert [(route.priority, route.weight) for route in Route.objects.all()] == [(1, 1)]
+    assert [price.image_nanos for price in Price.objects.all()] == [None]
+
+
+def test_a_load_reports_what_it_did(load):
+    report = json.loads(load(VALID, json=True))
+
+    assert report["asOf"] == "2026-11-10"
+    assert report["providers"] == {"created": 2, "updated": 0, "deleted": 0, "unchanged": 0}
+    assert report["models"]["created"] == report["prices"]["created"] == 1
+    assert report["routes"]["created"] == 2
+    assert report["warnings"] == []
+
+
+def test_loading_twice_says_so_and_writes_nothing(load):
+    load(VALID)
+    before = everything()
+
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert load(VALID) == "Nothing changed.\n"
+
+    assert everything() == before
+    assert not [query["sql"] for query in queries if query["sql"].startswith(("INSERT", "UPDATE", "DELETE"))]
+
+
+def test_a_new_price_is_a_new_row_and_the_old_one_stays(load):
+    load(VALID)
+    before = Price.objects.get()
+
+    report = json.loads(load(VALID.replace('input = "0.15"', 'input = "0.20"'), json=True))
+
+    assert report["prices"] == {"created": 1, "updated": 0, "deleted": 0, "unchanged": 0}
+    assert report["models"]["updated"] == report["routes"]["updated"] == 0
+    old, new = Price.objects.order_by("effective_from")
+    assert (old.pk, old.input_nanos, old.effective_from) == (before.pk, 150_000_000, before.effective_from)
+    assert new.input_nanos == 200_000_000
+
+
+def test_a_price_that_returns_is_a_third_row(load):
+    load(VALID)
+    load(VALID.replace('input = "0.15"', 'input = "0.20"'))
+    load(VALID)
+
+    assert [row[0] for row in prices("openai/gpt-4o-mini")] == [150_000_000, 200_000_000, 150_000_000]
+
+
+def test_a_cached_price_that_goes_is_a_new_row_without_it(load):
+    load(VALID)
+    load(VALID.replace(', cached_input = "0.075"', ""))
+
+    assert [row[2] for row in prices("openai/gpt-4o-mini")] == [75_000_000, None]
+
+
+def test_a_file_without_a_price_takes_none_away(load):
+    load(VALID)
+    kept = prices("openai/gpt-4o-mini")
+
+    load("\n".join(line for line in VALID.splitlines() if not line.startswith("price")))
+
+    assert prices("openai/gpt-4o-mini") == kept
+
+
+def test_a_changed_model_is_updated_in_place(load):
+    load(VALID)
+    born = LanguageModel.objects.get().created_at
+
+    report = json.loads(load(VALID.replace("16384", "20000"), json=True))
+
+    assert report["models"] == {"created": 0, "updated": 1, "deleted": 0, "unchanged": 0}
+    assert report["prices"]["created"] == 0
+    model = LanguageModel.objects.get()
+    assert (model.max_output_tokens, model.created_at) == (20_000, born)
+
+
+def test_routes_become_exactly_those_of_the_file(load):
+    load(VALID)
+    changed = VALID.replace('upstream_model = "mini"', 'upstream_model = "other"').replace("priority = 2", "priority = 3")
+
+    report = json.loads(load(changed, json=True))
+
+    assert report["routes"] == {"created": 1, "updated": 1, "deleted": 1, "unchanged": 0}
+    assert routes() == [
+        ("openai/gpt-4o-mini", "shed", "other", 1, True),
+        ("openai/gpt-4o-mini", "openai", "gpt-4o-mini", 3, True),
+    ]
+
+
+def test_what_the_file_does_not_name_stays(load):
+    load(VALID)
+    before = everything()
+
+    load(MINIMAL.replace("providers.shed", "providers.other").replace('"shed"', '"other"'))
+
+    for rows, kept in zip(everything(), before, strict=True):
+        assert set(kept) < set(rows)
+
+
+def test_a_later_file_replaces_a_table_of_an_earlier_one_before_anything_is_written(load):
+    mine = """
+    [models."openai/gpt-4o-mini"]
+    name = "Ours"
+    provider = "OpenAI"
+    context_window = 1000
+    max_output_tokens = 100
+    price = { input = "9", output = "9" }
+    routes = [{ provider = "openai", upstream_model = "gpt-4o-mini" }]
+    """
+    load(VALID, mine)
+
+    assert LanguageModel.objects.get().name == "Ours"
+    assert prices("openai/gpt-4o-mini") == [(9_000_000_000, 9_000_000_000, None, None)]
+    assert load(VALID, mine) == "Nothing changed.\n"
+
+
+def test_the_operators_switches_stay_as_they_are(load):
+    load(VALID)
+    for rows in (Provider, LanguageModel, Route):
+        rows.objects.update(is_enabled=False)
+
+    assert load(VALID) == "Nothing changed.\n"
+
+    assert not any(rows.objects.filter(is_enabled=True).exists() for rows in (Provider, LanguageModel, Route))
+
+
+def test_a_model_can_be_disabled_and_enabled_by_its_file(load):
+    load(VALID + "\nenabled = false")
+    assert not LanguageModel.objects.get().is_enabled
+
+    load(VALID + "\nenabled = true")
+    assert LanguageModel.objects.get().is_enabled
+
+
+def test_a_key_that_is_kept_encrypted_survives_a_load(load):
+    load(VALID)
+    Provider.objects.update(sealed_api_key="sealed")
+
+    report = json.loads(load(VALID.replace("OPENAI_API_KEY", "OTHER_API_KEY"), json=True))
+
+    assert list(Provider.objects.order_by("pk").values_list("api_key_env", "sealed_api_key")) == [
+        ("OTHER_API_KEY", "sealed"),
+        ("", "sealed"),
+    ]
+    assert report["warnings"] == []
+
+
+def test_a_key_that_is_kept_encrypted_does_not_follow_to_another_address(load):
+    load(VALID)
+    Provider.objects.update(sealed_api_key="sealed")
+
+    report = json.loads(load(VALID.replace("api.openai.com", "eu.api.openai.com"), json=True))
+
+    assert list(Provider.objects.order_by("pk").values_list("base_url", "sealed_api_key")) == [
+        ("https://eu.api.openai.com/v1", ""),
+        ("http://gpu-shed:8001/v1", "sealed"),
+    ]
+    assert report["providers"] == {"created": 0, "updated": 1, "deleted": 0, "unchanged": 1}
+    assert report["warnings"] == ["provider openai has a new address, so its stored key is forgotten"]
+
+
+def test_a_key_that_is_kept_encrypted_is_not_lost_to_a_file_that_is_refused(load):
+    load(VALID)
+    Provider.objects.update(sealed_api_key="sealed")
+
+    with pytest.raises(CommandError):
+        load(VALID.replace("api.openai.com", "eu.api.openai.com").replace('input = "0.15"', 'input = "free"'))
+
+    assert set(Provider.objects.values_list("sealed_api_key", flat=True)) == {"sealed"}
+
+
+def test_a_route_may_name_a_provider_that_exists_already(load):
+    load(VALID)
+    load(MINIMAL[MINIMAL.index("[models.m]") :])
+
+    assert ("m", "shed", "m", 1, True) in routes()
+
+
+@pytest.mark.parametrize(("left_out", "lack"), [("price", "price in force"), ("routes", "enabled route")])
+def test_a_model_without_price_or_route_is_made_with_a_warning(load, left_out, lack):
+    text = "\n".join(line for line in MINIMAL.splitlines() if not line.startswith(left_out))
+
+    warnings = json.loads(load(text, json=True))["warnings"]
+
+    assert LanguageModel.objects.filter(pk="m").exists()
+    assert warnings == [f"m has no {lack}, so it is not served"]
+
+
+def test_checking_writes_nothing(load):
+    assert load(VALID, check=True) == "2 providers and 1 models are in order. Nothing was written.\n"
+    assert everything() == [[], [], [], []]
+
+
+# --- What is refused ---------------------------------------------------------------------------------------------
+
+MODEL = "[models.m]"
+SHED = "[providers.shed]"
+REFUSED = {
+    "not TOML": ("[models.m]\n", "[models.m\n", "catalog.toml: is not TOML"),
+    "not UTF-8": ('"M"', '"\udcff"', "catalog.toml: is not TOML"),
+    "the same table twice": ("[models.m]", "[models.m]\n[models.m]", "catalog.toml: is not TOML"),
+    "unknown table": ("[models.m]", "[model.x]\n[models.m]", "catalog.toml: model: is not known here"),
+    "a date that is text": (SHED, f'[catalog]\nas_of = "2026-11-10"\n{SHED}', "[catalog] as_of: must be a date, not text"),
+    "a date with a time": (SHED, f"[catalog]\nas_of = 2026-11-10T00:00:00\n{SHED}", "[catalog] as_of: must be a date, not"),
+    "unknown catalog field": (SHED, f"[catalog]\nsource = 1\n{SHED}", "[catalog] source: is not known here"),
+    "models that are no table": (MINIMAL, "models = 1", "models: must be a table, not a whole number"),
+    "a model that is no table": (MINIMAL, "models.m = 1", "models.m: must be a table"),
+    "provider name": (SHED, '[providers."a shed"]', '[providers."a shed"] a provider\'s name has'),
+    "unknown provider field": ('kind = "openai"', 'kind = "openai"\napi_key = "sk-1"', f"{SHED} api_key: is not known here"),
+    "kind missing": ('kind = "openai"', "", f"{SHED} kind: is missing"),
+    "kind unknown": ('kind = "openai"', 'kind = "cohere"', f"{SHED} kind: 'cohere' is not one of openai, anthropic,"),
+    "base_url missing": ('base_url = "http://127.0.0.1:8001/v1"', "", f"{SHED} base_url: is missing"),
+    "base_url empty": ('"http://127.0.0.1:8001/v1"', '""', f"{SHED} base_url: must begin with http"),
+    "base_url scheme": ("http://127", "ftp://127", f"{SHED} base_url: must begin with http"),
+    "base_url host": ("http://127.0.0.1:8001", "http://", f"{SHED} base_url: must begin with http"),
+    "base_url port": (":8001", ":80011", f"{SHED} base_url: is not a URL"),
+    "base_url password": ("http://127", "http://me:pw@127", f"{SHED} base_url: must not carry a user name"),
+    "base_url query": ("8001/v1", "8001/v1?key=1", f"{SHED} base_url: must end with its path"),
+    "base_url fragment": ("8001/v1", "8001/v1#x", f"{SHED} base_url: must end with its path"),
+    "base_url of echo": ('kind = "openai"', 'kind = "echo"', f"{SHED} base_url: is not known here"),
+    "a key for the name of a variable": (SHED, f'{SHED}\napi_key_env = "sk-abc"', f"{SHED} api_key_env: must be the name"),
+    "our own secret": (SHED, f'{SHED}\napi_key_env = "GATEWAY_SECRET_KEY"', f"{SHED} api_key_env: names a secret of"),
+    "model id with a space": (MODEL, '[models."a b"]', '[models."a b"] a model id has'),
+    "model id with an empty segment": (MODEL, '[models."a//b"]', '[models."a//b"] a model id has'),
+    "model id ends in a slash": (MODEL, '[models."a/"]', '[models."a/"] a model id has'),
+    "model id too long": (MODEL, f'[models."{"x" * 201}"]', "a model id has at most 200"),
+    "unknown model field": ('name = "M"', 'name = "M"\ncontext = 1', f"{MODEL} context: is not known here"),
+    "name missing": ('name = "M"', "", f"{MODEL} name: is missing"),
+    "name empty": ('name = "M"', 'name = ""', f"{MODEL} name: must have 1-200 printable characters"),
+    "name with a line break": ('name = "M"', r'name = "M\nM"', f"{MODEL} name: must have 1-200 printable characters"),
+    "maker missing": ('provider = "Us"', "", f"{MODEL} provider: is missing"),
+    "category": ('name = "M"', 'name = "M"\ncategory = "general"', f"{MODEL} category: 'general' is not one of GENERAL,"),
+    "context_window missing": ("context_window = 10", "", f"{MODEL} context_window: is missing"),
+    "context_window zero": ("context_window = 10", "context_window = 0", f"{MODEL} context_window: 0 is not between 1 and"),
+    "context_window too large": ("context_window = 10", f"context_window = {2**31}", f"{MODEL} context_window: {2**31} is not"),
+    "context_window fraction": ("context_window = 10", "context_window = 10.0", f"{MODEL} context_window: must be a whole"),
+    "context_window boolean": ("context_window = 10", "context_window = true", f"{MODEL} context_window: must be a whole"),
+    "context_window text": ("context_window = 10", 'context_window = "10"', f"{MODEL} context_window: must be a whole"),
+    "max_output_tokens negative": ("max_output_tokens = 10", "max_output_tokens = -1", f"{MODEL} max_output_tokens: -1 is not"),
+    "more output than context": ("max_output_tokens = 10", "max_output_tokens = 11", f"{MODEL} max_output_tokens: 11 is more"),
+    "a flag that is a number": ('name = "M"', 'name = "M"\nimage_support = 1', f"{MODEL} image_support: must be true or false"),
+    "enabled as text": ('name = "M"', 'name = "M"\nenabled = "no"', f"{MODEL} enabled: must be true or false"),
+    "license as a list": ('name = "M"', 'name = "M"\nlicense = ["MIT"]', f"{MODEL} license: must be text, not a list"),
+    "price that is no table": ('{ input = "1", output = "2" }', '"1"', f"{MODEL} price: must be a table, not text"),
+    "price without output": (', output = "2"', "", f"{MODEL} price.output: is missing"),
+    "price without input": ('input = "1", ', "", f"{MODEL} price.input: is missing"),
+    "price negative": ('input = "1"', 'input = "-1"', f"{MODEL} price.input: '-1' is not a possible price"),
+    "price finer than nanodollars": ('input = "1"', 'input = "0.0000000001"', f"{MODEL} price.input: '0.0000000001' is not"),
+    "price not a number": ('input = "1"', 'input = "free"', f"{MODEL} price.input: 'free' is not"),
+    "price NaN": ('input = "1"', 'input = "NaN"', f"{MODEL} price.input: 'NaN' is not"),
+    "price as a float": ('input = "1"', "input = 0.15", f'{MODEL} price.input: write the price as text, input = "0.15"'),
+    "price as a whole number": ('input = "1"', "input = 1", f'{MODEL} price.input: write the price as text, input = "1"'),
+    "price boolean": ('input = "1"', "input = true", f"{MODEL} price.input: must be text, not true or false"),
+    "cached price as a float": ('output = "2"', 'output = "2", cached_input = 0.1', f"{MODEL} price.cached_input: write"),
+    "unknown price": ('output = "2"', 'output = "2", video = "3"', f"{MODEL} price.video: is not known here"),
+    "routes that are no list": ('[{ provider = "shed", upstream_model = "m" }]', '"shed"', f"{MODEL} routes: must be a list"),
+    "a route that is no table": ('{ provider = "shed", upstream_model = "m" }', '"shed"', f"{MODEL} routes[0]: must be"),
+    "route to nobody": ('provider = "shed", up', 'provider = "barn", up', f"{MODEL} routes[0].provider: 'barn' is neither"),
+    "route without a model": (', upstream_model = "m"', "", f"{MODEL} routes[0].upstream_model: is missing"),
+    "a deadline of no time": ('kind = "openai"', 'kind = "openai"\nidle_seconds = 0', f"{SHED} idle_seconds: 0 is not"),
+    "a deadline as text": ('kind = "openai"', 'kind = "openai"\ntotal_seconds = "9"', f"{SHED} total_seconds: must be a whole"),
+    "drains as text": ('kind = "openai"', 'kind = "openai"\ndrains = "no"', f"{SHED} drains: must be true or false"),
+    "images of no tokens": ('name = "M"', 'name = "M"\nimage_tokens_max = 0', f"{MODEL} image_tokens_max: 0 is not"),
+    "weight zero": ('upstream_model = "m"', 'upstream_model = "m", weight = 0', f"{MODEL} routes[0].weight: 0 is not"),
+    "priority zero": ('upstream_model = "m"', 'upstream_model = "m", priority = 0', f"{MODEL} routes[0].priority: 0 is not"),
+    "unknown route field": ('upstream_model = "m"', 'upstream_model = "m", sticky = 1', f"{MODEL} routes[0].sticky: is not"),
+    "the same route twice": (
+        '[{ provider = "shed", upstream_model = "m" }]',
+        '[{ provider = "shed", upstream_model = "m" }, { provider = "shed", upstream_model = "m", priority = 2 }]',
+        f"{MODEL} routes[1]: declares 'shed' and 'm' a second time",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_bad_file_is_refused_by_file_table_and_field_and_nothing_is_written(load, old, new, expected):
+    assert old in MINIMAL
+
+    with pytest.raises(CommandError) as refused:
+        load(MINIMAL.replace(old, new))
+
+    message = str(refused.value)
+    assert expected in message
+    assert all(line.startswith("catalog.toml:") for line in message.splitlines()[:-1])
+    assert "pw" not in message
+    assert "sk-" not in message
+    assert everything() == [[], [], [], []]
+
+
+def test_every_mistake_of_every_file_is_reported_at_once(load):
+    with pytest.raises(CommandError) as refused:
+        load(
+            MINIMAL.replace("context_window = 10", "").replace('input = "1"', 'input = "-1"'), MINIMAL.replace('"openai"', "7")
+        )
+
+    assert str(refused.value).splitlines() == [
+        "catalog.toml: [models.m] context_window: is missing",
+        "catalog.toml: [models.m] price.input: '-1' is not a possible price in dollars per million tokens",
+        "second.toml: [providers.shed] kind: must be text, not a whole number",
+        "Nothing was written.",
+    ]
+    assert everything() == [[], [], [], []]
+
+
+def test_one_bad_model_keeps_the_good_ones_out_too(load):
+    load(VALID)
+    before = everything()
+
+    with pytest.raises(CommandError, match="price.output: is missing"):
+        load(VALID.replace("16384", "20000") + MINIMAL[MINIMAL.index("[models.m]") :].replace(', output = "2"', ""))
+
+    assert everything() == before
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CommandError, match=r"nowhere\.toml: No such file or directory"):
+        call_command("load_catalog", str(tmp_path / "nowhere.toml"))
+
+
+# --- The built-in catalogue --------------------------------------------------------------------------------------
+
+
+def test_the_built_in_catalogue_lists_real_models_of_several_makers_with_prices(load):
+    report = json.loads(load(json=True))
+
+    assert report["warnings"] == []
+    assert report["asOf"] is not None
+    assert LanguageModel.objects.count() >= 13
+    assert LanguageModel.objects.values("maker").distinct().count() >= 6
+    for price in Price.objects.all():
+        assert 0 < price.input_nanos <= price.output_nanos
+        assert price.cached_input_nanos is None or 0 < price.cached_input_nanos <= price.input_nanos
+        assert price.cache_write_nanos is None or price.cache_write_nanos >= price.input_nanos
+    assert Price.objects.count() == LanguageModel.objects.count()
+    assert set(LanguageModel.objects.values_list("pk", flat=True)) == set(Route.objects.values_list("model", flat=True))
+
+
+def test_the_built_in_catalogue_has_an_echo_that_needs_no_network(load):
+    load()
+
+    echo = Route.objects.get(model="demo/echo").provider
+    assert (echo.kind, echo.base_url, echo.api_key_env) == ("echo", "", "")
+    assert prices("demo/echo") == [(500_000_000, 1_500_000_000, 250_000_000, None)]
+
+
+def test_files_are_loaded_over_the_built_in_catalogue_in_one_go(load):
+    mine = MINIMAL.replace("[models.m]", '[models."demo/echo"]').replace('input = "1"', 'input = "7"')
+
+    load(mine, built_in=True)
+
+    assert prices("demo/echo") == [(7_000_000_000, 2_000_000_000, None, None)]
+    assert LanguageModel.objects.count() >= 13
+    before = everything()
+    assert load(mine, built_in=True) == "Nothing changed.\n"
+    assert everything() == before
+
+
+def test_loading_the_built_in_catalogue_twice_changes_nothing(load):
+    load()
+    before = everything()
+
+    assert load() == "Nothing changed.\n"
+    assert everything() == before

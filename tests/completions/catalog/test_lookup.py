@@ -1,0 +1,225 @@
+"""GET /v1/models and /v1/models/{id}: what is served, at which price, to this key."""
+
+import time
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+
+from completions.models import LanguageModel, Price, Provider, Route
+from gateway_project import secretbox
+from tests import chat, factories
+from tests.conftest import client_for
+
+LIST = "/v1/models"
+
+
+def listed(client) -> list[str]:
+    reply = client.get(LIST)
+    assert reply.status_code == 200
+    assert reply.json()["object"] == "list"
+    return [model["id"] for model in reply.json()["data"]]
+
+
+def test_a_model_is_openais_object_and_what_one_chooses_by(api):
+    before = int(time.time())
+    factories.make_model(
+        "openai/gpt-4o-mini",
+        input="0.15",
+        output="0.60",
+        cached_input="0.075",
+        provider=factories.make_provider(),
+        name="GPT-4o mini",
+        context_window=128_000,
+        max_output_tokens=16_384,
+        image_support=True,
+        function_calling=True,
+        commercial_use=True,
+        license="Proprietary",
+    )
+    [model] = api.get(LIST).json()["data"]
+    assert type(model["created"]) is int
+    assert before - 60 <= model.pop("created") <= time.time() + 60
+    assert model == {
+        "id": "openai/gpt-4o-mini",
+        "object": "model",
+        "owned_by": "Demo",
+        "name": "GPT-4o mini",
+        "available": True,
+        "category": "GENERAL",
+        "context_window": 128_000,
+        "max_output_tokens": 16_384,
+        "pricing": {
+            "prompt": "0.00000015",
+            "completion": "0.0000006",
+            "input_cache_read": "0.000000075",
+            "input_cache_write": None,
+            "image": None,
+        },
+        "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},
+        "capabilities": {"image_support": True, "function_calling": True},
+        "commercial_use": True,
+        "license": "Proprietary",
+    }
+
+
+def test_prices_are_decimal_strings_without_an_exponent(api):
+    factories.make_model("a", input="0", output="1000")
+    factories.make_model("b", input="0.0375", output="0.000001")
+    prices = [(model["pricing"]["prompt"], model["pricing"]["completion"]) for model in api.get(LIST).json()["data"]]
+    assert prices == [("0", "0.001"), ("0.0000000375", "0.000000000001")]
+
+
+def test_a_model_page_is_its_line_in_the_list(api, echo_model):
+    factories.make_model("another/one")
+    [listed_model] = [model for model in api.get(LIST).json()["data"] if model["id"] == "demo/echo"]
+    reply = api.get(f"{LIST}/demo/echo")
+    assert (reply.status_code, reply.json()) == (200, listed_model)
+    assert api.get(f"{LIST}/demo%2Fecho").json() == listed_model  # as clients quote it
+
+
+def test_models_are_listed_by_id(api):
+    for model_id in ("b", "a/2", "a/1"):
+        factories.make_model(model_id)
+    assert listed(api) == ["a/1", "a/2", "b"]
+
+
+def test_without_models_the_list_is_empty(api):
+    assert api.get(LIST).json() == {"object": "list", "data": []}
+
+
+@pytest.mark.parametrize(
+    "withdraw",
+    [
+        lambda: LanguageModel.objects.update(is_enabled=False),
+        lambda: Price.objects.all().delete(),
+        lambda: Price.objects.update(effective_from=Now() + timedelta(minutes=1)),
+        lambda: Route.objects.all().delete(),
+        lambda: Route.objects.update(is_enabled=False),
+    ],
+    ids=["disabled", "unpriced", "priced later", "no route", "route disabled"],
+)
+def test_what_is_not_served_is_not_shown(api, echo_model, withdraw):
+    assert listed(api) == ["demo/echo"]
+    withdraw()
+    assert listed(api) == []
+    chat.assert_error(api.get(f"{LIST}/demo/echo"), 404, "model_not_found", "model")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"is_enabled": False}, {"kind": "klingon"}, {"api_key_env": "EXAMPLE_API_KEY"}],
+    ids=["disabled", "a language we do not speak", "no credentials"],
+)
+def test_a_model_whose_provider_cannot_be_asked_is_shown_as_not_available_and_not_served(api, echo_model, columns, monkeypatch):
+    monkeypatch.delenv("EXAMPLE_API_KEY", raising=False)
+    Provider.objects.update(**columns)
+    assert [model["available"] for model in api.get(LIST).json()["data"]] == [False]
+    assert api.get(f"{LIST}/demo/echo").json()["available"] is False
+    chat.assert_error(chat.ask(api), 404, "model_not_found", "model")
+
+
+def test_a_variable_with_nothing_but_white_space_holds_no_key(api, echo_model, monkeypatch):
+    monkeypatch.setenv("EXAMPLE_API_KEY", " \n")
+    Provider.objects.update(api_key_env="EXAMPLE_API_KEY")
+    assert [model["available"] for model in api.get(LIST).json()["data"]] == [False]
+    chat.assert_error(chat.ask(api), 404, "model_not_found", "model")
+
+
+@pytest.mark.parametrize("given", ["environment", "sealed"])
+def test_a_provider_with_its_key_makes_its_models_available(api, echo_model, monkeypatch, given):
+    Provider.objects.update(api_key_env="EXAMPLE_API_KEY")
+    if given == "environment":
+        monkeypatch.setenv("EXAMPLE_API_KEY", "sk-example")
+    else:
+        monkeypatch.delenv("EXAMPLE_API_KEY", raising=False)
+        Provider.objects.update(sealed_api_key=secretbox.encrypt("sk-example", purpose="provider:echo"))
+    reply = api.get(LIST)
+    assert [model["available"] for model in reply.json()["data"]] == [True]
+    assert b"sk-example" not in reply.content
+    assert chat.ask(api).status_code == 200
+
+
+def test_one_available_route_is_enough_and_is_the_one_that_is_asked(api, echo_model):
+    away = factories.make_provider("away", is_enabled=False)
+    Route.objects.create(model=echo_model, provider=away, upstream_model="echo", priority=0)
+    assert [model["available"] for model in api.get(LIST).json()["data"]] == [True]
+    assert chat.ask(api).status_code == 200
+
+
+def test_the_price_shown_and_charged_is_the_latest_in_force(api, echo_model):
+    Price.objects.update(effective_from=Now() - timedelta(days=2))
+    Price.objects.create(
+        model=echo_model, input_nanos=0, output_nanos=4_000_000_000_000, effective_from=Now() - timedelta(days=1)
+    )
+    Price.objects.create(model=echo_model, input_nanos=0, output_nanos=0, effective_from=Now() + timedelta(days=1))
+    assert api.get(f"{LIST}/demo/echo").json()["pricing"]["completion"] == "0.004"
+    chat.ask(api, max_tokens=2)
+    assert api.get("/v1/usage").json()["usage"]["total"]["costInDollars"] == "0.008"
+
+
+# --- A key for certain models -------------------------------------------------------------------------------------
+
+
+def test_a_key_sees_the_models_it_may_use_and_no_other(alice, echo_model):
+    factories.make_model("demo/secret")
+    key, secret = factories.make_key(alice)
+    client = client_for(secret)
+    key.allowed_models = ["demo/echo", "not/there"]
+    key.save(update_fields=["allowed_models"])
+    assert listed(client) == ["demo/echo"]
+    assert client.get(f"{LIST}/demo/echo").status_code == 200
+    refused = chat.assert_error(client.get(f"{LIST}/demo/secret"), 404, "model_not_found", "model")["message"]
+    unknown = chat.assert_error(client.get(f"{LIST}/demo/nobody"), 404, "model_not_found", "model")["message"]
+    assert refused.replace("secret", "nobody") == unknown  # which exist is not told
+
+
+def test_an_empty_list_of_allowed_models_allows_all(alice, echo_model):
+    key, secret = factories.make_key(alice)
+    key.allowed_models = []
+    key.save(update_fields=["allowed_models"])
+    assert listed(client_for(secret)) == ["demo/echo"]
+    assert chat.ask(client_for(secret)).status_code == 200
+
+
+def test_models_are_shown_whatever_is_left_of_limit_and_balance(bob, echo_model):
+    client = client_for(factories.make_key(bob, limit_cents=0, type="FIXED")[1])
+    assert listed(client) == ["demo/echo"]
+
+
+# --- What no model is, whoever writes it ---------------------------------------------------------------------------------
+
+
+def test_the_database_refuses_a_model_that_writes_more_than_its_context_window_holds(echo_model):
+    before = LanguageModel.objects.values().get()
+    with pytest.raises(IntegrityError, match="a_model_writes_within_its_context_window"), transaction.atomic():
+        LanguageModel.objects.update(context_window=4_095)
+    assert LanguageModel.objects.values().get() == before
+    LanguageModel.objects.update(context_window=4_096)
+
+
+# --- Ids that are none ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model_id", ["demo", "demo/echo/", "DEMO/ECHO", "%00", "demo/echo%00", "%FF", "..", "é", "x" * 5_000])
+def test_an_id_that_is_none_is_not_found(api, echo_model, model_id):
+    chat.assert_error(api.get(f"{LIST}/{model_id}"), 404, "model_not_found", "model")
+
+
+# --- Cost of asking -------------------------------------------------------------------------------------------------
+
+
+def test_a_long_catalogue_takes_no_more_queries_than_a_short_one(api, echo_model):
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            api.get(LIST)
+        return len(captured)
+
+    listed(api)
+    few = queries()
+    for number in range(20):
+        factories.make_model(f"demo/{number}", provider=factories.make_provider(f"echo-{number}"))
+    assert (queries(), len(listed(api))) == (few, 21)
+    assert few <= 5

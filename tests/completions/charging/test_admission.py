@@ -1,0 +1,437 @@
+"""How much is held for a request, how much it may generate, and that limits hold to the nanodollar.
+
+The order of refusals is in ``tests/test_error_table.py``.
+"""
+
+import math
+import re
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from billing import ledger, locks
+from billing.models import Account, Hold
+from completions.models import Completion
+from gateway_project.db import pool
+from keys import lifecycle, rate_limit_cache
+from keys.models import ApiKey, SpendingDay
+from tests import chat, factories, usage
+from tests.conftest import client_for
+
+CENT = 10_000_000
+INPUT, OUTPUT = 500, 1_500  # nanodollars a token: the factory's $0.50 and $1.50 a million
+
+
+def worst_case(raw: bytes, max_tokens: int) -> int:
+    """What design and documentation promise to hold, reckoned apart from the code."""
+    return len(raw) * INPUT + max_tokens * OUTPUT
+
+
+def caller(account: Account, **fields):
+    key, secret = factories.make_key(account, **fields)
+    return key, client_for(secret)
+
+
+def with_balance(nanos: int) -> Account:
+    """An account with exactly this much, to the nanodollar."""
+    cents = -(-nanos // CENT)
+    account = factories.make_account("Exact", cents=cents)
+    if cents * CENT > nanos:
+        usage.debit(account, cents * CENT - nanos, "before", prompt_tokens=0, completion_tokens=0)
+    account.refresh_from_db()
+    assert account.balance_nanos == nanos
+    return account
+
+
+def tie_up(account: Account, nanos: int) -> None:
+    later = pool.now() + timedelta(hours=1)
+    usage.place(account, nanos, reference="running", expires_at=later)
+
+
+def cap_sent() -> int:
+    """The cap that the only hold pays for: the reply is longer than it, so it is what the upstream was told."""
+    return Completion.objects.get(pk__startswith="chatcmpl-").completion_tokens
+
+
+def long_reply(tokens: int = 6_000) -> dict:
+    return {"echo": {"reply": "word " * tokens}}
+
+
+# --- With max_tokens ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("max_tokens", [1, 2, 4_096])
+def test_with_max_tokens_the_worst_case_is_held_and_the_cost_is_charged(alice, echo_model, max_tokens, stream):
+    key, client = caller(alice)
+    raw = chat.body(max_tokens=max_tokens, stream=stream)
+    reply = chat.send(client, raw)
+    assert (reply.status_code, bool(reply.getvalue())) == (200, True)
+    hold = Hold.objects.get()
+    said = min(max_tokens, 3)
+    assert (hold.amount_nanos, hold.settled_nanos) == (worst_case(raw, max_tokens), 6 * INPUT + said * OUTPUT)
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (1000 * CENT - hold.settled_nanos, 0)
+    day = SpendingDay.objects.get(key=key)
+    assert (day.spent_nanos, day.held_nanos, day.completions) == (hold.settled_nanos, 0, 1)
+
+
+def test_the_hold_is_committed_while_the_upstream_talks(alice, echo_model):
+    key, client = caller(alice, limit_cents=100, type="FIXED")
+    raw = chat.body(max_tokens=10, stream=True)
+    reply = chat.send(client, raw)
+    alice.refresh_from_db()
+    assert alice.held_nanos == worst_case(raw, 10)
+    assert Hold.objects.get().state == Hold.State.HELD
+    assert SpendingDay.objects.get(key=key).held_nanos == worst_case(raw, 10)
+    assert reply.getvalue()
+    alice.refresh_from_db()
+    assert alice.held_nanos == 0
+
+
+def test_the_balance_may_be_held_to_the_last_nanodollar(echo_model):
+    raw = chat.body(max_tokens=10)
+    assert chat.send(caller(with_balance(worst_case(raw, 10)))[1], raw).status_code == 200
+
+
+def test_one_nanodollar_too_little_is_too_little(echo_model):
+    raw = chat.body(max_tokens=10)
+    client = caller(with_balance(worst_case(raw, 10) - 1))[1]
+    before = chat.everything_written()
+    chat.assert_error(chat.send(client, raw), 402, "insufficient_quota")
+    assert chat.everything_written() == before
+
+
+@pytest.mark.parametrize("balance_nanos", [200_000, 1_000_000, 1_234_567])
+def test_who_asks_for_too_much_is_told_how_much_is_affordable_and_that_is_true(echo_model, balance_nanos):
+    client = caller(with_balance(balance_nanos))[1]
+
+    def ask(max_tokens: int):
+        return chat.send(client, chat.body(max_tokens=max_tokens).ljust(200))  # as long, however many digits
+
+    error = chat.assert_error(ask(4_000), 402, "insufficient_quota")
+    affordable = int(re.search(r"It affords max_tokens up to (\d+)\.", error["message"])[1])
+    chat.assert_error(ask(affordable + 1), 402, "insufficient_quota")
+    assert ask(affordable).status_code == 200
+
+
+def test_what_is_affordable_is_what_running_requests_leave(alice, echo_model):
+    raw = chat.body(max_tokens=4_096)
+    tie_up(alice, 1000 * CENT - worst_case(raw, 100))
+    error = chat.assert_error(chat.send(caller(alice)[1], raw), 429, "rate_limit_exceeded")
+    assert error["message"].endswith("It affords max_tokens up to 100.")
+
+
+def test_who_cannot_pay_the_prompt_is_promised_nothing(bob, echo_model):
+    error = chat.assert_error(chat.ask(caller(bob)[1], max_tokens=1), 402, "insufficient_quota")
+    assert "affords" not in error["message"]
+    assert "the balance is $0.00" in error["message"]
+
+
+# --- Without max_tokens: a share of the budget -----------------------------------------------------------------------
+
+
+def test_without_max_tokens_a_rich_account_gets_what_the_model_can(alice, echo_model):
+    chat.ask(caller(alice)[1], **long_reply())
+    assert cap_sent() == 4_096
+    raw = chat.body(**long_reply())
+    assert Hold.objects.get().amount_nanos == worst_case(raw, 4_096)
+
+
+def test_the_models_maximum_bounds_what_it_can(alice):
+    factories.make_model("demo/echo", context_window=2_000, max_output_tokens=2_000)
+    chat.ask(caller(alice)[1], **long_reply())
+    assert cap_sent() == 2_000
+
+
+def test_without_max_tokens_one_request_locks_an_eighth_of_the_free_balance(echo_model):
+    raw = chat.body(messages=[{"role": "user", "content": "hi"}], echo={"reply": "a b " * 2_000})
+    free_nanos = 8 * worst_case(raw, 2_000)
+    account = with_balance(free_nanos)
+    chat.send(caller(account)[1], raw)
+    assert cap_sent() == 2_000
+    assert Hold.objects.get().amount_nanos == free_nanos // 8
+
+
+def test_what_others_hold_is_not_free(echo_model):
+    raw = chat.body(echo={"reply": "a b " * 2_000})
+    account = with_balance(8 * worst_case(raw, 2_000) + 12_345)
+    tie_up(account, 12_345)
+    chat.send(caller(account)[1], raw)
+    assert cap_sent() == 2_000
+
+
+def test_the_share_is_of_the_keys_window_where_that_is_less(alice, echo_model):
+    raw = chat.body(echo={"reply": "a b " * 2_000})
+    key, client = caller(alice, limit_cents=1_000, type="FIXED")
+    budget_nanos = 8 * worst_case(raw, 1_500)
+    SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=1_000 * CENT - budget_nanos)
+    chat.send(client, raw)
+    assert cap_sent() == 1_500
+
+
+def test_at_least_1024_tokens_are_held_as_long_as_they_are_affordable(echo_model):
+    raw = chat.body(echo={"reply": "a b " * 2_000})
+    account = with_balance(worst_case(raw, 1_024) + 1)
+    assert chat.send(caller(account)[1], raw).status_code == 200
+    assert cap_sent() == 1_024
+
+
+def test_a_balance_that_affords_less_affords_less(echo_model):
+    raw = chat.body(echo={"reply": "a b " * 2_000})
+    account = with_balance(worst_case(raw, 7))
+    reply = chat.send(caller(account)[1], raw)
+    assert (reply.status_code, reply.json()["choices"][0]["finish_reason"]) == (200, "length")
+    assert cap_sent() == 7
+    account.refresh_from_db()
+    assert account.balance_nanos >= 0
+
+
+def test_a_model_that_can_do_less_is_asked_for_less(alice):
+    factories.make_model("demo/echo", max_output_tokens=50)
+    chat.ask(caller(alice)[1], **long_reply())
+    assert cap_sent() == 50
+
+
+def test_a_balance_that_affords_no_token_is_too_little(echo_model):
+    raw = chat.body()
+    account = with_balance(worst_case(raw, 1) - 1)
+    chat.assert_error(chat.send(caller(account)[1], raw), 402, "insufficient_quota")
+    assert not Hold.objects.exists()
+
+
+def test_funds_that_would_afford_a_sensible_reply_are_tied_up_not_too_little(echo_model):
+    raw = chat.body()
+    account = with_balance(worst_case(raw, 1_024))
+    tie_up(account, 1)
+    chat.assert_error(chat.send(caller(account)[1], raw), 429, "rate_limit_exceeded")
+
+
+def test_a_small_account_can_run_several_requests_at_once(echo_model):
+    account = with_balance(10 * CENT)
+    client = caller(account)[1]
+    running = [chat.ask(client, stream=True) for _ in range(5)]
+    assert [reply.status_code for reply in running] == [200] * 5
+    account.refresh_from_db()
+    assert 0 < account.held_nanos <= account.balance_nanos
+    assert all(reply.getvalue() for reply in running)
+
+
+def test_a_model_that_costs_nothing_needs_no_credit(bob):
+    factories.make_model("demo/echo", input="0", output="0")
+    assert chat.ask(caller(bob)[1]).status_code == 200
+    bob.refresh_from_db()
+    assert (bob.balance_nanos, bob.last_seq) == (0, 1)
+
+
+def test_in_debt_nothing_runs_not_even_what_costs_nothing(bob, echo_model):
+    factories.make_model("demo/free", input="0", output="0")
+    ledger.refund(locks.account(bob.pk), amount_cents=1, reference="r", reason="test")
+    client = caller(bob)[1]
+    chat.assert_error(chat.ask(client, max_tokens=1), 402, "insufficient_quota")
+    chat.assert_error(chat.ask(client, model="demo/free"), 402, "insufficient_quota")
+
+
+# --- The key's spending limit ----------------------------------------------------------------------------------------
+
+LIMITS = [("FIXED", None), ("RECURRING", "DAILY"), ("RECURRING", "WEEKLY"), ("RECURRING", "MONTHLY")]
+
+
+@pytest.mark.parametrize(("type", "period"), LIMITS)
+def test_a_limit_holds_to_the_nanodollar(alice, echo_model, type, period):
+    raw = chat.body(max_tokens=10)
+    need_nanos = worst_case(raw, 10)
+    for left_nanos, status in ((need_nanos, 200), (need_nanos - 1, 429)):
+        key, client = caller(alice, limit_cents=1, type=type, period=period)
+        SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=CENT - left_nanos)
+        before = chat.everything_written()
+        assert chat.send(client, raw).status_code == status
+        assert (chat.everything_written() == before) == (status == 429)
+
+
+def test_what_runs_counts_against_the_limit_to_the_nanodollar(alice, echo_model):
+    raw = chat.body(max_tokens=10)
+    need_nanos = worst_case(raw, 10)
+    for held_nanos, status in ((CENT - need_nanos, 200), (CENT - need_nanos + 1, 429)):
+        key, client = caller(alice, limit_cents=1, type="FIXED")
+        usage.reserve(key, day=pool.now().date(), amount_nanos=held_nanos)
+        reply = chat.send(client, raw)
+        assert reply.status_code == status
+    assert (reply["retry-after"], "x-should-retry" in reply) == ("1", False)  # tied up, not reached
+
+
+@pytest.mark.parametrize(
+    ("type", "period", "counts"),
+    [("FIXED", None, True), ("RECURRING", "DAILY", False), ("RECURRING", "WEEKLY", False), ("RECURRING", "MONTHLY", False)],
+)
+def test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone(alice, echo_model, type, period, counts):
+    key, client = caller(alice, limit_cents=1, type=type, period=period)
+    SpendingDay.objects.create(key=key, day=pool.now().date() - timedelta(days=31), spent_nanos=CENT)
+    assert chat.ask(client, max_tokens=10).status_code == (429 if counts else 200)
+
+
+@pytest.mark.parametrize("period", ["DAILY", "WEEKLY", "MONTHLY"])
+def test_a_recurring_limit_counts_from_the_first_day_of_its_window(alice, echo_model, period):
+    today = pool.now().date()
+    first_days = {"DAILY": today, "WEEKLY": today - timedelta(days=today.weekday()), "MONTHLY": today.replace(day=1)}
+    for day, status in ((first_days[period] - timedelta(days=1), 200), (first_days[period], 429)):
+        key, client = caller(alice, limit_cents=1, type="RECURRING", period=period)
+        SpendingDay.objects.create(key=key, day=day, spent_nanos=CENT)
+        assert chat.ask(client, max_tokens=1).status_code == status
+
+
+def test_a_completion_counts_on_the_utc_day_of_its_admission(alice, echo_model):
+    key, client = caller(alice)
+    assert chat.ask(client, max_tokens=1).status_code == 200
+    completion = Completion.objects.get()
+    assert completion.spending_day == completion.created_at.astimezone(UTC).date() == SpendingDay.objects.get(key=key).day
+
+
+@pytest.mark.parametrize(("type", "period"), LIMITS[1:])
+def test_a_recurring_limit_says_in_how_many_seconds_it_resets(alice, echo_model, type, period):
+    client = caller(alice, limit_cents=0, type=type, period=period)[1]
+    earliest, reply, latest = pool.now(), chat.ask(client, max_tokens=1), pool.now()
+    today = earliest.date()
+    first_days = {
+        "DAILY": today + timedelta(days=1),
+        "WEEKLY": today + timedelta(days=7 - today.weekday()),
+        "MONTHLY": (today.replace(day=1) + timedelta(days=32)).replace(day=1),
+    }
+    reset = datetime.combine(first_days[period], time.min, UTC)
+    wait = int(reply["retry-after"])
+    assert math.ceil((reset - latest).total_seconds()) <= wait <= math.ceil((reset - earliest).total_seconds())
+    assert reply["x-should-retry"] == "false"
+
+
+def test_a_limit_of_nothing_allows_nothing(alice, echo_model):
+    client = caller(alice, limit_cents=0, type="FIXED")[1]
+    error = chat.assert_error(chat.ask(client), 429, "rate_limit_exceeded")
+    assert "spending limit of $0.00 is reached" in error["message"]
+
+
+def test_without_max_tokens_a_nearly_spent_limit_cuts_the_reply_short(alice, echo_model):
+    raw = chat.body(echo={"reply": "a b " * 2_000})
+    key, client = caller(alice, limit_cents=1_000, type="FIXED")
+    SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=1_000 * CENT - worst_case(raw, 7))
+    assert chat.send(client, raw).status_code == 200
+    assert cap_sent() == 7
+
+
+def test_a_limit_raised_or_cleared_applies_to_the_next_request(alice, echo_model):
+    key, client = caller(alice, limit_cents=0, type="FIXED")
+    assert chat.ask(client, max_tokens=1).status_code == 429
+    lifecycle.limit(key, limit_cents=1, type="FIXED", period=None)
+    assert chat.ask(client, max_tokens=1).status_code == 200
+    lifecycle.limit(key, limit_cents=0, type="RECURRING", period="DAILY")
+    assert chat.ask(client, max_tokens=1).status_code == 429
+    lifecycle.limit(key, limit_cents=None, type=None, period=None)
+    assert chat.ask(client, max_tokens=1).status_code == 200
+
+
+def test_the_limit_of_one_key_is_nothing_to_another(alice, echo_model):
+    limited, free = caller(alice, limit_cents=0, type="FIXED")[1], caller(alice)[1]
+    assert chat.ask(limited, max_tokens=1).status_code == 429
+    assert chat.ask(free, max_tokens=1).status_code == 200
+
+
+# --- Requests and tokens per minute ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+def test_exactly_so_many_requests_pass_in_a_burst(alice, echo_model, limit):
+    key, client = caller(alice, requests_per_minute=limit)
+    # A minute's allowance returns while we ask, one in 60 / limit seconds: far longer than the burst takes.
+    statuses = [chat.ask(client, max_tokens=1).status_code for _ in range(limit + 2)]
+    assert statuses == [200] * limit + [429] * 2
+    assert SpendingDay.objects.get(key=key).completions == limit
+
+
+def test_a_refused_request_uses_up_no_allowance(alice, echo_model):
+    key, client = caller(alice, requests_per_minute=1, tokens_per_minute=1_000)
+    for _ in range(3):
+        assert chat.ask(client, max_tokens=4_097).status_code == 400
+        assert chat.ask(client, model="demo/nobody").status_code == 404
+        assert chat.ask(client, max_tokens=2_000).status_code == 429  # more than a minute's tokens
+    assert chat.ask(client, max_tokens=1).status_code == 200
+
+
+def test_a_request_that_cannot_be_paid_uses_up_no_allowance(bob, echo_model):
+    client = caller(bob, requests_per_minute=1, tokens_per_minute=1_000)[1]
+    before = chat.everything_written()
+    chat.assert_error(chat.ask(client, max_tokens=900), 402, "insufficient_quota")
+    assert chat.everything_written() == before
+    factories.credit(bob, 100)
+    assert chat.ask(client, max_tokens=900).status_code == 200
+
+
+def test_allowance_returns_evenly(alice, echo_model):
+    key, client = caller(alice, requests_per_minute=2)
+    assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
+    ApiKey.objects.filter(pk=key.pk).update(requests_full_at=pool.now() + timedelta(seconds=30))  # half a minute later
+    rate_limit_cache.forget(key.pk)
+    assert [chat.ask(client, max_tokens=1).status_code for _ in range(2)] == [200, 429]
+
+
+def test_on_success_the_headers_tell_what_is_left(alice, echo_model):
+    key, client = caller(alice, requests_per_minute=60, tokens_per_minute=1_000)
+    reply = chat.ask(client, max_tokens=91)
+    assert {name: value for name, value in reply.headers.items() if name.startswith("x-ratelimit")} == {
+        "x-ratelimit-limit-requests": "60",
+        "x-ratelimit-remaining-requests": "59",
+        "x-ratelimit-reset-requests": "1s",
+        "x-ratelimit-limit-tokens": "1000",
+        "x-ratelimit-remaining-tokens": "905",  # 4 for the 13 bytes of the prompt, 91 that it may generate
+        "x-ratelimit-reset-tokens": "6s",  # 95 of 1,000 come back in 5.7 seconds
+    }
+    assert "retry-after" not in reply
+
+
+def test_on_a_stream_the_headers_are_the_same(alice, echo_model):
+    client = caller(alice, requests_per_minute=1)[1]
+    reply = chat.ask(client, max_tokens=1, stream=True)
+    assert reply["x-ratelimit-remaining-requests"] == "0"
+    assert reply["x-ratelimit-reset-requests"] == "1m0s"
+    assert reply.getvalue()
+
+
+def test_a_key_without_limits_gets_no_such_headers(alice, echo_model):
+    reply = chat.ask(caller(alice)[1], max_tokens=1)
+    assert not [name for name in reply.headers if name.lower().startswith("x-ratelimit")]
+
+
+def test_who_waits_as_long_as_told_is_admitted(alice, echo_model):
+    key, client = caller(alice, requests_per_minute=7)
+    refused = [chat.ask(client, max_tokens=1) for _ in range(8)][-1]
+    assert refused.status_code == 429
+    wait = timedelta(milliseconds=int(refused["retry-after-ms"]))
+    assert int(refused["retry-after"]) == math.ceil(wait.total_seconds())
+    key.refresh_from_db()
+    ApiKey.objects.filter(pk=key.pk).update(requests_full_at=key.requests_full_at - wait)
+    rate_limit_cache.forget(key.pk)  # time has passed there, too
+    assert chat.ask(client, max_tokens=1).status_code == 200
+
+
+def test_settlement_corrects_the_count_of_tokens(alice, echo_model):
+    key, client = caller(alice, tokens_per_minute=1_000)
+    chat.ask(client, max_tokens=900)  # counts 904, is 9
+    reply = chat.ask(client, max_tokens=1)
+    used = 1_000 - int(reply["x-ratelimit-remaining-tokens"])
+    assert used <= 9 + 5
+    assert used >= 5
+
+
+def test_settlement_counts_what_an_upstream_generated_beyond_the_estimate(alice, echo_model):
+    key, client = caller(alice, tokens_per_minute=100)
+    chat.ask(client, echo={"reply": "word " * 500})  # counts 4, is 506
+    reply = chat.ask(client, max_tokens=1)
+    chat.assert_error(reply, 429, "rate_limit_exceeded")
+    assert int(reply["retry-after"]) > 60  # more than a minute's allowance was used
+    assert reply["x-should-retry"] == "false"  # too long for a client to sleep
+
+
+def test_what_was_released_gives_its_tokens_back(alice, echo_model):
+    key, client = caller(alice, tokens_per_minute=1_000)
+    chat.ask(client, max_tokens=900, echo={"status": 500})
+    reply = chat.ask(client, max_tokens=900)
+    assert reply.status_code == 200
+    assert int(reply["x-ratelimit-remaining-tokens"]) >= 96

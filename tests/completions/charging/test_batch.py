@@ -1,0 +1,292 @@
+"""The one door: what others do meanwhile is waited for and counted, and a batch knows what it has decided so far."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.db.models.functions import Now
+
+from billing import audit, locks
+from billing.models import Account, Hold, LedgerEntry
+from completions.charging import batch as door
+from completions.models import Completion, IdempotentRequest
+from gateway_project.db import pipelined_transaction
+from gateway_project.db import pool as database
+from gateway_project.db.pipelined_transaction import Statement, TwoStepConnection, TwoSteps, _Pipeline
+from keys import locks as key_locks
+from keys.models import ApiKey, SpendingDay
+from tests import chat, factories, usage
+from tests.completions.charging.test_admission import CENT, INPUT, OUTPUT, with_balance, worst_case
+from tests.conftest import client_for
+from tests.waiting import meanwhile, somebody_waits, until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("echo_model")]
+
+WHOLE = chat.body(max_tokens=10).ljust(200)
+STREAMED = chat.body(max_tokens=10, stream=True).ljust(200)
+NEED_NANOS = worst_case(WHOLE, 10)  # of either
+COST_NANOS = 6 * INPUT + 3 * OUTPUT
+
+
+@pytest.fixture(autouse=True)
+def _fresh_connection():
+    """None that another test has made impatient."""
+    TwoStepConnection.close_all()
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor(20) as pool:
+        yield pool
+
+
+@pytest.fixture
+def other():
+    """Somebody else's key, with which to keep the door busy."""
+    return factories.make_key(factories.make_account("Other", cents=100))
+
+
+def begin(pool: ThreadPoolExecutor, work: Callable[[], Any]) -> "Future[Any]":
+    """``work``, in a thread and on a connection of its own."""
+
+    def run() -> Any:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    return pool.submit(run)
+
+
+def ask(secret: str, raw: bytes = WHOLE, **extra: Any) -> Any:
+    return chat.send(client_for(secret), raw, **extra)
+
+
+def in_one_batch(pool: ThreadPoolExecutor, other: tuple[ApiKey, str], *works: Callable[[], Any]) -> list["Future[Any]"]:
+    """Each comes, in this order, while the door is kept busy by somebody else's request: they share the next batch."""
+    key, secret = other
+    with meanwhile(lambda: locks.account(key.account_id)):
+        begin(pool, lambda: ask(secret))
+        until(somebody_waits)
+        begun = []
+        for work in works:
+            begun.append(begin(pool, work))
+            until(lambda: len(door._door._waiting) == len(begun))
+        batch = list(door._door._waiting)
+        assert len(batch) == len(works)
+    until(lambda: not any(each in door._door._waiting for each in batch))
+    return begun
+
+
+def statuses(asked: list["Future[Any]"]) -> list[int]:
+    return [each.result().status_code for each in asked]
+
+
+# --- Others ------------------------------------------------------------------------------------------------------------
+
+
+def test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it(pool, alice):
+    secret = factories.make_key(alice)[1]
+    with transaction.atomic():
+        usage.place(alice, alice.balance_nanos, reference="all of it")
+        asking = begin(pool, lambda: ask(secret))
+        until(lambda: asking.done() or somebody_waits())
+    chat.assert_error(asking.result(), 429, "rate_limit_exceeded")
+    assert [hold.pk for hold in Hold.objects.all()] == ["all of it"]
+    assert audit.verify() == []
+
+
+def test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it(pool, alice):
+    key, secret = factories.make_key(alice)
+    with transaction.atomic():
+        key_locks.key(key.pk)
+        ApiKey.objects.filter(pk=key.pk).update(revoked_at=Now())
+        asking = begin(pool, lambda: ask(secret))
+        until(lambda: asking.done() or somebody_waits())
+    chat.assert_error(asking.result(), 401, "invalid_api_key")
+    assert not Hold.objects.exists()
+
+
+def test_the_door_locks_accounts_before_keys_as_everybody_does(pool, alice):
+    key, secret = factories.make_key(alice)
+    with transaction.atomic():
+        locks.account(alice.pk)
+        asking = begin(pool, lambda: ask(secret))
+        until(somebody_waits)
+        assert ApiKey.objects.select_for_update(nowait=True).get(pk=key.pk)  # which the door has not locked yet
+    assert asking.result().status_code == 200
+
+
+def test_a_batch_locks_accounts_in_the_order_of_their_ids_as_everybody_does(pool, other, alice, charlie):
+    secrets = [factories.make_key(account)[1] for account in (charlie, alice)]
+    first, second = sorted((alice.pk, charlie.pk))
+    with transaction.atomic():
+        locks.account(first)
+        asked = in_one_batch(pool, other, *(lambda secret=secret: ask(secret) for secret in secrets))
+        until(somebody_waits)
+        assert Account.objects.select_for_update(nowait=True).get(pk=second)  # which the batch has not locked yet
+    assert statuses(asked) == [200, 200]
+
+
+# --- In one batch ------------------------------------------------------------------------------------------------------
+
+
+def of_a_balance(left_nanos: int) -> str:
+    return factories.make_key(with_balance(left_nanos))[1]
+
+
+def of_a_limit(left_nanos: int) -> str:
+    key, secret = factories.make_key(factories.make_account("Limited", cents=1_000), limit_cents=1, type="FIXED")
+    SpendingDay.objects.create(key=key, day=database.now().date(), spent_nanos=CENT - left_nanos)
+    return secret
+
+
+MONEY = pytest.mark.parametrize("with_left", [of_a_balance, of_a_limit], ids=["balance", "limit"])
+
+
+@MONEY
+def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for(pool, other, with_left):
+    secret = with_left(3 * NEED_NANOS)
+    asked = in_one_batch(pool, other, *[lambda: ask(secret)] * 6)
+    assert Counter(statuses(asked)) == {200: 3, 429: 3}
+    assert {each.result()["retry-after"] for each in asked if each.result().status_code == 429} == {"1"}
+    assert Hold.objects.exclude(account=other[0].account_id).count() == 3
+
+
+def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_are_requests_left(pool, other, alice):
+    key, secret = factories.make_key(alice, requests_per_minute=3)
+    asked = in_one_batch(pool, other, *[lambda: ask(secret)] * 6)
+    assert Counter(statuses(asked)) == {200: 3, 429: 3}
+    assert SpendingDay.objects.get(key=key).completions == 3
+
+
+def test_of_those_who_share_a_batch_and_an_idempotency_key_one_runs(pool, other, alice):
+    secret = factories.make_key(alice)[1]
+    asked = in_one_batch(pool, other, *[lambda: ask(secret, HTTP_IDEMPOTENCY_KEY="a")] * 3)
+    assert Counter(statuses(asked)) == {200: 1, 409: 2}
+    assert Completion.objects.filter(account=alice).count() == 1
+
+
+@MONEY
+def test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back(pool, other, with_left):
+    secret = with_left(2 * NEED_NANOS - 1)
+    running = ask(secret, STREAMED)
+    asked, left = in_one_batch(pool, other, lambda: ask(secret), running.getvalue)
+    assert b"[DONE]" in left.result()
+    assert asked.result().status_code == 200
+
+
+@MONEY
+def test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent(pool, other, with_left):
+    secret = with_left(NEED_NANOS + COST_NANOS - 1)
+    running = ask(secret, STREAMED)
+    asked, left = in_one_batch(pool, other, lambda: ask(secret), running.getvalue)
+    assert b"[DONE]" in left.result()
+    assert asked.result().status_code in (402, 429)
+
+
+def test_the_time_is_when_the_locks_were_granted(pool, alice, monkeypatch):
+    secret, rows, read = factories.make_key(alice)[1], [], door._read
+    monkeypatch.setattr(door, "_read", lambda *given: rows.append(read(*given)) or rows[-1])
+    with transaction.atomic():
+        locks.account(alice.pk)
+        asking = begin(pool, lambda: ask(secret))
+        until(somebody_waits)
+        held_until = database.now()
+    assert asking.result().status_code == 200
+    assert rows[0].now > held_until
+
+
+def test_who_leaves_waits_for_the_disk_and_who_comes_in_does_not(monkeypatch, alice):
+    said, write = [], TwoSteps.write
+
+    def written(steps: TwoSteps, statements: Any) -> None:
+        said.extend(steps._pipeline.run([Statement("SELECT to_json(current_setting('synchronous_commit'))")])[0])
+        write(steps, statements)
+
+    monkeypatch.setattr(TwoSteps, "write", written)
+    assert ask(factories.make_key(alice)[1]).status_code == 200
+    assert said == ["off", "on"]
+
+
+# --- A COMMIT of which nobody heard ------------------------------------------------------------------------------------
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, number: int) -> list[TwoSteps]:
+    """The connection is lost right after the transaction of that number was committed. Those that were written."""
+    write, written = TwoSteps.write, []
+
+    def write_and_be_cut_off(self: TwoSteps, *args: Any, **options: Any) -> None:
+        write(self, *args, **options)
+        written.append(self)
+        if len(written) == number:
+            self._pipeline._libpq.finish()
+            raise psycopg.OperationalError("the connection was lost")
+
+    monkeypatch.setattr(TwoSteps, "write", write_and_be_cut_off)
+    return written
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["who comes in", "who leaves"])
+def test_what_was_committed_but_not_answered_is_done_once(alice, monkeypatch, number):
+    written = cut_off(monkeypatch, number)
+    assert ask(factories.make_key(alice)[1]).status_code == 200
+    assert len(written) == 2  # nothing was written again
+    assert [hold.settled_nanos for hold in Hold.objects.all()] == [COST_NANOS]
+    assert Completion.objects.get().settlement == "reported"
+    assert LedgerEntry.objects.get(type="USAGE_DEBIT").amount_nanos == -COST_NANOS
+    assert audit.verify() == []
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["who comes in", "who leaves"])
+def test_what_was_committed_and_not_answered_in_time_is_done_once(alice, monkeypatch, number):
+    """The connection is well; it is our patience that ends."""
+    run, committed = _Pipeline.run, []
+
+    def run_and_lose_patience(self: _Pipeline, statements: Any) -> Any:
+        answers = run(self, statements)
+        if statements[-1].sql == "COMMIT":
+            committed.append(statements)
+            if len(committed) == number:
+                raise OperationalError("the database did not answer within 10 seconds")
+        return answers
+
+    monkeypatch.setattr(_Pipeline, "run", run_and_lose_patience)
+    assert ask(factories.make_key(alice)[1]).status_code == 200
+    assert len(committed) == 2  # nothing was written again
+    assert [hold.settled_nanos for hold in Hold.objects.all()] == [COST_NANOS]
+    assert LedgerEntry.objects.get(type="USAGE_DEBIT").amount_nanos == -COST_NANOS
+    assert audit.verify() == []
+
+
+def test_when_a_commit_was_not_answered_who_was_refused_is_refused_again(pool, other, alice, bob, monkeypatch):
+    secrets = [factories.make_key(account)[1] for account in (alice, bob)]
+    cut_off(monkeypatch, 2)  # the first is of who keeps the door busy
+    asked = in_one_batch(pool, other, *(lambda secret=secret: ask(secret) for secret in secrets))
+    assert statuses(asked) == [200, 402]
+    assert LedgerEntry.objects.filter(account__in=[alice, bob], type="USAGE_DEBIT").count() == 1
+
+
+# --- What is read -------------------------------------------------------------------------------------------------
+
+
+def test_rows_become_what_django_makes_of_them(alice):
+    chat.send(client_for(factories.make_key(alice)[1]), chat.body(), HTTP_IDEMPOTENCY_KEY="once")
+    for model in (Account, ApiKey, Hold, Completion, IdempotentRequest):
+        [known] = model.objects.filter(pk__in=_ids_of(model, alice))
+        [made] = pipelined_transaction.made(
+            model, pipelined_transaction.execute(pipelined_transaction.rows(model, [known.pk]))
+        ).values()
+        expected, found = vars(known), vars(made)
+        assert (made._state.fields_cache, known._state.fields_cache) == ({}, {})  # which looking at them makes
+        assert vars(found.pop("_state")) == vars(expected.pop("_state"))
+        assert (model, found) == (model, expected)
+
+
+def _ids_of(model: Any, account: Account) -> Any:
+    rows = model.objects.filter(pk=account.pk) if model is Account else model.objects.filter(account=account)
+    return rows.values("pk")

@@ -1,0 +1,373 @@
+"""A machine lets anybody do anything at the door, in any order and at any time; ``spending_model`` says what must come of it.
+
+What it calls is what the gateway calls: admission, settlement, the sweeper, checkpoints, the keyring and the ledger.
+"""
+
+import contextlib
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, invariant, precondition, rule
+
+from billing import audit
+from billing.models import Account, Hold, LedgerEntry
+from completions import tasks
+from completions.catalog import lookup
+from completions.charging import admission, batch, checkpoints, settlement
+from completions.charging.admission import Admitted
+from completions.charging.idempotency import Attempt, Replay
+from completions.chat import Usage
+from completions.models import Completion, IdempotentRequest
+from completions.relay.attempts import Inquiry
+from completions.request import schema
+from gateway_project import errors, identifiers
+from gateway_project.db import pipelined_transaction
+from keys import lifecycle, refusal_cache, spending
+from keys.authentication import Caller
+from keys.models import SpendingDay
+from keys.spending import Window
+from tests import factories, state_machines, stepped_clock, usage
+from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model
+
+CENT = 10_000_000
+NEED_MIN = 3  # nanodollars, which are tokens: two of the prompt, and one that may be generated
+PROMPT_TOKENS = 2  # as the word below is estimated
+FIELDS = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
+REPLY = b'{"id": "chatcmpl-1"}'
+
+# Shortly before the ends of days, weeks, months, a leap February and a year, in a future that no price is younger than.
+STARTS = [
+    datetime(2042, 12, 29, 23, 59, tzinfo=UTC),
+    datetime(2044, 2, 27, 12, tzinfo=UTC),
+    datetime(2042, 6, 30, 22, tzinfo=UTC),
+]
+EDGES = ["midnight", "Monday", "the first"]
+
+which_key = st.integers(0, 3)
+which = st.integers(0, 7)  # of the last that were let in
+limits = st.one_of(
+    st.none(), *[st.tuples(st.integers(0, 2), st.just(period)) for period in (None, "DAILY", "WEEKLY", "MONTHLY")]
+)
+retries = st.sampled_from([None, "a", "b"])
+bodies = st.sampled_from(["one", "another"])
+fates = st.sampled_from(["settle", "settle", "settle", "break off", "release", "expire", "recover"])
+# So much; or a share of what may be held, or of what could if nothing were, and a nanodollar more or less.
+sizes = st.one_of(
+    st.tuples(st.just(0), st.booleans(), st.integers(NEED_MIN, CENT)),
+    st.tuples(st.integers(1, 3), st.booleans(), st.integers(-1, 1)),
+)
+all_or_more = st.tuples(st.just(1), st.booleans(), st.integers(0, 1))
+# So much of the quarters of what was held, and so many nanodollars more.
+costs = st.tuples(st.integers(0, 4), st.integers(-1, 1))
+
+Size = tuple[int, bool, int]
+Cost = tuple[int, int]
+
+
+class AtTheDoor(state_machines.Machine):
+    """Two accounts, each with two keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        factories.make_model("demo/echo", input="0.001", output="0.001", context_window=10**9, max_output_tokens=10**9)
+        self.offer = lookup.find("demo/echo")
+        self.accounts = [factories.make_account(name) for name in ("one", "two")]
+        self.keys = [factories.make_key(account)[0] for account in self.accounts for _ in range(2)]
+        self.account_models = [AccountModel(), AccountModel()]
+        self.key_models = [KeyModel(self.account_models[place // 2]) for place in range(4)]
+        self.let_in: list[tuple[Admitted, CompletionModel]] = []
+        self.model = Model(STARTS[0])
+        stepped_clock.step(STARTS[0])
+
+    @initialize(start=st.sampled_from(STARTS), cents=st.integers(1, 6), given=st.tuples(limits, limits, limits, limits))
+    def begin(self, start: datetime, cents: int, given: Any) -> None:
+        self.set_clock(start)
+        for place, of_key in enumerate(given):
+            self.limit(place, of_key)
+        for account in range(2):
+            self.buy(account, cents)
+
+    # --- Time ---
+
+    def set_clock(self, now: datetime) -> None:
+        self.model.now = now
+        stepped_clock.step(now)
+
+    @rule(seconds=st.sampled_from([1, 30, 61, 3_600, 23 * 3_600, -1, -3_600]))
+    def let_time_pass(self, seconds: int) -> None:
+        self.set_clock(self.model.now + timedelta(seconds=seconds))
+
+    @rule(edge=st.sampled_from(EDGES), microseconds=st.integers(-1, 1))
+    def go_to_the_edge(self, edge: str, microseconds: int) -> None:
+        """To where a new window begins, or a microsecond before or after that."""
+        days = (self.model.now.date() + timedelta(days=days) for days in range(1, 33))
+        begins = {"midnight": lambda day: True, "Monday": lambda day: day.weekday() == 0, "the first": lambda day: day.day == 1}
+        first = next(day for day in days if begins[edge](day))
+        self.set_clock(datetime.combine(first, time.min, UTC) + timedelta(microseconds=microseconds))
+
+    # --- Money and limits ---
+
+    @rule(account=st.integers(0, 1), cents=st.integers(1, 3))
+    def buy(self, account: int, cents: int) -> None:
+        payment = identifiers.short_uuid7()
+        for _ in range(2):
+            usage.buy(self.accounts[account], cents, payment)
+        self.account_models[account].book(cents * CENT)
+
+    @rule(account=st.integers(0, 1), cents=st.integers(1, 3))
+    def refund(self, account: int, cents: int) -> None:
+        usage.refund(self.accounts[account], cents, identifiers.short_uuid7())
+        self.account_models[account].book(-cents * CENT)
+
+    @rule(key=which_key, given=limits)
+    def limit(self, key: int, given: tuple[int, str | None] | None) -> None:
+        cents, period = given or (None, None)
+        type = None if cents is None else "RECURRING" if period else "FIXED"
+        lifecycle.limit(self.keys[key], limit_cents=cents, type=type, period=period)
+        self.key_models[key].limit = None if cents is None else cents * CENT
+        self.key_models[key].period = period
+
+    # --- Who comes ---
+
+    def need(self, key: int, size: Size) -> int:
+        share, is_held_too, more = size
+        there_is = self.model.left(self.key_models[key], is_held_too=is_held_too) // share if share else 0
+        return max(there_is + more, NEED_MIN)
+
+    def asking(self, key: int, need: int, retry: str | None, body: str) -> Callable[[], Any]:
+        request = schema.parse(FIELDS, body_bytes=need - 1)
+        caller = Caller(key_id=self.keys[key].pk, account_id=self.keys[key].account_id)
+        return lambda: admission.admit(request, [self.offer], caller, Attempt(retry, body) if retry else None)
+
+    @rule(key=which_key, size=sizes, retry=retries, body=bodies)
+    def ask(self, key: int, size: Size, retry: str | None, body: str) -> None:
+        need = self.need(key, size)
+        self.entered(key, need, retry, body, said(self.asking(key, need, retry, body)))
+
+    @precondition(lambda self: self.let_in)
+    @rule(place=which, neighbour=st.integers(0, 1), body=bodies)
+    def ask_again(self, place: int, neighbour: int, body: str) -> None:
+        """With the same Idempotency-Key and the same body, or another one; perhaps with the other key of the account."""
+        completion = self.of_those_let_in(place)[1]
+        key = self.key_models.index(completion.key) // 2 * 2 + neighbour
+        retry = completion.retry or "a"
+        self.entered(key, completion.held, retry, body, said(self.asking(key, completion.held, retry, body)))
+
+    @rule(key=which_key, microseconds=st.integers(-1, 1), size=sizes)
+    def ask_at_the_edge(self, key: int, microseconds: int, size: Size) -> None:
+        """Where the key's own window ends, or a microsecond before or after that."""
+        self.go_to_its_edge(self.key_models[key], microseconds)
+        self.ask(key, size, None, "one")
+
+    def go_to_its_edge(self, key: KeyModel, microseconds: int) -> None:
+        self.go_to_the_edge({"WEEKLY": "Monday", "MONTHLY": "the first"}.get(key.period or "", "midnight"), microseconds)
+
+    def entered(self, key: int, need: int, retry: str | None, body: str, outcome: Any) -> None:
+        """What was said must be what the model says."""
+        of_key = self.key_models[key]
+        if refusal := self.model.refusal(of_key, need, retry, body):
+            assert type(outcome).__name__ == refusal, f"{refusal} was due, not {outcome!r}"
+            if refusal == "SpendingLimitReached":
+                self.says_when_it_resets(of_key, outcome)
+        elif known := self.model.known(of_key, retry):
+            assert outcome == Replay(known.reply or b"", is_stream=False)
+        else:
+            assert isinstance(outcome, Admitted), f"it should be let in: {outcome!r}"
+            assert (outcome.held_nanos, outcome.completion.created_at) == (need, self.model.now)
+            self.let_in.append((outcome, self.model.let_in(of_key, need, retry, body)))
+
+    def says_when_it_resets(self, key: KeyModel, refusal: errors.ApiError) -> None:
+        resets_at = key.resets_at(self.model.now)
+        wait = None if resets_at is None else math.ceil((resets_at - self.model.now).total_seconds())
+        assert refusal.headers.get("Retry-After") == (None if wait is None else str(wait))
+
+    # --- Who goes ---
+
+    def of_those_let_in(self, place: int) -> tuple[Admitted, CompletionModel]:
+        return self.let_in[-1 - place % len(self.let_in)]
+
+    def ending(self, place: int, fate: str, cost: int) -> Callable[[], Any]:
+        admitted, _ = self.of_those_let_in(place)
+        inquiry, row = Inquiry(admitted), Completion.objects.select_related("price").get(pk=admitted.completion.id)
+        tokens = Usage(cost // 2, cost - cost // 2)
+        calls: dict[str, Callable[[], Any]] = {
+            "settle": lambda: settlement.settle(inquiry, tokens, Completion.Settlement.REPORTED, reply=REPLY),
+            "break off": lambda: settlement.settle(inquiry, tokens, Completion.Settlement.ESTIMATED),
+            "release": lambda: settlement.release(inquiry),
+            "expire": lambda: settlement.expire(row),
+            "recover": lambda: settlement.recover(row, cost),
+        }
+        return calls[fate]
+
+    def ended(self, place: int, fate: str, cost: int) -> int | None:
+        """What is charged, by the model; None when it had ended before."""
+        completion = self.of_those_let_in(place)[1]
+        match fate:
+            case "settle":
+                return self.model.settle(completion, cost, REPLY)
+            case "break off":
+                return self.model.settle(completion, cost, None)
+            case "recover":
+                return self.model.recover(completion, PROMPT_TOKENS, cost)
+        return self.model.give_back(completion, "RELEASED" if fate == "release" else "EXPIRED")
+
+    def cost(self, place: int, cost: Cost) -> int:
+        return max(self.of_those_let_in(place)[1].held * cost[0] // 4 + cost[1], 0)
+
+    @precondition(lambda self: self.let_in)
+    @rule(place=which, fate=fates, cost=costs, times=st.integers(1, 2))
+    def end(self, place: int, fate: str, cost: Cost, times: int) -> None:
+        """Once, or a second time for nothing."""
+        for _ in range(times):
+            outcome = self.ending(place, fate, self.cost(place, cost))()
+            charged = self.ended(place, fate, self.cost(place, cost))
+            assert outcome == (charged if fate in ("settle", "break off") else charged is not None)
+
+    @precondition(lambda self: self.let_in)
+    @rule(place=which, relayed=st.one_of(st.none(), st.integers(0, CENT)))
+    def note(self, place: int, relayed: int | None) -> None:
+        """What every process does every few seconds with what it runs."""
+        admitted, completion = self.of_those_let_in(place)
+        with checkpoints.kept(admitted.completion) as checkpoint:
+            checkpoint.relayed_bytes, checkpoint.answering = relayed, Inquiry(admitted).answering
+            checkpoints.write()
+        if completion.state == "HELD":
+            completion.relayed, completion.seen_at = relayed, self.model.now
+
+    @rule()
+    def sweep(self) -> None:
+        abandoned = [each for each in self.model.completions if each.is_abandoned(self.model.now)]
+        assert tasks.release_expired_holds() == len(abandoned)
+        for each in abandoned:
+            if each.relayed is None:
+                self.model.give_back(each, "EXPIRED")
+            else:
+                self.model.recover(each, PROMPT_TOKENS, each.relayed)
+
+    @rule()
+    def forget(self) -> None:
+        assert tasks.forget_idempotent_requests() == self.model.forget_old_retries(self.account_models)
+
+    # --- Who share a batch ---
+
+    @rule(
+        leaving=st.lists(st.tuples(which, fates, costs), max_size=2),
+        entering=st.lists(st.tuples(which_key, sizes, retries, bodies), max_size=3),
+        is_lost=st.booleans(),
+    )
+    def share_a_batch(self, leaving: list[Any], entering: list[Any], is_lost: bool) -> None:
+        """Those who leave go first, whoever came first. When the answer is lost, the batch is run again, and nothing is new."""
+        goes = [(place, fate, self.cost(place, cost)) for place, fate, cost in leaving if self.let_in]
+        # Who asks again while what it asked for ends is told to wait, though the reply is there a moment later.
+        comes = [(key, self.need(key, size), None if goes else retry, body) for key, size, retry, body in entering]
+        visitors = [visitor(self.asking(*each)) for each in comes] + [visitor(self.ending(*each)) for each in goes]
+        outcomes = batch._serve(visitors, False) if visitors else []
+        charged = [self.ended(*each) for each in goes]
+        assert outcomes[len(comes) :] == charged
+        for each, outcome in zip(comes, outcomes, strict=False):
+            self.entered(*each, outcome)
+        if is_lost and visitors:
+            self.is_run_again(visitors, outcomes, len(comes))
+
+    @precondition(lambda self: self.let_in)
+    @rule(place=which, fate=fates, cost=costs, size=all_or_more, is_later=st.booleans())
+    def hand_over(self, place: int, fate: str, cost: Cost, size: Size, is_later: bool) -> None:
+        """One leaves while its key asks again; perhaps in the next window, where what it gives back does not count."""
+        key = self.of_those_let_in(place)[1].key
+        if is_later:
+            self.go_to_its_edge(key, 0)
+        self.share_a_batch([(place, fate, cost)], [(self.key_models.index(key), size, None, "one")], False)
+
+    def is_run_again(self, visitors: list[Any], outcomes: list[Any], entered: int) -> None:
+        again = batch._serve(visitors, True)
+        assert again[entered:] == [None] * len(again[entered:])
+        for first, second in zip(outcomes[:entered], again, strict=False):
+            if isinstance(first, Admitted):
+                assert (second.completion, second.held_nanos) == (first.completion, first.held_nanos)
+
+    # --- What must be true ---
+
+    @invariant()
+    def all_is_the_model(self) -> None:
+        self.the_rows_are_the_model()
+        self.the_windows_are_the_model()
+        self.what_is_remembered_is_the_model()
+
+    def the_rows_are_the_model(self) -> None:
+        usage.check_deferred()
+        refusal_cache.memory.clear()  # a second lasts longer here than there
+        rows = Account.objects.order_by("pk").values_list("balance_nanos", "held_nanos")
+        assert list(rows) == [(says.balance, self.model.held(says)) for says in self.account_models]
+        entries = LedgerEntry.objects.order_by("account_id", "amount_nanos").values_list("amount_nanos", flat=True)
+        # Who is swept first is nobody's business; that entries chain is asked by the audit.
+        assert list(entries) == [nanos for says in self.account_models for nanos in sorted(says.entries)]
+        holds = {pk: rest for pk, *rest in Hold.objects.values_list("pk", "state", "amount_nanos", "settled_nanos")}
+        assert holds == {admitted.completion.id: [each.state, each.held, each.settled] for admitted, each in self.let_in}
+
+    def the_windows_are_the_model(self) -> None:
+        """As the door reads them, whoever comes next."""
+        of_row = {key.pk: id(says) for key, says in zip(self.keys, self.key_models, strict=True)}
+        days = SpendingDay.objects.values_list("key_id", "day", "spent_nanos", "held_nanos")
+        there_are = {(of_row[key_id], day): (spent, held) for key_id, day, spent, held in days if spent or held}
+        assert there_are == self.model.days()
+        windows = spending.windows(self.keys, pipelined_transaction.execute(spending.sums(list(of_row))), self.model.now)
+        for key, says in zip(self.keys, self.key_models, strict=True):
+            self.window_is(windows[key.pk], says)
+
+    def window_is(self, window: Window | None, says: KeyModel) -> None:
+        assert (window is None) == (says.limit is None)
+        if window:
+            assert (window.limit_nanos, window.spent_nanos, window.held_nanos) == (says.limit, *self.model.window(says))
+            assert window.resets_at == says.resets_at(self.model.now)
+
+    def what_is_remembered_is_the_model(self) -> None:
+        ids = {id(completion): admitted.completion.id for admitted, completion in self.let_in}
+        rows = IdempotentRequest.objects.values_list("account_id", "key", "completion_id", "sealed_reply")
+        assert {(account, key): (completion, bool(sealed)) for account, key, completion, sealed in rows} == {
+            (account.pk, name): (ids[id(known.completion)], known.reply is not None)
+            for account, says in zip(self.accounts, self.account_models, strict=True)
+            for name, known in says.retries.items()
+        }
+
+    def finish(self) -> None:
+        self.sweep()
+        self.all_is_the_model()
+        for key, says in zip(self.keys, self.key_models, strict=True):
+            self.window_is(spending.window(key, self.model.now), says)  # as its owner sees it
+        assert audit.verify() == []
+
+
+def said(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except errors.ApiError as refusal:
+        return refusal
+
+
+class _Caught(BaseException):
+    pass
+
+
+def visitor(call: Callable[[], Any]) -> Any:
+    """Whom the call would send to the door."""
+    sent: list[Any] = []
+
+    def catch(visitor: Any) -> None:
+        sent.append(visitor)
+        raise _Caught
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_Caught):
+        patch.setattr(batch, "pass_through", catch)
+        call()
+    return sent[0]
+
+
+def test_the_door_is_the_model_whatever_happens(db):
+    with transaction.atomic():
+        stepped_clock.make()
+        state_machines.run(AtTheDoor, runs=20, steps=40)

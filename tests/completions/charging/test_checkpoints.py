@@ -1,0 +1,166 @@
+"""What a process that dies had noted is charged; what nobody attends any more is not held for long."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from billing import audit
+from billing.models import Account, Hold, LedgerEntry
+from completions import tasks
+from completions.catalog import lookup
+from completions.charging import admission, checkpoints, settlement
+from completions.chat import Usage
+from completions.models import Completion, IdempotentRequest
+from completions.relay.attempts import Inquiry
+from completions.request import schema
+from gateway_project import metrics
+from keys.authentication import Caller
+from tests import factories
+from tests.completions.rows import assert_released, leave
+
+FIELDS = {
+    "model": "demo/echo",
+    "messages": [{"role": "user", "content": "Say a lot"}],
+    "stream": True,
+    "max_tokens": 50,
+    "echo": {"reply": "four bytes " * 20},
+}
+
+
+@pytest.fixture(autouse=True)
+def _model(echo_model):
+    pass
+
+
+def begin(api, **headers):
+    """A stream of which the role and one word have been read."""
+    reply = api.post("/v1/chat/completions", {**FIELDS}, headers=headers)
+    chunks = iter(reply.streaming_content)
+    next(chunks), next(chunks)
+    return reply
+
+
+def grow_old():
+    old = Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1)
+    Completion.objects.exclude(checkpointed_at=None).update(checkpointed_at=old)
+
+
+def test_what_runs_is_noted_with_what_it_relayed(api):
+    reply = begin(api)
+    checkpoints.write()
+    noted = Completion.objects.get()
+    assert (noted.relayed_bytes, noted.settlement) == (5, None)
+    assert noted.checkpointed_at >= noted.created_at
+    leave(reply)
+
+
+def test_what_has_ended_is_noted_no_more(api):
+    leave(begin(api))
+    checkpoints.write()
+    assert Completion.objects.get().checkpointed_at is None
+    assert checkpoints._running == {}
+
+
+def test_an_old_note_is_charged_and_the_rest_of_the_hold_is_free(api, alice):
+    reply = begin(api)
+    checkpoints.write()
+    grow_old()
+    assert tasks.release_expired_holds() == 1
+    done = Completion.objects.get()
+    assert (done.settlement, done.prompt_tokens, done.completion_tokens) == ("recovered", done.prompt_estimate, 2)
+    assert done.cost_nanos == done.prompt_estimate * 500 + 2 * 1_500
+    assert LedgerEntry.objects.get(reference=done.pk).amount_nanos == -done.cost_nanos
+    alice.refresh_from_db()
+    assert (alice.held_nanos, Hold.objects.get().state) == (0, "SETTLED")
+    leave(reply)  # the process was not dead after all: it comes too late
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
+    assert audit.verify(alice.pk) == []
+
+
+def test_what_is_recovered_costs_what_it_cost_when_it_was_admitted(api, echo_model):
+    reply = begin(api)
+    checkpoints.write()
+    grow_old()
+    echo_model.prices.create(input_nanos=1, output_nanos=1)
+    assert tasks.release_expired_holds() == 1
+    done = Completion.objects.get()
+    assert done.cost_nanos == done.prompt_estimate * 500 + 2 * 1_500
+    leave(reply)
+
+
+def test_a_fresh_note_is_left_alone(api):
+    reply = begin(api)
+    checkpoints.write()
+    assert tasks.release_expired_holds() == 0
+    assert Completion.objects.get().settlement is None
+    leave(reply)
+
+
+def test_what_had_not_begun_costs_nothing(api, alice):
+    reply = begin(api)
+    checkpoints.write()
+    grow_old()
+    Completion.objects.update(relayed_bytes=None)
+    assert tasks.release_expired_holds() == 1
+    assert (Completion.objects.get().settlement, Hold.objects.get().state) == ("expired", "EXPIRED")
+    assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
+    leave(reply)
+    assert audit.verify(alice.pk) == []
+
+
+def test_sweeping_again_charges_nothing_more(api):
+    reply = begin(api)
+    checkpoints.write()
+    grow_old()
+    assert [tasks.release_expired_holds() for _ in range(2)] == [1, 0]
+    leave(reply)
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
+
+
+def test_what_was_recovered_may_be_asked_for_again(api):
+    reply = begin(api, **{"Idempotency-Key": "a"})
+    checkpoints.write()
+    grow_old()
+    tasks.release_expired_holds()
+    assert not IdempotentRequest.objects.exists()
+    leave(reply)
+
+
+def test_who_died_before_it_wrote_anything_down_is_found_as_soon(api, alice, echo_model):
+    admitted_long_ago()
+    assert tasks.release_expired_holds() == 1
+    assert_released(alice, settlement="expired")
+
+
+def test_a_process_that_could_not_write_for_a_while_is_not_taken_for_dead(api, alice, echo_model, monkeypatch):
+    admitted_long_ago()
+
+    def come_back(seconds):
+        Completion.objects.update(checkpointed_at=Now(), relayed_bytes=40)
+
+    monkeypatch.setattr("completions.tasks.time.sleep", come_back)
+    assert tasks.release_expired_holds() == 0
+    assert Completion.objects.get().settlement is None
+
+
+def test_who_was_taken_for_dead_all_the_same_is_our_loss_and_said(alice, echo_model, caplog):
+    admitted = admitted_long_ago()
+    Completion.objects.update(checkpointed_at=Now() - 2 * checkpoints.ABANDONED_AFTER, relayed_bytes=4)
+    assert tasks.release_expired_holds() == 1
+    before_nanos = metrics.operator_loss_nanos._value.get()
+    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) is None
+    [completion] = Completion.objects.all()
+    assert completion.settlement == "recovered"
+    lost_nanos = 10 * 500 + 10 * 1_500 - completion.cost_nanos
+    assert metrics.operator_loss_nanos._value.get() - before_nanos == lost_nanos > 0
+    assert f"{completion.pk} was recovered for {completion.cost_nanos} nanodollars" in caplog.text
+
+
+def admitted_long_ago():
+    [account] = Account.objects.filter(name="Alice")
+    key, _ = factories.make_key(account)
+    fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
+    admitted = admission.admit(schema.parse(fields, body_bytes=100), [lookup.find("demo/echo")], Caller(key.pk, account.pk))
+    Completion.objects.update(created_at=Now() - 2 * checkpoints.ABANDONED_AFTER)
+    return admitted

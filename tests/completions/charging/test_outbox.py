@@ -1,0 +1,320 @@
+"""What cannot be settled while the database is away waits on disk, and is settled when it is back: once, and exactly."""
+
+import io
+import json
+import os
+import stat
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import OperationalError
+
+from billing import locks
+from billing.models import Hold, LedgerEntry
+from completions import tasks
+from completions.charging import checkpoints, outbox, settlement
+from completions.charging.outbox import Outcome
+from completions.charging.resolution import Resolution
+from completions.chat import Usage
+from completions.models import Completion
+from completions.relay.attempts import Inquiry
+from gateway_project import metrics
+from gateway_project.db.pipelined_transaction import TwoStepConnection
+from tests import factories
+from tests.chat import everything_written
+from tests.completions.charging.test_checkpoints import grow_old
+from tests.completions.rows import assert_charged, assert_released, assert_true_book, parsed
+from tests.completions.test_tasks import admit, at_once
+from tests.outage import where_the_database_is_away
+from tests.waiting import meanwhile
+
+AWAY = OperationalError("the database is away")
+FIELDS = {
+    "model": "demo/echo",
+    "messages": [{"role": "user", "content": "Say a lot"}],
+    "stream": True,
+    "max_tokens": 50,
+    "echo": {"reply": "four bytes " * 20},
+}
+
+
+@pytest.fixture(autouse=True)
+def _spool(settings, tmp_path, echo_model):
+    settings.SPOOL_DIR = tmp_path / "spool"
+
+
+@pytest.fixture
+def key(alice):
+    return factories.make_key(alice)[0]
+
+
+def files(settings) -> list[str]:
+    return sorted(os.listdir(settings.SPOOL_DIR)) if settings.SPOOL_DIR.exists() else []
+
+
+def keep(admitted, *ending: Any) -> str:
+    """What a settlement does that the database refuses: of 20 tokens for 20,000 nanodollars, or ``ending``."""
+    ending = ending or (Completion.Settlement.REPORTED, Usage(10, 10), 20_000)
+    outbox.keep(Resolution(admitted.completion, Inquiry(admitted).answering, *ending), AWAY)
+    return admitted.completion.id
+
+
+def ask(api, **headers: str) -> Any:
+    """A stream that has begun, and of which nothing is read yet."""
+    return api.post("/v1/chat/completions", FIELDS, headers=headers)
+
+
+def read_while_the_database_is_away(reply) -> bytes:
+    TwoStepConnection.close_all()
+    return where_the_database_is_away(lambda: b"".join(reply.streaming_content))
+
+
+def total(counter) -> float:
+    return counter._value.get()
+
+
+# --- In an outage ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_disk(api, settings):
+    reply = ask(api, **{"Idempotency-Key": "once"})
+    before, spooled = everything_written(), total(metrics.spooled_total)
+    body = read_while_the_database_is_away(reply)
+    assert parsed(body)[-1] == "[DONE]"
+    assert everything_written() == before
+    [completion] = Completion.objects.all()
+    path = settings.SPOOL_DIR / f"{completion.pk}.json"
+    assert files(settings) == [path.name]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (settings.SPOOL_DIR, path)] == [0o700, 0o600]
+    record = json.loads(path.read_text())
+    sealed_reply, prompt_tokens = record["retry"].pop("sealed_reply"), record["usage"]["prompt_tokens"]
+    *_, first_token_ms, streamed_ms = record["answering"]
+    assert min(first_token_ms, streamed_ms) >= 0
+    assert "four bytes" not in path.read_text()
+    assert len(sealed_reply) > len(body)
+    assert record == {
+        "version": 1,
+        "completion": completion.pk,
+        "answering": ["demo/echo", completion.price_id, "echo", 1, first_token_ms, streamed_ms],
+        "settlement": "reported",
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": 40,
+            "cached_tokens": 0,
+            "cache_write_tokens": 0,
+            "reasoning_tokens": 0,
+        },
+        "cost_nanos": prompt_tokens * 500 + 40 * 1_500,
+        "retry": {"is_kept": True},
+    }
+    assert (total(metrics.spooled_total) - spooled, total(metrics.spool_waiting)) == (1, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_waited_is_charged_once_and_exactly_and_its_reply_is_repeated(api, alice, settings):
+    body = read_while_the_database_is_away(ask(api, **{"Idempotency-Key": "once"}))
+    [path] = outbox.waiting()
+    record = json.loads(path.read_text())
+    assert tasks.release_expired_holds() == 0
+    assert_charged(
+        alice, "reported", prompt=record["usage"]["prompt_tokens"], completion=40, nanos=record["cost_nanos"], model="demo/echo"
+    )
+    assert (files(settings), total(metrics.spool_waiting)) == ([], 0)
+    settled = everything_written()
+    again = ask(api, **{"Idempotency-Key": "once"})
+    assert (again.status_code, again["Idempotent-Replayed"], again.content) == (200, "true", body)
+    assert outbox.drain(settlement.resolve) == {}
+    assert everything_written() == settled
+
+
+@pytest.mark.django_db(transaction=True)
+def test_where_the_disk_refuses_too_the_reply_says_so_and_the_hold_stays(api, settings, tmp_path, caplog, capfd):
+    (tmp_path / "file").write_text("")
+    settings.SPOOL_DIR = tmp_path / "file" / "spool"
+    *_, last = parsed(read_while_the_database_is_away(ask(api)))
+    assert last["error"]["code"] == "service_unavailable"
+    assert Hold.objects.get().state == "HELD"
+    assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
+    assert_true_book()
+    assert "is neither settled" in caplog.text
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_file_is_on_the_disk_before_anybody_is_told(key, settings, monkeypatch):
+    done = []
+
+    def watched(name):
+        act = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args: (done.append((name, what(args[0]))), act(*args))[1])
+
+    def what(place: Any) -> str:
+        kind = os.fstat(place).st_mode if isinstance(place, int) else os.stat(place).st_mode
+        return "directory" if stat.S_ISDIR(kind) else "file"
+
+    watched("fsync")
+    watched("rename")
+    keep(admit(key))
+    assert done == [("fsync", "file"), ("rename", "file"), ("fsync", "directory")]
+
+
+# --- Draining ----------------------------------------------------------------------------------------------------
+
+
+def test_a_released_hold_comes_back(alice, key, settings):
+    keep(admit(key), Completion.Settlement.RELEASED)
+    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
+    assert files(settings) == []
+    assert_released(alice)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_drainers_at_once_charge_once(alice, key, settings):
+    for _ in range(6):
+        keep(admit(key))
+    at_once(*[lambda: outbox.drain(settlement.resolve)] * 2)
+    assert files(settings) == []
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 6 * 20_000, 0)
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 6
+    assert set(Completion.objects.values_list("settlement", "cost_nanos")) == {("reported", 20_000)}
+    assert_true_book()
+
+
+def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settings, caplog):
+    admitted = admit(key)
+    keep(admitted)
+    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
+    loss = total(metrics.operator_loss_nanos)
+    assert outbox.drain(settlement.resolve) == {Outcome.KNOWN: 1}
+    assert files(settings) == []
+    assert total(metrics.operator_loss_nanos) == loss
+    assert "before it could be" not in caplog.text
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+
+
+def test_what_another_hosts_sweeper_estimated_first_stands_and_the_rest_is_our_loss(alice, key, settings, caplog):
+    admitted = admit(key)
+    completion_id = keep(admitted)
+    settlement.recover(Completion.objects.get(), relayed_bytes=4)
+    estimated_nanos = 2 * 500 + 1_500
+    loss = total(metrics.operator_loss_nanos)
+    assert outbox.drain(settlement.resolve) == {Outcome.KNOWN: 1}
+    assert files(settings) == []
+    assert total(metrics.operator_loss_nanos) - loss == 20_000 - estimated_nanos
+    said = f"{completion_id} was recovered for {estimated_nanos} nanodollars before it could be reported for 20000"
+    assert said in caplog.text
+    assert_charged(alice, "recovered", prompt=2, completion=1, nanos=estimated_nanos, model="demo/echo")
+
+
+def test_the_sweeper_asks_its_spool_before_it_estimates(alice, key):
+    admitted = admit(key)
+    with checkpoints.kept(admitted.completion) as checkpoint:
+        checkpoint.relayed_bytes = 4
+        checkpoints.write()
+    grow_old()
+    keep(admitted)
+    assert tasks.release_expired_holds() == 0
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+
+
+BROKEN = {
+    "empty": lambda record: "",
+    "cut off": lambda record: json.dumps(record)[:-9],
+    "no object": lambda record: "[1]",
+    "of another version": lambda record: json.dumps({**record, "version": 2}),
+    "for another completion": lambda record: json.dumps({**record, "completion": "chatcmpl-other"}),
+    "a settlement unknown": lambda record: json.dumps({**record, "settlement": "free"}),
+    "a cost that is a float": lambda record: json.dumps({**record, "cost_nanos": 1.5}),
+    "a cost that is no number": lambda record: json.dumps({**record, "cost_nanos": True}),
+    "a cost below zero": lambda record: json.dumps({**record, "cost_nanos": -1}),
+    "a cost without a usage": lambda record: json.dumps({**record, "usage": None}),
+    "a usage of something else": lambda record: json.dumps({**record, "usage": {"prompt_tokens": 1, "apples": 2}}),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_file_that_cannot_be_read_is_set_aside_and_holds_up_no_other(alice, key, settings, caplog, broken):
+    bad, good = keep(admit(key)), keep(admit(key))
+    path = settings.SPOOL_DIR / f"{bad}.json"
+    path.write_text(broken(json.loads(path.read_text())))
+    set_aside = total(metrics.spool_set_aside_total)
+    assert outbox.drain(settlement.resolve) == {Outcome.SET_ASIDE: 1, Outcome.RESOLVED: 1}
+    assert files(settings) == [f"{bad}.bad"]
+    assert total(metrics.spool_set_aside_total) - set_aside == 1
+    assert f"{bad}.json is set aside" in caplog.text
+    assert Completion.objects.get(pk=bad).settlement is None
+    assert [entry.reference for entry in LedgerEntry.objects.filter(type="USAGE_DEBIT")] == [good]
+    assert_true_book()
+
+
+def test_a_completion_that_the_database_does_not_know_is_set_aside(alice, key, settings, caplog):
+    completion_id = keep(admit(key))
+    os.rename(settings.SPOOL_DIR / f"{completion_id}.json", settings.SPOOL_DIR / "chatcmpl-lost.json")
+    path = settings.SPOOL_DIR / "chatcmpl-lost.json"
+    path.write_text(path.read_text().replace(completion_id, "chatcmpl-lost"))
+    before = everything_written()
+    assert outbox.drain(settlement.resolve) == {Outcome.SET_ASIDE: 1}
+    assert files(settings) == ["chatcmpl-lost.bad"]
+    assert "it was to cost 20000 nanodollars" in caplog.text
+    assert everything_written() == before
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("impatient")
+def test_an_account_that_is_locked_holds_up_nobody_elses_file(alice, key, charlie, settings):
+    keep(admit(key))
+    keep(admit(factories.make_key(charlie)[0]))
+    with meanwhile(lambda: locks.account(alice.pk)):
+        assert outbox.drain(settlement.resolve) == {Outcome.WAITING: 1, Outcome.RESOLVED: 1}
+        assert Completion.objects.get(account=charlie).settlement == "reported"
+        assert len(files(settings)) == 1
+    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+
+
+# --- What operators see ------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> Any:
+    printed = io.StringIO()
+    try:
+        call_command("drain_spool", *arguments, stdout=printed, stderr=io.StringIO())
+    except CommandError as error:
+        return printed.getvalue(), str(error)
+    return printed.getvalue(), None
+
+
+def test_the_command_drains_and_says_so(alice, key, settings):
+    keep(admit(key))
+    printed, error = run("--json")
+    assert (json.loads(printed), error) == ({"resolved": 1, "resolvedBefore": 0, "setAside": 0, "waiting": 0}, None)
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+    assert run() == ("0 settled, 0 were before.\n", None)
+
+
+def test_the_command_fails_when_something_is_left(key, settings):
+    completion_id = keep(admit(key))
+    (settings.SPOOL_DIR / f"{completion_id}.json").write_text("{")
+    printed, error = run("--json")
+    assert json.loads(printed)["setAside"] == 1
+    assert "0 still wait, 1 were set aside" in error
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_command_leaves_all_as_it_is_while_the_database_is_away(key, settings):
+    completion_id = keep(admit(key))
+    _, error = where_the_database_is_away(run)
+    assert error.startswith("The database is away: ")
+    assert files(settings) == [f"{completion_id}.json"]
+
+
+def test_a_spool_that_cannot_be_written_is_a_failing_check(settings, tmp_path):
+    assert [each.id for each in run_checks() if each.id == "gateway.E009"] == []
+    assert stat.S_IMODE(settings.SPOOL_DIR.stat().st_mode) == 0o700
+    (tmp_path / "file").write_text("")
+    settings.SPOOL_DIR = tmp_path / "file" / "spool"
+    assert [each.id for each in run_checks() if each.id == "gateway.E009"] == ["gateway.E009"]

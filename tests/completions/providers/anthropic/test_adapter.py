@@ -1,0 +1,458 @@
+"""An upstream that speaks Anthropic's Messages API, as a real server: what it is asked, what is made of it, what it costs."""
+
+import json
+import logging
+
+import pytest
+
+from completions.models import Completion, Price
+from tests import factories
+from tests.chat import assert_error
+from tests.completions.providers.anthropic.scripts import (
+    PING,
+    STOP,
+    adds,
+    ends,
+    error,
+    event,
+    message,
+    opens,
+    refusal,
+    said,
+    start,
+    streamed,
+    text,
+    thought,
+    thoughts,
+    tool,
+    used,
+    whole,
+)
+from tests.completions.rows import (
+    MESSAGES,
+    PROMPT_ESTIMATE,
+    ask,
+    ask_streamed,
+    assert_charged,
+    assert_released,
+    events,
+    leave,
+    parsed,
+)
+from tests.completions.rows import text as all_text
+from tests.upstream import KEY, KEY_ENV, LEAVE, RESET, STAY, reply, stream
+
+pytestmark = pytest.mark.usefixtures("claude")
+
+# 4 read anew, 100 from a cache, 20 into one, 7 generated.
+REPORTED = {"prompt": 124, "cached": 100, "completion": 7, "nanos": 4 * 3_000 + 100 * 300 + 20 * 3_750 + 7 * 15_000}
+
+
+def partly(completion):
+    """The prompt as it was counted when the message began, and so much of a reply."""
+    return {**REPORTED, "completion": completion, "nanos": REPORTED["nanos"] + (completion - 7) * 15_000}
+
+
+@pytest.fixture
+def claude(upstream, db):
+    """A model of Anthropic's: 3,000 nanodollars a prompt token, 300 from a cache, 3,750 into one, 15,000 a generated one."""
+    base_url = upstream.url.removesuffix("/v1")
+    provider = factories.make_provider("claude", kind="anthropic", base_url=base_url, api_key_env=KEY_ENV)
+    model = factories.make_model(
+        "acme/large", provider=provider, input="3.00", output="15.00", cached_input="0.30", upstream_model="claude-haiku-4-5"
+    )
+    Price.objects.filter(model=model).update(cache_write_nanos=3_750_000_000)
+    upstream.will(whole())
+    return model
+
+
+def choices(said):
+    """The choices of a stream's events, but for the [DONE]."""
+    assert said.pop() == "[DONE]"
+    return [choice for each in said for choice in each["choices"]]
+
+
+# --- What it is asked --------------------------------------------------------------------------------------------
+
+
+def test_it_is_asked_in_its_own_words_with_its_own_key(api, alice, upstream):
+    system = {"role": "system", "content": "Be brief."}
+    fields = {"max_tokens": 17, "stop": "END", "temperature": 1.5, "seed": 7, "service_tier": "priority", "user": "u-1"}
+    assert ask(api, messages=[system, *MESSAGES], **fields).status_code == 200
+    [asked] = upstream.requests
+    assert asked.path == "/v1/messages"
+    assert (asked.headers["x-api-key"], asked.headers["anthropic-version"]) == (KEY, "2023-06-01")
+    assert "authorization" not in asked.headers
+    assert asked.body == {
+        "model": "claude-haiku-4-5",
+        "max_tokens": 17,
+        "stream": False,
+        "system": [{"type": "text", "text": "Be brief."}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": MESSAGES[0]["content"]}]}],
+        "temperature": 1,
+        "stop_sequences": ["END"],
+        "metadata": {"user_id": "u-1"},
+    }
+
+
+def test_without_max_tokens_it_is_told_the_cap_that_the_hold_pays_for(api, alice, upstream):
+    ask(api)
+    cap = upstream.requests[0].body["max_tokens"]
+    assert cap == 4096
+    body_bytes = len(json.dumps({"model": "acme/large", "messages": MESSAGES}, separators=(",", ":")))
+    assert alice.holds.get().amount_nanos == body_bytes * 3_750 + cap * 15_000  # the prompt as if all of it went into a cache
+
+
+def test_a_stream_is_asked_as_one(api, upstream):
+    upstream.will(streamed())
+    events(ask_streamed(api, stream_options={"include_usage": True}))
+    [asked] = upstream.requests
+    assert asked.body["stream"] is True
+    assert asked.headers["accept"] == "text/event-stream"
+    assert "stream_options" not in asked.body
+
+
+def test_an_upstream_without_a_key_is_sent_none(api, upstream):
+    provider = factories.make_provider("open", kind="anthropic", base_url=upstream.url.removesuffix("v1"))
+    factories.make_model("acme/open", provider=provider)
+    assert ask(api, model="acme/open").status_code == 200
+    assert "x-api-key" not in upstream.requests[0].headers
+    assert upstream.requests[0].path == "/v1/messages"
+
+
+def test_what_it_cannot_do_is_refused_before_it_is_asked_and_before_money_is_held(api, alice, upstream):
+    assert_error(ask(api, logprobs=True), 400, "invalid_request_error", "logprobs")
+    assert_error(ask(api, stop=["\n"], stream=True), 400, "invalid_request_error", "stop")
+    system = [{"role": "system", "content": "Be brief."}]
+    assert_error(ask(api, messages=system), 400, "invalid_request_error", "messages")
+    assert upstream.requests == []
+    assert not Completion.objects.exists()
+    assert not alice.holds.exists()
+
+
+def test_a_model_behind_it_is_available(api):
+    [listed] = [model for model in api.get("/v1/models").json()["data"] if model["id"] == "acme/large"]
+    assert listed["available"] is True
+    assert listed["pricing"]["input_cache_write"] == "0.00000375"
+
+
+# --- What is made of a whole reply -------------------------------------------------------------------------------
+
+
+def test_a_whole_reply_is_a_chat_completion_charged_by_its_kinds_of_tokens(api, alice, upstream):
+    blocks = [thought("Let me see."), said("It is "), said("sunny."), used("toolu_1", "weather", city="Köln")]
+    upstream.will(whole(*blocks, stop_reason="tool_use"))
+    answer = ask(api).json()
+    function = {"name": "weather", "arguments": '{"city":"Köln"}'}
+    assert answer["object"] == "chat.completion"
+    assert answer["model"] == "acme/large"
+    assert answer["id"].startswith("chatcmpl-")
+    assert answer["choices"] == [
+        {
+            "index": 0,
+            "message": {
+                "role": "assistant",
+                "content": "It is sunny.",
+                "refusal": None,
+                "reasoning_content": "Let me see.",
+                "tool_calls": [{"id": "toolu_1", "type": "function", "function": function}],
+            },
+            "logprobs": None,
+            "finish_reason": "tool_calls",
+        }
+    ]
+    usage = answer["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (124, 7, 131)
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 100
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == 3
+    assert_charged(alice, "reported", **REPORTED)
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"input_tokens": -4, "output_tokens": 7}, {"input_tokens": 4}])
+def test_without_a_possible_usage_a_whole_reply_is_estimated(api, alice, upstream, usage):
+    upstream.will(whole(said("x" * 8), thought("y" * 4), usage=usage))
+    assert ask(api).json()["usage"]["total_tokens"] == PROMPT_ESTIMATE + 3
+    assert_charged(alice, "estimated", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
+
+
+def test_usage_of_nothing_costs_nothing(api, alice, upstream):
+    upstream.will(whole(usage={"input_tokens": 0, "output_tokens": 0}))
+    ask(api)
+    assert_charged(alice, "reported", prompt=0, completion=0, nanos=0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"null", b'{"type":"message"}', b'{"choices":[{"message":{"content":"x"}}]}', b"[" * 90_000],
+    ids=["empty", "html", "null", "no content", "another format", "too deep"],
+)
+def test_a_whole_reply_that_is_none_costs_nothing(api, alice, upstream, body):
+    upstream.will(reply(body))
+    assert_error(ask(api), 502, "upstream_error")
+    assert_released(alice)
+
+
+def test_half_a_whole_reply_costs_the_prompt(api, alice, upstream):
+    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + json.dumps(message()).encode(), RESET])
+    assert_error(ask(api), 502, "upstream_error")
+    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
+
+
+# --- What is made of a stream ------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_one_of_ours_chunk_by_chunk(api, alice, upstream):
+    blocks = (
+        thoughts("Let me ", "see.") + text("It is ", "sunny.", index=1) + tool("toolu_1", "weather", '{"a":', "1}", index=2)
+    )
+    upstream.will(stream(start(), PING, blocks, ends("tool_use"), STOP))
+    said = events(ask_streamed(api))
+    assert len({(each["id"], each["created"], each["model"], each["object"]) for each in said[:-1]}) == 1
+    assert not any("usage" in each for each in said[:-1])
+    opening = {"index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
+    assert [(choice["delta"], choice["finish_reason"]) for choice in choices(said)] == [
+        ({"role": "assistant", "content": ""}, None),
+        ({"reasoning_content": "Let me "}, None),
+        ({"reasoning_content": "see."}, None),
+        ({"content": "It is "}, None),
+        ({"content": "sunny."}, None),
+        ({"tool_calls": [opening]}, None),
+        ({"tool_calls": [{"index": 0, "function": {"arguments": '{"a":'}}]}, None),
+        ({"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]}, None),
+        ({}, "tool_calls"),
+    ]
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_usage_is_told_at_the_end_to_who_asked_for_it(api, upstream):
+    upstream.will(streamed())
+    *chunks, last, done = events(ask_streamed(api, stream_options={"include_usage": True}))
+    assert done == "[DONE]"
+    assert (last["choices"], last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == ([], 124, 7)
+    assert [each["usage"] for each in chunks] == [None] * 4
+
+
+SPELT = start() + PING + text("Hello ", '"type":"error" é漢😀 \\ \n', "you") + ends() + STOP
+SPELLINGS = {
+    "at once": [SPELT],
+    "a byte at a time": [bytes([byte]) for byte in SPELT],
+    "with CRLF": [SPELT.replace(b"\n", b"\r\n")],
+    "without names": [b"".join(line + b"\n" for line in SPELT.split(b"\n") if not line.startswith(b"event:"))],
+    "without the last blank line": [SPELT.removesuffix(b"\n\n")],
+    "without its last event": [SPELT.removesuffix(STOP)],
+    "with more after the end": [SPELT, text("never"), ends("max_tokens", {"output_tokens": 1}), STOP],
+    "broken after the reason": [SPELT.removesuffix(STOP), 0.05, RESET],
+    "an error after the reason": [SPELT.removesuffix(STOP), event(error("api_error"))],
+    "ended twice": [SPELT.replace(STOP, ends() + STOP + STOP)],
+    "with events to come": [SPELT.replace(PING, event({"type": "message_news", "news": [1]}) + PING + b": ping\n\n")],
+}
+
+
+@pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
+def test_a_stream_is_understood_however_it_is_spelt(api, alice, upstream, steps):
+    upstream.will(stream(*steps))
+    said = events(ask_streamed(api))
+    assert all_text(said) == 'Hello "type":"error" é漢😀 \\ \nyou'
+    assert [choice["finish_reason"] for choice in choices(said) if choice["finish_reason"]] == ["stop"]
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_deltas_are_passed_on_as_they_come(api, alice, upstream):
+    upstream.will(stream(start(), opens(0, said("")), 0.05, adds(0, "text_delta", text="Hello "), STAY))
+    answer = ask_streamed(api)
+    body = iter(answer.streaming_content)  # while the upstream is silent: nothing waits for more
+    assert [choice["delta"] for each in parsed(next(body) + next(body)) for choice in each["choices"]] == [
+        {"role": "assistant", "content": ""},
+        {"content": "Hello "},
+    ]
+    leave(answer)
+    assert upstream.requests[0].left.wait(5)
+    assert_charged(alice, "partial", **partly(2))
+
+
+def test_who_leaves_while_it_thinks_pays_for_the_prompt_as_it_was_read_and_for_the_thoughts(api, alice, upstream):
+    upstream.will(stream(start() + opens(0, thought("")) + adds(0, "thinking_delta", thinking="y" * 20), STAY))
+    leave(ask_streamed(api))
+    assert upstream.requests[0].left.wait(5)
+    assert_charged(alice, "partial", **partly(5))
+
+
+def test_who_leaves_when_all_is_said_pays_what_was_counted(api, alice, upstream):
+    upstream.will(stream(start() + text("Hello ") + ends(), STAY))
+    leave(ask_streamed(api))
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_without_a_last_count_the_reply_is_counted_by_its_text(api, alice, upstream):
+    upstream.will(stream(start(), text("x" * 17), ends(usage=None), STOP))
+    assert events(ask_streamed(api))[-1] == "[DONE]"
+    assert_charged(alice, "reported", **partly(5))
+
+
+@pytest.mark.parametrize("usage", [{}, {"input_tokens": -1, "output_tokens": 1}, {"input_tokens": 10**10, "output_tokens": 1}])
+def test_without_a_possible_count_of_the_prompt_all_is_estimated(api, alice, upstream, usage):
+    upstream.will(stream(start(usage), text("x" * 17), ends(), STOP))
+    assert events(ask_streamed(api))[-1] == "[DONE]"
+    assert_charged(alice, "estimated", prompt=5, completion=5, nanos=5 * 3_000 + 5 * 15_000)
+
+
+def test_counts_beyond_the_hold_cost_the_hold(api, alice, upstream):
+    upstream.will(stream(start(), text("x"), ends(usage={"output_tokens": 1_000_000}), STOP))
+    events(ask_streamed(api))
+    hold = alice.holds.get()
+    assert hold.settled_nanos == hold.amount_nanos
+
+
+def test_a_refusal_by_the_model_is_a_filtered_reply(api, alice, upstream):
+    upstream.will(stream(start(), ends("refusal"), STOP))
+    said = events(ask_streamed(api))
+    assert [choice["finish_reason"] for choice in choices(said)] == [None, "content_filter"]
+    assert_charged(alice, "reported", **REPORTED)
+
+
+# --- A stream that fails -----------------------------------------------------------------------------------------
+
+ERRORS = [
+    ("overloaded_error", 503, "overloaded"),
+    ("rate_limit_error", 503, "overloaded"),
+    ("timeout_error", 504, "in time"),
+    ("api_error", 502, "failed"),
+    ("authentication_error", 502, "failed"),
+    ("billing_error", 502, "failed"),
+    ("news", 502, "failed"),
+]
+
+
+@pytest.mark.parametrize("before", [b"", start(), start() + PING, start() + opens(0, said(""))], ids=range(4))
+@pytest.mark.parametrize(("kind", "status", "words"), ERRORS, ids=[row[0] for row in ERRORS])
+def test_an_error_before_the_first_word_is_an_honest_status_and_costs_nothing(
+    api, alice, upstream, before, kind, status, words
+):
+    upstream.will(stream(before + event(error(kind, "secret words"))))
+    told = assert_error(ask_streamed(api), status, "upstream_error")
+    assert words in told["message"]
+    assert "secret" not in told["message"]
+    assert_released(alice)
+
+
+def test_a_request_that_is_refused_within_the_stream_is_told_why(api, alice, upstream):
+    upstream.will(stream(event(error("invalid_request_error", "too many images."))))
+    assert "too many images." in assert_error(ask_streamed(api), 400, "invalid_request_error")["message"]
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(("kind", "status", "words"), ERRORS, ids=[row[0] for row in ERRORS])
+def test_an_error_in_the_middle_is_one_event_and_costs_what_came(api, alice, upstream, kind, status, words):
+    upstream.will(stream(start(), text("Hello "), event(error(kind))))
+    *chunks, last = events(ask_streamed(api))
+    assert all_text(chunks) == "Hello "
+    assert last["error"]["code"] == "upstream_error"
+    assert words in last["error"]["message"]
+    assert last["choices"][0]["finish_reason"] == "error"
+    assert_charged(alice, "partial", **partly(2))
+
+
+BREAKS = {
+    "ended": [],
+    "closed": [LEAVE],
+    "reset": [0.05, RESET],
+    "no JSON": [b"data: {\n\n"],
+    "no event": [b"data: 7\n\n"],
+    "no delta": [event({"type": "content_block_delta", "index": 0})],
+    "ended without a reason": [ends(None), STOP],
+}
+
+
+@pytest.mark.parametrize("steps", BREAKS.values(), ids=BREAKS.keys())
+def test_a_stream_that_breaks_in_the_middle_is_one_error_and_costs_what_came(api, alice, upstream, steps):
+    upstream.will(stream(start(), text("x" * 28), *steps))
+    *chunks, last = events(ask_streamed(api))
+    assert all_text(chunks) == "x" * 28
+    assert last["error"]["code"] == "upstream_error"
+    assert_charged(alice, "partial", **partly(7))
+
+
+def test_an_event_that_never_ends_is_bounded(api, alice, upstream, settings):
+    settings.UPSTREAM_EVENT_BYTES_MAX = 5_000
+    upstream.will(stream(start() + text("Hello "), 0.05, b"data: " + b"x" * 10_000, STAY))
+    assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
+    assert upstream.requests[0].left.wait(5)
+    assert_charged(alice, "partial", **partly(2))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"", b"<html>", STOP, start(), start() + PING, b"data: [DONE]\n\n", b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'],
+    ids=["empty", "html", "end", "start", "ping", "done", "another format"],
+)
+def test_a_stream_that_never_was_one_is_an_honest_status_and_costs_nothing(api, alice, upstream, first):
+    upstream.will(stream(first))
+    assert_error(ask_streamed(api), 502, "upstream_error")
+    assert_released(alice)
+
+
+def test_silence_after_the_beginning_costs_the_prompt(api, alice, upstream, settings):
+    settings.UPSTREAM_IDLE_SECONDS = settings.STREAM_HEARTBEAT_SECONDS = 0.1
+    upstream.will(stream(start(), STAY))
+    assert_error(ask_streamed(api), 504, "upstream_error")
+    assert upstream.requests[0].left.wait(5)
+    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
+
+
+# --- What is made of a refusal -----------------------------------------------------------------------------------
+
+REFUSALS = [
+    (400, "invalid_request_error", 400, "invalid_request_error"),
+    (413, "request_too_large", 400, "invalid_request_error"),
+    (401, "authentication_error", 502, "upstream_error"),
+    (402, "billing_error", 502, "upstream_error"),
+    (403, "permission_error", 502, "upstream_error"),
+    (404, "not_found_error", 502, "upstream_error"),
+    (429, "rate_limit_error", 503, "upstream_error"),
+    (500, "api_error", 502, "upstream_error"),
+    (504, "timeout_error", 504, "upstream_error"),
+    (529, "overloaded_error", 503, "upstream_error"),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("theirs", "kind", "ours", "code"), REFUSALS, ids=[row[1] for row in REFUSALS])
+def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, theirs, kind, ours, code, stream):
+    upstream.will(refusal(theirs, kind, "a reason.", retry_after="7"))
+    answer = ask(api, stream=stream)
+    told = assert_error(answer, ours, code)
+    assert ("a reason." in told["message"]) == (ours == 400)
+    assert answer.get("Retry-After") == ("7" if ours == 503 else None)
+    assert len(upstream.requests) == 1
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.",
+        "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
+    ],
+    ids=["credit", "limit"],
+)
+def test_that_our_own_credit_is_gone_is_not_told_the_caller_as_if_it_were_his(api, alice, upstream, caplog, reason):
+    for script in (
+        refusal(400, "invalid_request_error", reason),
+        reply(json.dumps(error("invalid_request_error", reason)).encode()),
+    ):
+        upstream.will(script)
+        told = assert_error(ask(api), 502, "upstream_error")
+        assert told["message"] == "The model's provider failed."
+    assert reason[:20] in caplog.text  # for the operator
+
+
+def test_its_key_is_in_no_message_and_no_log(api, upstream, caplog):
+    caplog.set_level(logging.DEBUG)
+    for kind in ("invalid_request_error", "authentication_error"):
+        broken = stream(start(), text("x"), event(error(kind, f"key {KEY}.")))
+        for script, fields in [(refusal(400, kind, f"key {KEY}."), {}), (broken, {"stream": True})]:
+            upstream.will(script)
+            answer = ask(api, **fields)
+            told = str(events(answer)) if answer.streaming else answer.content.decode()
+            assert KEY[:12] not in told
+    assert KEY[:12] not in caplog.text

@@ -1,0 +1,359 @@
+"""Replies in Anthropic's wire format: what is said in them, however they are cut up, and how much it is."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from completions import sse
+from completions.chat import Chunk, Usage
+from completions.providers.anthropic.response import EventReader, is_about_our_account, parse_answer, parse_usage, reported
+from completions.providers.exchange import Refused, Unusable
+from tests.completions.providers.anthropic.scripts import (
+    PING,
+    STOP,
+    USAGE,
+    adds,
+    closes,
+    ends,
+    error,
+    event,
+    message,
+    opens,
+    said,
+    start,
+    text,
+    thought,
+    thoughts,
+    tool,
+    used,
+)
+from tests.completions.test_sse import CUTS, cut
+
+COUNTED = Usage(124, 7, cached_tokens=100, cache_write_tokens=20)
+AT_FIRST = Usage(124, 1, cached_tokens=100, cache_write_tokens=20)
+OVERLOADED = event(error("overloaded_error", "Overloaded"))
+
+
+def read(*pieces: bytes) -> list[Chunk]:
+    """The chunks of events that are all readable, fed in these pieces."""
+    decoder, reader, chunks = sse.Decoder(100_000), EventReader(), []
+    for piece in pieces:
+        passed_on, failure = reader.read_all(decoder.feed(piece))
+        assert failure is None
+        chunks += passed_on
+    return chunks
+
+
+def deltas(chunks: list[Chunk]) -> list[dict]:
+    return [choice["delta"] for chunk in chunks for choice in json.loads(chunk.choices)]
+
+
+def usages(chunks: list[Chunk]) -> list[Usage]:
+    return [chunk.usage for chunk in chunks if chunk.usage]
+
+
+# --- A stream ----------------------------------------------------------------------------------------------------
+
+WEATHER = tool("toolu_1", "weather", '{"city":', ' "Köln"}', index=2)
+TIME = tool("toolu_2", "time", index=3)
+EVERYTHING = start() + PING + thoughts("Let me ", "see.") + text("Héllo ", "😀", index=1) + WEATHER + PING + TIME
+EVERYTHING += ends("tool_use") + STOP
+
+
+def test_a_stream_becomes_chunks_one_by_one():
+    chunks = read(EVERYTHING)
+    assert [(json.loads(chunk.choices), chunk.text_bytes, chunk.finishes, chunk.usage) for chunk in chunks] == [
+        *(
+            ([{"index": 0, "delta": delta, "finish_reason": None}] if delta else [], text_bytes, False, usage)
+            for delta, text_bytes, usage in [
+                ({"role": "assistant", "content": ""}, 0, None),
+                (None, 0, AT_FIRST),
+                ({"reasoning_content": "Let me "}, 7, None),
+                ({"reasoning_content": "see."}, 4, None),
+                ({"content": "Héllo "}, 7, None),
+                ({"content": "😀"}, 4, None),
+                (called(0, id="toolu_1", type="function", function={"name": "weather", "arguments": ""}), 7, None),
+                (called(0, function={"arguments": '{"city":'}), 8, None),
+                (called(0, function={"arguments": ' "Köln"}'}), 9, None),
+                (called(1, id="toolu_2", type="function", function={"name": "time", "arguments": ""}), 4, None),
+                (called(1, function={"arguments": "{}"}), 2, None),
+            ]
+        ),
+        ([{"index": 0, "delta": {}, "finish_reason": "tool_calls"}], 0, True, None),
+        ([], 0, False, COUNTED),
+    ]
+
+
+def called(number, **fields):
+    return {"tool_calls": [{"index": number, **fields}]}
+
+
+@given(CUTS.map(lambda cuts: [place * 7 for place in cuts]))
+def test_a_stream_cut_anywhere_gives_the_same_chunks(cuts):
+    assert read(*cut(EVERYTHING, cuts)) == read(EVERYTHING)
+
+
+def test_a_stream_read_byte_by_byte_gives_the_same_chunks():
+    assert read(*(bytes([byte]) for byte in EVERYTHING)) == read(EVERYTHING)
+
+
+CONTENT = st.lists(st.text(min_size=1, max_size=8) | st.sampled_from(["\n", '"', "\\", "\ud83d", "\u2028", "data: x\n\n"]))
+
+
+@given(CONTENT, CONTENT)
+def test_chunks_say_what_the_deltas_said_whatever_the_text(thinking, spoken):
+    chunks = read(start() + thoughts(*thinking) + text(*spoken, index=1) + ends() + STOP)
+    assert "".join(delta.get("content", "") for delta in deltas(chunks)) == "".join(spoken)
+    assert "".join(delta.get("reasoning_content", "") for delta in deltas(chunks)) == "".join(thinking)
+    generated = "".join(thinking + spoken)
+    assert sum(chunk.text_bytes for chunk in chunks) == sum(len(part.encode("utf-8", "surrogatepass")) for part in generated)
+
+
+def test_nothing_is_passed_on_before_content_begins():
+    reader = EventReader()
+    for data in (start(), PING):
+        assert reader.read_all(sse.Decoder(100_000).feed(data)) == ([], None)
+    assert not reader.has_passed_on
+
+
+def test_blocks_and_events_of_unknown_kinds_are_passed_over():
+    unknown = opens(0, {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
+    unknown += adds(0, "input_json_delta", partial_json='{"query":"x"}') + adds(0, "citations_delta", citation={})
+    unknown += closes(0) + event({"type": "something_new", "index": "x"})
+    chunks = read(start() + unknown + text("Hello", index=1) + ends() + STOP)
+    assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}, {}]
+
+
+def test_a_tool_whose_arguments_come_with_its_block_has_them():
+    chunks = read(start() + opens(0, used("t", "f", city="Köln")) + closes(0) + ends("tool_use") + STOP)
+    assert deltas(chunks)[2] == called(0, function={"arguments": '{"city":"Köln"}'})
+
+
+def test_text_that_comes_with_its_block_is_said():
+    assert {"content": "Hello"} in deltas(read(start() + opens(0, said("Hello")) + closes(0) + ends() + STOP))
+
+
+def test_a_message_without_content_has_a_role_and_a_reason():
+    chunks = read(start() + ends("refusal", {"output_tokens": 0}) + STOP)
+    assert deltas(chunks) == [{"role": "assistant", "content": ""}, {}]
+    assert json.loads(chunks[-2].choices)[0]["finish_reason"] == "content_filter"
+    assert usages(chunks)[-1].completion_tokens == 0
+
+
+def test_there_is_one_finish_reason_and_the_last_counts_count():
+    chunks = read(
+        start() + text("a") + ends(None, {"output_tokens": 3}) + ends() + ends("max_tokens", {"output_tokens": 8}) + STOP
+    )
+    assert [json.loads(chunk.choices)[0]["finish_reason"] for chunk in chunks if chunk.finishes] == ["stop"]
+    assert [usage.completion_tokens for usage in usages(chunks)] == [1, 3, 7, 8]
+
+
+def test_nothing_counts_behind_the_end():
+    assert read(EVERYTHING + text("never") + ends("max_tokens", {"output_tokens": 1})) == read(EVERYTHING)
+
+
+def test_counts_of_the_prompt_are_overwritten_by_what_is_there_and_possible():
+    counts = {"output_tokens": 9, "input_tokens": 5, "cache_read_input_tokens": None, "cache_creation_input_tokens": -1}
+    assert usages(read(start() + text("a") + ends(usage=counts) + STOP))[-1] == Usage(125, 9, 100, 20)
+
+
+@pytest.mark.parametrize("counts", [None, {}, {"output_tokens": None}, {"output_tokens": -7}, {"output_tokens": "7"}, [7]])
+def test_without_a_last_count_the_text_is_counted(counts):
+    assert usages(read(start() + text("x" * 17) + ends(usage=counts) + STOP))[-1] == Usage(124, 5, 100, 20)
+
+
+@pytest.mark.parametrize(
+    "counts", [{}, [], {"input_tokens": -1, "output_tokens": 1}, {"input_tokens": 1.5, "output_tokens": 1}]
+)
+def test_without_a_count_of_the_prompt_there_is_no_usage(counts):
+    assert usages(read(start(counts) + text("a") + ends() + STOP)) == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"data: hello\n\n",
+        b"data: [1]\n\n",
+        b"data: {}\n\n",
+        b"data: \xff\n\n",
+        b"data: " + b"[" * 90_000 + b"\n\n",
+        b'data: {"type":"content_block_delta","index":0,"delta":7}\n\n',
+        b'data: {"type":["content_block_delta"],"index":0,"delta":NaN}\n\n',
+        adds(0, "text_delta", text=7),
+        opens(1, {"type": "tool_use", "id": "x"}),
+        OVERLOADED,
+    ],
+    ids=["text", "list", "no type", "not UTF-8", "too deep", "bad delta", "NaN", "number", "no name", "error"],
+)
+def test_text_is_passed_on_before_the_event_that_is_none(broken):
+    reader = EventReader()
+    chunks, failure = reader.read_all(sse.Decoder(100_000).feed(start() + opens(0, said("Hello")) + broken + text("never")))
+    assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}]
+    assert isinstance(failure, Unusable)
+    assert reader.has_passed_on
+    assert not reader.finished
+
+
+def test_a_role_alone_is_not_passed_on_before_an_error_in_the_same_read():
+    reader = EventReader()
+    chunks, failure = reader.read_all(sse.Decoder(100_000).feed(start() + opens(0, said("")) + OVERLOADED))
+    assert chunks == []
+    assert isinstance(failure, Refused)
+    assert failure.status == 529
+    assert not reader.has_passed_on
+
+
+def test_an_end_is_passed_on_before_an_error_in_the_same_read():
+    reader = EventReader()
+    chunks, failure = reader.read_all(sse.Decoder(100_000).feed(start() + ends() + OVERLOADED))
+    assert [chunk.finishes for chunk in chunks] == [False, False, True, False]
+    assert failure
+    assert reader.finished
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("overloaded_error", 529),
+        ("rate_limit_error", 429),
+        ("invalid_request_error", 400),
+        ("api_error", 500),
+        ("timeout_error", 504),
+        ("authentication_error", 401),
+        ("billing_error", 402),
+        ("news", 500),
+    ],
+)
+def test_an_error_has_the_status_that_it_would_have_come_with(kind, status):
+    assert reported({"type": kind, "message": "no"}).status == status
+
+
+def test_an_error_about_our_account_is_told_from_one_about_the_request():
+    low = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade."
+    assert reported({"type": "invalid_request_error", "message": low}).status == 402
+    assert is_about_our_account("You have reached your specified API usage limits. You will regain access on 2026-12-01.")
+    assert not is_about_our_account("max_tokens: 9 > 8")
+
+
+# --- A whole reply -----------------------------------------------------------------------------------------------
+
+
+def answer(*blocks, **fields):
+    return parse_answer(json.dumps(message(*blocks, **fields)).encode())
+
+
+def test_a_message_becomes_a_choice():
+    tools = used("toolu_1", "weather", city="Köln"), used("toolu_2", "time")
+    got = answer(thought("Let me see."), said("Hello "), {"type": "redacted_thinking", "data": "x"}, said("you"), *tools)
+    assert got.choices == [
+        {
+            "index": 0,
+            "message": {
+                "role": "assistant",
+                "content": "Hello you",
+                "refusal": None,
+                "reasoning_content": "Let me see.",
+                "tool_calls": [
+                    {"id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Köln"}'}},
+                    {"id": "toolu_2", "type": "function", "function": {"name": "time", "arguments": "{}"}},
+                ],
+            },
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+    ]
+    assert got.usage == Usage(124, 7, 100, 20, 3)
+    assert got.text_bytes == len(b"Hello youLet me see.weathertime{}") + len('{"city":"Köln"}'.encode())
+
+
+def test_a_message_of_tool_calls_alone_has_null_for_content_and_an_empty_one_none():
+    assert answer(used("t", "f"), stop_reason="tool_use").choices[0]["message"]["content"] is None
+    empty = parse_answer(json.dumps({**message(), "content": []}).encode()).choices[0]["message"]
+    assert empty == {"role": "assistant", "content": "", "refusal": None}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("pause_turn", "length"),
+        ("tool_use", "tool_calls"),
+        ("refusal", "content_filter"),
+        ("news", "stop"),
+        (None, "stop"),
+    ],
+)
+def test_a_reason_to_stop_is_told_in_openais_words(theirs, ours):
+    assert answer(stop_reason=theirs).choices[0]["finish_reason"] == ours
+
+
+def test_half_a_surrogate_pair_is_a_question_mark():
+    assert answer(said("a\ud83d")).choices[0]["message"]["content"] == "a?"
+
+
+def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
+    called = {"type": "tool_use", "id": "t", "name": "f", "input": {"q": "a\ud83d"}}
+    [call] = answer(called).choices[0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"q": "a?"}
+    chunks = read(start() + opens(0, called) + closes(0) + ends("tool_use") + STOP)
+    said = "".join(call["function"].get("arguments", "") for delta in deltas(chunks) for call in delta.get("tool_calls", []))
+    assert json.loads(said) == {"q": "a\ud83d"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"<html>",
+        b"\xff",
+        b'{"type":"message","content":null}',
+        b'{"type":"message","content":"x"}',
+        b'{"type":"message","content":[7]}',
+        b'{"type":"message","content":[{"type":"text"}]}',
+        b'{"type":' + b"[" * 90_000,
+        b'{"type":"message","content":[{"type":"text","text":"x","y":1e999}]}',
+        b'{"type":"error","error":{}}',
+        b'{"type":"message","content":[],"stop_reason":[]}',
+    ],
+)
+def test_what_is_no_message_is_none(body):
+    with pytest.raises(Unusable):
+        parse_answer(body)
+
+
+def test_an_error_with_status_200_is_one():
+    with pytest.raises(Refused, match="Overloaded") as caught:
+        parse_answer(json.dumps(error("overloaded_error", "Overloaded")).encode())
+    assert caught.value.status == 529
+
+
+# --- How much it is ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
+@pytest.mark.parametrize("value", [-1, 1.0, "1", True, 1_000_000_001, []])
+def test_a_usage_that_cannot_be_true_is_none(name, value):
+    assert parse_usage({**USAGE, name: value}) is None
+
+
+@pytest.mark.parametrize("value", [None, [], "9", {}, {"input_tokens": 1}, {"output_tokens": 1}])
+def test_what_is_no_usage_is_none(value):
+    assert parse_usage(value) is None
+
+
+def test_the_prompt_is_what_was_read_anew_from_a_cache_and_into_one():
+    assert parse_usage(USAGE) == Usage(124, 7, cached_tokens=100, cache_write_tokens=20, reasoning_tokens=3)
+    assert parse_usage({"input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": None}) == Usage(0, 0)
+
+
+@pytest.mark.parametrize(("given_tokens", "counted"), [(6, 6), (8, 7), (-1, 0), ("2", 0), (None, 0)])
+def test_thoughts_are_at_most_all_of_the_reply(given_tokens, counted):
+    assert parse_usage({**USAGE, "output_tokens_details": {"thinking_tokens": given_tokens}}).reasoning_tokens == counted

@@ -1,0 +1,372 @@
+"""Gemini, as a real server on loopback: what it is asked, and what is made of every answer."""
+
+import json
+
+import pytest
+
+from tests import factories
+from tests.completions import rows
+from tests.completions.providers.gemini import scripts as gemini
+from tests.completions.providers.gemini.scripts import (
+    HELLO,
+    SIGNATURE,
+    USAGE,
+    answered,
+    call,
+    error,
+    response,
+    said,
+    streamed,
+    thought,
+)
+from tests.completions.rows import MESSAGES, assert_charged, assert_released, events, leave, text
+from tests.upstream import KEY, KEY_ENV, LEAVE, RESET, STAY, reply, stream
+
+MODEL = "google/flash"
+
+
+@pytest.fixture(autouse=True)
+def flash(upstream, db):
+    """A model that the scripted upstream serves: 3,000 nanodollars a prompt token (300 cached), 15,000 a generated one."""
+    upstream.will(gemini.whole("Hello you"))
+    base_url = upstream.url.removesuffix("/v1")
+    provider = factories.make_provider("google", kind="gemini", base_url=base_url, api_key_env=KEY_ENV)
+    return factories.make_model(
+        MODEL, provider=provider, input="3.00", output="15.00", cached_input="0.30", upstream_model="gemini-3.5-flash"
+    )
+
+
+def ask(api, **fields):
+    return rows.ask(api, **{"model": MODEL, **fields})
+
+
+def ask_streamed(api, **fields):
+    return ask(api, stream=True, **fields)
+
+
+def charged(alice, settlement, **usage):
+    assert_charged(alice, settlement, **usage, model=MODEL)
+
+
+# --- What it is asked --------------------------------------------------------------------------------------------
+
+
+def test_it_is_asked_in_its_own_words_with_its_own_key(api, upstream):
+    system = {"role": "system", "content": "Be brief."}
+    assert ask(api, messages=[system, *MESSAGES], max_tokens=17, temperature=0, stop="\n").status_code == 200
+    [asked] = upstream.requests
+    assert asked.path == "/v1beta/models/gemini-3.5-flash:generateContent"
+    assert asked.body == {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [{"role": "user", "parts": [{"text": "Say hello, please."}]}],
+        "generationConfig": {"maxOutputTokens": 17, "temperature": 0, "stopSequences": ["\n"]},
+    }
+    assert asked.headers["x-goog-api-key"] == KEY
+    assert "authorization" not in asked.headers
+    assert "mgw_live_" not in json.dumps([asked.headers, asked.body])
+
+
+def test_a_stream_is_asked_for_as_events(api, upstream):
+    upstream.will(streamed(*HELLO))
+    events(ask_streamed(api))
+    [asked] = upstream.requests
+    assert asked.path == "/v1beta/models/gemini-3.5-flash:streamGenerateContent?alt=sse"
+    assert asked.headers["accept"] == "text/event-stream"
+
+
+def test_without_max_tokens_it_is_told_the_cap_that_the_hold_pays_for(api, alice, upstream):
+    ask(api)
+    assert upstream.requests[0].body["generationConfig"] == {"maxOutputTokens": 4096}
+    body_bytes = len(json.dumps({"model": MODEL, "messages": MESSAGES}, separators=(",", ":")))
+    assert alice.holds.get().amount_nanos == body_bytes * 3_000 + 4096 * 15_000
+
+
+def test_a_name_is_a_part_of_the_address_whatever_is_in_it(api, upstream, flash):
+    flash.routes.update(upstream_model="tuned/x?key=1")
+    ask(api)
+    assert upstream.requests[0].path == "/v1beta/models/tuned%2Fx%3Fkey%3D1:generateContent"
+
+
+def test_an_upstream_without_a_key_is_sent_none(api, upstream, flash):
+    flash.routes.get().provider.__class__.objects.update(api_key_env="")
+    assert ask(api).status_code == 200
+    assert "x-goog-api-key" not in upstream.requests[0].headers
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": [{"role": "system", "content": "Be brief."}]}, "messages"),
+        ({"stop": list("abcdef")}, "stop"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort"),
+        ({"tools": [{"type": "google_search"}]}, "tools[0].type"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_before_anything_happens(api, alice, upstream, fields, param):
+    answer = ask(api, **fields)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+    assert upstream.requests == []
+    assert not alice.holds.exists()
+    assert not alice.completions.exists()
+
+
+# --- What it answers ---------------------------------------------------------------------------------------------
+
+
+def test_a_whole_reply_is_passed_on_and_charged(api, alice, upstream):
+    usage = {
+        "promptTokenCount": 9,
+        "cachedContentTokenCount": 4,
+        "candidatesTokenCount": 2,
+        "thoughtsTokenCount": 3,
+        "totalTokenCount": 14,
+    }
+    upstream.will(gemini.whole(parts=(thought("Hm."), {"text": "Hello "}, {"text": "you"}), usage=usage))
+    answer = ask(api).json()
+    assert answer["model"] == MODEL
+    assert answer["choices"] == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Hello you", "refusal": None, "reasoning_content": "Hm."},
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+    ]
+    assert answer["usage"] == {
+        "prompt_tokens": 9,
+        "completion_tokens": 5,
+        "total_tokens": 14,
+        "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 3},
+    }
+    charged(alice, "reported", prompt=9, cached=4, completion=5, nanos=5 * 3_000 + 4 * 300 + 5 * 15_000)
+
+
+def test_a_stream_is_passed_on_chunk_by_chunk_and_charged(api, alice, upstream):
+    upstream.will(streamed(*HELLO))
+    *chunks, done = events(ask_streamed(api, stream_options={"include_usage": True}))
+    assert done == "[DONE]"
+    assert len({(chunk["id"], chunk["created"], chunk["model"], chunk["object"]) for chunk in chunks}) == 1
+    assert [(choice["delta"], choice["finish_reason"]) for chunk in chunks for choice in chunk["choices"]] == [
+        ({"role": "assistant", "content": ""}, None),
+        ({"content": "Hello "}, None),
+        ({"content": "you"}, None),
+        ({}, "stop"),
+    ]
+    assert [chunk["usage"] and chunk["usage"]["total_tokens"] for chunk in chunks] == [None, None, None, None, 11]
+    charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_a_call_comes_with_its_signature_whole_and_streamed(api, upstream, flash):
+    flash.function_calling = True
+    flash.save()
+    tools = [{"type": "function", "function": {"name": "find"}}]
+    found = response(call("find", {"q": "é"}, SIGNATURE), finish="STOP", usage=USAGE)
+    upstream.will(answered(found), streamed(found))
+    [whole] = ask(api, tools=tools).json()["choices"]
+    streamed_choices = [choice for chunk in events(ask_streamed(api, tools=tools))[:-1] for choice in chunk["choices"]]
+    assert upstream.requests[1].body["tools"] == [{"functionDeclarations": [{"name": "find"}]}]
+    assert (whole["finish_reason"], streamed_choices[-1]["finish_reason"]) == ("tool_calls", "tool_calls")
+    [first], [second] = whole["message"]["tool_calls"], streamed_choices[1]["delta"]["tool_calls"]
+    assert second.pop("index") == 0
+    for made in (first, second):
+        assert made.pop("id").startswith("call_")
+        assert made == {
+            "type": "function",
+            "function": {"name": "find", "arguments": '{"q":"é"}'},
+            "extra_content": {"google": {"thought_signature": SIGNATURE}},
+        }
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_blocked_prompt_is_an_empty_reply_and_its_prompt_is_charged(api, alice, upstream, stream):
+    blocked = {
+        "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+        "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9},
+        "modelVersion": "gemini-3.5-flash",
+    }
+    upstream.will(streamed(blocked) if stream else answered(blocked))
+    answer = ask(api, stream=stream)
+    if stream:
+        said = events(answer)
+        assert (text(said), said[-2]["choices"][0]["finish_reason"], said[-1]) == ("", "content_filter", "[DONE]")
+    else:
+        [choice] = answer.json()["choices"]
+        assert (choice["message"]["content"], choice["finish_reason"]) == ("", "content_filter")
+    charged(alice, "reported", prompt=9, completion=0, nanos=27_000)
+
+
+def test_the_last_usage_counts_and_is_not_added_to_the_others(api, alice, upstream):
+    early = {"promptTokenCount": 9, "candidatesTokenCount": 1, "totalTokenCount": 10}
+    upstream.will(streamed(said("Hello ", usage=early), said("you", usage=early), response(finish="STOP", usage=USAGE)))
+    events(ask_streamed(api))
+    charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [None, {}, {"promptTokenCount": -9, "candidatesTokenCount": 2}, {"promptTokenCount": "9"}, {"promptTokenCount": 10**12}],
+    ids=["none", "empty", "negative", "text", "absurd"],
+)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_without_a_usage_that_can_be_true_it_is_estimated(api, alice, upstream, usage, stream):
+    answer = response(thought("Hm, hm."), {"text": "Hello you"}, finish="STOP", usage=usage)
+    upstream.will(streamed(answer) if stream else answered(answer))
+    reply = ask(api, stream=stream)
+    assert reply.status_code == 200
+    if stream:
+        events(reply)
+    charged(alice, "estimated", prompt=5, completion=4, nanos=5 * 3_000 + 4 * 15_000)
+
+
+def test_an_explicit_zero_is_honoured(api, alice, upstream):
+    upstream.will(gemini.whole("Hello you", usage={"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0}))
+    ask(api)
+    charged(alice, "reported", prompt=0, completion=0, nanos=0)
+
+
+# --- What is made of a refusal -----------------------------------------------------------------------------------
+
+REFUSALS = [
+    (error(400, "INVALID_ARGUMENT"), 400, "invalid_request_error"),
+    ([error(400, "INVALID_ARGUMENT")], 400, "invalid_request_error"),
+    (gemini.BAD_KEY, 502, "upstream_error"),
+    ([gemini.BAD_KEY], 502, "upstream_error"),
+    (error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."), 502, "upstream_error"),
+    (error(401, "UNAUTHENTICATED"), 502, "upstream_error"),
+    (error(403, "PERMISSION_DENIED"), 502, "upstream_error"),
+    (error(404, "NOT_FOUND"), 502, "upstream_error"),
+    (error(429, "RESOURCE_EXHAUSTED"), 503, "upstream_error"),
+    (error(500, "INTERNAL"), 502, "upstream_error"),
+    (error(503, "UNAVAILABLE"), 503, "upstream_error"),
+    (error(504, "DEADLINE_EXCEEDED"), 504, "upstream_error"),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("theirs", "ours", "code"),
+    REFUSALS,
+    ids=["400", "400 in a list", "key", "key in a list", "place", *(str(row[0]["error"]["code"]) for row in REFUSALS[5:])],
+)
+def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, theirs, ours, code, stream):
+    first = theirs[0] if isinstance(theirs, list) else theirs
+    upstream.will(answered(theirs, status=first["error"]["code"]))
+    answer = ask(api, stream=stream)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (ours, code)
+    assert ("a reason" in answer.json()["error"]["message"]) == (ours == 400)
+    assert "API key" not in answer.json()["error"]["message"]
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay", "told"),
+    [({}, "37s", "37"), ({}, "36.9s", "37"), ({}, "3600s", None), ({"retry_after": "5"}, "37s", "5"), ({}, "soon", None)],
+)
+def test_how_long_to_wait_is_passed_on_when_it_is_not_long(api, alice, upstream, headers, delay, told):
+    upstream.will(answered(gemini.exhausted(delay), status=429, **headers))
+    answer = ask(api)
+    assert (answer.status_code, answer.get("Retry-After")) == (503, told)
+    assert_released(alice)
+
+
+# --- What is made of faults --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"null", b"[]", b'{"candidates":[]}', b'{"candidates":[{"content":[1]}]}'])
+def test_a_whole_reply_that_is_none_costs_nothing(api, alice, upstream, body):
+    upstream.will(reply(body))
+    answer = ask(api)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert_released(alice)
+
+
+@pytest.mark.parametrize("first", [b"<html>", b"", b"data: hello\n\n", b"data: [1]\n\n", b"data: \xff\n\n"])
+def test_a_stream_that_never_was_one_is_an_honest_status_and_costs_nothing(api, alice, upstream, first):
+    upstream.will(stream(first))
+    answer = ask_streamed(api)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(("status", "ours"), [(503, 503), (429, 503), (500, 502), (400, 400), ("x", 502)])
+def test_an_error_as_the_first_event_is_an_honest_status_and_costs_nothing(api, alice, upstream, status, ours):
+    upstream.will(streamed(error(status, "WHATEVER")))
+    answer = ask_streamed(api)
+    assert answer.status_code == ours
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [[RESET], [LEAVE], [], [error(503, "UNAVAILABLE", "The model is overloaded.")], [b"data: {\n\n"]],
+    ids=["reset", "left", "no finish reason", "error", "nonsense"],
+)
+def test_a_stream_that_breaks_off_says_so_and_costs_what_was_relayed(api, alice, upstream, end):
+    upstream.will(streamed(response(thought("Hm, hm.")), said("Hello you"), 0.05, *end))
+    said_by_us = events(ask_streamed(api))
+    assert text(said_by_us) == "Hello you"
+    assert said_by_us[-1]["error"]["code"] == "upstream_error"
+    assert "[DONE]" not in said_by_us
+    charged(alice, "partial", prompt=5, completion=4, nanos=5 * 3_000 + 4 * 15_000)
+
+
+def test_a_stream_that_breaks_off_costs_no_less_than_was_reported(api, alice, upstream):
+    early = {"promptTokenCount": 40, "candidatesTokenCount": 30, "totalTokenCount": 70}
+    upstream.will(streamed(said("Hello", usage=early), 0.05, RESET))
+    assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
+    charged(alice, "partial", prompt=40, completion=30, nanos=40 * 3_000 + 30 * 15_000)
+
+
+def test_a_stream_that_falls_silent_says_so(api, alice, upstream, settings):
+    settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
+    upstream.will(streamed(said("Hello you"), STAY))
+    assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
+    assert upstream.requests[0].left.wait(5)
+    charged(alice, "partial", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
+
+
+@pytest.mark.parametrize("end", [[0.05, RESET], [b"data: {\n\n"], [error(500, "INTERNAL")]], ids=["reset", "nonsense", "error"])
+def test_what_breaks_after_the_finish_reason_is_nobodys_loss(api, alice, upstream, end):
+    upstream.will(streamed(*HELLO, *end))
+    said_by_us = events(ask_streamed(api))
+    assert (text(said_by_us), said_by_us[-2]["choices"][0]["finish_reason"], said_by_us[-1]) == ("Hello you", "stop", "[DONE]")
+    charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_silence_after_the_finish_reason_is_nobodys_loss(api, alice, upstream, settings):
+    settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
+    upstream.will(streamed(*HELLO, STAY))
+    assert events(ask_streamed(api))[-1] == "[DONE]"
+    assert upstream.requests[0].left.wait(5)
+    charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_a_client_that_leaves_frees_the_upstream_and_pays_for_what_it_got(api, alice, upstream):
+    upstream.will(streamed(said("Hello you", usage={"promptTokenCount": 9, "totalTokenCount": 9}), STAY))
+    answer = ask_streamed(api)
+    next(answer.streaming_content)
+    leave(answer)
+    assert upstream.requests[0].left.wait(5)
+    charged(alice, "partial", prompt=9, completion=3, nanos=9 * 3_000 + 3 * 15_000)
+
+
+def test_an_event_without_an_end_is_bounded(api, alice, upstream, settings):
+    settings.UPSTREAM_EVENT_BYTES_MAX = 1_000
+    upstream.will(streamed(said("Hello you"), 0.05, b"data: " + b"x" * 3_000))
+    assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
+    charged(alice, "partial", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
+
+
+def test_its_key_is_in_no_message_and_no_log(api, upstream, caplog):
+    told = f"Bad key {KEY}"
+    for script, fields in [
+        (answered(error(400, "INVALID_ARGUMENT", told), status=400), {}),
+        (streamed(said("a"), 0.05, error(400, "INVALID_ARGUMENT", told)), {"stream": True}),
+    ]:
+        upstream.will(script)
+        answer = ask(api, **fields)
+        heard = str(events(answer)) if answer.streaming else answer.content.decode()
+        assert "Bad key" in heard
+        assert KEY not in heard
+    assert KEY not in caplog.text

@@ -1,0 +1,383 @@
+"""Replies in Gemini's wire format: what is said in them, how much it is, and what refusals mean."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from completions import sse
+from completions.providers.exchange import Refused, Unusable
+from completions.providers.gemini.response import ResponseReader, meaning, parse_answer, parse_usage
+from tests.completions.providers.gemini.scripts import (
+    BAD_KEY,
+    HELLO,
+    SIGNATURE,
+    USAGE,
+    call,
+    error,
+    events,
+    exhausted,
+    response,
+    said,
+    thought,
+)
+
+
+def read(reader, *responses):
+    """The chunks of events that are all readable, and of the end."""
+    chunks, failure = reader.read_all([json.dumps(each).encode() for each in responses])
+    assert failure is None
+    return [*chunks, *reader.last()] if reader.finish_reason else chunks
+
+
+def choices(chunks):
+    return [json.loads(chunk.choices)[0] for chunk in chunks if chunk.usage is None]
+
+
+def answer(*parts, **fields):
+    return parse_answer(json.dumps(response(*parts, **fields)).encode())
+
+
+def message(*parts, **fields):
+    [choice] = answer(*parts, **fields).choices
+    return choice["message"]
+
+
+# --- A stream ----------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_the_role_the_text_the_usage_as_it_comes_and_one_finish_reason():
+    chunks = read(ResponseReader(), *HELLO)
+    assert choices(chunks) == [
+        {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None},
+        {"index": 0, "delta": {"content": "Hello "}, "logprobs": None, "finish_reason": None},
+        {"index": 0, "delta": {"content": "you"}, "logprobs": None, "finish_reason": None},
+        {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"},
+    ]
+    assert [(chunk.text_bytes, chunk.finishes) for chunk in chunks if chunk.usage is None] == [
+        (0, False),
+        (6, False),
+        (3, False),
+        (0, True),
+    ]
+    assert [(chunk.usage.prompt_tokens, chunk.usage.completion_tokens) for chunk in chunks if chunk.usage] == [(9, 0), (9, 2)]
+
+
+def test_thoughts_and_calls_are_told_apart_and_counted():
+    chunks = read(
+        ResponseReader(),
+        response(thought("Hm é")),
+        response(thought("so"), {"text": "I look. "}, call("find", {"q": "é"}, SIGNATURE)),
+        response(call("now")),
+        response(finish="STOP"),
+    )
+    _, thinks, looks, calls, finish = [choice["delta"] | {"end": choice["finish_reason"]} for choice in choices(chunks)]
+    assert thinks == {"reasoning_content": "Hm é", "end": None}
+    first, second = *looks.pop("tool_calls"), *calls.pop("tool_calls")
+    assert looks == {"content": "I look. ", "reasoning_content": "so", "end": None}
+    ids = [first.pop("id"), second.pop("id")]
+    assert len(set(ids)) == 2
+    assert all(made.startswith("call_") for made in ids)
+    assert first == {
+        "index": 0,
+        "type": "function",
+        "function": {"name": "find", "arguments": '{"q":"é"}'},
+        "extra_content": {"google": {"thought_signature": SIGNATURE}},
+    }
+    assert second == {"index": 1, "type": "function", "function": {"name": "now", "arguments": "{}"}}
+    assert finish == {"end": "tool_calls"}  # though the event that finishes has no call
+    assert [chunk.text_bytes for chunk in chunks] == [0, 5, 2 + 8 + 4 + 10, 3 + 2, 0]
+
+
+def test_a_finish_reason_in_every_event_is_one_at_the_end():
+    chunks = read(ResponseReader(), said("a", finish="STOP"), said("b", finish="STOP"), response(finish="MAX_TOKENS"))
+    assert [choice["finish_reason"] for choice in choices(chunks)] == [None, None, None, "length"]
+    assert [choice["delta"].get("content") for choice in choices(chunks)] == ["", "a", "b", None]
+
+
+def test_a_blocked_prompt_is_an_empty_reply_that_was_filtered():
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4, "totalTokenCount": 4}}
+    reader = ResponseReader()
+    chunks = read(reader, blocked)
+    assert [choice["delta"] for choice in choices(chunks)] == [{"role": "assistant", "content": ""}, {}]
+    assert choices(chunks)[-1]["finish_reason"] == "content_filter"
+    assert [chunk.usage.prompt_tokens for chunk in chunks if chunk.usage] == [4]
+
+
+def test_events_that_say_nothing_begin_nothing():
+    reader = ResponseReader()
+    assert read(reader, {}, {"candidates": []}, {"modelVersion": "x"}, said(""), {"candidates": [{}]}) == []
+    assert not reader.has_passed_on
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"hello",
+        b"[1]",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"x":NaN}',
+        b'{"candidates":[1]}',
+        b'{"candidates":{"a":1}}',
+        b'{"candidates":[{"content":{"parts":[{"text":5}]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{}}]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":5}}]}}]}',
+        b'{"candidates":[{"finishReason":{"a":1}}]}',
+        b'{"candidates":[{"logprobsResult":7}]}',
+        b'{"candidates":[{"logprobsResult":{"chosenCandidates":[{"token":"a","logProbability":[]}]}}]}',
+    ],
+    ids=[
+        "text",
+        "list",
+        "not UTF-8",
+        "too deep",
+        "NaN",
+        "no candidate",
+        "an object of candidates",
+        "text is a number",
+        "a call without a name",
+        "a call of a number",
+        "a reason is an object",
+        "logprobs are a number",
+        "a probability is a list",
+    ],
+)
+def test_text_is_passed_on_before_the_event_that_is_none(data):
+    reader = ResponseReader()
+    chunks, failure = reader.read_all([json.dumps(said("a")).encode(), data, json.dumps(said("b")).encode()])
+    assert [chunk.text_bytes for chunk in chunks] == [0, 1]
+    assert type(failure) is Unusable
+    assert (reader.has_passed_on, reader.finish_reason) == (True, None)
+
+
+def test_an_error_in_a_stream_has_the_status_that_it_tells():
+    chunks, failure = ResponseReader().read_all([json.dumps(error(503, "UNAVAILABLE", "The model is overloaded.")).encode()])
+    assert chunks == []
+    assert isinstance(failure, Refused)
+    assert (failure.status, str(failure)) == (503, "The model is overloaded.")
+
+
+TEXT = st.text(max_size=6, alphabet=st.characters(exclude_categories=["Cs"]))
+PARTS = st.one_of(
+    st.builds(lambda text: {"text": text}, TEXT),
+    st.builds(thought, TEXT),
+    st.builds(call, st.sampled_from(["f", "g"]), st.dictionaries(TEXT, TEXT, max_size=2)),
+)
+STREAMS = st.lists(st.lists(PARTS, max_size=3).map(lambda parts: response(*parts, usage=USAGE)), max_size=4)
+
+
+@given(STREAMS, st.data())
+def test_a_stream_cut_anywhere_says_the_same(responses, data):
+    body = events(*responses, response(finish="STOP", usage=USAGE))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=8)))
+    pieces = [body[start:end] for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+
+    def chunks_of(*pieces):
+        decoder, reader, chunks = sse.Decoder(1_000_000), ResponseReader(), []
+        for piece in pieces:
+            brought, failure = reader.read_all(decoder.feed(piece))
+            assert failure is None
+            chunks += brought
+        return [_without_ids(chunk) for chunk in [*chunks, *reader.last()]]
+
+    assert chunks_of(*pieces) == chunks_of(body)
+
+
+def _without_ids(chunk):
+    [choice] = json.loads(chunk.choices) or [{}]
+    for made in choice.get("delta", {}).get("tool_calls", []):
+        assert made.pop("id").startswith("call_")
+    return choice, chunk.text_bytes, chunk.finishes, chunk.usage
+
+
+# --- A whole reply -----------------------------------------------------------------------------------------------
+
+
+def test_parts_are_joined_and_thoughts_are_apart():
+    made = answer(thought("Hm. "), thought("Yes."), {"text": "Hello "}, {"text": "you"}, finish="STOP", usage=USAGE)
+    assert made.choices == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Hello you", "refusal": None, "reasoning_content": "Hm. Yes."},
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+    ]
+    assert (made.usage.prompt_tokens, made.usage.completion_tokens, made.text_bytes) == (9, 2, 17)
+
+
+def test_calls_are_tool_calls_with_ids_and_signatures():
+    made = answer(call("find", {"q": [1, None]}, SIGNATURE), call("now"), finish="STOP")
+    [choice] = made.choices
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] is None
+    first, second = choice["message"]["tool_calls"]
+    assert first["function"] == {"name": "find", "arguments": '{"q":[1,null]}'}
+    assert first["extra_content"] == {"google": {"thought_signature": SIGNATURE}}
+    assert "extra_content" not in second
+    assert first["id"] != second["id"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("STOP", "stop"),
+        ("MAX_TOKENS", "length"),
+        ("SAFETY", "content_filter"),
+        ("RECITATION", "content_filter"),
+        ("LANGUAGE", "content_filter"),
+        ("BLOCKLIST", "content_filter"),
+        ("PROHIBITED_CONTENT", "content_filter"),
+        ("SPII", "content_filter"),
+        ("IMAGE_SAFETY", "content_filter"),
+        ("OTHER", "content_filter"),
+        ("MALFORMED_FUNCTION_CALL", "stop"),
+        ("FINISH_REASON_UNSPECIFIED", "stop"),
+        ("SOMETHING_NEW", "stop"),
+        (None, "stop"),
+    ],
+)
+def test_every_finish_reason_is_one_of_ours(theirs, ours):
+    assert answer({"text": "a"}, finish=theirs).choices[0]["finish_reason"] == ours
+
+
+def test_a_call_that_was_cut_off_is_not_one_that_is_finished():
+    assert answer(call("f"), finish="MAX_TOKENS").choices[0]["finish_reason"] == "length"
+
+
+def test_a_cap_that_went_into_thoughts_is_an_empty_reply():
+    made = answer(finish="MAX_TOKENS", usage={"promptTokenCount": 4, "thoughtsTokenCount": 6, "totalTokenCount": 10})
+    assert made.choices[0]["message"]["content"] == ""
+    assert made.choices[0]["finish_reason"] == "length"
+    assert (made.usage.completion_tokens, made.usage.reasoning_tokens) == (6, 6)
+
+
+def test_a_blocked_prompt_is_an_empty_answer_that_was_filtered():
+    made = parse_answer(b'{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":3}}')
+    assert made.choices[0]["message"]["content"] == ""
+    assert made.choices[0]["finish_reason"] == "content_filter"
+    assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (3, 0)
+
+
+def test_logprobs_are_in_openais_shape():
+    chosen = [{"token": "Hé", "tokenId": 1, "logProbability": -0.5}, {"token": "!", "tokenId": 2, "logProbability": -1.5}]
+    top = [{"candidates": [chosen[0], {"token": "Yo", "tokenId": 3, "logProbability": -2.5}]}]
+    said = response({"text": "Hé!"}, finish="STOP")
+    said["candidates"][0]["logprobsResult"] = {"chosenCandidates": chosen, "topCandidates": top}
+    [choice] = parse_answer(json.dumps(said).encode()).choices
+    first = {"token": "Hé", "logprob": -0.5, "bytes": [72, 195, 169]}
+    yo = {"token": "Yo", "logprob": -2.5, "bytes": [89, 111]}
+    last = {"token": "!", "logprob": -1.5, "bytes": [33], "top_logprobs": []}
+    assert choice["logprobs"] == {"content": [{**first, "top_logprobs": [first, yo]}, last], "refusal": None}
+
+
+def test_half_a_surrogate_pair_becomes_a_question_mark():
+    body = b'{"candidates":[{"content":{"parts":[{"text":"a\\ud83d"}]},"finishReason":"MAX_TOKENS"}]}'
+    assert parse_answer(body).choices[0]["message"]["content"] == "a?"
+
+
+def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
+    call = b'{"functionCall":{"name":"f","args":{"q":"a\\ud83d"}}}'
+    body = b'{"candidates":[{"content":{"parts":[%s]},"finishReason":"STOP"}]}' % call
+    [called] = parse_answer(body).choices[0]["message"]["tool_calls"]
+    assert json.loads(called["function"]["arguments"]) == {"q": "a?"}
+    [delta] = [each["delta"] for each in choices(ResponseReader().read_all([body])[0]) if "tool_calls" in each["delta"]]
+    [called] = delta["tool_calls"]
+    assert json.loads(called["function"]["arguments"]) == {"q": "a\ud83d"}
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"candidates":[]}', b'{"usageMetadata":{}}', b"null", b"[]", b"<html>", b""])
+def test_an_answer_without_candidates_is_none(body):
+    with pytest.raises(Unusable, match="are not a response"):
+        parse_answer(body)
+
+
+# --- How much it is ----------------------------------------------------------------------------------------------
+
+
+def counted(**counts):
+    usage = parse_usage(counts)
+    return (
+        None if usage is None else (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    )
+
+
+def test_thoughts_are_added_unless_the_total_says_that_they_are_inside():
+    assert counted(promptTokenCount=10, candidatesTokenCount=5, thoughtsTokenCount=7, totalTokenCount=22) == (10, 12, 0, 7)
+    assert counted(promptTokenCount=10, candidatesTokenCount=12, thoughtsTokenCount=7, totalTokenCount=22) == (10, 12, 0, 7)
+    assert counted(promptTokenCount=10, candidatesTokenCount=5, thoughtsTokenCount=7) == (10, 12, 0, 7)
+
+
+def test_what_tools_added_to_the_prompt_is_of_the_prompt():
+    tools = {"promptTokenCount": 10, "toolUsePromptTokenCount": 3, "candidatesTokenCount": 5}
+    assert counted(**tools, totalTokenCount=18) == (13, 5, 0, 0)
+    assert counted(**tools, thoughtsTokenCount=2, totalTokenCount=20) == (13, 7, 0, 2)
+    assert counted(**tools, thoughtsTokenCount=2, totalTokenCount=18) == (13, 5, 0, 2)
+
+
+@pytest.mark.parametrize(("cached", "of_it"), [(4, 4), (10, 10), (11, 10), (-1, 0), ("4", 0), (None, 0)])
+def test_cached_tokens_are_a_part_of_the_prompt(cached, of_it):
+    assert counted(promptTokenCount=10, candidatesTokenCount=1, cachedContentTokenCount=cached) == (10, 1, of_it, 0)
+
+
+def test_what_is_zero_may_be_left_out():
+    assert counted(promptTokenCount=0) == (0, 0, 0, 0)
+    assert counted(promptTokenCount=1_000_000_000) == (1_000_000_000, 0, 0, 0)
+
+
+@pytest.mark.parametrize("value", [-1, 1.0, "9", True, None, [], 1_000_000_001])
+@pytest.mark.parametrize("name", ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount"])
+def test_a_count_that_cannot_be_true_makes_it_no_usage(name, value):
+    assert parse_usage({"promptTokenCount": 9, "candidatesTokenCount": 2, name: value}) is None
+
+
+@pytest.mark.parametrize("metadata", [None, [], "9", {}, {"candidatesTokenCount": 2}, {"totalTokenCount": 11}])
+def test_a_usage_without_a_prompt_is_none(metadata):
+    assert parse_usage(metadata) is None
+
+
+# --- What refusals mean ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (error(400, "INVALID_ARGUMENT"), 400),
+        (BAD_KEY, 403),
+        ([BAD_KEY], 403),
+        (error(400, "INVALID_ARGUMENT", "API Key not found. Please pass a valid API key."), 403),
+        (error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."), 403),
+        ({"error": "as text"}, 400),
+        ({"error": {"message": 5, "details": 7}}, 400),
+        ([], 400),
+        ("text", 400),
+    ],
+    ids=["theirs", "key", "key in a list", "key in words", "place", "text", "odd", "list", "no object"],
+)
+def test_a_400_that_is_about_us_is_not_about_the_caller(body, status):
+    assert meaning(400, json.dumps(body).encode()) == (status, "")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[" * 100_000])
+def test_a_refusal_in_no_shape_keeps_its_status(body):
+    assert meaning(429, body) == (429, "")
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"),
+    [
+        ("58s", "58"),
+        ("58.934310785s", "59"),
+        ("0s", "0"),
+        ("0.2s", "1"),
+        ("soon", ""),
+        ("-3s", ""),
+        ("", ""),
+        (7, "7"),
+        (None, ""),
+    ],
+)
+def test_how_long_to_wait_is_read_from_retry_info(delay, seconds):
+    assert meaning(429, json.dumps(exhausted(delay)).encode()) == (429, seconds)

@@ -1,0 +1,476 @@
+"""An OpenAI-compatible upstream, as a real server on loopback: what it is asked, and what is made of every answer."""
+
+import gzip
+import json
+import logging
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from completions.catalog import file as catalog_file
+from completions.catalog import lookup
+from completions.providers.openai.adapter import QUIRKS, OpenAI
+from tests import factories
+from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
+from tests.upstream import (
+    DONE,
+    FINISH,
+    KEY,
+    LEAVE,
+    RESET,
+    ROLE,
+    STAY,
+    USAGE,
+    chunk,
+    event,
+    refusal,
+    reply,
+    stream,
+    streamed,
+    usage,
+    whole,
+    words,
+)
+
+pytestmark = pytest.mark.usefixtures("large")
+
+
+# --- What it is asked --------------------------------------------------------------------------------------------
+
+
+def test_it_is_asked_for_its_own_model_with_its_own_key(api, alice, upstream):
+    assert ask(api).status_code == 200
+    [asked] = upstream.requests
+    assert asked.path == "/v1/chat/completions"
+    assert asked.body["model"] == "large-2026"
+    assert asked.body["messages"] == MESSAGES
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    assert "mgw_live_" not in json.dumps([asked.headers, asked.body])
+
+
+def test_without_max_tokens_it_is_told_the_cap_that_the_hold_pays_for(api, alice, upstream):
+    ask(api)
+    cap = upstream.requests[0].body["max_tokens"]
+    assert cap == 4096  # an eighth of $10 would buy more than the model generates
+    hold = alice.holds.get()
+    body_bytes = len(json.dumps({"model": "acme/large", "messages": MESSAGES}, separators=(",", ":")))
+    assert hold.amount_nanos == body_bytes * 3_000 + cap * 15_000
+
+
+CAPS = [{"max_tokens": 17}, {"max_completion_tokens": 17}, {"max_tokens": None, "max_completion_tokens": 17}]
+
+
+def caps(asked):
+    return {field: value for field, value in asked.body.items() if "tokens" in field}
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+@pytest.mark.parametrize("other", [{}, {"max_tokens": None}, {"max_completion_tokens": None}], ids=["alone", "old", "new"])
+def test_a_cap_is_passed_on_under_the_name_it_came_by(api, upstream, name, other):
+    ask(api, **{**other, name: 17})
+    assert caps(upstream.requests[0]) == {name: 17}
+
+
+def test_a_small_budget_is_a_small_cap(bob, upstream):
+    from tests.conftest import client_for
+
+    factories.credit(bob, 4)
+    ask(client_for(factories.make_key(bob)[1]))
+    assert 1_024 <= upstream.requests[0].body["max_tokens"] < 4_096
+
+
+def test_usage_is_asked_for_whether_or_not_the_caller_did(api, upstream):
+    upstream.will(streamed())
+    events(ask_streamed(api))
+    events(ask_streamed(api, stream_options={"include_usage": False, "include_obfuscation": False}))
+    first, second = upstream.requests
+    assert first.body["stream_options"] == {"include_usage": True}
+    assert second.body["stream_options"] == {"include_usage": True, "include_obfuscation": False}
+    assert first.headers["accept"] == "text/event-stream"
+
+
+def test_a_whole_reply_is_not_asked_as_a_stream(api, upstream):
+    ask(api)
+    assert upstream.requests[0].body["stream"] is False
+    assert "stream_options" not in upstream.requests[0].body
+
+
+def test_fields_that_we_do_not_know_are_passed_on(api, large, upstream):
+    large.function_calling = True
+    large.save()
+    ask(api, temperature=0.5, stop=["\n"], tools=[{"type": "function", "function": {"name": "f"}}], strange={"é": [1, None]})
+    asked = upstream.requests[0].body
+    assert (asked["temperature"], asked["stop"], asked["strange"]) == (0.5, ["\n"], {"é": [1, None]})
+    assert asked["tools"] == [{"type": "function", "function": {"name": "f"}}]
+
+
+@pytest.mark.parametrize("name", ["n_predict", "models", "service_tier", "options"])
+def test_what_would_change_the_cap_the_model_or_the_price_is_not(api, upstream, name):
+    assert ask(api, **{name: ["acme/large"]}).status_code == 200
+    assert name not in upstream.requests[0].body
+
+
+def test_the_orders_to_our_echo_are_not(api, upstream):
+    ask(api, echo={"reply": "for the echo alone"})
+    assert "echo" not in upstream.requests[0].body
+
+
+# --- Who differs -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def played_as(upstream, monkeypatch):
+    """Let the upstream be one whose quirks we know."""
+
+    def play(host):
+        monkeypatch.setitem(QUIRKS, urlsplit(upstream.url).hostname, QUIRKS[host])
+
+    return play
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("given", "cap"), [({}, 4096), *((given, 17) for given in CAPS)], ids=["none", "old", "new", "null"])
+@pytest.mark.parametrize(("host", "name"), [("api.openai.com", "max_completion_tokens"), ("api.mistral.ai", "max_tokens")])
+def test_a_cap_is_told_by_the_one_name_that_the_upstream_takes(api, upstream, played_as, host, name, given, cap, stream):
+    played_as(host)
+    if stream:
+        upstream.will(streamed())
+        assert text(events(ask_streamed(api, **given))) == "Hello you"
+    else:
+        assert ask(api, **given).status_code == 200
+    assert caps(upstream.requests[0]) == {name: cap}
+
+
+def test_openai_is_asked_for_usage(api, upstream, played_as):
+    played_as("api.openai.com")
+    upstream.will(streamed())
+    events(ask_streamed(api))
+    assert upstream.requests[0].body["stream_options"] == {"include_usage": True, "include_obfuscation": False}
+
+
+@pytest.mark.parametrize("options", [None, {}, {"include_usage": True}, {"include_usage": False}], ids=str)
+def test_mistral_is_sent_no_stream_options_and_says_its_usage_unasked(api, alice, upstream, played_as, options):
+    played_as("api.mistral.ai")
+    upstream.will(stream(ROLE, words("Hello ", "you"), chunk(finish_reason="stop", usage=USAGE), DONE))
+    said = events(ask_streamed(api, stream_options=options))
+    assert "stream_options" not in upstream.requests[0].body
+    assert text(said) == "Hello you"
+    told = [event["usage"]["total_tokens"] for event in said[:-1] if event.get("usage")]
+    assert told == ([11] if options == {"include_usage": True} else [])
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_those_who_differ_are_in_the_built_in_catalogue_by_the_same_host():
+    catalogue = catalog_file.read([catalog_file.BUILT_IN])
+    assert set(QUIRKS) <= {urlsplit(provider["base_url"]).hostname for provider in catalogue.providers.values()}
+
+
+# --- Over which connection ---------------------------------------------------------------------------------------
+
+
+def test_connections_are_used_again(api, upstream):
+    for _ in range(3):
+        ask(api)
+    assert [asked.connection for asked in upstream.requests] == [1, 1, 1]
+
+
+def test_a_connection_that_the_upstream_closed_meanwhile_is_not(api, upstream):
+    upstream.will([*whole(), LEAVE], whole())
+    assert [ask(api).status_code for _ in range(2)] == [200, 200]
+    assert [asked.connection for asked in upstream.requests] == [1, 2]
+
+
+def test_an_upstream_without_a_key_is_sent_none(api, upstream):
+    provider = factories.make_provider("open", kind="openai", base_url=f"{upstream.url}/")
+    factories.make_model("acme/open", provider=provider)
+    assert ask(api, model="acme/open").status_code == 200
+    assert "authorization" not in upstream.requests[0].headers
+    assert upstream.requests[0].path == "/v1/chat/completions"
+
+
+# --- What is made of a refusal -----------------------------------------------------------------------------------
+
+REFUSALS = [
+    (400, 400, "invalid_request_error"),
+    (413, 400, "invalid_request_error"),
+    (422, 400, "invalid_request_error"),
+    (401, 502, "upstream_error"),
+    (402, 502, "upstream_error"),
+    (403, 502, "upstream_error"),
+    (404, 502, "upstream_error"),
+    (302, 502, "upstream_error"),
+    (429, 503, "upstream_error"),
+    (500, 502, "upstream_error"),
+    (503, 503, "upstream_error"),
+    (529, 503, "upstream_error"),
+    (504, 504, "upstream_error"),
+    (408, 504, "upstream_error"),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("theirs", "ours", "code"), REFUSALS, ids=[str(row[0]) for row in REFUSALS])
+def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, theirs, ours, code, stream):
+    upstream.will(refusal(theirs, "a reason"))
+    answer = ask(api, stream=stream)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (ours, code)
+    assert ("a reason" in answer.json()["error"]["message"]) == (ours == 400)
+    assert "x-request-id" in answer
+    assert len(upstream.requests) == (2 if theirs in (408, 429) or theirs >= 500 else 1)  # what may pass is tried again
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [("7", "7"), ("60", "60"), ("61", None), ("-1", None), ("soon", None), ("9" * 5_000, None), ("", None)],
+    ids=["7", "60", "61", "-1", "soon", "5000 digits", "empty"],
+)
+def test_its_retry_after_is_passed_on_when_it_is_one_to_wait_for(api, alice, upstream, given, passed):
+    upstream.will(refusal(429, retry_after=given))
+    answer = ask(api)
+    assert (answer.status_code, answer.get("Retry-After")) == (503, passed)
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [f"Incorrect key {KEY}", "x" * 280 + KEY, f"\u200b{KEY[:8]}\u200b{KEY[8:]}"],
+    ids=["plain", "across the cut", "with invisible characters"],
+)
+def test_its_key_is_in_no_message_and_no_log(api, upstream, caplog, message):
+    caplog.set_level(logging.DEBUG)
+    broken = stream(ROLE, event({"error": {"message": message}}))
+    for script, fields in [(refusal(400, message), {}), (refusal(401, message), {}), (broken, {"stream": True})]:
+        upstream.will(script)
+        answer = ask(api, **fields)
+        said = str(events(answer)) if answer.streaming else answer.content.decode()
+        assert KEY[:12] not in said
+    assert KEY[:12] not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'[{"error":{"message":"in a list"}}]', "in a list"),
+        (b'{"error":"as text"}', "as text"),
+        (b'{"error":{"message":null}}', "None"),
+        (b'{"detail":"elsewhere"}', "no reason given"),
+        (b"<h1>Bad Request</h1>", "no reason given"),
+        (b"[" * 100_000, "no reason given"),
+        (b"", "no reason given"),
+    ],
+    ids=["list", "text", "null", "elsewhere", "html", "deep", "empty"],
+)
+def test_a_refusal_in_any_shape_is_a_refusal(api, alice, upstream, body, said):
+    upstream.will(reply(body, status=400))
+    answer = ask(api)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
+    assert_released(alice)
+
+
+# --- What is made of silence -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_nobody_listens(api, alice, large, stream):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    provider = large.routes.get().provider
+    provider.base_url = f"http://127.0.0.1:{port}/v1"
+    provider.save()
+    answer = ask(api, stream=stream)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert str(port) not in answer.content.decode()
+    assert_released(alice)
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example", "\uff11.example\u3002."])
+def test_a_host_that_cannot_be_one_is_unreachable(api, alice, large, host):
+    large.routes.get().provider.__class__.objects.update(base_url=f"http://{host}/v1")
+    assert ask(api).status_code == 502
+    assert_released(alice)
+
+
+def test_a_host_that_does_not_exist_is_unreachable(api, alice, large):
+    provider = large.routes.get().provider
+    provider.base_url = "http://upstream.invalid/v1"
+    provider.save()
+    assert ask(api).status_code == 502
+    assert_released(alice)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_it_says_nothing_at_all(api, alice, upstream, settings, stream):
+    settings.UPSTREAM_FIRST_BYTE_SECONDS = 0.3
+    upstream.will([STAY])
+    answer = ask(api, stream=stream)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_error")
+    assert upstream.requests[0].left.wait(5)
+    assert_released(alice)
+
+
+def test_a_head_that_never_ends_is_bounded_by_the_total_deadline(api, alice, upstream, settings):
+    settings.UPSTREAM_TOTAL_SECONDS = 0.5
+    upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.1] * 50])
+    assert ask(api).status_code == 504
+    assert upstream.requests[0].left.wait(5)
+    assert_released(alice)
+
+
+def test_it_falls_silent_after_the_head_of_a_whole_reply(api, alice, upstream, settings):
+    settings.UPSTREAM_IDLE_SECONDS = 0.3
+    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", STAY])
+    assert ask(api).status_code == 504
+    assert upstream.requests[0].left.wait(5)
+    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
+
+
+@pytest.mark.parametrize("end", [RESET, LEAVE])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_it_hangs_up_before_it_answers(api, alice, upstream, stream, end):
+    upstream.will([end])
+    answer = ask(api, stream=stream)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert len(upstream.requests) == 2  # asked again: not a byte had come
+    assert_released(alice)
+
+
+# --- What is made of nonsense ------------------------------------------------------------------------------------
+
+NONSENSE = {
+    "html": b"<html>Welcome</html>",
+    "empty": b"",
+    "half": b'{"choices":[{"index":0,"message":{"role":"assi',
+    "null": b"null",
+    "list": b"[]",
+    "no choices": b'{"choices":[]}',
+    "choices are null": b'{"choices":null}',
+    "choices are an object": b'{"choices":{"message":{}}}',
+    "choices are text": b'{"choices":"x"}',
+    "a choice is null": b'{"choices":[null]}',
+    "a message is text": b'{"choices":[{"message":"x"}]}',
+    "NaN": b'{"choices":[{"message":{"content":"x"},"logprobs":NaN}]}',
+    "too large a number": b'{"choices":[{"message":{"content":"x"},"logprobs":1e999}]}',
+    "not UTF-8": b'{"choices":[{"message":{"content":"\xff"}}]}',
+    "too deep": b'{"choices":' + b"[" * 100_000,
+    "an error": b'{"error":{"message":"overloaded"}}',
+    "gzip": gzip.compress(b'{"choices":[{"message":{"content":"x"}}]}'),
+}
+
+
+@pytest.mark.parametrize("body", NONSENSE.values(), ids=NONSENSE.keys())
+def test_a_whole_reply_that_is_none_costs_nothing(api, alice, upstream, body):
+    upstream.will(reply(body))
+    answer = ask(api)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert_released(alice)
+
+
+def test_a_whole_reply_is_bounded(api, alice, upstream, settings):
+    settings.UPSTREAM_REPLY_BYTES_MAX = 10_000
+    upstream.will(whole("x" * 20_000))
+    assert ask(api).status_code == 502
+    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
+
+
+def test_it_speaks_something_else_than_http(api, alice, upstream):
+    upstream.will([b"220 mail.example.org ESMTP\r\n", LEAVE])
+    assert ask(api).status_code == 502
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"<html>Welcome</html>",
+        b"",
+        b"data: hello\n\n",
+        b"data: [1]\n\n",
+        b"data: \xff\n\n",
+        b'data: {"choices":{}}\n\n data: {"choices":{"a":1}}\n\n',
+        b'data: {"choices":[1]}\n\n',
+        b"data: " + b"[" * 100_000 + b"\n\n",
+        b'data: {"error":{"message":"overloaded"}}\n\n',
+        DONE,
+    ],
+    ids=["html", "empty", "text", "list", "not UTF-8", "no choice", "bad choice", "too deep", "error", "nothing but [DONE]"],
+)
+def test_a_stream_that_never_was_one_is_an_honest_status_and_costs_nothing(api, alice, upstream, first):
+    upstream.will(stream(first))
+    answer = ask_streamed(api)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert_released(alice)
+
+
+def test_half_a_surrogate_pair_breaks_nothing(api, upstream):
+    half = r'{"choices":[{"index":0,"message":{"role":"assistant","content":"a\ud83d"},"finish_reason":"length"}]}'
+    upstream.will(reply(half.encode()))
+    answer = ask(api)
+    assert answer.status_code == 200
+    assert answer.json()["choices"][0]["message"]["content"] == "a?"
+    halves = stream(ROLE, words("\ud83d"), words("\ude00"), FINISH, DONE)
+    upstream.will(halves)
+    said = text(events(ask_streamed(api)))
+    assert said.encode("utf-16", "surrogatepass").decode("utf-16") == "😀"
+
+
+# --- Spellings of a stream ---------------------------------------------------------------------------------------
+
+
+def _spaced(data: bytes) -> bytes:
+    blocks = [block.removeprefix(b"data: ") for block in data.split(b"\n\n") if block]
+    return b"".join(
+        b"data:" + (block if block == b"[DONE]" else json.dumps(json.loads(block)).encode()) + b"\r\n\r\n" for block in blocks
+    )
+
+
+STREAM = ROLE + words("Hello ", '"finish_reason":null é漢😀 \\ \n', "you") + FINISH + usage() + DONE
+SPELLINGS = {
+    "at once": [STREAM],
+    "a byte at a time": [bytes([byte]) for byte in STREAM],
+    "with spaces and CRLF": [_spaced(STREAM)],
+    "with comments": [STREAM.replace(b"data:", b": ping\n\nevent: message\nid: 1\ndata:")],
+    "without the last blank line": [STREAM.removesuffix(b"\n\n")],
+    "without [DONE]": [STREAM.removesuffix(DONE)],
+    "with more after [DONE]": [STREAM, words("never"), usage({"prompt_tokens": 1, "completion_tokens": 1}), DONE],
+    "broken after the finish": [STREAM.removesuffix(DONE), 0.05, RESET],
+    "the finish reason twice": [STREAM.replace(usage(), FINISH + usage() + usage())],
+}
+
+
+@pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
+def test_a_stream_is_understood_however_it_is_spelt(api, alice, upstream, steps):
+    upstream.will(stream(*steps))
+    said = events(ask_streamed(api))
+    assert text(said) == 'Hello "finish_reason":null é漢😀 \\ \nyou'
+    assert said.count("[DONE]") == 1
+    assert said[-1] == "[DONE]"
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_an_upstream_of_http_1_0_that_ends_by_closing_is_understood(api, alice, upstream):
+    upstream.will([b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", STREAM, LEAVE])
+    assert events(ask_streamed(api))[-1] == "[DONE]"
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_choices_are_passed_on_with_everything_in_them(api, upstream):
+    call = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
+    upstream.will(stream(ROLE, chunk(call), chunk(finish_reason="tool_calls"), usage(), DONE))
+    said = events(ask_streamed(api))
+    assert said[1]["choices"][0]["delta"] == call
+    assert said[2]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_tools_and_thoughts_count_as_generated_when_nobody_counted(api, alice, upstream):
+    call = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "x" * 11}}]}
+    upstream.will(stream(ROLE, chunk({"reasoning_content": "y" * 8}), chunk(call), chunk(finish_reason="tool_calls"), DONE))
+    events(ask_streamed(api))
+    assert_charged(alice, "estimated", prompt=5, completion=5, nanos=5 * 3_000 + 5 * 15_000)
+
+
+def test_the_adapter_refuses_nothing_that_the_upstream_may_understand(large):
+    assert OpenAI().check(None) is None
+    assert [route.kind for route in lookup.find("acme/large").routes] == ["openai"]

@@ -1,0 +1,250 @@
+"""Replies in OpenAI's wire format: what is said in them, however it is spelt, and how much it is."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from completions.chat import Chunk
+from completions.providers.exchange import Unusable, parse_error
+from completions.providers.openai.response import ChunkReader, parse_answer, parse_usage
+
+PLAIN = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
+ROLE = b'{"id":"u","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}'
+FINISH = PLAIN.replace(b'"finish_reason":null', b'"finish_reason":"stop"')
+COUNTED = b'{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}'
+FAILED = b'{"error":{"message":"overloaded"}}'
+
+
+def read(reader: ChunkReader, *events: bytes) -> list[Chunk]:
+    """The chunks of events that are all readable."""
+    chunks, failure = reader.read_all(list(events))
+    assert failure is None
+    return chunks
+
+
+# --- A stream ----------------------------------------------------------------------------------------------------
+
+TRICKS = [
+    '"finish_reason":null',
+    '"choices":',
+    '"usage":',
+    '"}}]',
+    "\\",
+    '"',
+    "\n",
+    "é",
+    "漢字",
+    "😀",
+    "\ud83d",
+    "\u2028",
+    "}]",
+]
+CONTENT = st.lists(st.one_of(st.text(max_size=8), st.sampled_from(TRICKS)), max_size=6).map("".join)
+SPELLINGS = {
+    "openai": '{{"choices":[{{"index":0,"delta":{{"content":{0}}},"logprobs":null,"finish_reason":null}}],"usage":null}}',
+    "ollama": '{{"id":"u","choices":[{{"index":0,"delta":{{"role":"assistant","content":{0}}},"finish_reason":null}}]}}',
+    "spaced": '{{"id": "u", "choices": [{{"index": 0, "delta": {{"content": {0}}}, "finish_reason": null}}]}}',
+    "usage first": '{{"usage":null,"choices":[{{"index":0,"delta":{{"content":{0}}},"finish_reason":null}}],"id":"u"}}',
+    "nested": '{{"x":{{"choices":[]}},"choices":[{{"index":0,"delta":{{"content":{0}}},"finish_reason":null}}]}}',
+    "reasoning": '{{"choices":[{{"index":0,"delta":{{"content":null,"reasoning":{0}}},"finish_reason":null}}]}}',
+}
+
+
+@given(st.sampled_from(sorted(SPELLINGS)), st.lists(CONTENT, min_size=1, max_size=5), st.booleans())
+def test_chunks_say_what_the_events_said_whatever_the_text_and_the_spelling(spelling, contents, ascii_only):
+    reader = ChunkReader()
+    read(reader, ROLE)
+    for content in contents:
+        ascii_only = ascii_only or "\ud83d" in content  # half a pair can only be sent escaped
+        data = SPELLINGS[spelling].format(json.dumps(content, ensure_ascii=ascii_only)).encode()
+        [chunk] = read(reader, data)
+        assert json.loads(chunk.choices) == json.loads(data)["choices"]
+        assert chunk.text_bytes == len(content.encode("utf-8", "surrogatepass"))
+        assert chunk.usage is None
+        assert not chunk.finishes
+    assert not reader.finished
+    assert reader.has_passed_on
+
+
+def test_an_event_that_differs_in_more_than_its_text_is_read_and_not_copied():
+    reader = ChunkReader()
+    read(reader, PLAIN)
+    more = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"model":"theirs","x":[{"y":1}]}'
+    [chunk] = read(reader, more)
+    assert json.loads(chunk.choices) == json.loads(PLAIN)["choices"]
+
+
+def test_a_finish_reason_and_a_usage_are_seen_after_any_number_of_plain_events():
+    reader = ChunkReader()
+    read(reader, ROLE)
+    assert all(read(reader, PLAIN)[0].choices == read(reader, PLAIN)[0].choices for _ in range(3))
+    [chunk] = read(reader, FINISH)
+    assert chunk.finishes
+    assert reader.finished
+    [counted] = read(reader, COUNTED)
+    assert (counted.usage.prompt_tokens, counted.usage.completion_tokens) == (3, 4)
+    assert read(reader, b"[DONE]") == []
+    assert read(reader, PLAIN) == []
+    assert reader.done
+
+
+def choice(index=0, finish_reason=None, **delta):
+    return {"index": index, "delta": delta, "finish_reason": finish_reason}
+
+
+def told(reader: ChunkReader, *choices) -> list:
+    """What is passed on of an event with these."""
+    return [each for chunk in read(reader, json.dumps({"choices": choices}).encode()) for each in json.loads(chunk.choices)]
+
+
+def test_each_choice_begins_with_its_role_whether_or_not_the_upstream_says_it():
+    reader = ChunkReader(choices=2)
+    assert told(reader, choice(content="a")) == [choice(content="a", role="assistant")]
+    assert told(reader, choice(content="b")) == [choice(content="b")]
+    assert told(reader, choice(1, content="c")) == [choice(1, content="c", role="assistant")]
+    assert told(reader, choice(1, content="d"), choice(content="e")) == [choice(1, content="d"), choice(content="e")]
+    assert told(ChunkReader(), {"index": 0, "delta": None}) == [{"index": 0, "delta": {"role": "assistant"}}]
+    assert told(ChunkReader(), choice(role=None, content="a")) == [choice(role="assistant", content="a")]
+
+
+def test_each_choice_ends_once_and_no_text_behind_its_end_is_lost():
+    reader = ChunkReader(choices=2)
+    told(reader, choice(content="a"), choice(1, content="b"))
+    assert told(reader, choice(0, "stop")) == [choice(0, "stop")]
+    assert told(reader, choice(0, "stop"), choice(1, "length")) == [choice(1, "length")]
+    assert told(reader, choice(0, "stop"), choice(1, "stop")) == []
+    assert told(reader, choice(0, "stop", content="more")) == [choice(content="more")]
+    assert read(reader, PLAIN)[0].text_bytes == 1
+    assert reader.finished
+
+
+def test_what_one_read_brought_comes_in_its_order_up_to_the_end():
+    chunks = read(reader := ChunkReader(), ROLE, PLAIN, FINISH, COUNTED, b"[DONE]", PLAIN)
+    assert [chunk.text_bytes for chunk in chunks] == [0, 1, 1, 0]
+    assert [chunk.finishes for chunk in chunks] == [False, False, True, False]
+    assert [chunk.usage is not None for chunk in chunks] == [False, False, False, True]
+    assert (reader.has_passed_on, reader.finished, reader.done) == (True, True, True)
+
+
+def test_a_usage_in_the_chunk_that_finishes_is_a_chunk_of_its_own():
+    finish, counted = read(reader := ChunkReader(), FINISH[:-1] + b',"usage":{"prompt_tokens":3,"completion_tokens":4}}')
+    assert (finish.finishes, finish.usage) == (True, None)
+    assert json.loads(finish.choices)[0]["finish_reason"] == "stop"
+    assert (counted.choices, counted.usage.completion_tokens) == (b"[]", 4)
+    assert reader.finished
+
+
+@pytest.mark.parametrize(
+    "data",
+    [FAILED, b"hello", b"[1]", b"\xff", b"[" * 100_000, b'{"choices":[1]}', b'{"choices":7}', b'{"x":NaN}'],
+    ids=["error", "text", "list", "not UTF-8", "too deep", "bad choice", "no choices", "NaN"],
+)
+def test_text_is_passed_on_before_the_event_that_is_none(data):
+    reader = ChunkReader()
+    chunks, failure = reader.read_all([ROLE, PLAIN, data, PLAIN])
+    assert [chunk.text_bytes for chunk in chunks] == [0, 1]
+    assert isinstance(failure, Unusable)
+    assert reader.has_passed_on
+
+
+def test_a_role_alone_is_not_passed_on_before_a_failure_in_the_same_read():
+    reader = ChunkReader()
+    chunks, failure = reader.read_all([ROLE, FAILED])
+    assert chunks == []
+    assert "overloaded" in str(failure)
+    assert not reader.has_passed_on
+
+
+def test_an_end_is_passed_on_before_a_failure_in_the_same_read():
+    reader = ChunkReader()
+    chunks, failure = reader.read_all([FINISH.replace(b'"a"', b'""'), COUNTED, FAILED])
+    assert [chunk.finishes for chunk in chunks] == [True, False]
+    assert chunks[1].usage
+    assert failure
+    assert reader.finished
+
+
+def test_text_that_is_not_utf_8_is_not_copied_either():
+    reader = ChunkReader()
+    assert read(reader, PLAIN)
+    for text in (b"\xff", b"\xed\xa0\xbd", b"\xc3"):
+        chunks, failure = reader.read_all([PLAIN.replace(b'"a"', b'"%s"' % text)])
+        assert (chunks, type(failure)) == ([], Unusable)
+
+
+# --- A whole reply -----------------------------------------------------------------------------------------------
+
+
+def test_an_answer_has_its_choices_its_usage_and_the_bytes_of_all_that_was_generated():
+    call = {"function": {"name": "fn", "arguments": "{}"}}
+    message = {"content": "é😀", "refusal": "no", "reasoning_content": "abc", "tool_calls": [call]}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    body = {"id": "u", "choices": choices, "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
+    answer = parse_answer(json.dumps(body).encode())
+    assert answer.choices == choices
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (3, 0)
+    assert answer.text_bytes == 2 + 4 + 2 + 3 + 2 + 2
+
+
+def test_an_answer_without_choices_is_none():
+    with pytest.raises(Unusable, match="14 bytes are not a chat completion"):
+        parse_answer(b'{"choices":[]}')
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error":{"message":"too long"}}', "too long"),
+        (b'[{"error":{"message":"too long"}}]', "too long"),
+        (b'{"error":"too long"}', "too long"),
+        (b'{"error":{}}', ""),
+        (b"[]", ""),
+        (b"<html>", ""),
+        (b"\xff", ""),
+    ],
+)
+def test_the_words_of_an_error_are_found_wherever_they_are(body, words):
+    assert parse_error(body) == words
+
+
+# --- How much it is ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        "9",
+        {},
+        {"prompt_tokens": 1},
+        {"prompt_tokens": -1, "completion_tokens": 1},
+        {"prompt_tokens": True, "completion_tokens": 1},
+        {"prompt_tokens": 1.0, "completion_tokens": 1},
+        {"prompt_tokens": "1", "completion_tokens": 1},
+        {"prompt_tokens": 1, "completion_tokens": 1_000_000_001},
+    ],
+)
+def test_a_usage_that_cannot_be_true_is_none(value):
+    assert parse_usage(value) is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_000_000_000])
+def test_a_usage_that_can_be_true_is_one_zeros_included(count):
+    usage = parse_usage({"prompt_tokens": count, "completion_tokens": count, "total_tokens": "whatever"})
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens) == (count, count, 0, 0)
+
+
+@pytest.mark.parametrize(("given_tokens", "counted"), [(2, 2), (3, 3), (4, 3), (-1, 0), ("2", 0), (None, 0)])
+def test_a_part_of_a_usage_is_at_most_the_whole(given_tokens, counted):
+    usage = parse_usage(
+        {
+            "prompt_tokens": 3,
+            "completion_tokens": 3,
+            "prompt_tokens_details": {"cached_tokens": given_tokens},
+            "completion_tokens_details": {"reasoning_tokens": given_tokens},
+        }
+    )
+    assert (usage.cached_tokens, usage.reasoning_tokens) == (counted, counted)

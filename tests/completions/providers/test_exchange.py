@@ -1,0 +1,185 @@
+"""The connections to upstreams: whose reply comes over which, how much of it is read at a time, and that none is lost."""
+
+import socket
+import threading
+import time
+import traceback
+from types import SimpleNamespace
+
+import gevent
+import pytest
+
+from completions.providers import exchange
+from gateway_project.net import http
+from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
+from tests.upstream import DONE, FINISH, ROLE, STAY, reply, streamed, usage, whole, words
+from tests.upstream import stream as spoken
+
+EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
+DEADLINES = SimpleNamespace(connect_seconds=5, first_byte_seconds=5, idle_seconds=5, total_seconds=5)
+
+
+def asked(url, body=b"{}", seconds=5.0):
+    return http.post(url, headers={}, body=body, deadlines=DEADLINES, until=time.monotonic() + seconds)
+
+
+# --- Replies before the reply, and behind it --------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("large")
+def test_an_interim_reply_is_passed_over(api, alice, upstream):
+    upstream.will([EARLY_HINTS, 0.05, EARLY_HINTS, *whole("Hello you")])
+    assert ask(api).json()["choices"][0]["message"]["content"] == "Hello you"
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+@pytest.mark.usefixtures("large")
+def test_an_interim_reply_before_a_stream_is_passed_over(api, alice, upstream):
+    upstream.will([EARLY_HINTS, *spoken(0.05, ROLE, 0.05, words("Hello you"), 0.05, FINISH, usage(), DONE)])
+    assert text(events(ask_streamed(api))) == "Hello you"
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_a_connection_whose_reply_is_still_to_come_is_lent_to_nobody_else(upstream):
+    upstream.will([EARLY_HINTS, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY], whole())
+    first = asked(upstream.url)
+    second = asked(upstream.url)
+    assert b"Hello you" in second.read_all()
+    assert [received.connection for received in upstream.requests] == [1, 2]
+    first.close()
+
+
+@pytest.mark.usefixtures("large")
+def test_a_reply_behind_the_reply_is_dropped_with_its_connection(api, alice, upstream):
+    upstream.will([whole("Hello you")[0] + whole("Hello somebody else")[0]], whole("Hello again"))
+    assert ask(api).json()["choices"][0]["message"]["content"] == "Hello you"
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+    assert ask(api).json()["choices"][0]["message"]["content"] == "Hello again"
+    assert [received.connection for received in upstream.requests] == [1, 2]
+
+
+def test_a_connection_serves_one_request_after_another(upstream):
+    upstream.will(whole(), streamed(), whole())
+    for _ in range(3):
+        asked(upstream.url).read_all()
+    assert [received.connection for received in upstream.requests] == [1, 1, 1]
+
+
+def test_a_connection_that_is_to_be_closed_serves_no_other(upstream):
+    upstream.will(reply(b"{}", Connection="close"))
+    for _ in range(2):
+        asked(upstream.url).read_all()
+    assert [received.connection for received in upstream.requests] == [1, 2]
+
+
+@pytest.mark.parametrize("meanwhile", [b"", b"HTTP/1.1 408 Request Timeout\r\n\r\n"], ids=["closed", "spoken on"])
+def test_a_connection_on_which_something_came_while_it_waited_serves_no_other(meanwhile):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        threading.Thread(target=_answer_each_on_its_own, args=(listener, meanwhile)).start()
+        for _ in range(2):
+            assert asked(url).read_all() == b"{}"
+            time.sleep(0.1)  # what was said meanwhile has arrived
+
+
+def _answer_each_on_its_own(listener, meanwhile):
+    for _ in range(2):
+        with listener.accept()[0] as connection:
+            connection.recv(65_536)
+            connection.sendall(reply(b"{}")[0])
+            time.sleep(0.05)
+            connection.sendall(meanwhile)
+
+
+def test_a_reply_that_comes_before_all_was_sent_is_heard():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        threading.Thread(target=_refuse_early, args=(listener,)).start()
+        assert asked(url, body=b"a" * 20_000_000).status == 413
+
+
+def _refuse_early(listener):
+    with listener.accept()[0] as connection:
+        connection.recv(65_536)
+        connection.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+
+
+# --- How much is read -------------------------------------------------------------------------------------------------
+
+HEADS = {
+    "one long header": b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 70_000,
+    "many headers": b"HTTP/1.1 200 OK\r\n" + b"X-One-Of-Many: of them\r\n" * 4_000,
+    "in replies before the reply": EARLY_HINTS * 5_000,
+    "in replies without headers": b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000,
+}
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_a_head_without_end_is_read_to_a_bound(api, alice, upstream, head):
+    upstream.will([head, STAY])
+    answer = ask(api)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert upstream.requests[0].left.wait(5)
+    assert_released(alice)
+
+
+class Torrent:
+    """A reply of which there is always more to read."""
+
+    idle_seconds = 5
+
+    def read_some(self, patience_seconds):
+        return b": comment\n\n"
+
+
+def test_a_stream_that_never_pauses_lets_others_have_their_turn():
+    turns = []
+    gevent.spawn(turns.append, "other")
+    arrivals, deadline = exchange.arrivals(Torrent()), time.monotonic() + 5
+    while not turns and time.monotonic() < deadline:
+        next(arrivals)
+    assert turns == ["other"]
+
+
+# --- The pool ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_given_up_while_the_request_is_sent_is_not_lost_to_the_pool(settings):
+    settings.UPSTREAM_CONNECTIONS_MAX = 1
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(http.TimedOut):
+            asked(url, body=b"a" * 20_000_000, seconds=0.2)  # more than the sockets hold, and nobody reads it
+        threading.Thread(target=_answer_the_second, args=(listener,)).start()
+        assert asked(url).read_all() == b"{}"
+
+
+def test_who_waits_in_vain_for_a_connection_has_sent_nothing(settings, upstream):
+    settings.UPSTREAM_CONNECTIONS_MAX = 1
+    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY])
+    first = asked(upstream.url)
+    with pytest.raises(http.ConnectFailed, match="no connection in time"):
+        asked(upstream.url, seconds=0.2)
+    first.close()
+    assert len(upstream.requests) == 1
+
+
+def test_a_key_that_no_header_can_carry_is_not_told_to_anybody(upstream):
+    with pytest.raises(http.ConnectFailed) as failed:
+        http.post(
+            upstream.url,
+            headers={"Authorization": "Bearer sk-secret\n"},
+            body=b"{}",
+            deadlines=DEADLINES,
+            until=time.monotonic() + 5,
+        )
+    assert "secret" not in "".join(traceback.format_exception(failed.value))
+    assert upstream.requests == []
+
+
+def _answer_the_second(listener):
+    with listener.accept()[0], listener.accept()[0] as second:
+        second.recv(65_536)
+        second.sendall(reply(b"{}")[0])

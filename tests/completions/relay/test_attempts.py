@@ -1,0 +1,409 @@
+"""Several routes, and another try: what is asked in which order, how often, and until when. All of it is one completion."""
+
+import threading
+from collections import Counter
+
+import gevent
+import gevent.socket
+import pytest
+
+from completions.catalog import lookup
+from completions.relay import attempts
+from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, closed_port, has_played, once
+from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
+from tests.upstream import LEAVE, RESET, ROLE, STAY, event, refusal, reply, stream, streamed, whole, words
+
+REPORTED = {"prompt": 9, "completion": 2, "nanos": 9 * 3_000 + 2 * 15_000}
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture
+def both(large, upstream, spare):
+    """The model, with a second route for when the first does not answer."""
+    add(large, spare)
+    return large
+
+
+def answering(is_streamed, content="Hello you"):
+    return streamed(content) if is_streamed else whole(content)
+
+
+def said_by(answer):
+    return text(events(answer)) if answer.streaming else answer.json()["choices"][0]["message"]["content"]
+
+
+# --- In which order ----------------------------------------------------------------------------------------------
+
+
+def test_the_lowest_priority_is_asked_and_nobody_else(api, alice, both, upstream, spare):
+    for _ in range(5):
+        assert_answered(ask(api), "scripted", 1)
+    assert (len(upstream.requests), len(spare.requests)) == (5, 0)
+
+
+def test_priority_goes_before_weight_and_before_the_order_of_creation(api, both, upstream, spare):
+    both.routes.filter(provider="scripted").update(priority=7, weight=30_000)
+    assert_answered(ask(api), "spare", 1)
+    assert upstream.requests == []
+    assert spare.requests[0].body["model"] == "spare-name"
+
+
+def test_routes_of_one_priority_are_drawn_by_their_weights(both):
+    both.routes.update(priority=1)
+    both.routes.filter(provider="spare").update(weight=2)
+    add(both, "http://127.0.0.1:9/v1", "third", priority=1, weight=7)
+    add(both, "http://127.0.0.1:9/v1", "last", priority=2, weight=30_000)
+    routes = lookup.find("acme/large").routes
+    drawn = [[route.provider_slug for route in attempts.in_turn(routes)] for _ in range(2_000)]
+    assert {draw[3] for draw in drawn} == {"last"}
+    assert all(sorted(draw[:3]) == ["scripted", "spare", "third"] for draw in drawn)
+    first = Counter(draw[0] for draw in drawn)
+    # A share of p is off by 0.06 once in ten million times: six standard deviations of at most 0.0103.
+    assert first["scripted"] / 2_000 == pytest.approx(0.1, abs=0.06)
+    assert first["spare"] / 2_000 == pytest.approx(0.2, abs=0.06)
+    assert first["third"] / 2_000 == pytest.approx(0.7, abs=0.06)
+    # Of what is left when the third is asked first, a third begins with the first: 1 of 1 + 2.
+    second = Counter(draw[1] for draw in drawn if draw[0] == "third")
+    assert second["scripted"] / first["third"] == pytest.approx(1 / 3, abs=0.08)
+
+
+def test_routes_of_one_priority_share_the_requests(api, both, upstream, spare):
+    both.routes.update(priority=1)
+    for _ in range(25):  # that one gets none of them happens once in 2 ** 24 times
+        assert ask(api).status_code == 200
+    assert len(upstream.requests) + len(spare.requests) == 25
+    assert upstream.requests
+    assert spare.requests
+
+
+def test_a_route_whose_provider_has_no_key_is_none(api, both, upstream, spare, monkeypatch):
+    monkeypatch.delenv("SCRIPTED_UPSTREAM_KEY")
+    assert_answered(ask(api), "spare", 1)
+    assert upstream.requests == []
+
+
+# --- Once more ---------------------------------------------------------------------------------------------------
+
+PASSING = {
+    "408": refusal(408),
+    "409": refusal(409),
+    "425": refusal(425),
+    "429": refusal(429),
+    "429 at once": refusal(429, retry_after="0"),
+    "429 soon": refusal(429, retry_after="1"),
+    "500": refusal(500),
+    "502": refusal(502),
+    "503": refusal(503),
+    "504": refusal(504),
+    "529": refusal(529),
+    "hangs up": [LEAVE],
+    "breaks": [RESET],
+}
+
+
+@STREAMED
+@pytest.mark.parametrize("first", PASSING.values(), ids=PASSING.keys())
+def test_what_may_be_gone_in_a_moment_is_asked_once_more(api, alice, large, upstream, first, is_streamed):
+    upstream.will(first, answering(is_streamed))
+    answer = ask(api, stream=is_streamed)
+    assert said_by(answer) == "Hello you"
+    assert_answered(answer, "scripted", 2)
+    assert len(upstream.requests) == 2
+    assert upstream.requests[0].body == upstream.requests[1].body
+    assert_charged(alice, "reported", **REPORTED)
+
+
+@STREAMED
+@pytest.mark.parametrize("first", PASSING.values(), ids=PASSING.keys())
+def test_another_route_is_asked_before_it(api, alice, both, upstream, spare, first, is_streamed):
+    upstream.will(first)
+    spare.will(answering(is_streamed, "from the spare"))
+    answer = ask(api, stream=is_streamed)
+    assert said_by(answer) == "from the spare"
+    assert_answered(answer, "spare", 2)
+    assert (len(upstream.requests), len(spare.requests)) == (1, 1)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_the_first_is_asked_once_more_when_the_others_have_failed_too(api, alice, both, upstream, spare):
+    upstream.will(refusal(500), whole("at last"))
+    spare.will(refusal(401))
+    answer = ask(api)
+    assert said_by(answer) == "at last"
+    assert_answered(answer, "scripted", 3)
+    assert (len(upstream.requests), len(spare.requests)) == (2, 1)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+@STREAMED
+@pytest.mark.parametrize(
+    ("status", "told"), [(408, 504), (429, 503), (500, 502), (502, 502), (503, 503), (504, 504), (529, 503)]
+)
+def test_what_fails_twice_is_told(api, alice, large, upstream, status, told, is_streamed):
+    upstream.will(refusal(status, "their own words"))
+    answer = ask(api, stream=is_streamed)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (told, "upstream_error")
+    assert "their own words" not in answer.content.decode()
+    assert len(upstream.requests) == 2
+    assert_attempts(2)
+    assert_released(alice)
+
+
+@STREAMED
+def test_who_does_not_listen_is_tried_once_more_and_then_another(api, alice, large, spare, is_streamed):
+    change_provider(large, base_url=closed_port())
+    assert ask(api, stream=is_streamed).status_code == 502
+    assert_attempts(2)
+    assert_released(alice)
+    add(large, spare)
+    spare.will(answering(is_streamed))
+    answer = ask(api, stream=is_streamed)
+    assert said_by(answer) == "Hello you"
+    assert_answered(answer, "spare", 2)
+
+
+# --- How long it is worth waiting --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("seconds", ["3", "30"])
+def test_a_long_wait_is_not_waited_for_but_told(api, alice, large, upstream, status, seconds):
+    upstream.will(refusal(status, retry_after=seconds), whole())
+    answer = ask(api)
+    assert (answer.status_code, answer["Retry-After"]) == (503, seconds)
+    assert len(upstream.requests) == 1
+    assert_attempts(1)
+    assert_released(alice)
+
+
+def test_instead_of_a_long_wait_another_route_is_asked(api, alice, both, upstream, spare):
+    upstream.will(refusal(429, retry_after="30"))
+    assert_answered(ask(api), "spare", 2)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+@pytest.mark.parametrize("priority", [1, 3])
+def test_of_several_failures_the_one_that_passes_is_told(api, alice, both, upstream, spare, priority):
+    both.routes.filter(provider="scripted").update(priority=priority)
+    upstream.will(refusal(401))
+    spare.will(refusal(429, retry_after="30"))
+    answer = ask(api)
+    assert (answer.status_code, answer["Retry-After"]) == (503, "30")
+    assert (len(upstream.requests), len(spare.requests)) == (1, 1)
+    assert_released(alice)
+
+
+# --- What no other attempt would help ----------------------------------------------------------------------------
+
+
+@STREAMED
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_request_at_fault_is_asked_about_once(api, alice, both, upstream, spare, status, is_streamed):
+    upstream.will(refusal(status, "too many tokens"))
+    answer = ask(api, stream=is_streamed)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request_error")
+    assert "too many tokens" in answer.json()["error"]["message"]
+    assert (len(upstream.requests), len(spare.requests)) == (1, 0)
+    assert_attempts(1)
+    assert_released(alice)
+
+
+# --- What only another route would help --------------------------------------------------------------------------
+
+ELSEWHERE = {
+    "401": refusal(401, "Incorrect API key"),
+    "402": refusal(402, "pay us"),
+    "403": refusal(403, "not for you"),
+    "404": refusal(404, "no such model"),
+    "302": reply(b"", status=302, location="http://127.0.0.1:1/"),
+    "nonsense": reply(b"<html>Welcome</html>"),
+    "an error": reply(b'{"error":{"message":"overloaded"}}'),
+}
+
+
+@STREAMED
+@pytest.mark.parametrize("first", ELSEWHERE.values(), ids=ELSEWHERE.keys())
+def test_a_provider_at_fault_is_asked_once_and_the_other_answers(api, alice, both, upstream, spare, first, is_streamed):
+    upstream.will(first)
+    spare.will(answering(is_streamed))
+    answer = ask(api, stream=is_streamed)
+    assert said_by(answer) == "Hello you"
+    assert_answered(answer, "spare", 2)
+    assert (len(upstream.requests), len(spare.requests)) == (1, 1)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+@STREAMED
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
+def test_what_they_say_of_us_is_never_passed_on(api, alice, both, upstream, spare, status, is_streamed):
+    for server in (upstream, spare):
+        server.will(refusal(status, "your key is wrong"))
+    answer = ask(api, stream=is_streamed)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert "your key" not in answer.content.decode()
+    assert (len(upstream.requests), len(spare.requests)) == (1, 1)
+    assert_attempts(2)
+    assert_released(alice)
+
+
+def test_a_stream_that_fails_before_its_first_word_is_asked_elsewhere(api, alice, both, upstream, spare):
+    upstream.will(stream(ROLE + event({"error": {"message": "overloaded"}})))
+    spare.will(streamed("from ", "the spare"))
+    answer = ask_streamed(api)
+    assert text(events(answer)) == "from the spare"
+    assert_answered(answer, "spare", 2)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+# --- Not any more ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", [RESET, LEAVE, event({"error": {"message": "overloaded"}})], ids=["reset", "cut", "error"])
+def test_nothing_is_tried_again_once_the_client_has_a_byte(api, alice, both, upstream, spare, end):
+    upstream.will(stream(ROLE, words("Hello "), 0.05, end))
+    answer = ask_streamed(api)
+    said = events(answer)
+    assert text(said) == "Hello "
+    assert said[-1]["error"]["code"] == "upstream_error"
+    assert_answered(answer, "scripted", 1)
+    assert (len(upstream.requests), len(spare.requests)) == (1, 0)
+    assert_charged(alice, "partial", prompt=5, completion=2, nanos=5 * 3_000 + 2 * 15_000)
+
+
+@STREAMED
+def test_nothing_is_tried_again_once_an_upstream_has_begun_to_work(api, alice, both, upstream, spare, is_streamed):
+    half = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b'{"choices":[', 0.05, RESET]
+    upstream.will(stream(b": one moment\n\n", 0.05, RESET) if is_streamed else half)
+    assert ask(api, stream=is_streamed).status_code == 502
+    assert (len(upstream.requests), len(spare.requests)) == (1, 0)  # it will be paid for
+    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
+
+
+# --- Bounds ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_a_request_has_so_many_attempts(api, alice, both, upstream, spare, settings, most):
+    settings.UPSTREAM_ATTEMPTS_MAX = most
+    add(both, closed_port(), "closed", priority=3)
+    for server in (upstream, spare):
+        server.will(refusal(500))
+    assert ask(api).status_code == 502
+    asked = len(upstream.requests), len(spare.requests)
+    assert asked == {1: (1, 0), 2: (1, 1), 3: (1, 1), 4: (2, 1)}[most]  # the third in turn is the closed one
+    assert_attempts(most)
+    assert_released(alice)
+
+
+def test_all_attempts_have_one_hold(api, alice, both, upstream, spare):
+    gate = threading.Event()
+    upstream.will(refusal(500))
+    spare.will([gate, *whole()])
+    held = []
+
+    def look():
+        alice.refresh_from_db()
+        held.append((alice.held_nanos, alice.holds.count()))
+        gate.set()
+
+    once(lambda: spare.requests, look)
+    assert_answered(ask(api, max_tokens=10), "spare", 2)
+    [(held_nanos, holds)] = held
+    assert holds == 1
+    assert alice.holds.get().amount_nanos == held_nanos > 0
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_all_attempts_have_one_deadline(api, alice, both, upstream, spare, settings):
+    settings.UPSTREAM_TOTAL_SECONDS = 1
+    upstream.will([0.2, *refusal(500)])
+    spare.will([STAY])
+    assert ask(api).status_code == 502  # the first failure is one that may pass; the second was only out of time
+    assert spare.requests[0].left.wait(5)
+    assert (len(upstream.requests), len(spare.requests)) == (1, 1)  # no time to ask the first once more
+    assert_attempts(2)
+    assert_released(alice)
+
+
+def test_who_uses_up_the_time_leaves_none_for_others(api, alice, both, upstream, spare, settings):
+    settings.UPSTREAM_TOTAL_SECONDS = 0.3
+    upstream.will([STAY])
+    assert ask(api).status_code == 504
+    assert spare.requests == []
+    assert_attempts(1)
+    assert_released(alice)
+
+
+# --- The caller leaves -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ends():
+    """A connection: the server's end, and the client's."""
+    both = gevent.socket.socketpair()
+    yield both
+    for end in both:
+        end.close()
+
+
+def ask_from(api, end, is_streamed=False, **headers):
+    fields = {"model": "acme/large", "messages": MESSAGES, "stream": is_streamed}
+    return api.post("/v1/chat/completions", fields, **{"gunicorn.socket": end}, **headers)
+
+
+@STREAMED
+def test_who_leaves_between_two_attempts_is_not_asked_for_again(api, alice, large, upstream, ends, is_streamed):
+    upstream.will(refusal(429, retry_after="2"), answering(is_streamed))
+    once(has_played(upstream, 1), ends[1].close)
+    assert ask_from(api, ends[0], is_streamed).status_code == 408
+    assert len(upstream.requests) == 1
+    assert_attempts(1)
+    assert_released(alice)
+
+
+@STREAMED
+def test_who_leaves_before_the_upstream_begins_frees_it_at_once(api, alice, both, upstream, spare, ends, is_streamed):
+    upstream.will([STAY])
+    once(has_played(upstream, 0), ends[1].close)
+    assert ask_from(api, ends[0], is_streamed).status_code == 408
+    assert upstream.requests[0].left.wait(2)
+    assert spare.requests == []
+    assert_released(alice)
+
+
+@STREAMED
+def test_who_leaves_before_the_first_word_pays_for_the_prompt(api, alice, both, upstream, spare, ends, is_streamed):
+    upstream.will(stream(STAY) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", STAY])
+    once(has_played(upstream, 1), ends[1].close)
+    assert ask_from(api, ends[0], is_streamed).status_code == 408
+    assert upstream.requests[0].left.wait(2)
+    assert spare.requests == []
+    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
+
+
+@STREAMED
+def test_who_sends_more_has_not_left(api, alice, large, upstream, ends, is_streamed):
+    gate = threading.Event()
+    upstream.will([gate, *answering(is_streamed)])
+    once(has_played(upstream, 0), lambda: ends[1].sendall(b"POST / HTTP/1.1\r\n"), gate.set)
+    assert said_by(ask_from(api, ends[0], is_streamed)) == "Hello you"
+    assert ends[0].recv(100) == b"POST / HTTP/1.1\r\n"  # nothing of it was taken
+    assert_charged(alice, "reported", **REPORTED)
+
+
+@STREAMED
+def test_who_may_ask_again_under_its_key_is_answered_though_it_left(api, alice, large, upstream, ends, is_streamed):
+    gate = threading.Event()
+    upstream.will([gate, *answering(is_streamed)])
+    once(has_played(upstream, 0), ends[1].close, gate.set)
+    assert said_by(ask_from(api, ends[0], is_streamed, HTTP_IDEMPOTENCY_KEY="once")) == "Hello you"
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_what_must_be_paid_anyway_is_awaited_though_the_caller_left(api, alice, large, upstream, ends):
+    gate = threading.Event()
+    change_provider(large, drains=True)
+    upstream.will([gate, *whole()])
+    once(has_played(upstream, 0), ends[1].close, gate.set)
+    assert ask_from(api, ends[0]).status_code == 200
+    assert_charged(alice, "reported", **REPORTED)

@@ -1,0 +1,288 @@
+"""Everything an upstream can do wrong, each for a whole reply and for a stream: what the client sees, what is charged, what
+becomes of the hold. One table; what is particular to a wire format is with its adapter.
+"""
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from billing.models import Hold
+from gateway_project import metrics
+from tests.completions.routes import change_provider, closed_port
+from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, parsed, text
+from tests.upstream import (
+    DONE,
+    FINISH,
+    KEY,
+    LEAVE,
+    RESET,
+    ROLE,
+    STAY,
+    USAGE,
+    Script,
+    chunk,
+    event,
+    refusal,
+    reply,
+    stream,
+    streamed,
+    usage,
+    whole,
+    words,
+)
+
+MAX_TOKENS = 10
+BOUND = 50_000  # bytes of a reply, and of an event
+SECRET = "their own words"  # which no client is to read, unless its request is at fault
+
+
+# --- What can come of it -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Charge:
+    """``None`` of a completion: whatever the hold pays for."""
+
+    settlement: str
+    prompt: int = 0
+    completion: int = 0
+
+
+NOTHING = Charge("released")
+REPORTED = Charge("reported", 9, 2)
+ESTIMATED = Charge("estimated", 5, 3)  # of 18 bytes of prompt and 9 of reply
+ONLY_THE_PROMPT = Charge("partial", 5, 0)
+SO_FAR = Charge("partial", 5, 2)  # of "Hello "
+ALL_THAT_IS_HELD = Charge("reported", 9, 1_000_000)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An honest status, before a byte of a reply."""
+
+    status: int
+    charge: Charge = NOTHING
+    attempts: int = 1
+    retry_after: str | None = None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A reply as it should be."""
+
+    charge: Charge = REPORTED
+
+
+@dataclass(frozen=True)
+class BrokenOff:
+    """The stream had begun: "Hello ", then one error event, and no [DONE]."""
+
+    charge: Charge = SO_FAR
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    script: Script | None  # None: nobody listens
+    comes_to: Refused | Answered
+    streamed: Script | None
+    streamed_comes_to: Refused | Answered | BrokenOff
+
+
+def either(name: str, script: Script | None, comes_to: Refused) -> Fault:
+    """What happens before it matters which of the two was asked for."""
+    return Fault(name, script, comes_to, script, comes_to)
+
+
+def broken(name: str, *steps: Any, whole: Script, comes_to: Refused, charge: Charge = SO_FAR) -> Fault:
+    """... after "Hello "."""
+    return Fault(name, whole, comes_to, stream(ROLE + words("Hello "), 0.02, *steps), BrokenOff(charge))
+
+
+def counted(name: str, value: Any, charge: Charge) -> Fault:
+    """A good reply with a usage that is not."""
+    told = [] if value is None else [usage(value)]
+    return Fault(
+        name, whole(usage=value), Answered(charge), stream(ROLE, words("Hello ", "you"), FINISH, *told, DONE), Answered(charge)
+    )
+
+
+# --- What goes wrong ---------------------------------------------------------------------------------------------
+
+WHOLE = whole()
+BODY = WHOLE[0].partition(b"\r\n\r\n")[2]
+HALF = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY[:60]]
+STREAM = ROLE + words("Hello ", "you") + FINISH + usage() + DONE
+BOMB = gzip.compress(b"data: " + b"x" * 20_000_000)
+LARGE = Refused(502, ONLY_THE_PROMPT)
+AGAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmore"
+ERROR = {"error": {"message": SECRET, "type": "server_error", "code": 500}}
+
+FAULTS = [
+    # Before it answers
+    either("nobody listens", None, Refused(502, attempts=2)),
+    either("429", refusal(429, SECRET), Refused(503, attempts=2)),
+    either("429 with a Retry-After", refusal(429, SECRET, retry_after="20"), Refused(503, retry_after="20")),
+    either("500", refusal(500, SECRET), Refused(502, attempts=2)),
+    either("502", refusal(502, SECRET), Refused(502, attempts=2)),
+    either("503", refusal(503, SECRET), Refused(503, attempts=2)),
+    either("500 without an end", [b"HTTP/1.1 500 No\r\nContent-Length: 1000\r\n\r\nno", RESET], Refused(502, attempts=2)),
+    either("401", refusal(401, f"{SECRET} {KEY}"), Refused(502)),
+    either("403", refusal(403, SECRET), Refused(502)),
+    either("400", refusal(400, "The context is too long."), Refused(400)),
+    either("silence before the headers", [STAY], Refused(504)),
+    either("a cut before the headers", [LEAVE], Refused(502, attempts=2)),
+    either("a reset in the headers", [b"HTTP/1.1 200 OK\r\nX-", RESET], Refused(502, attempts=2)),
+    either("no HTTP", [b"SSH-2.0-OpenSSH_9.6\r\n", LEAVE], Refused(502, attempts=2)),
+    # After its headers
+    either("silence after the headers", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY], Refused(504, ONLY_THE_PROMPT)),
+    broken("silence in the middle", STAY, whole=[*HALF, STAY], comes_to=Refused(504, ONLY_THE_PROMPT)),
+    broken("a reset in the middle", RESET, whole=[*HALF, 0.02, RESET], comes_to=Refused(502, ONLY_THE_PROMPT)),
+    broken("half of it", LEAVE, whole=[*HALF, LEAVE], comes_to=Refused(502, ONLY_THE_PROMPT)),
+    broken("an end without a finish reason", whole=reply(b'{"choices":[]}'), comes_to=Refused(502)),
+    broken("a [DONE] without a finish reason", DONE, whole=reply(b"{}"), comes_to=Refused(502)),
+    Fault(
+        "a byte at a time",
+        [WHOLE[0][:60], 0.02, *[bytes([byte]) for byte in WHOLE[0][60:]]],
+        Answered(),
+        stream(*[bytes([byte]) for byte in STREAM]),
+        Answered(),
+    ),
+    # Garbage
+    either("HTML with a 200", reply(f"<html>{SECRET}</html>".encode(), content_type="text/html"), Refused(502)),
+    either("nothing with a 200", reply(b""), Refused(502)),
+    either("a gzip bomb", reply(BOMB, content_encoding="gzip"), Refused(502)),
+    broken("bad JSON", b"data: {" + SECRET.encode() + b"\n\n", whole=reply(BODY[:-3]), comes_to=Refused(502)),
+    broken(
+        "bad UTF-8",
+        chunk({"content": "x"}).replace(b'"x"', b'"\xff"'),
+        whole=reply(BODY.replace(b"you", b"\xff")),
+        comes_to=Refused(502),
+    ),
+    broken("a bomb in the middle", BOMB, whole=reply(BOMB), comes_to=Refused(502)),
+    broken("a huge line", b"data: " + b"x" * (2 * BOUND), whole=whole("x" * (2 * BOUND)), comes_to=LARGE),
+    broken("a huge event of small lines", b"data: \n" * BOUND, whole=reply(b"[]" * BOUND), comes_to=LARGE),
+    broken("something deep", b"data: " + b"[" * 40_000 + b"\n\n", whole=reply(b"[" * 40_000), comes_to=Refused(502)),
+    # Errors with a 200
+    Fault("an error with a 200", reply(json.dumps(ERROR).encode()), Refused(502), stream(event(ERROR)), Refused(502)),
+    Fault("an error after the role", reply(b'{"error":"no"}'), Refused(502), stream(ROLE + event(ERROR)), Refused(502)),
+    broken("an error in the middle", event(ERROR), whole=reply(b'[{"error":{}}]'), comes_to=Refused(502)),
+    broken("an error of much text", event({"error": {"message": SECRET * 500}}), whole=reply(b"null"), comes_to=Refused(502)),
+    # Its counts
+    counted("no usage", None, ESTIMATED),
+    counted("usage of zero", {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, Charge("reported", 0, 0)),
+    counted("negative usage", {**USAGE, "completion_tokens": -2}, ESTIMATED),
+    counted("usage of a million millions", {**USAGE, "prompt_tokens": 10**12}, ESTIMATED),
+    counted("usage as text", {**USAGE, "prompt_tokens": "9"}, ESTIMATED),
+    counted("usage as a fraction", {**USAGE, "completion_tokens": 2.0}, ESTIMATED),
+    counted("usage above the hold", {**USAGE, "completion_tokens": 1_000_000}, ALL_THAT_IS_HELD),
+    # Too much of a good thing
+    Fault("the last chunk twice", WHOLE, Answered(), stream(STREAM.replace(FINISH, FINISH + FINISH)), Answered()),
+    Fault(
+        "usage twice",
+        WHOLE,
+        Answered(),
+        stream(STREAM.replace(FINISH, FINISH + usage({**USAGE, "completion_tokens": 1}))),
+        Answered(),
+    ),
+    Fault("more behind the end", [*WHOLE, 0.02, AGAIN, LEAVE], Answered(), stream(STREAM + b"data: never\n\n"), Answered()),
+    Fault("a second reply at once", [WHOLE[0] + AGAIN], Answered(), [*stream(STREAM), AGAIN], Answered()),
+    Fault("[DONE] twice", WHOLE, Answered(), stream(STREAM + DONE), Answered()),
+    Fault("a break after the finish reason", WHOLE, Answered(), stream(STREAM.removesuffix(DONE), 0.02, RESET), Answered()),
+]
+
+
+# --- The table, row by row ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _impatience(settings):
+    settings.UPSTREAM_FIRST_BYTE_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.3
+    settings.UPSTREAM_REPLY_BYTES_MAX = settings.UPSTREAM_EVENT_BYTES_MAX = BOUND
+
+
+@pytest.fixture
+def play(large, upstream):
+    def play(script: Script | None) -> None:
+        if script is None:
+            change_provider(large, base_url=closed_port())
+        else:
+            upstream.will(script)
+
+    return play
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_a_whole_reply(api, alice, play, upstream, fault):
+    play(fault.script)
+    check(lambda: ask(api, max_tokens=MAX_TOKENS), alice, upstream, fault.comes_to)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_a_stream(api, alice, play, upstream, fault):
+    play(fault.streamed)
+    check(lambda: ask_streamed(api, max_tokens=MAX_TOKENS), alice, upstream, fault.streamed_comes_to)
+
+
+def check(asking: Callable[[], Any], account: Any, upstream: Any, comes_to: Refused | Answered | BrokenOff) -> None:
+    lost_before_nanos = metrics.operator_loss_nanos._value.get()
+    answer = asking()
+    raw = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    {Refused: see_refused, Answered: see_answered, BrokenOff: see_broken_off}[type(comes_to)](answer, raw, comes_to)
+    assert SECRET.encode() not in raw
+    assert KEY.encode() not in raw
+    assert account.completions.get().attempts == (comes_to.attempts if isinstance(comes_to, Refused) else 1)
+    if upstream.requests:
+        assert len(upstream.requests) == account.completions.get().attempts
+    lost_nanos = metrics.operator_loss_nanos._value.get() - lost_before_nanos
+    see_charged(account, comes_to.charge, lost_nanos)
+
+
+def see_refused(answer: Any, raw: bytes, comes_to: Refused) -> None:
+    assert (answer.status_code, answer["Content-Type"]) == (comes_to.status, "application/json")
+    error = json.loads(raw)["error"]
+    assert error["code"] == ("invalid_request_error" if comes_to.status == 400 else "upstream_error")
+    assert answer.get("Retry-After") == comes_to.retry_after
+
+
+def see_answered(answer: Any, raw: bytes, comes_to: Answered) -> None:
+    assert answer.status_code == 200
+    if not answer.streaming:
+        assert json.loads(raw)["choices"][0]["message"]["content"] == "Hello you"
+        return
+    said = parsed(raw)
+    assert text(said) == "Hello you"
+    assert [event for event in said if event == "[DONE]" or "error" in event] == ["[DONE]"]
+    assert said[-1] == "[DONE]"
+
+
+def see_broken_off(answer: Any, raw: bytes, comes_to: BrokenOff) -> None:
+    assert answer.status_code == 200
+    said = parsed(raw)
+    assert text(said) == "Hello "
+    assert "[DONE]" not in said
+    assert [event for event in said if "error" in event] == said[-1:]
+    assert said[-1]["error"]["code"] == "upstream_error"
+    assert said[-1]["choices"][0]["finish_reason"] == "error"
+
+
+def see_charged(account: Any, charge: Charge, lost_nanos: int) -> None:
+    """... and that the book is true, and nothing is held any more."""
+    nanos = charge.prompt * 3_000 + charge.completion * 15_000
+    if charge is NOTHING:
+        assert_released(account)
+    else:
+        charged_nanos = min(nanos, account.holds.get().amount_nanos)
+        assert_charged(account, charge.settlement, prompt=charge.prompt, completion=charge.completion, nanos=charged_nanos)
+        assert lost_nanos == nanos - charged_nanos
+        assert (lost_nanos > 0) == (charge is ALL_THAT_IS_HELD)
+    assert not Hold.objects.filter(state=Hold.State.HELD).exists()
+
+
+def test_the_good_reply_of_this_table_is_one(api, alice, play, upstream):
+    play(streamed())
+    check(lambda: ask_streamed(api, max_tokens=MAX_TOKENS), alice, upstream, Answered())

@@ -1,0 +1,330 @@
+"""What we stream, read by a parser that is not ours, and cut anywhere: the rules that clients of OpenAI's API rely on.
+
+The parser follows the HTML standard's section on server-sent events, and shares nothing with the gateway's own.
+"""
+
+import codecs
+import json
+import re
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests import factories
+from tests.completions.providers.anthropic import scripts as anthropic_scripts
+from tests.completions.providers.gemini import scripts as gemini_scripts
+from tests.completions.routes import add
+from tests.completions.rows import ask_streamed
+from tests.upstream import DONE, FINISH, KEY_ENV, RESET, ROLE, USAGE, chunk, event, refusal, stream, streamed, usage, words
+
+# --- The parser --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class EventSource:
+    """What a browser would make of the bytes: messages with their data, and which fields it met on the way."""
+
+    messages: list[tuple[str, str]] = field(default_factory=list)  # their type, their data
+    fields: set[str] = field(default_factory=set)
+    comments: list[str] = field(default_factory=list)
+    _decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"), compare=False)
+    _line: str = ""
+    _follows_cr: bool = False
+    _type: str = ""
+    _data: str = ""
+
+    def receive(self, data: bytes, *, final: bool = False) -> None:
+        for character in self._decoder.decode(data, final):
+            if character == "\n" and self._follows_cr:
+                self._follows_cr = False
+                continue
+            self._follows_cr = character == "\r"
+            if character in "\r\n":
+                self._process(self._line)
+                self._line = ""
+            else:
+                self._line += character
+
+    @property
+    def is_between_messages(self) -> bool:
+        return not self._line and not self._data
+
+    def _process(self, line: str) -> None:
+        if not line:
+            self._dispatch()
+        elif line.startswith(":"):
+            self.comments.append(line)
+        else:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            self.fields.add(name)
+            if name == "data":
+                self._data += value + "\n"
+            elif name == "event":
+                self._type = value
+
+    def _dispatch(self) -> None:
+        if self._data:
+            self.messages.append((self._type or "message", self._data.removesuffix("\n")))
+        self._type = self._data = ""
+
+
+def parsed(pieces: list[bytes]) -> EventSource:
+    source = EventSource()
+    for piece in pieces:
+        source.receive(piece)
+    source.receive(b"", final=True)
+    return source
+
+
+def cut(raw: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted({place % (len(raw) + 1) for place in places}), len(raw)]
+    return [raw[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+
+
+# --- The rules ---------------------------------------------------------------------------------------------------
+
+KEYS = {"id", "object", "created", "model", "choices", "usage"}
+
+
+def assert_conforms(raw: bytes, *, model: str = "acme/large", include_usage: bool = False, choices: int = 1) -> list[dict]:
+    """... to every rule. The chunks."""
+    source = parsed([raw])
+    assert source.fields == {"data"}  # any other breaks some client
+    assert source.is_between_messages
+    assert {kind for kind, _ in source.messages} == {"message"}
+    # A message is one line: clients split at line ends, and one that is none to us may be one to them.
+    assert all(re.fullmatch(r"data: .+|: .+|", line) for line in re.split(r"\r\n|\r|\n", raw.decode()))
+    *said, last = [data for _, data in source.messages]
+    assert last == "[DONE]"
+    assert raw.endswith(b"\n\ndata: [DONE]\n\n")
+    assert "[DONE]" not in said
+    chunks = [json.loads(data) for data in said]
+    assert_heads(chunks, model, include_usage)
+    for index in range(choices):
+        assert_choice([choice for each in chunks for choice in each["choices"] if choice["index"] == index])
+    assert {choice["index"] for each in chunks for choice in each["choices"]} == set(range(choices))
+    assert_usage(chunks, include_usage)
+    return chunks
+
+
+def assert_heads(chunks: list[dict], model: str, include_usage: bool) -> None:
+    assert {frozenset(each) for each in chunks} == {frozenset(KEYS if include_usage else KEYS - {"usage"})}
+    assert {(each["object"], each["model"]) for each in chunks} == {("chat.completion.chunk", model)}
+    [(completion_id, created)] = {(each["id"], each["created"]) for each in chunks}
+    assert completion_id.startswith("chatcmpl-")
+    assert type(created) is int
+
+
+def assert_choice(said: list[dict]) -> None:
+    """The role first, one finish reason, last."""
+    first, *_ = said
+    assert first["delta"]["role"] == "assistant"
+    assert {choice["delta"].get("role") for choice in said} <= {"assistant", None}
+    assert [bool(choice["finish_reason"]) for choice in said] == [False] * (len(said) - 1) + [True]
+
+
+def assert_usage(chunks: list[dict], include_usage: bool) -> None:
+    """Only when asked: in one last chunk without choices; null in all the others."""
+    assert all(each["choices"] for each in (chunks[:-1] if include_usage else chunks))
+    if include_usage:
+        assert chunks[-1]["choices"] == []
+        assert [each["usage"] is None for each in chunks] == [True] * (len(chunks) - 1) + [False]
+        told = chunks[-1]["usage"]
+        assert told["total_tokens"] == told["prompt_tokens"] + told["completion_tokens"]
+
+
+def assert_the_same_wherever_it_is_cut(raw: bytes) -> None:
+    whole = parsed([raw])
+
+    @given(st.lists(st.integers(0, len(raw)), max_size=20))
+    @settings(max_examples=25)
+    def check(places: list[int]) -> None:
+        assert parsed(cut(raw, places)) == whole
+
+    check()
+    assert parsed([raw[place : place + 1] for place in range(len(raw))]) == whole
+
+
+# --- Streams that end well ---------------------------------------------------------------------------------------
+
+TRICKY = ("Hello ", "\n\ndata: [DONE]\n\n", "é漢😀\u2028\u2029\x85\x0b", '"},"choices":[', "\\u0000\r\n: ping\r", "data:")
+CALL = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{\n}"}}]}
+PLAIN_ROLES = chunk({"role": "assistant", "content": "Hello "}) + chunk({"role": "assistant", "content": "you"})
+SCRIPTS = {
+    "as it should be": streamed(*TRICKY),
+    "a byte at a time": stream(*[bytes([byte]) for byte in ROLE + words(*TRICKY) + FINISH + usage() + DONE]),
+    "without a role": stream(words(*TRICKY), FINISH, usage(), DONE),
+    "with a role in every chunk": stream(PLAIN_ROLES, FINISH, usage(), DONE),
+    "with the finish reason twice": stream(ROLE, words("you"), FINISH, FINISH, usage(), DONE),
+    "with the finish reason and the usage in the last word": stream(ROLE, chunk({"content": "x"}, "stop", usage=USAGE), DONE),
+    "without usage": stream(ROLE, words("you"), FINISH, DONE),
+    "with usage in every chunk": stream(ROLE, chunk({"content": "x"}, usage=USAGE), FINISH, usage(), DONE),
+    "without [DONE]": stream(ROLE, words("you"), FINISH, usage()),
+    "with more behind [DONE]": stream(ROLE, words("you"), FINISH, usage(), DONE, words("never"), DONE),
+    "with fields that nobody asked for": stream(
+        chunk({"role": "assistant", "content": ""}, obfuscation="xyz", system_fingerprint="fp", usage=None),
+        b"event: message\nid: 7\nretry: 1\n" + chunk({"content": "x"}, provider="theirs") + b": comment\n\n",
+        FINISH,
+        DONE,
+    ),
+    "of a tool": stream(ROLE, chunk(CALL), chunk(finish_reason="tool_calls"), usage(), DONE),
+    "broken behind the finish": stream(ROLE, words("you"), FINISH, 0.02, RESET),
+}
+
+
+@pytest.mark.parametrize(
+    "options", [None, {"include_usage": False}, {"include_usage": True}], ids=["unasked", "unwanted", "wanted"]
+)
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
+def test_whatever_the_upstream_sends_clients_get_a_stream_by_the_rules(api, large, upstream, script, options):
+    upstream.will(script)
+    raw = b"".join(ask_streamed(api, stream_options=options).streaming_content)
+    assert_conforms(raw, include_usage=options == {"include_usage": True})
+    if options is None:
+        assert_the_same_wherever_it_is_cut(raw)
+
+
+def test_several_choices_are_each_by_the_rules(api, large, upstream):
+    def both(one, other, *reasons):
+        reasons = reasons or (None, None)
+        return event(
+            {
+                "choices": [
+                    {"index": i, "delta": d, "finish_reason": r} for i, d, r in zip((0, 1), (one, other), reasons, strict=True)
+                ]
+            }
+        )
+
+    upstream.will(
+        stream(
+            both({"content": "a"}, {"content": "b"}),
+            both({"content": "c"}, {}, None, "stop"),
+            both({}, {}, "stop", "stop"),
+            DONE,
+        )
+    )
+    raw = b"".join(ask_streamed(api, n=2).streaming_content)
+    chunks = assert_conforms(raw, choices=2)
+    said = [
+        "".join(c["delta"].get("content", "") for each in chunks for c in each["choices"] if c["index"] == i) for i in (0, 1)
+    ]
+    assert said == ["ac", "b"]
+
+
+def test_heartbeats_change_nothing(api, large, upstream, settings):
+    settings.STREAM_HEARTBEAT_SECONDS = 0.05
+    upstream.will(stream(ROLE, 0.12, words("Hello "), 0.12, words("you"), FINISH, usage(), DONE))
+    raw = b"".join(ask_streamed(api).streaming_content)
+    assert_conforms(raw)
+    assert set(parsed([raw]).comments) == {": keep-alive"}
+    assert_the_same_wherever_it_is_cut(raw)
+
+
+def test_a_fallbacks_stream_is_by_the_rules_under_its_own_name(api, large, upstream, spare):
+    provider = factories.make_provider("elsewhere", kind="openai", base_url=spare.url)
+    factories.make_model("acme/small", provider=provider)
+    upstream.will(refusal(500))
+    spare.will(streamed(*TRICKY))
+    raw = b"".join(ask_streamed(api, models=["acme/small"]).streaming_content)
+    assert_conforms(raw, model="acme/small")
+
+
+def test_another_routes_stream_is_by_the_rules(api, large, upstream, spare):
+    add(large, spare)
+    upstream.will(stream(ROLE + event({"error": {"message": "overloaded"}})))
+    spare.will(streamed(*TRICKY))
+    assert_conforms(b"".join(ask_streamed(api).streaming_content))
+
+
+@pytest.mark.parametrize("options", [None, {"include_usage": True}], ids=["unasked", "wanted"])
+def test_the_echos_stream_is_by_the_rules(api, echo_model, options):
+    asked = {"messages": [{"role": "user", "content": "".join(TRICKY)}], "stream_options": options}
+    raw = b"".join(api.post("/v1/chat/completions", {"model": "demo/echo", "stream": True, **asked}).streaming_content)
+    assert_conforms(raw, model="demo/echo", include_usage=bool(options))
+
+
+NATIVE = {
+    "anthropic": anthropic_scripts.streamed(anthropic_scripts.text(*TRICKY)),
+    "gemini": gemini_scripts.streamed(
+        *(gemini_scripts.said(text) for text in TRICKY), gemini_scripts.said("", finish="STOP", usage=gemini_scripts.USAGE)
+    ),
+}
+
+
+@pytest.mark.parametrize("options", [None, {"include_usage": True}], ids=["unasked", "wanted"])
+@pytest.mark.parametrize("kind", NATIVE)
+def test_the_streams_of_other_wire_formats_are_by_the_rules(api, upstream, kind, options):
+    base_url = upstream.url.removesuffix("/v1")
+    provider = factories.make_provider(kind, kind=kind, base_url=base_url, api_key_env=KEY_ENV)
+    factories.make_model("acme/large", provider=provider, upstream_model=f"{kind}-1")
+    upstream.will(NATIVE[kind])
+    raw = b"".join(ask_streamed(api, stream_options=options).streaming_content)
+    assert_conforms(raw, include_usage=bool(options))
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=6),
+    st.lists(st.integers(0, 3_000), max_size=6),
+)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_text_arrives_as_it_was_said_however_it_was_cut(api, large, upstream, texts, places):
+    """Cut on its way to us, that is; and read from us by the other parser."""
+    upstream.will(stream(*cut(ROLE + words(*texts) + FINISH + usage() + DONE, places)))
+    chunks = assert_conforms(b"".join(ask_streamed(api).streaming_content))
+    assert "".join(each["choices"][0]["delta"].get("content") or "" for each in chunks) == "".join(texts)
+
+
+# --- Streams that do not -----------------------------------------------------------------------------------------
+
+ENDS = {
+    "reset": (RESET,),
+    "error": (event({"error": {"message": "overloaded\n\ndata: [DONE]\n\n"}}),),
+    "cut": (b"data: {",),
+    "unfinished": (DONE,),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+def test_a_stream_that_breaks_says_so_in_one_event_and_does_not_say_done(api, large, upstream, end):
+    upstream.will(stream(ROLE, words(*TRICKY), 0.02, *end))
+    raw = b"".join(ask_streamed(api, stream_options={"include_usage": True}).streaming_content)
+    source = parsed([raw])
+    assert source.fields == {"data"}
+    assert source.is_between_messages
+    assert "[DONE]" not in [data for _, data in source.messages]
+    *chunks, last = [json.loads(data) for _, data in source.messages]
+    assert [each for each in chunks if "error" in each] == []
+    assert set(last["error"]) == {"message", "type", "param", "code"}
+    [head] = {(each["id"], each["created"], each["model"], each["object"]) for each in [*chunks, last]}
+    assert head[2:] == ("acme/large", "chat.completion.chunk")
+    assert [choice["finish_reason"] for each in [*chunks, last] for choice in each["choices"]][-1] == "error"
+    assert_the_same_wherever_it_is_cut(raw)
+
+
+def test_the_parser_that_judges_us_finds_what_is_wrong():
+    """... or everything above would be worth nothing."""
+    good = ROLE + words("x") + FINISH + DONE
+    judged = good.replace(b"up-1", b"chatcmpl-1").replace(b"upstream-name", b"acme/large")
+    assert_conforms(judged)
+    for bad in [
+        judged.removesuffix(DONE),
+        judged + DONE,
+        judged.removesuffix(b"\n"),
+        b"id: 7\n" + judged,
+        b"event: message\n" + judged,
+        b"retry: 3000\n\n" + judged,
+        judged.replace(b"[DONE]", b"[DONE] "),
+        judged.replace(b"data:", b"data", 1),
+        judged.replace(b'"created":1', b'"created":2', 1),
+        judged.replace(b"chatcmpl-1", b"chatcmpl-2", 1),
+        judged.replace(b"acme/large", b"acme/small", 1),
+        judged.replace(b'"role":"assistant",', b"", 1),
+        judged.replace(b'"finish_reason":"stop"', b'"finish_reason":null'),
+        judged.replace(b'"finish_reason":null', b'"finish_reason":"stop"', 1),
+        judged.replace(b'"choices":', b'"usage":null,"choices":', 1),
+    ]:
+        with pytest.raises((AssertionError, ValueError, KeyError)):
+            assert_conforms(bad)

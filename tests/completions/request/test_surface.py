@@ -1,0 +1,594 @@
+"""The parameters of a chat completion: passed on as they came, refused by their name, or kept from who would refuse them."""
+
+import json
+from urllib.parse import urlsplit
+
+import pytest
+
+from completions.models import Completion
+from completions.providers.openai.adapter import QUIRKS
+from tests.chat import assert_error, everything_written
+from tests.completions.rows import MESSAGES, PROMPT_ESTIMATE, ask, ask_streamed, assert_charged, events
+from tests.conftest import client_for
+from tests.factories import make_key
+from tests.upstream import DONE, FINISH, LEAVE, ROLE, USAGE, chunk, reply, stream, streamed, usage, whole, words
+
+FIND = {"type": "function", "function": {"name": "find", "description": "Finds.", "parameters": {"type": "object"}}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": {"type": "object"}}}
+
+
+@pytest.fixture(autouse=True)
+def capable(large):
+    large.function_calling = True
+    large.save()
+
+
+@pytest.fixture
+def played_as(upstream, monkeypatch):
+    """Let the upstream be one whose quirks we know."""
+
+    def play(host):
+        monkeypatch.setitem(QUIRKS, urlsplit(upstream.url).hostname, QUIRKS[host])
+
+    return play
+
+
+# --- What is passed on -------------------------------------------------------------------------------------------
+
+FINE = [
+    {"frequency_penalty": -2, "presence_penalty": 2},
+    {"functions": [{"name": "find"}], "function_call": "auto"},
+    {"functions": [{"name": "find", "parameters": {}}], "function_call": {"name": "find"}},
+    {"logit_bias": {"50256": -100, "7": 99.5}},
+    {"logit_bias": {}},
+    {"logprobs": True, "top_logprobs": 20},
+    {"logprobs": True},
+    {"logprobs": False},
+    {"metadata": {f"{place:064}": "x" * 512 for place in range(16)}},
+    {"modalities": ["text"]},
+    {"moderation": {"model": "auto"}},
+    {"n": 16},
+    {"prompt_cache_key": "k", "prompt_cache_options": {"mode": "explicit"}, "prompt_cache_retention": "24h"},
+    *({"reasoning_effort": effort} for effort in ("none", "minimal", "low", "medium", "high", "xhigh", "max")),
+    {"response_format": {"type": "text"}},
+    {"response_format": {"type": "json_object"}},
+    {"response_format": SCHEMA},
+    {"safety_identifier": "s", "user": "u"},
+    {"seed": 2**63 - 1},
+    {"seed": -(2**63)},
+    {"stop": "\n"},
+    {"stop": ["a", "b", "c", "d"]},
+    {"store": False},
+    {"temperature": 2, "top_p": 0},
+    {"tools": [FIND], "parallel_tool_calls": False},
+    *({"tools": [FIND], "tool_choice": choice} for choice in ("none", "auto", "required")),
+    {"tools": [FIND], "tool_choice": {"type": "function", "function": {"name": "find"}}},
+    {"tools": [FIND], "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}},
+    {"tools": [{"type": "custom", "custom": {"name": "sql"}}]},
+    {"tools": [{**FIND, "function": {"name": "n" * 128}}] * 128},
+    {"verbosity": "low"},
+    {"top_k": 5, "min_p": 0.1, "reasoning": {"effort": "low"}, "chat_template_kwargs": {"é": [None]}},
+]
+
+
+@pytest.mark.parametrize("fields", FINE, ids=lambda fields: json.dumps(fields)[:60])
+def test_a_parameter_is_passed_on_as_it_came(api, alice, upstream, fields):
+    assert ask(api, **fields).status_code == 200
+    [asked] = upstream.requests
+    assert asked.body == {"model": "large-2026", "messages": MESSAGES, "stream": False, "max_tokens": 4096, **fields}
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_a_null_is_as_good_as_nothing(api, upstream):
+    names = {name for fields in FINE for name in fields} | {"audio", "models", "stream_options"}
+    assert ask(api, **dict.fromkeys(names)).status_code == 200
+    assert set(upstream.requests[0].body) == {"model", "messages", "stream", "max_tokens"}
+
+
+UNPAID = {
+    "another cap": {"max_new_tokens": 9, "max_output_tokens": 9, "n_predict": 9, "num_predict": 9, "options": {}},
+    "more than is shown": {"best_of": 9, "prediction": {"type": "content", "content": "x" * 99}},
+    "another model": {"models": ["acme/large"], "route": "fallback", "provider": {}, "preset": "p", "fallbacks": ["x"]},
+    "a dearer service": {"service_tier": "priority", "speed": "fast", "inference_geo": "us"},
+    "a search": {
+        "web_search_options": {},
+        "plugins": [{"id": "web"}],
+        "search_parameters": {"mode": "on"},
+        "enable_search": True,
+        "search_settings": {},
+        "compound_custom": {},
+        "mcp_servers": [],
+    },
+    "orders to our echo": {"echo": {"reply": "x"}},
+    "names that some read without their case": {
+        "MODEL": "dear",
+        "Max_Tokens": 9,
+        "max_to\u212aens": 9,
+        "\u017ftream": True,
+        "N": 9,
+        "Best_Of": 9,
+    },
+}
+
+
+@pytest.mark.parametrize("fields", UNPAID.values(), ids=UNPAID)
+def test_what_no_hold_pays_for_is_not_passed_on(api, upstream, fields):
+    assert ask(api, **fields).status_code == 200
+    assert set(upstream.requests[0].body) == {"model", "messages", "stream", "max_tokens"}
+
+
+# --- What is refused ---------------------------------------------------------------------------------------------
+
+
+def tool(**function):
+    return {"tools": [{"type": "function", "function": function}]}
+
+
+def chosen(choice):
+    return {"tools": [FIND], "tool_choice": choice}
+
+
+NAME = "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons"
+WRONG = [
+    ({"audio": {"voice": "alloy", "format": "wav"}}, "audio", "is not supported: replies are text"),
+    ({"frequency_penalty": 2.1}, "frequency_penalty", "must be between -2.0 and 2.0"),
+    ({"frequency_penalty": "1"}, "frequency_penalty", "must be a number"),
+    ({"presence_penalty": -2.1}, "presence_penalty", "must be between -2.0 and 2.0"),
+    ({"presence_penalty": True}, "presence_penalty", "must be a number"),
+    ({"functions": []}, "functions", "must be an array of 1 to 128 functions"),
+    ({"functions": [{"name": ""}]}, "functions[0].name", NAME),
+    ({"functions": [{"name": "f", "parameters": []}]}, "functions[0].parameters", "must be an object"),
+    ({"logit_bias": []}, "logit_bias", "must be an object"),
+    ({"logit_bias": {"7": 101}}, "logit_bias.7", "must be a number between -100 and 100"),
+    ({"logit_bias": {"7" * 99: "1"}}, "logit_bias." + "7" * 64, "must be a number between -100 and 100"),
+    ({"logprobs": 1}, "logprobs", "must be true or false"),
+    ({"top_logprobs": 5}, "top_logprobs", "is only allowed when logprobs is true"),
+    ({"logprobs": False, "top_logprobs": 0}, "top_logprobs", "is only allowed when logprobs is true"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "must be between 0 and 20"),
+    ({"logprobs": True, "top_logprobs": -1}, "top_logprobs", "must be between 0 and 20"),
+    ({"logprobs": True, "top_logprobs": True}, "top_logprobs", "must be an integer"),
+    ({"max_completion_tokens": 0}, "max_completion_tokens", "must be between 1 and 2147483647"),
+    ({"max_completion_tokens": 4097}, "max_completion_tokens", "is 4097, but acme/large generates at most 4096"),
+    ({"metadata": []}, "metadata", "must be an object"),
+    ({"metadata": {str(place): "x" for place in range(17)}}, "metadata", "must have at most 16 entries"),
+    ({"metadata": {"k": 1}}, "metadata.k", "must be a string of at most 512 characters"),
+    ({"metadata": {"k": "x" * 513}}, "metadata.k", "must be a string of at most 512 characters"),
+    ({"metadata": {"k" * 65: "x"}}, "metadata." + "k" * 64, "must be a string of at most 512 characters"),
+    ({"modalities": ["text", "audio"]}, "modalities", 'must be ["text"]: replies are text'),
+    ({"modalities": "text"}, "modalities", 'must be ["text"]: replies are text'),
+    ({"n": 0}, "n", "must be between 1 and 16"),
+    ({"n": 17}, "n", "must be between 1 and 16"),
+    ({"n": True}, "n", "must be an integer"),
+    ({"n": 2.0}, "n", "must be an integer"),
+    ({"parallel_tool_calls": "no"}, "parallel_tool_calls", "must be true or false"),
+    ({"prompt_cache_key": 1}, "prompt_cache_key", "must be a string"),
+    ({"reasoning_effort": "huge"}, "reasoning_effort", "must be one of none, minimal, low, medium, high, xhigh, max"),
+    ({"reasoning_effort": ["low"]}, "reasoning_effort", "must be one of none"),
+    ({"response_format": "json"}, "response_format", "must be an object"),
+    ({"response_format": {}}, "response_format.type", "is required"),
+    ({"response_format": {"type": "xml"}}, "response_format.type", "must be one of text, json_object, json_schema"),
+    ({"response_format": {"type": ["text"]}}, "response_format.type", "must be one of text, json_object, json_schema"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "is required"),
+    ({"response_format": {"type": "json_schema", "json_schema": []}}, "response_format.json_schema", "must be an object"),
+    ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.json_schema.name", "is required"),
+    ({"response_format": {**SCHEMA, "json_schema": {"name": "a b"}}}, "response_format.json_schema.name", NAME),
+    ({"response_format": {**SCHEMA, "json_schema": {"name": "a", "schema": 1}}}, "response_format.json_schema.schema", "must"),
+    ({"safety_identifier": {}}, "safety_identifier", "must be a string"),
+    ({"seed": 1.5}, "seed", "must be an integer"),
+    ({"seed": 2**63}, "seed", "must be between -9223372036854775808 and 9223372036854775807"),
+    ({"stop": 1}, "stop", "must be a string or an array of at most 16 strings"),
+    ({"stop": ["x"] * 17}, "stop", "must be a string or an array of at most 16 strings"),
+    ({"stop": ["x", None]}, "stop[1]", "must be a string"),
+    ({"store": "yes"}, "store", "must be true or false"),
+    ({"stream": 1}, "stream", "must be true or false"),
+    ({"stream": True, "stream_options": {"include_obfuscation": 1}}, "stream_options.include_obfuscation", "must be true"),
+    ({"temperature": 2.1}, "temperature", "must be between 0.0 and 2.0"),
+    ({"top_p": -0.1}, "top_p", "must be between 0.0 and 1.0"),
+    ({"tools": {}}, "tools", "must be an array of 1 to 128 tools"),
+    ({"tools": []}, "tools", "must be an array of 1 to 128 tools"),
+    ({"tools": [FIND] * 129}, "tools", "must be an array of 1 to 128 tools"),
+    ({"tools": ["find"]}, "tools[0]", "must be an object"),
+    ({"tools": [FIND, {"function": {"name": "f"}}]}, "tools[1].type", "is required"),
+    ({"tools": [{"type": "web_search"}]}, "tools[0].type", "must be function"),
+    ({"tools": [{"type": ["function"]}]}, "tools[0].type", "must be function"),
+    ({"tools": [{"type": "function"}]}, "tools[0].function", "is required"),
+    ({"tools": [{"type": "function", "function": "find"}]}, "tools[0].function", "must be an object"),
+    (tool(), "tools[0].function.name", "is required"),
+    (tool(name=1), "tools[0].function.name", NAME),
+    (tool(name="n" * 129), "tools[0].function.name", NAME),
+    (tool(name="f", parameters="{}"), "tools[0].function.parameters", "must be an object"),
+    ({"tool_choice": "auto"}, "tool_choice", "is only allowed with tools"),
+    (chosen("any"), "tool_choice", "must be one of none, auto, required, or name a function"),
+    (chosen(["auto"]), "tool_choice", "must be one of none, auto, required, or name a function"),
+    (chosen({"type": "function"}), "tool_choice.function", "is required"),
+    (chosen({"type": "function", "function": "find"}), "tool_choice.function", "must be an object"),
+    (chosen({"type": "function", "function": {}}), "tool_choice.function.name", "is required"),
+    (chosen({"type": "function", "function": {"name": "lose"}}), "tool_choice.function.name", "must be the name of one"),
+    (chosen({"type": "function", "function": {"name": ["find"]}}), "tool_choice.function.name", "must be the name of one"),
+    ({"user": 1}, "user", "must be a string"),
+    ({"verbosity": "loud"}, "verbosity", "must be one of low, medium, high"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param", "why"), WRONG, ids=[json.dumps(row[0])[:60] for row in WRONG])
+def test_a_parameter_is_refused_by_its_name_and_nothing_happens(api, upstream, fields, param, why):
+    before = everything_written()
+    error = assert_error(ask(api, **fields), 400, "invalid_request_error", param)
+    assert error["message"].startswith(f"{param} {why}")
+    assert upstream.requests == []
+    assert everything_written() == before
+
+
+# --- What is kept from who would refuse it -----------------------------------------------------------------------
+
+EVERYTHING = {
+    "cache_control": {"type": "ephemeral"},
+    "chat_template_kwargs": {},
+    "disable_tool_validation": True,
+    "frequency_penalty": 1,
+    "function_call": "auto",
+    "functions": [{"name": "find"}],
+    "include_reasoning": True,
+    "logit_bias": {"7": 1},
+    "logprobs": True,
+    "metadata": {"k": "v"},
+    "min_p": 0.1,
+    "modalities": ["text"],
+    "moderation": {},
+    "n": 1,
+    "parallel_tool_calls": True,
+    "presence_penalty": 1,
+    "prompt_cache_key": "k",
+    "prompt_cache_options": {},
+    "prompt_cache_retention": "24h",
+    "prompt_mode": "reasoning",
+    "reasoning": {},
+    "reasoning_effort": "high",
+    "reasoning_format": "parsed",
+    "repetition_penalty": 1.1,
+    "response_format": SCHEMA,
+    "safe_prompt": True,
+    "safety_identifier": "s",
+    "seed": 7,
+    "session_id": "s",
+    "stop": ["x"],
+    "store": False,
+    "temperature": 1,
+    "tool_choice": "auto",
+    "tools": [FIND],
+    "top_a": 1,
+    "top_k": 5,
+    "top_logprobs": 2,
+    "top_p": 1,
+    "user": "u",
+    "verbosity": "low",
+}
+COMMON = {
+    "frequency_penalty",
+    "messages",
+    "model",
+    "n",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "reasoning_effort",
+    "response_format",
+    "stop",
+    "stream",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_p",
+}
+TAKEN = {
+    "api.openai.com": COMMON
+    | {
+        "function_call",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "metadata",
+        "modalities",
+        "moderation",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "seed",
+        "store",
+        "top_logprobs",
+        "user",
+        "verbosity",
+    },
+    "api.mistral.ai": COMMON | {"max_tokens", "metadata", "prompt_mode", "random_seed", "safe_prompt"},
+    "api.groq.com": COMMON
+    | {
+        "disable_tool_validation",
+        "function_call",
+        "functions",
+        "include_reasoning",
+        "logit_bias",
+        "logprobs",
+        "max_tokens",
+        "reasoning_format",
+        "seed",
+        "top_logprobs",
+        "user",
+    },
+}
+
+
+@pytest.mark.parametrize("host", TAKEN)
+def test_an_upstream_that_refuses_what_it_does_not_know_is_sent_what_it_does(api, upstream, played_as, host):
+    played_as(host)
+    assert ask(api, **EVERYTHING).status_code == 200
+    asked = upstream.requests[0].body
+    assert set(asked) == TAKEN[host]
+    shared = {name: value for name, value in EVERYTHING.items() if name in asked}
+    assert shared.items() <= asked.items()
+
+
+def test_any_other_upstream_is_sent_all_of_it(api, upstream):
+    assert ask(api, **EVERYTHING).status_code == 200
+    assert EVERYTHING.items() <= upstream.requests[0].body.items()
+
+
+def test_mistral_calls_a_seed_otherwise(api, upstream, played_as):
+    played_as("api.mistral.ai")
+    ask(api, seed=7)
+    assert upstream.requests[0].body["random_seed"] == 7
+
+
+@pytest.mark.parametrize(
+    ("host", "options"),
+    [
+        ("api.openai.com", {"include_usage": True, "include_obfuscation": False}),
+        ("api.mistral.ai", None),
+        ("api.groq.com", {"include_usage": True, "include_obfuscation": True}),
+    ],
+)
+def test_what_is_asked_of_a_stream_is_what_the_upstream_knows(api, upstream, played_as, host, options):
+    played_as(host)
+    upstream.will(streamed())
+    events(ask_streamed(api, stream_options={"include_usage": False, "include_obfuscation": True}))
+    assert upstream.requests[0].body.get("stream_options") == options
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+# As clients send back what they were answered: by another maker, by an SDK that writes out every field.
+CONVERSATION = [
+    {"role": "developer", "content": "Be brief.", "name": "rules"},
+    {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}], "name": "Ann"},
+    {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "annotations": [],
+        "audio": None,
+        "function_call": None,
+        "reasoning_content": "Hm.",
+        "tool_calls": [{**CALL, "extra_content": {"google": {"thought_signature": "x"}}}],
+    },
+    {"role": "tool", "tool_call_id": "c", "content": "one", "name": "find"},
+]
+KNOWN = [
+    {"role": "developer", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c", "content": "one"},
+]
+
+
+def named(messages, *places):
+    for place in places:
+        messages = [*messages[:place], {**messages[place], "name": CONVERSATION[place]["name"]}, *messages[place + 1 :]]
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("host", "messages"),
+    [
+        ("api.openai.com", named(KNOWN, 0, 1, 3)),
+        ("api.mistral.ai", [{**KNOWN[0], "role": "system"}, *KNOWN[1:]]),
+        ("api.groq.com", KNOWN),
+    ],
+    ids=["openai", "mistral", "groq"],
+)
+def test_what_others_put_into_messages_is_kept_from_who_would_refuse_it(api, upstream, played_as, host, messages):
+    played_as(host)
+    tools = [{**FIND, "cache_control": {"type": "ephemeral"}}]
+    assert ask(api, messages=CONVERSATION, tools=tools).status_code == 200
+    assert upstream.requests[0].body["messages"] == messages
+    assert upstream.requests[0].body["tools"] == [FIND]
+
+
+def test_any_other_upstream_gets_the_messages_as_they_came(api, upstream):
+    tools = [{**FIND, "cache_control": {"type": "ephemeral"}}]
+    assert ask(api, messages=CONVERSATION, tools=tools).status_code == 200
+    assert (upstream.requests[0].body["messages"], upstream.requests[0].body["tools"]) == (CONVERSATION, tools)
+
+
+@pytest.mark.parametrize("host", ["api.openai.com", "api.groq.com"])
+def test_whose_result_it_was_stays_where_nothing_else_says_so(api, upstream, played_as, host):
+    played_as(host)
+    old = [*MESSAGES, {"role": "assistant", "content": None, "function_call": CALL["function"]}]
+    old.append({"role": "function", "name": "find", "content": "one"})
+    assert ask(api, messages=old).status_code == 200
+    assert upstream.requests[0].body["messages"] == old
+
+
+# --- Tools -------------------------------------------------------------------------------------------------------
+
+CALLS = [CALL, {"id": "d", "type": "function", "function": {"name": "find", "arguments": '{"q": "é"}'}}]
+
+
+def test_tools_are_called_and_their_results_are_answered(api, upstream):
+    message = {"role": "assistant", "content": None, "tool_calls": CALLS}
+    upstream.will(whole(message=message, finish_reason="tool_calls"), whole("Found."))
+    [called] = ask(api, tools=[FIND]).json()["choices"]
+    assert (called["message"], called["finish_reason"]) == (message, "tool_calls")
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": "one"} for call in CALLS]
+    said = ask(api, tools=[FIND], messages=[*MESSAGES, called["message"], *results]).json()["choices"][0]
+    assert said["message"]["content"] == "Found."
+    assert upstream.requests[1].body["messages"] == [*MESSAGES, message, *results]
+
+
+def test_calls_are_streamed_piece_by_piece(api, alice, upstream):
+    deltas = [
+        {"tool_calls": [{"index": 0, **CALL, "function": {"name": "find", "arguments": ""}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"q":'}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '"é"}'}}]},
+        {"tool_calls": [{"index": 1, **CALL, "id": "d"}]},
+    ]
+    upstream.will(stream(ROLE, b"".join(map(chunk, deltas)), chunk(finish_reason="tool_calls"), usage(), DONE))
+    *said, done = events(ask_streamed(api, tools=[FIND], parallel_tool_calls=True))
+    assert [event["choices"][0]["delta"] for event in said] == [{"role": "assistant", "content": ""}, *deltas, {}]
+    assert said[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert done == "[DONE]"
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+@pytest.mark.parametrize(
+    ("said", "tokens"),
+    [
+        ({"tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "sql4", "input": "SELECT 1"}}]}, 3),
+        ({"function_call": {"name": "find", "arguments": "12345678"}}, 3),
+    ],
+    ids=["custom", "old"],
+)
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+def test_every_kind_of_call_counts_as_generated_when_nobody_counted(api, alice, upstream, said, tokens, is_stream):
+    if is_stream:
+        upstream.will(stream(ROLE, chunk(said), FINISH, DONE))
+        assert events(ask_streamed(api))[-1] == "[DONE]"
+    else:
+        upstream.will(whole(message={"role": "assistant", "content": None, **said}, usage=None))
+        assert ask(api).json()["choices"][0]["message"].items() >= said.items()
+    nanos = PROMPT_ESTIMATE * 3_000 + tokens * 15_000
+    assert_charged(alice, "estimated", prompt=PROMPT_ESTIMATE, completion=tokens, nanos=nanos)
+
+
+# --- Replies in shapes -------------------------------------------------------------------------------------------
+
+
+def test_a_reply_by_a_schema_is_text(api, upstream):
+    upstream.will(whole('{"answer": 42}'))
+    assert ask(api, response_format=SCHEMA).json()["choices"][0]["message"]["content"] == '{"answer": 42}'
+    assert upstream.requests[0].body["response_format"] == SCHEMA
+
+
+LOGPROBS = {"content": [{"token": "Hi", "logprob": -0.1, "bytes": [72, 105], "top_logprobs": []}], "refusal": None}
+
+
+def test_probabilities_are_told_whole_and_streamed(api, upstream):
+    word = chunk(choices=[{"index": 0, "delta": {"content": "Hi"}, "logprobs": LOGPROBS, "finish_reason": None}])
+    upstream.will(whole("Hi", logprobs=LOGPROBS), stream(ROLE, word, FINISH, usage(), DONE))
+    assert ask(api, logprobs=True).json()["choices"][0]["logprobs"] == LOGPROBS
+    said = events(ask_streamed(api, logprobs=True))
+    assert said[1]["choices"] == [{"index": 0, "delta": {"content": "Hi"}, "logprobs": LOGPROBS, "finish_reason": None}]
+
+
+# --- Several choices ---------------------------------------------------------------------------------------------
+
+TWICE = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+
+
+def both(usage=TWICE):
+    choices = [
+        {"index": place, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        for place, text in enumerate(["Hello", "Hi"])
+    ]
+    return reply(json.dumps({"choices": choices, "usage": usage}).encode())
+
+
+def of(place, delta, finish_reason=None):
+    return chunk(choices=[{"index": place, "delta": delta, "finish_reason": finish_reason}])
+
+
+BEGUN = [of(0, {"role": "assistant", "content": ""}), of(1, {"role": "assistant", "content": ""}), of(0, {"content": "Hello"})]
+
+
+def test_two_choices_are_held_and_paid_for(api, alice, upstream):
+    upstream.will(both())
+    answer = ask(api, n=2, max_tokens=100).json()
+    assert [(choice["index"], choice["message"]["content"]) for choice in answer["choices"]] == [(0, "Hello"), (1, "Hi")]
+    assert answer["usage"]["completion_tokens"] == 5
+    sent = {"model": "acme/large", "messages": MESSAGES, "n": 2, "max_tokens": 100}
+    body_bytes = len(json.dumps(sent, separators=(",", ":")))
+    assert alice.holds.get().amount_nanos == body_bytes * 3_000 + 2 * 100 * 15_000
+    assert upstream.requests[0].body["max_tokens"] == 100  # of each
+    assert_charged(alice, "reported", prompt=9, completion=5, nanos=9 * 3_000 + 5 * 15_000)
+
+
+def test_without_a_cap_each_choice_has_its_share(api, alice, large, upstream):
+    large.prices.update(output_nanos=60_000_000_000)
+    ask(api, n=16)
+    cap = upstream.requests[0].body["max_tokens"]
+    assert 1_024 < cap < 4_096
+    assert 16 * cap * 60_000 < alice.holds.get().amount_nanos <= 10_000_000_000 // 8
+
+
+def test_two_choices_count_as_two_against_tokens_per_minute(alice, upstream):
+    client = client_for(make_key(alice, tokens_per_minute=150)[1])
+    assert_error(ask(client, n=2, max_tokens=100), 429, "rate_limit_exceeded")
+    assert upstream.requests == []
+    assert ask(client, n=1, max_tokens=100).status_code == 200
+
+
+def test_two_choices_are_streamed_side_by_side(api, alice, upstream):
+    end = [of(0, {}, "stop"), of(1, {"content": "Hi"}), of(1, {}, "length")]
+    upstream.will(stream(*BEGUN, *end, usage(TWICE), DONE))
+    *said, done = events(ask_streamed(api, n=2))
+    assert [(event["choices"][0]["index"], event["choices"][0]["delta"].get("content")) for event in said] == [
+        (0, ""),
+        (1, ""),
+        (0, "Hello"),
+        (0, None),
+        (1, "Hi"),
+        (1, None),
+    ]
+    assert done == "[DONE]"
+    assert_charged(alice, "reported", prompt=9, completion=5, nanos=9 * 3_000 + 5 * 15_000)
+
+
+def test_half_of_the_choices_is_not_all_of_them(api, alice, upstream):
+    upstream.will(stream(*BEGUN, of(0, {}, "stop"), of(1, {"content": "I wan"}), LEAVE))
+    *_, last = events(ask_streamed(api, n=2))
+    assert last["error"]["code"] == "upstream_error"
+    tokens = 3  # of the ten bytes that came
+    nanos = PROMPT_ESTIMATE * 3_000 + tokens * 15_000
+    assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=tokens, nanos=nanos)
+
+
+def test_an_upstream_that_knows_of_one_choice_only_may_say_that_it_is_done(api, alice, upstream):
+    upstream.will(stream(ROLE, words("Hello"), FINISH, usage(), DONE))
+    assert events(ask_streamed(api, n=2))[-1] == "[DONE]"
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+def test_who_does_not_count_is_charged_for_all_choices_within_their_caps(api, alice, upstream, is_stream):
+    long = "x" * 400
+    if is_stream:
+        upstream.will(stream(of(0, {"content": long}), of(1, {"content": long}), of(0, {}, "stop"), of(1, {}, "stop"), DONE))
+        events(ask_streamed(api, n=2, max_tokens=60))
+    else:
+        message = {"role": "assistant", "content": long}
+        choices = [{"index": place, "message": message, "finish_reason": "stop"} for place in range(2)]
+        upstream.will(reply(json.dumps({"choices": choices}).encode()))
+        ask(api, n=2, max_tokens=60)
+    assert_charged(alice, "estimated", prompt=5, completion=120, nanos=5 * 3_000 + 120 * 15_000)
+
+
+# --- What was written to a cache ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+def test_what_was_written_to_a_cache_has_its_own_price(api, alice, large, upstream, is_stream):
+    large.prices.update(cache_write_nanos=3_750_000_000)
+    told = {**USAGE, "prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 20}}
+    upstream.will(stream(ROLE, FINISH, usage(told), DONE) if is_stream else whole(usage=told))
+    events(ask_streamed(api)) if is_stream else ask(api)
+    nanos = 50 * 3_000 + 30 * 300 + 20 * 3_750 + 2 * 15_000
+    assert_charged(alice, "reported", prompt=100, cached=30, completion=2, nanos=nanos)
+    assert Completion.objects.get().cache_write_tokens == 20

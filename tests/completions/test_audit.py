@@ -1,0 +1,221 @@
+"""The audit knows the limit that each admission had to fit: what passed one is found, and what fitted then is left alone."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from billing import audit
+from billing.models import Account, Hold
+from completions.audit import ADMISSIONS_FIT_THEIR_LIMITS
+from completions.models import Completion, Price, Route
+from gateway_project import identifiers
+from keys import lifecycle, periods
+from keys.models import ApiKey
+from tests import chat, factories, usage
+from tests.billing import guards
+from tests.completions.rows import assert_true_book
+from tests.conftest import client_for
+
+CENT = 10_000_000
+MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
+A_MOMENT = timedelta(microseconds=1)
+
+
+@pytest.fixture(autouse=True)
+def _dear(db: None) -> None:
+    """A model of which two replies are nearly a cent."""
+    factories.make_model("demo/dear", output="1500")
+
+
+@pytest.fixture
+def key(alice: Account) -> ApiKey:
+    return factories.make_key(alice)[0]
+
+
+def ask(secret: str, model_id: str = "demo/dear") -> int:
+    return chat.ask(client_for(secret), model=model_id).status_code
+
+
+def findings(account_id: Any = None) -> list[dict[str, Any]]:
+    violations = audit.verify(account_id)
+    return [row for each in violations if each.question is ADMISSIONS_FIT_THEIR_LIMITS for row in each.rows]
+
+
+def found(account_id: Any = None) -> list[str]:
+    return sorted(row["completion_id"] for row in findings(account_id))
+
+
+# --- Through the door --------------------------------------------------------------------------------------------
+
+LIMITS = [("FIXED", None), ("RECURRING", "DAILY"), ("RECURRING", "WEEKLY"), ("RECURRING", "MONTHLY")]
+
+
+@pytest.mark.parametrize(("type", "period"), LIMITS)
+def test_an_admission_says_which_limit_it_fitted_and_a_limit_that_is_used_up_was_kept(alice, type, period):
+    key, secret = factories.make_key(alice, limit_cents=1, type=type, period=period)
+    assert [ask(secret) for _ in range(3)] == [200, 200, 429]
+    for completion in Completion.objects.all():
+        since = periods.first_day(period, completion.spending_day) if period else None
+        assert (completion.limit_nanos, completion.limit_since) == (CENT, since)
+    usage.check_deferred()
+    assert_true_book()
+
+
+def test_where_there_is_no_limit_none_is_said(alice):
+    _, secret = factories.make_key(alice)
+    assert ask(secret) == 200
+    completion = Completion.objects.get()
+    assert (completion.limit_nanos, completion.limit_since) == (None, None)
+
+
+def test_a_limit_that_changes_in_mid_window_is_no_violation(alice):
+    key, secret = factories.make_key(alice, limit_cents=3, type="FIXED")
+    factories.make_model("demo/free", input="0", output="0")
+    assert [ask(secret) for _ in range(3)] == [200] * 3
+    lifecycle.limit(key, limit_cents=1, type="RECURRING", period="MONTHLY")
+    assert ask(secret) == 429
+    assert ask(secret, "demo/free") == 200  # what costs nothing fits a limit that is passed already
+    lifecycle.limit(key, limit_cents=4, type="RECURRING", period="DAILY")
+    assert ask(secret) == 200
+    lifecycle.limit(key, limit_cents=None, type=None, period=None)
+    assert ask(secret) == 200
+    limits = Completion.objects.order_by("created_at").values_list("limit_nanos", flat=True)
+    assert list(limits) == [3 * CENT] * 3 + [CENT, 4 * CENT, None]
+    assert_true_book()
+
+
+# --- What is planted ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ran(db: None) -> Callable[..., str]:
+    guards.remove("billing_account", "billing_ledgerentry", "billing_hold")
+    return _ran
+
+
+def _ran(
+    key: ApiKey, at: datetime, *, held: int = 10, cost: int | None = 10, limit: int | None = None, since: date | None = None
+) -> str:
+    """A completion that was admitted then, past the door; without a cost, it still runs."""
+    completion_id = identifiers.short_uuid7()
+    is_settled = cost is not None
+    Hold.objects.create(
+        reference=completion_id,
+        account_id=key.account_id,
+        amount_nanos=held,
+        state="SETTLED" if is_settled else "HELD",
+        settled_nanos=cost,
+        expires_at=usage.TOMORROW,
+        resolved_at=at if is_settled else None,
+    )
+    price = Price.objects.get(model="demo/dear")
+    Completion.objects.create(
+        id=completion_id,
+        account_id=key.account_id,
+        key=key,
+        model_id=price.model_id,
+        price=price,
+        provider=Route.objects.get(model=price.model_id).provider,
+        is_stream=False,
+        spending_day=at.date(),
+        counted_tokens=1,
+        settlement="reported" if is_settled else None,
+        cost_nanos=cost,
+        limit_nanos=limit,
+        limit_since=since,
+        created_at=at,
+        finished_at=at if is_settled else None,
+    )
+    return completion_id
+
+
+def test_a_limit_is_for_what_went_before_and_ones_own_hold(key, ran):
+    ran(key, MONDAY, cost=4)
+    ran(key, MONDAY + A_MOMENT, held=6, cost=1, limit=10)
+    assert found() == []
+    passed = ran(key, MONDAY + 2 * A_MOMENT, held=6, cost=0, limit=10)
+    assert findings() == [
+        {
+            "account_id": key.account_id,
+            "completion_id": passed,
+            "key_id": key.pk,
+            "limit_nanos": 10,
+            "limit_since": None,
+            "held_nanos": 6,
+            "used_nanos": 5,
+        }
+    ]
+
+
+def test_a_cost_that_was_raised_behind_its_back_is_found_by_those_that_came_later(key, ran):
+    first = ran(key, MONDAY, cost=4, limit=20)
+    second = ran(key, MONDAY + A_MOMENT, cost=4, limit=20)
+    assert found() == []
+    Completion.objects.filter(pk=first).update(cost_nanos=11)
+    assert found() == [second]
+
+
+def test_what_still_runs_counts_with_all_that_it_holds(key, ran):
+    ran(key, MONDAY, held=5, cost=None, limit=14)
+    assert found() == []
+    passed = ran(key, MONDAY + A_MOMENT, cost=None, limit=14)
+    assert found() == [passed]
+
+
+def test_those_of_one_batch_fit_together(key, ran):
+    for _ in range(3):
+        ran(key, MONDAY, limit=30)
+    assert found() == []
+    ran(key, MONDAY, limit=30)
+    assert len(found()) == 1
+
+
+def test_what_came_later_and_what_other_keys_spent_does_not_count(alice, key, ran):
+    other, _ = factories.make_key(alice)
+    ran(other, MONDAY - A_MOMENT, cost=9)
+    ran(key, MONDAY, limit=10)
+    ran(key, MONDAY + A_MOMENT)
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("since", "before"),
+    [
+        (MONDAY.date(), MONDAY - A_MOMENT),
+        (MONDAY.date() - timedelta(days=15), MONDAY - timedelta(days=15) - A_MOMENT),  # a month, and its first day is idle
+    ],
+)
+def test_the_days_before_the_window_do_not_count_and_its_first_moment_does(key, ran, since, before):
+    opening = datetime(since.year, since.month, since.day, tzinfo=UTC)
+    ran(key, before - timedelta(days=40), cost=7)
+    ran(key, before, cost=8)
+    ran(key, MONDAY + A_MOMENT, limit=10, since=since)
+    assert found() == []
+    ran(key, opening, cost=1)
+    assert len(found()) == 1
+
+
+def test_without_a_first_day_all_days_count(key, ran):
+    ran(key, MONDAY - timedelta(days=400), cost=1)
+    passed = ran(key, MONDAY, limit=10)
+    assert found() == [passed]
+
+
+def test_each_admission_has_the_window_of_its_own_limit(key, ran):
+    tuesday = MONDAY + timedelta(days=1)
+    ran(key, MONDAY, cost=8, limit=100, since=date(2026, 11, 1))
+    ran(key, tuesday, cost=2, limit=10, since=tuesday.date())  # daily since today
+    ran(key, tuesday + A_MOMENT, cost=2, limit=20, since=MONDAY.date())  # weekly since now
+    assert found() == []
+    daily = ran(key, tuesday + 2 * A_MOMENT, limit=13, since=tuesday.date())
+    weekly = ran(key, tuesday + 3 * A_MOMENT, limit=31, since=MONDAY.date())
+    assert found() == sorted([daily, weekly])
+
+
+def test_one_account_can_be_asked_about(key, charlie, ran):
+    other, _ = factories.make_key(charlie)
+    ran(other, MONDAY, cost=8, since=MONDAY.date(), limit=10)
+    passed = ran(key, MONDAY, limit=9)
+    assert (found(charlie.pk), found(key.account_id)) == ([], [passed])

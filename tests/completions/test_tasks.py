@@ -1,0 +1,198 @@
+"""Holds that nobody resolved: what a dead process left behind is given back, once; what still runs is left alone."""
+
+import io
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+
+from billing import locks
+from billing.models import Account, Hold
+from completions import tasks
+from completions.catalog import lookup
+from completions.charging import admission, settlement
+from completions.chat import Usage
+from completions.models import Completion
+from completions.relay.attempts import Inquiry
+from completions.request import schema
+from keys.authentication import Caller
+from keys.models import ApiKey, SpendingDay
+from tests import factories
+from tests.completions.rows import assert_charged, assert_released, assert_true_book
+from tests.waiting import meanwhile
+
+pytestmark = pytest.mark.usefixtures("echo_model")
+
+
+def admit(key: ApiKey) -> admission.Admitted:
+    """A request whose process dies right after it was admitted."""
+    fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
+    caller = Caller(key_id=key.pk, account_id=key.account_id)
+    return admission.admit(schema.parse(fields, body_bytes=100), [lookup.find("demo/echo")], caller)
+
+
+def expire(*admitted: admission.Admitted) -> None:
+    references = [each.completion.id for each in admitted]
+    Hold.objects.filter(pk__in=references).update(expires_at=Now() - timedelta(seconds=1))
+
+
+@pytest.fixture
+def key(alice: Account) -> ApiKey:
+    return factories.make_key(alice, tokens_per_minute=1_000)[0]
+
+
+def test_an_expired_hold_is_given_back_everywhere(alice, key):
+    admitted = admit(key)
+    alice.refresh_from_db()
+    assert alice.held_nanos == 100 * 500 + 100 * 1_500 == SpendingDay.objects.get(key=key).held_nanos
+    expire(admitted)
+    assert tasks.release_expired_holds() == 1
+    assert_released(alice, "expired")
+    key.refresh_from_db()
+    assert key.tokens_full_at - admitted.completion.created_at < timedelta(
+        seconds=3
+    )  # not the 6 that 102 of 1,000 a minute take to return
+
+
+def test_looking_for_them_reads_open_holds_and_not_all_that_ever_ran(db):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # of tables so small, PostgreSQL would read the whole
+    with CaptureQueriesContext(connection) as queries:
+        assert tasks._abandoned() == []
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {queries[-1]['sql']}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Index Scan using open_holds_by_" in plan
+    assert "Index Scan using completions_completion_pkey on completions_completion" in plan
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_the_command_sweeps_and_says_so(alice, key, arguments):
+    expire(admit(key))
+    printed = io.StringIO()
+    call_command("sweep_holds", *arguments, stdout=printed)
+    assert_released(alice, "expired")
+    said = '{"resolved": 1}' if arguments else "1 holds of processes that died are resolved."
+    assert printed.getvalue() == f"{said}\n"
+
+
+def test_a_running_hold_is_left_alone(alice, key):
+    admitted = admit(key)
+    assert tasks.release_expired_holds() == 0
+    alice.refresh_from_db()
+    assert alice.held_nanos == 200_000
+    assert Hold.objects.get().state == Hold.State.HELD
+    assert Completion.objects.get(pk=admitted.completion.id).settlement is None
+    assert_true_book()
+
+
+def test_a_hold_outlives_the_last_deadline_of_its_request(alice, key, settings):
+    admitted = admit(key)
+    hold = Hold.objects.get()
+    assert hold.expires_at - admitted.completion.created_at > timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS + 60)
+
+
+def test_sweeping_again_changes_nothing(alice, key):
+    expire(admit(key))
+    assert [tasks.release_expired_holds() for _ in range(3)] == [1, 0, 0]
+    assert_released(alice, "expired")
+
+
+def test_settling_after_the_expiry_does_nothing(alice, key):
+    admitted = admit(key)
+    expire(admitted)
+    tasks.release_expired_holds()
+    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) is None
+    assert settlement.release(Inquiry(admitted)) is False
+    assert_released(alice, "expired")
+
+
+def test_settling_before_the_sweep_stands(alice, key):
+    admitted = admit(key)
+    expire(admitted)
+    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
+    assert tasks.release_expired_holds() == 0
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+
+
+def test_settling_twice_charges_once(alice, key):
+    admitted = admit(key)
+    usage = Usage(10, 10)
+    assert settlement.settle(Inquiry(admitted), usage, Completion.Settlement.REPORTED) == 20_000
+    assert settlement.settle(Inquiry(admitted), Usage(50, 50), Completion.Settlement.ESTIMATED) is None
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+
+
+def test_what_was_held_yesterday_is_given_back_to_yesterday(alice, key):
+    admitted = admit(key)
+    SpendingDay.objects.filter(key=key).update(day=admitted.completion.created_at.date() - timedelta(days=1))
+    Completion.objects.update(spending_day=admitted.completion.created_at.date() - timedelta(days=1))
+    expire(admitted)
+    tasks.release_expired_holds()
+    assert_released(alice, "expired")
+
+
+# --- At once -----------------------------------------------------------------------------------------------------
+
+
+def at_once(*calls: Any) -> list[Any]:
+    """What the calls return, each made in a thread of its own, all let go at the same moment."""
+    results: list[Any] = [None] * len(calls)
+    gate = threading.Barrier(len(calls))
+
+    def run(place: int) -> None:
+        try:
+            gate.wait()
+            results[place] = calls[place]()
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=[place]) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_sweepers_at_once_release_each_hold_once(alice, key):
+    expire(*[admit(key) for _ in range(5)])
+    released = at_once(tasks.release_expired_holds, tasks.release_expired_holds)
+    assert sum(released) == 5
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000, 0)
+    assert set(Hold.objects.values_list("state", flat=True)) == {Hold.State.EXPIRED}
+    assert_true_book()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sweeper_and_a_settlement_at_once_resolve_a_hold_once(alice, key):
+    admitted = [admit(key) for _ in range(4)]
+    expire(*admitted)
+
+    def settle_all() -> int:
+        settled = [settlement.settle(Inquiry(each), Usage(10, 10), Completion.Settlement.REPORTED) for each in admitted]
+        return len([nanos for nanos in settled if nanos is not None])
+
+    released, settled = at_once(tasks.release_expired_holds, settle_all)
+    assert released + settled == 4
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - settled * 20_000, 0)
+    assert_true_book()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("impatient")
+def test_an_account_that_is_locked_keeps_nobody_elses_money(alice, key, charlie):
+    expire(admit(key), admit(factories.make_key(charlie)[0]))
+    with meanwhile(lambda: locks.account(alice.pk)):
+        assert tasks.release_expired_holds() == 1
+        assert Hold.objects.get(account=charlie).state == Hold.State.EXPIRED
+    assert tasks.release_expired_holds() == 1
+    assert_released(alice, "expired")

@@ -1,0 +1,50 @@
+"""Under gevent a query yields to other requests, and each greenlet has a database connection of its own."""
+
+import os
+import subprocess
+import sys
+
+from gateway_project.local import development
+
+# One greenlet waits in the database for a lock that another holds and gives up only later: without a cooperative wait the
+# first would stop the process, and neither would end.
+PROGRAM = """
+from gevent import monkey
+monkey.patch_all()
+import django
+django.setup()
+import gevent
+from django.db import connection
+
+has_lock = gevent.event.Event()
+
+def ask(statement):
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchone()[0]
+
+def hold():
+    ask("SELECT pg_advisory_lock(4711)::text")
+    has_lock.set()
+    while not ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted"):
+        gevent.sleep(0.01)
+    ask("SELECT pg_advisory_unlock(4711)")
+    return ask("SELECT pg_backend_pid()")
+
+def wait():
+    has_lock.wait()
+    ask("SELECT pg_advisory_lock(4711)::text")
+    return ask("SELECT pg_backend_pid()")
+
+holder, waiter = gevent.spawn(hold), gevent.spawn(wait)
+gevent.joinall([holder, waiter], raise_error=True)
+print("two connections" if holder.value != waiter.value else "one connection")
+"""
+
+
+def test_a_greenlet_that_waits_in_the_database_stops_no_other():
+    environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "gateway_project.settings", "GATEWAY_DATABASE_POOL_SIZE": "4"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "two connections\n"), done.stderr

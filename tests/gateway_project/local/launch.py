@@ -1,0 +1,116 @@
+"""A supervisor of one's own: started as a process, with its own data and port, as `make run` starts it."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+from gateway_project.local import development, supervisor
+
+START_SECONDS_MAX = 90
+STOP_SECONDS_MAX = 30
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def bare_environment(**variables: str) -> dict[str, str]:
+    """This environment without anything that says how a gateway is to be configured."""
+    ours = ("GATEWAY_", "DATABASE_", "REDIS_", "DJANGO_", "PROMETHEUS_", "PYTEST_", "PORT", "CATALOG", "WEB_CONCURRENCY")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | variables
+
+
+class Launch:
+    """One data directory and port, and the supervisors started on them."""
+
+    def __init__(self) -> None:
+        self.var = Path(tempfile.mkdtemp(prefix="gateway-")).resolve()
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, **variables: str) -> None:
+        """Start, and wait until it says what to try."""
+        with (self.var / "log").open("wb") as log:
+            self.process = self._spawn(variables, log)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while "Ctrl-C ends everything" not in self.log():
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.05)
+
+    def fail(self, **variables: str) -> tuple[int, str]:
+        """A start that is refused: its exit status and everything it said."""
+        process = self._spawn(variables, subprocess.PIPE)
+        output = process.communicate(timeout=START_SECONDS_MAX)[0]
+        return process.returncode, output.decode()
+
+    def _spawn(self, variables: dict[str, str], output: Any) -> subprocess.Popen[bytes]:
+        # Nobody out there is asked, unless a test says whom.
+        settings = {"GATEWAY_VAR": str(self.var), "PORT": str(self.port), "GATEWAY_RANKINGS_FETCH": "0", **variables}
+        command = [sys.executable, "-m", "gateway_project.local.supervisor"]
+        return subprocess.Popen(
+            command,
+            cwd=development.ROOT,
+            env=bare_environment(**settings),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def signal(self, number: int) -> int:
+        """Send a signal and wait for the end. Returns the exit status."""
+        assert self.process
+        self.process.send_signal(number)
+        return self.process.wait(timeout=STOP_SECONDS_MAX)
+
+    def log(self) -> str:
+        return (self.var / "log").read_text(errors="replace")
+
+    def quickstart(self) -> dict[str, Any]:
+        return json.loads((self.var / "quickstart.json").read_text())
+
+    def get(self, path: str, **options: Any) -> requests.Response:
+        return requests.get(self.url + path, timeout=30, **options)
+
+    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "manage.py", *arguments]
+        environ = bare_environment(GATEWAY_VAR=str(self.var))
+        return subprocess.run(command, cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=60)
+
+    def processes(self) -> list[psutil.Process]:
+        """Every living process that works for this directory."""
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return False
+            variables = process.environ()
+            return str(self.var) in {variables.get(supervisor.MARK), variables.get("GATEWAY_VAR")} or any(
+                str(self.var) in word for word in process.cmdline()
+            )
+        except psutil.Error:
+            return False
+
+    def clean_up(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        supervisor.end_children(self.var)
+        shutil.rmtree(self.var, ignore_errors=True)

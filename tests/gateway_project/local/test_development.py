@@ -1,0 +1,121 @@
+"""What a developer's machine gets for free, and what a deployment does not."""
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway_project.local import development
+from gateway_project.local import redis as embedded_redis
+from tests.gateway_project.local.launch import bare_environment
+
+
+def test_secrets_are_made_once_for_their_owner_alone(tmp_path):
+    first, second = {"GATEWAY_VAR": str(tmp_path)}, {"GATEWAY_VAR": str(tmp_path)}
+    development.prepare_secrets(first)
+    development.prepare_secrets(second)
+    assert first == second
+    assert set(first) == {"GATEWAY_VAR", "GATEWAY_SECRET_KEY", "GATEWAY_KEY_PEPPERS", "GATEWAY_ENCRYPTION_KEYS"}
+    assert stat.S_IMODE((tmp_path / "secrets.env").stat().st_mode) == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"secrets.env", "static"}
+
+
+def test_a_secret_that_is_set_stays(tmp_path):
+    environ = {"GATEWAY_VAR": str(tmp_path), "GATEWAY_KEY_PEPPERS": "mine"}
+    development.prepare_secrets(environ)
+    assert environ["GATEWAY_KEY_PEPPERS"] == "mine"
+
+
+@pytest.mark.parametrize("switch", [{}, {"GATEWAY_DEVELOPMENT": "0"}, {"GATEWAY_DEVELOPMENT": "off"}])
+def test_a_deployment_is_given_nothing(tmp_path, switch):
+    environ = {"GATEWAY_VAR": str(tmp_path / "var"), "DATABASE_URL": "postgresql://db/gateway", **switch}
+    development.prepare(environ)
+    assert set(environ) == {"GATEWAY_VAR", "DATABASE_URL", "GATEWAY_DEVELOPMENT"}
+    assert not (tmp_path / "var").exists()
+
+
+def test_a_switch_that_is_mistyped_is_refused_in_one_line_and_gives_nothing(tmp_path):
+    environ = bare_environment(GATEWAY_VAR=str(tmp_path / "var"), GATEWAY_DEVELOPMENT="flase")
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True
+    )
+    refusal = "GATEWAY_DEVELOPMENT must be one of 1, true, yes, on, 0, false, no, off; it is 'flase'.\n"
+    assert (done.returncode, done.stderr) == (1, refusal)
+    assert not (tmp_path / "var").exists()
+
+
+def test_a_path_with_a_space_is_refused_in_one_line(tmp_path):
+    environ = bare_environment(GATEWAY_VAR=str(tmp_path / "a path"))
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "set GATEWAY_VAR to a path without spaces" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["d" * 90, "a space", "percent%41"])
+def test_redis_listens_elsewhere_where_a_socket_cannot_be(tmp_path, name):
+    directory = tmp_path / name
+    directory.mkdir()
+    process = embedded_redis.start(directory)
+    assert process
+    url = embedded_redis.url(directory)
+    socket = Path(url.removeprefix("unix://"))
+    assert len(os.fsencode(socket)) <= 100
+    assert socket.parent != directory
+    assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+    embedded_redis.stop(directory)
+    assert process.wait(timeout=10) == 0
+    assert embedded_redis.url(directory) == ""
+    socket.parent.rmdir()
+
+
+def test_redis_is_started_anew_over_a_socket_that_a_kill_left(tmp_path):
+    first = embedded_redis.start(tmp_path)
+    first.kill()
+    first.wait(timeout=10)
+    assert (tmp_path / "redis.sock").exists()
+    assert embedded_redis.url(tmp_path) == ""
+    second = embedded_redis.start(tmp_path)
+    assert embedded_redis.url(tmp_path) == f"unix://{tmp_path / 'redis.sock'}"
+    embedded_redis.stop(tmp_path)
+    assert second.wait(timeout=10) == 0
+
+
+@pytest.fixture
+def var() -> Iterator[Path]:
+    """Not in pytest's own directory: each session shuts that to other users, and as root PostgreSQL is one."""
+    with tempfile.TemporaryDirectory(prefix="gateway-") as path:
+        yield Path(path).resolve()
+
+
+ASK = """
+import sys
+from pathlib import Path
+from gateway_project import embedded_postgresql
+
+var = Path(sys.argv[1])
+url = embedded_postgresql.start(var)
+import psycopg
+print(psycopg.connect(url).execute("SELECT 6 * 7").fetchone()[0])
+"""
+
+
+@pytest.mark.parametrize("pid_line", ["1", "{ours}", "not a number", ""])
+def test_a_stale_postmaster_file_does_not_break_the_start(var, pid_line):
+    _run_postgresql(var)
+    (var / "postgresql" / "postmaster.pid").write_text(f"{pid_line.format(ours=os.getpid())}\n{var}\n1700000000\n5432\n")
+    (var / "postgresql" / ".handle_pids.json").write_text(f"[{2**22 - 7}]")
+    _run_postgresql(var)
+    assert not (var / "postgresql" / "postmaster.pid").exists()
+
+
+def _run_postgresql(var: Path) -> None:
+    command = [sys.executable, "-c", ASK, str(var)]
+    done = subprocess.run(command, env=bare_environment(), cwd=development.ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr

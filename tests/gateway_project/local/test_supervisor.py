@@ -1,0 +1,162 @@
+"""`make run`: what it starts, what it refuses, and that nothing of it is left."""
+
+import os
+import signal
+import socket
+import stat
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gateway_project.local.launch import STOP_SECONDS_MAX, Launch
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Launch]:
+    """One gateway, started once, for the tests that leave it running."""
+    launch = Launch()
+    launch.start()
+    yield launch
+    launch.clean_up()
+
+
+@pytest.fixture
+def idle() -> Iterator[Launch]:
+    launch = Launch()
+    yield launch
+    launch.clean_up()
+
+
+def test_it_serves_and_says_what_to_try(running):
+    assert running.get("/readyz").status_code == 200
+    facts, log = running.quickstart(), running.log()
+    for hint in ("curl ", "OpenAI(", "/dashboard/", "/admin/", facts["api_key"], facts["owner"]["password"], "quickstart.json"):
+        assert hint in log
+
+
+def test_the_quickstart_holds_what_scripts_rely_on_and_only_its_owner_reads_it(running):
+    facts = running.quickstart()
+    assert list(facts) == ["base_url", "api_url", "api_key", "model", "admin", "owner"]
+    assert facts["base_url"] == facts["api_url"] == running.url
+    assert facts["model"] == "demo/echo"
+    assert list(facts["admin"]) == list(facts["owner"]) == ["email", "password"]
+    for name in ("quickstart.json", "secrets.env"):
+        assert stat.S_IMODE((running.var / name).stat().st_mode) == 0o600
+
+
+def test_the_demo_key_opens_an_account_with_ten_dollars(running):
+    reply = running.get("/api/billing/balance", headers={"Authorization": f"Bearer {running.quickstart()['api_key']}"})
+    assert (reply.status_code, reply.json()) == (200, {"balanceInCents": 1000, "balanceInDollars": 10.0})
+
+
+def test_the_worker_takes_tasks_from_a_redis_that_has_no_port(running):
+    code = "from gateway_project.celery import app; print('PONG', len(app.control.ping(timeout=10, limit=1)))"
+    assert "PONG 1" in running.manage("shell", "-c", code).stdout
+    [redis] = [process for process in running.processes() if "redis.sock" in " ".join(process.cmdline())]
+    assert redis.net_connections("tcp") == []
+
+
+def test_commands_share_the_running_database(running):
+    code = "from billing.models import User; print('PEOPLE', sorted(User.objects.values_list('email', flat=True)))"
+    done = running.manage("shell", "-c", code)
+    assert "PEOPLE ['admin@example.com', 'owner@example.com']" in done.stdout
+    assert running.get("/readyz").status_code == 200
+
+
+def test_a_second_start_says_in_one_line_that_it_is_running(running):
+    status, output = running.fail(PORT="1")
+    assert (status, output) == (1, f"The gateway is already running at {running.url} (data in {running.var}).\n")
+    assert running.get("/readyz").status_code == 200
+
+
+def test_metrics_of_all_processes_are_served(running):
+    running.get("/healthz")
+    assert 'gateway_requests_total{method="GET",route="healthz",status="200"}' in running.get("/metrics").text
+
+
+def test_a_busy_port_is_refused_in_one_line_before_anything_starts(idle):
+    with socket.create_server(("127.0.0.1", idle.port)):
+        status, output = idle.fail()
+    assert (status, output) == (1, f"Cannot listen on 127.0.0.1:{idle.port}: Address already in use. Try another PORT.\n")
+    assert idle.processes() == []
+    assert not (idle.var / "postgresql").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "refusal"),
+    [
+        ({"PORT": "eighty"}, "PORT must be a number from 1 to 65535; it is 'eighty'.\n"),
+        ({"PORT": "65536"}, "PORT must be a number from 1 to 65535; it is '65536'.\n"),
+        ({"CATALOG": "absent.toml"}, "CATALOG: there is no file absent.toml.\n"),
+    ],
+)
+def test_a_bad_variable_is_refused_in_one_line(idle, variables, refusal):
+    assert idle.fail(**variables) == (1, refusal)
+    assert idle.processes() == []
+
+
+def test_a_catalogue_that_cannot_be_loaded_ends_the_start_and_everything_it_started(idle):
+    (idle.var / "mine.toml").write_text("[models.'x/y']\nname = 3\n")
+    status, output = idle.fail(CATALOG=str(idle.var / "mine.toml"))
+    assert status == 1
+    assert "catalogue: " in output.splitlines()[-1] or "mine.toml" in output
+    assert "Traceback" not in output
+    assert idle.processes() == []
+
+
+def test_a_price_of_ones_own_stays_the_one_in_force_however_often_it_is_started(idle):
+    (idle.var / "mine.toml").write_text(MINE)
+    for again in (False, True):
+        idle.start(CATALOG=str(idle.var / "mine.toml"), REDIS_URL="")
+        reply = idle.get("/v1/models/demo/echo", headers={"Authorization": f"Bearer {idle.quickstart()['api_key']}"})
+        assert reply.json()["pricing"]["prompt"] == "0.000007"
+        if again:
+            count = "from completions.models import Price; print('PRICES', Price.objects.filter(model='demo/echo').count())"
+            assert "PRICES 1\n" in idle.manage("shell", "-c", count).stdout
+        assert idle.signal(signal.SIGINT) == 0
+
+
+MINE = """
+[models."demo/echo"]
+name = "Echo"
+provider = "Demo"
+context_window = 128000
+max_output_tokens = 16384
+price = { input = "7", output = "7" }
+routes = [ { provider = "echo", upstream_model = "echo" } ]
+"""
+
+
+def test_killed_and_started_again_it_keeps_the_key_and_then_ends_without_a_trace(idle):
+    idle.start()
+    before = idle.quickstart()
+    idle.signal(signal.SIGKILL)
+    assert idle.get("/readyz").status_code == 200  # what it started still holds the port
+
+    idle.start()
+    assert idle.quickstart() == before
+    reply = idle.get("/api/billing/balance", headers={"Authorization": f"Bearer {before['api_key']}"})
+    assert reply.json()["balanceInCents"] == 1000
+
+    assert idle.signal(signal.SIGINT) == 0
+    assert idle.processes() == []
+    assert not (idle.var / "postgresql" / "postmaster.pid").exists()
+
+
+def test_without_redis_it_serves_all_the_same_and_ends_as_a_failure_when_web_dies(idle):
+    idle.start(REDIS_URL="")
+    assert "worker started" not in idle.log()
+    assert idle.get("/readyz").status_code == 200
+    master = min(process.pid for process in idle.processes() if "gunicorn" in process.cmdline())
+    os.kill(master, signal.SIGKILL)
+    assert idle.process.wait(timeout=STOP_SECONDS_MAX) == 1
+    assert idle.processes() == []
+
+
+def test_it_ends_as_a_failure_when_a_store_dies(idle):
+    idle.start()
+    [redis] = [process for process in idle.processes() if "redis.sock" in " ".join(process.cmdline())]
+    redis.kill()
+    assert idle.process.wait(timeout=STOP_SECONDS_MAX) == 1
+    assert "Redis has ended." in idle.log()
+    assert idle.processes() == []

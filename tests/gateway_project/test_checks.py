@@ -1,0 +1,72 @@
+"""Each misconfiguration has its number, and a web process does not start on one."""
+
+import subprocess
+import sys
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.checks import run_checks
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.csrf import CsrfViewMiddleware
+from django.middleware.security import SecurityMiddleware
+from django.utils.module_loading import import_string
+
+from gateway_project.local import development
+from tests.gateway_project.local.launch import bare_environment, free_port
+
+
+def found() -> set[str]:
+    return {message.id for message in run_checks() if message.id.startswith("gateway.")}
+
+
+@pytest.mark.parametrize(
+    ("number", "setting", "value"),
+    [
+        ("E001", "SECRET_KEY", "too short"),
+        ("E002", "KEY_PEPPERS", []),
+        ("E002", "KEY_PEPPERS", ["p" * 40, "too short"]),
+        ("E003", "ENCRYPTION_KEYS", []),
+        ("E003", "ENCRYPTION_KEYS", [Fernet.generate_key().decode(), "no Fernet key"]),
+        ("E005", "ALLOWED_HOSTS", []),
+        ("E006", "GATEWAY_API_HOST", "api.example.com"),
+        ("E006", "GATEWAY_BASE_HOST", "www.example.com"),
+        ("W001", "GATEWAY_DEVELOPMENT", False),
+    ],
+)
+def test_a_misconfiguration_has_its_number(settings, number, setting, value):
+    settings.REDIS_URL = ""
+    assert found() == set()
+    setattr(settings, setting, value)
+    assert found() == {f"gateway.{number}"}
+
+
+@pytest.mark.parametrize(
+    ("number", "key", "value"), [("E004", "ENGINE", "django.db.backends.dummy"), ("E007", "ATOMIC_REQUESTS", True)]
+)
+def test_a_database_that_is_missing_or_wrongly_used_has_its_number(settings, monkeypatch, number, key, value):
+    monkeypatch.setitem(settings.DATABASES["default"], key, value)
+    assert found() == {f"gateway.{number}"}
+
+
+def test_both_addresses_together_are_right(settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.com", "www.example.com"
+    assert found() == set()
+
+
+@pytest.mark.parametrize("middleware", [SecurityMiddleware, XFrameOptionsMiddleware, CsrfViewMiddleware])
+def test_the_middleware_that_django_misses_in_a_deployment_is_there_as_a_subclass(settings, middleware):
+    missed = [message for message in run_checks(include_deployment_checks=True) if f"{middleware.__name__}'" in message.msg]
+    assert [message.is_silenced() for message in missed] == [True]
+    assert [path for path in settings.MIDDLEWARE if issubclass(import_string(path), middleware)]
+
+
+def test_the_web_process_refuses_to_start_without_secrets():
+    # To the end of gunicorn itself: a worker that is tried again for ever would look like a start that takes long.
+    # One worker: of two that fail at the same moment, gunicorn's master ends with a traceback of its own.
+    database_url = "postgresql://nobody@localhost/nothing"
+    environ = bare_environment(DATABASE_URL=database_url, PORT=str(free_port()), WEB_CONCURRENCY="1")
+    command = [sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py"]
+    done = subprocess.run(command, cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    for number in ("E001", "E002", "E003", "E005"):
+        assert f"gateway.{number}" in done.stderr

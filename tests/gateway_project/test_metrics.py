@@ -1,0 +1,32 @@
+"""The directory in which the processes of a host share their metrics."""
+
+import os
+import subprocess
+import sys
+
+from gateway_project.local import development
+
+
+def test_a_command_makes_the_directory_that_is_missing(tmp_path):
+    shared = tmp_path / "not" / "there"
+    environ = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(shared)}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(shared.glob("gauge_*.db"))
+
+
+def test_what_one_process_set_another_shows_that_started_later(tmp_path):
+    environ = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+
+    def run(code: str) -> str:
+        arguments = [sys.executable, "-c", f"from gateway_project import metrics; {code}"]
+        return subprocess.run(
+            arguments, env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+
+    run("metrics.ledger_violations.set(2); metrics.ledger_verified_timestamp_seconds.set(1_790_000_000)")
+    shown = run("print(metrics.render().decode())").splitlines()
+    assert "gateway_ledger_violations 2.0" in shown
+    assert "gateway_ledger_verified_timestamp_seconds 1.79e+09" in shown

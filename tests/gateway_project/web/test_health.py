@@ -1,0 +1,121 @@
+"""Probes and metrics: what an operator's machines ask, without a key."""
+
+import threading
+
+import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from gateway_project.web import health
+from tests import chat, factories, outage
+from tests.conftest import client_for
+
+
+@pytest.fixture
+def probe():
+    """A client without a key. What an earlier test found migrated is forgotten."""
+    health._require_migrated.cache_clear()
+    yield client_for(None)
+    health._require_migrated.cache_clear()
+
+
+def test_alive_needs_no_database(probe):
+    reply = outage.where_the_database_is_away(lambda: probe.get("/healthz"))
+    assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
+
+
+def test_ready_when_the_database_answers_and_is_migrated(db, probe):
+    reply = probe.get("/readyz")
+    assert (reply.status_code, reply.json()) == (200, {"status": "ready"})
+
+
+@pytest.mark.parametrize("app", ["billing", "completions"])
+def test_not_ready_while_a_migration_is_missing(db, probe, app):
+    missing = MigrationRecorder.Migration.objects.filter(app=app).order_by("-name").first()
+    missing.delete()
+    error = chat.assert_error(probe.get("/readyz"), 503, "service_unavailable")
+    assert error["message"] == "Not ready: migrations are missing."
+    MigrationRecorder.Migration(app=missing.app, name=missing.name).save()
+    assert probe.get("/readyz").status_code == 200  # as soon as it is there: only success is remembered
+
+
+def test_not_ready_while_the_database_is_away_and_ready_when_it_is_back(db, probe):
+    assert probe.get("/readyz").status_code == 200
+    reply = outage.where_the_database_is_away(lambda: probe.get("/readyz"))
+    error = chat.assert_error(reply, 503, "service_unavailable")
+    assert error["message"] == "Not ready: the database does not answer."
+    assert reply["retry-after"]
+    assert probe.get("/readyz").status_code == 200
+
+
+def test_not_ready_on_a_connection_that_was_lost(db, probe):
+    """The server ended the session while it was idle: the first to use it finds out."""
+    replies = []
+
+    def run() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        connection.connection.close()
+        replies.append(probe.get("/readyz"))
+        connection.close()
+        replies.append(probe.get("/readyz"))
+        connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    chat.assert_error(replies[0], 503, "service_unavailable")
+    assert replies[1].status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_come_by_whatever_name_and_without_a_key(db, probe, path, settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.org", "example.org"
+    assert probe.get(path, HTTP_HOST="10.1.2.3").status_code == 200
+
+
+# --- Metrics ----------------------------------------------------------------------------------------------------------
+
+
+def metrics(probe) -> str:
+    reply = probe.get("/metrics")
+    assert reply["content-type"] == "text/plain; version=0.0.4"
+    return reply.content.decode()
+
+
+def count(text: str, line: str) -> float:
+    """The value of the sample that begins with ``line``."""
+    return sum(float(sample.rpartition(" ")[2]) for sample in text.splitlines() if sample.startswith(f"{line} "))
+
+
+def test_requests_are_counted_by_route_method_and_status(alice, probe, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    samples = [
+        'gateway_requests_total{method="POST",route="v1/chat/completions",status="200"}',
+        'gateway_requests_total{method="GET",route="v1/models/<path:model_id>",status="404"}',
+        'gateway_requests_total{method="GET",route="v1/<path:nothing>",status="404"}',
+        'gateway_requests_total{method="GET",route="unknown",status="404"}',
+        'gateway_request_seconds_count{route="v1/chat/completions"}',
+        'gateway_completions_total{model="demo/echo",settlement="reported"}',
+    ]
+    before = metrics(probe)
+    chat.ask(client)
+    client.get("/v1/models/demo/nobody")
+    client.get("/v1/embeddings")
+    client.get("/nothing")
+    after = metrics(probe)
+    assert [count(after, sample) - count(before, sample) for sample in samples] == [1, 1, 1, 1, 1, 1]
+
+
+def test_nobody_can_write_into_the_metrics(alice, probe, echo_model):
+    key, secret = factories.make_key(alice)
+    client = client_for(secret)
+    client.get("/v1/models/marker-path?marker=query", HTTP_USER_AGENT="marker-agent")
+    client.get("/marker-path")
+    client.generic("MARKER", "/v1/models")
+    chat.ask(client, model="marker/model")
+    text = metrics(probe)
+    assert "marker" not in text.lower()
+    assert key.pk not in text
+    assert secret not in text
+    assert 'method="other"' in text

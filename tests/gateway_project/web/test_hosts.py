@@ -1,0 +1,175 @@
+"""Two addresses, each for its own paths; and the API pays for nothing that only pages need."""
+
+import pytest
+from django.core.handlers.wsgi import WSGIHandler
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import get_resolver
+
+from gateway_project.web import error_handlers
+from tests import chat, factories
+from tests.conftest import client_for
+
+API, BASE = "api.example.org", "example.org"
+OF_API = ["/v1/models", "/v1/models/demo/echo", "/v1/usage"]
+OF_BASE = ["/api/billing/balance", "/api/billing/ledger", "/api/openapi.json"]
+PAGES = ["/", "/dashboard/", "/admin/", "/admin/login/", "/rankings"]
+PROBES = ["/healthz", "/readyz", "/metrics"]
+
+
+@pytest.fixture
+def two_addresses(settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = API, BASE
+    settings.ALLOWED_HOSTS = [API, BASE, "other.example.org"]
+
+
+@pytest.mark.parametrize("path", OF_API)
+def test_the_api_address_alone_serves_v1(two_addresses, api, echo_model, path):
+    assert api.get(path, HTTP_HOST=API).status_code == 200
+    for host in (BASE, "other.example.org"):
+        chat.assert_error(api.get(path, HTTP_HOST=host), 404, "invalid_request_error")
+
+
+def test_the_api_address_alone_completes(two_addresses, api, echo_model):
+    before = chat.everything_written()
+    chat.assert_error(chat.send(api, chat.body(), HTTP_HOST=BASE), 404, "invalid_request_error")
+    assert chat.everything_written() == before
+    assert chat.send(api, chat.body(), HTTP_HOST=API).status_code == 200
+
+
+@pytest.mark.parametrize("path", OF_BASE)
+def test_the_base_address_alone_serves_the_rest(two_addresses, api, echo_model, path):
+    assert api.get(path, HTTP_HOST=BASE).status_code == 200
+    for host in (API, "other.example.org"):
+        chat.assert_error(api.get(path, HTTP_HOST=host), 404, "invalid_request_error")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_base_address_alone_has_pages(two_addresses, db, path):
+    assert client_for(None).get(path, HTTP_HOST=BASE).status_code in (200, 302)
+    for host in (API, "other.example.org"):
+        chat.assert_error(client_for(None).get(path, HTTP_HOST=host), 404, "invalid_request_error")
+
+
+@pytest.mark.parametrize("path", PROBES)
+@pytest.mark.parametrize("host", [API, BASE, "other.example.org", "10.0.0.1", "not a host"])
+def test_probes_are_answered_on_every_address(two_addresses, db, path, host):
+    assert client_for(None).get(path, HTTP_HOST=host).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["elsewhere.example", "not a host", "api.example.org.evil.example", ""])
+@pytest.mark.parametrize("path", [*OF_API, *OF_BASE, "/nowhere"])
+def test_a_host_that_is_not_ours_is_refused(two_addresses, api, host, path):
+    chat.assert_error(api.get(path, HTTP_HOST=host), 400, "invalid_request_error")
+
+
+def test_a_host_is_known_by_any_capitals(two_addresses, api, echo_model):
+    assert api.get("/v1/models", HTTP_HOST="API.Example.ORG").status_code == 200
+
+
+def test_an_address_may_have_a_port(settings, api, echo_model):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "localhost:8001", "localhost:8000"
+    assert api.get("/v1/models", HTTP_HOST="localhost:8001").status_code == 200
+    assert api.get("/v1/models", HTTP_HOST="localhost:8000").status_code == 404
+    assert api.get("/api/billing/balance", HTTP_HOST="localhost:8000").status_code == 200
+
+
+@pytest.mark.parametrize("hosts", [("", ""), (API, API)])
+def test_one_address_serves_both(settings, api, echo_model, hosts):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = hosts
+    settings.ALLOWED_HOSTS = [API]
+    assert [api.get(path, HTTP_HOST=API).status_code for path in OF_API + OF_BASE] == [200] * 6
+
+
+def test_each_address_has_its_own_missing_page(two_addresses, db):
+    reply = client_for(None).get("/nowhere", HTTP_HOST=BASE, HTTP_ACCEPT="text/html")
+    assert (reply.status_code, reply["content-type"]) == (404, "text/html; charset=utf-8")
+    chat.assert_error(client_for(None).get("/v1/nowhere", HTTP_HOST=API, HTTP_ACCEPT="text/html"), 404, "invalid_request_error")
+
+
+@pytest.mark.parametrize("urlconf", ["urls", "urls_api", "urls_base", "urls_health"])
+def test_every_address_answers_in_our_words_where_no_view_does(urlconf):
+    resolver = get_resolver(f"gateway_project.{urlconf}")
+    ours = [error_handlers.bad_request, error_handlers.permission_denied, error_handlers.not_found, error_handlers.server_error]
+    assert [resolver.resolve_error_handler(status) for status in (400, 403, 404, 500)] == ours
+
+
+# --- What the API does not pay for --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [*OF_API, *OF_BASE[:2], *PROBES])
+def test_the_api_sets_no_cookie_and_reads_none(api, echo_model, path):
+    with CaptureQueriesContext(connection) as queries:
+        reply = api.get(path, HTTP_COOKIE="sessionid=0123456789abcdef; csrftoken=x; messages=y")
+    assert reply.status_code == 200
+    assert not reply.cookies
+    assert "Cookie" not in reply.get("Vary", "")
+    assert not [query for query in queries if "session" in query["sql"]]
+    assert not hasattr(reply.wsgi_request, "session")
+    assert not hasattr(reply.wsgi_request, "_messages")
+
+
+def test_a_completion_needs_no_csrf_token_and_no_session(alice, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    client.handler.enforce_csrf_checks = True
+    reply = chat.send(client, chat.body(), HTTP_COOKIE="sessionid=x", HTTP_ORIGIN="https://elsewhere.example")
+    assert reply.status_code == 200
+    assert not reply.cookies
+    assert not hasattr(reply.wsgi_request, "session")
+
+
+@pytest.mark.parametrize("header", ["Content-Security-Policy", "X-Frame-Options", "Referrer-Policy"])
+def test_headers_for_browsers_are_for_pages(db, api, echo_model, header):
+    assert header not in api.get("/v1/models")
+    assert header in client_for(None).get("/admin/login/")
+
+
+def test_a_page_path_that_begins_like_the_api_is_a_page(db):
+    assert client_for(None).get("/v1x/", HTTP_ACCEPT="text/html")["content-type"].startswith("text/html")
+
+
+# At most: identity (once per process and key), what is asked for, and nothing that grows with the tables.
+QUERIES_MAX = {"/v1/models": 6, "/v1/models/demo/echo": 5, "/v1/usage": 6, "/api/billing/balance": 2, "/api/billing/ledger": 3}
+
+
+@pytest.mark.parametrize("path", QUERIES_MAX)
+def test_a_request_takes_few_queries(alice, echo_model, django_assert_max_num_queries, path):
+    client = client_for(factories.make_key(alice)[1])
+    for _ in range(20):
+        factories.credit(alice, 1)
+        factories.make_key(alice)
+    with django_assert_max_num_queries(QUERIES_MAX[path]):
+        assert client.get(path).status_code == 200
+
+
+def test_a_completion_takes_no_more_queries_for_a_busy_account(alice, echo_model):
+    client = client_for(factories.make_key(alice, limit_cents=900, type="FIXED")[1])
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert chat.ask(client, max_tokens=1).status_code == 200
+        return len(captured)
+
+    queries()
+    first = queries()
+    for number in range(20):
+        factories.credit(alice, 1)
+        factories.make_model(f"demo/{number}", provider=factories.make_provider(f"echo-{number}"))
+        chat.ask(client, max_tokens=1)
+    assert queries() == first
+
+
+@pytest.mark.parametrize("secret", ["", "sk-1234", "mgw_live_" + "a" * 22 + "_" + "b" * 38, "x" * 10_000])
+def test_a_flood_of_junk_costs_no_query(db, django_assert_num_queries, secret):
+    with django_assert_num_queries(0):
+        chat.assert_error(client_for(None).get("/v1/models", HTTP_AUTHORIZATION=f"Bearer {secret}"), 401, "invalid_api_key")
+
+
+def test_requests_for_the_api_go_past_all_page_middleware_in_one_step():
+    layers, layer = [], WSGIHandler()._middleware_chain
+    while hasattr(layer, "__wrapped__") and hasattr(layer.__wrapped__, "get_response"):
+        layers.append(layer.__wrapped__)
+        layer = layers[-1].get_response
+    pages = [layer for layer in layers if type(layer).__name__.startswith("Page")]
+    assert len(pages) == 10
+    assert {page._behind_pages for page in pages} == {pages[-1].get_response}

@@ -1,0 +1,164 @@
+"""Every request is numbered and leaves one line, and no line of any logger holds a secret or what was said."""
+
+import io
+import json
+import logging
+import re
+from datetime import datetime
+
+import pytest
+
+from billing.models import Account
+from completions.models import Provider
+from gateway_project.web import request_log
+from keys import lifecycle
+from tests import chat, factories
+from tests.conftest import client_for
+
+REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
+
+
+@pytest.fixture
+def lines():
+    """What production writes: each line parsed, from the handler that settings give the root logger."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(request_log.JsonLineFormatter())
+    handler.addFilter(request_log.ContextFilter())
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield lambda: [json.loads(line) for line in written.getvalue().splitlines()]
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+def request_lines(lines) -> list[dict]:
+    return [line for line in lines() if line["logger"] == "gateway.request"]
+
+
+def test_a_request_is_one_line_of_json_with_the_facts(alice, echo_model, lines):
+    key, secret = factories.make_key(alice)
+    reply = chat.ask(client_for(secret))
+    [line] = request_lines(lines)
+    assert datetime.fromisoformat(line.pop("timestamp")).tzinfo
+    assert line.pop("message").startswith("POST /v1/chat/completions 200 ")
+    assert line.pop("duration_ms") >= 0
+    assert line == {
+        "level": "INFO",
+        "logger": "gateway.request",
+        "request_id": reply["x-request-id"],
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "status": 200,
+        "streaming": False,
+        "key": key.pk,
+        "completion": reply.json()["id"],
+        "cost": reply["x-gateway-cost"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/healthz", 200),
+        ("GET", "/v1/models", 401),
+        ("DELETE", "/healthz/none", 404),
+        ("GET", "/nowhere", 404),
+        ("GET", "/admin/", 302),
+        ("GET", "/%0aforged", 404),
+        ("BREW", "/v1/models", 401),
+    ],
+)
+def test_whoever_answers_the_reply_is_numbered_and_logged_once(db, lines, method, path, status):
+    reply = client_for(None).generic(method, path)
+    assert reply.status_code == status
+    assert REQUEST_ID.fullmatch(reply["x-request-id"])
+    [line] = request_lines(lines)
+    assert (line["request_id"], line["status"], line["method"]) == (reply["x-request-id"], status, method)
+    assert (line["key"], line["streaming"]) == (None, False)
+
+
+def test_a_host_that_is_not_ours_is_numbered_and_logged_too(lines):
+    reply = client_for(None).get("/v1/models", HTTP_HOST="elsewhere.example")
+    chat.assert_error(reply, 400, "invalid_request_error")
+    assert [line["request_id"] for line in request_lines(lines)] == [reply["x-request-id"]]
+
+
+def test_a_stream_is_logged_when_it_begins_and_its_settlement_under_the_same_id(alice, echo_model, lines):
+    reply = chat.ask(client_for(factories.make_key(alice)[1]), stream=True)
+    [line] = request_lines(lines)
+    assert (line["streaming"], line["status"]) == (True, 200)
+    assert reply.getvalue()
+    [settled] = [line for line in lines() if line["logger"] == "gateway.settlement"]
+    assert settled["request_id"] == reply["x-request-id"]
+    assert settled["cost_nanos"] == 7_500
+
+
+def test_ids_are_ours_and_never_twice_the_same(lines):
+    replies = [client_for(None).get("/healthz", HTTP_X_REQUEST_ID="mine") for _ in range(3)]
+    assert len({reply["x-request-id"] for reply in replies}) == 3
+    assert "mine" not in str(lines())
+
+
+def test_a_fault_and_its_request_have_the_same_id(alice, echo_model, lines):
+    Provider.objects.update(sealed_api_key="sealed with a key that is lost")
+    reply = chat.ask(client_for(factories.make_key(alice)[1]))
+    assert reply.status_code == 500
+    [fault] = [line for line in lines() if line["logger"] == "gateway.api"]
+    assert fault["request_id"] == reply["x-request-id"]
+    assert "Traceback" in fault["exc_info"]
+
+
+def test_a_key_that_was_refused_is_not_named(alice, lines):
+    key, secret = factories.make_key(alice)
+    client_for(f"{secret[:-1]}!").get("/v1/usage")
+    assert [line["key"] for line in request_lines(lines)] == [None]
+
+
+def test_a_revoked_key_is_named_for_those_who_look_for_it(alice, echo_model, lines):
+    key, secret = factories.make_key(alice)
+    lifecycle.revoke(key)
+    assert chat.ask(client_for(secret)).status_code == 401
+    assert [line["key"] for line in request_lines(lines)] == [key.pk]
+
+
+def test_no_line_of_a_whole_journey_holds_a_secret_or_what_was_said(alice: Account, echo_model, lines, caplog):
+    """Everything a program does, and everything it can do wrong; every logger there is, at its most talkative."""
+    caplog.set_level(logging.DEBUG)
+    key, secret = factories.make_key(alice, requests_per_minute=6)
+    client = client_for(secret)
+    said, answered, asked = "whisper-7f3a", "murmur-91bc", "query-55d0"
+    message = {"messages": [{"role": "user", "content": said}], "echo": {"reply": answered}}
+    statuses = [
+        chat.ask(client, **message).status_code,
+        chat.ask(client, **message, stream=True).getvalue()[:5],
+        chat.ask(client, **message | {"echo": {"status": 500}}).status_code,
+        chat.ask(client, **message | {"echo": {"reply": answered, "break_after_tokens": 1}}, stream=True).getvalue()[:5],
+        chat.ask(client, **message, temperature=said).status_code,
+        chat.ask(client, **message, model=said).status_code,
+        chat.send(client, b'{"messages": "' + said.encode()).status_code,
+        client.get(f"/v1/models?{asked}={asked}").status_code,
+        client.get("/v1/usage", HTTP_COOKIE=f"sessionid={asked}").status_code,
+        client.get(f"/api/billing/ledger?limit={asked}").status_code,
+        client.get("/api/billing/balance").status_code,
+        client_for(secret[:-1]).get(f"/v1/usage?{asked}").status_code,
+        client_for(None).get("/v1/usage", HTTP_AUTHORIZATION=f"Basic {secret}").status_code,
+    ]
+    lifecycle.revoke(key)
+    statuses += [chat.ask(client, **message).status_code, client.get("/v1/usage").status_code]
+    assert statuses == [200, b"data:", 502, b"data:", 400, 404, 400, 200, 200, 400, 200, 401, 401, 401, 401]
+    everything = json.dumps(lines()) + caplog.text + "".join(str(vars(record)) for record in caplog.records)
+    assert len(request_lines(lines)) == len(statuses)
+    for hidden in (said, answered, asked, secret, secret[-38:], secret[-30:-6], key.digest, "Bearer"):
+        assert hidden not in everything
+
+
+def test_whole_replies_say_how_long_they_are_and_streams_do_not(alice, echo_model):
+    client = client_for(factories.make_key(alice)[1])
+    for reply in (chat.ask(client), client.get("/v1/models"), client.get("/v1/none"), client.get("/healthz")):
+        assert int(reply["Content-Length"]) == len(reply.content)
+    stream = chat.ask(client, stream=True)
+    assert "Content-Length" not in stream
+    assert stream.getvalue()

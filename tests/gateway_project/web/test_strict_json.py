@@ -1,0 +1,239 @@
+"""JSON as the API takes it: what means one thing is read, everything else is refused, and no bytes whatever break anything."""
+
+import copy
+import io
+import json
+from typing import Any
+
+import pytest
+from django.test import RequestFactory
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from completions.serializers import ChatRequestSerializer
+from gateway_project import errors
+from gateway_project.web import strict_json
+from tests import chat
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda values: st.lists(values, max_size=5) | st.dictionaries(TEXT, values, max_size=5),
+)
+OBJECTS = st.dictionaries(TEXT, VALUES)
+
+
+def nested(levels: int, opening: str = "[", closing: str = "]") -> bytes:
+    """An object in which the last of ``levels`` levels is empty."""
+    return ('{"a":' + opening * (levels - 1) + closing * (levels - 1) + "}").encode()
+
+
+# --- What is read -------------------------------------------------------------------------------------------------
+
+
+@given(value=OBJECTS, ensure_ascii=st.booleans(), indent=st.sampled_from([None, 0, 2]))
+def test_every_object_that_is_written_is_read_as_it_was(value, ensure_ascii, indent):
+    assert strict_json.loads(json.dumps(value, ensure_ascii=ensure_ascii, indent=indent).encode()) == value
+
+
+def test_a_number_keeps_its_kind():
+    read = strict_json.loads(b'{"a": 1, "b": 1.0, "c": 1e2, "d": -0, "e": true}')
+    assert [type(value) for value in read.values()] == [int, float, float, int, bool]
+
+
+def test_a_surrogate_pair_is_one_character():
+    assert strict_json.loads(rb'{"a": "\ud83d\ude00"}') == {"a": "\N{GRINNING FACE}"}
+
+
+def test_64_levels_are_read():
+    assert strict_json.loads(nested(64))
+    assert strict_json.loads(nested(64, '{"a":', "}").replace(b":}", b":0}"))
+
+
+def test_an_integer_of_4300_digits_is_read():
+    assert strict_json.loads(b'{"a": ' + b"9" * 4300 + b"}")["a"] == 10**4300 - 1
+
+
+# --- What is refused ----------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "nothing": (b"", "not valid JSON"),
+    "white space": (b" \n", "not valid JSON"),
+    "no JSON": (b"hello", "not valid JSON"),
+    "half an object": (b'{"a": 1', "not valid JSON"),
+    "something after it": (b'{"a": 1} {}', "not valid JSON"),
+    "a comma too many": (b'{"a": 1,}', "not valid JSON"),
+    "single quotes": (b"{'a': 1}", "not valid JSON"),
+    "a comment": (b'{"a": 1 /* one */}', "not valid JSON"),
+    "a leading zero": (b'{"a": 01}', "not valid JSON"),
+    "a hexadecimal number": (b'{"a": 0x10}', "not valid JSON"),
+    "a line break in a string": (b'{"a": "\n"}', "not valid JSON"),
+    "an array": (b"[{}]", "must be a JSON object"),
+    "a string": (b'"a"', "must be a JSON object"),
+    "a number": (b"1", "must be a JSON object"),
+    "null": (b"null", "must be a JSON object"),
+    "NaN": (b'{"a": NaN}', "NaN is not a JSON number"),
+    "Infinity": (b'{"a": [Infinity]}', "Infinity is not a JSON number"),
+    "-Infinity": (b'{"a": -Infinity}', "-Infinity is not a JSON number"),
+    "1e999": (b'{"a": 1e999}', "1e999 is too large"),
+    "-1e999": (b'{"a": -1e999}', "-1e999 is too large"),
+    "a NUL character": (rb'{"a": "\u0000"}', "NUL"),
+    "a NUL character in a name": (rb'{"a": [{"b\u0000": 1}]}', "NUL"),
+    "a NUL byte": (b'{"a": "\x00"}', "not valid JSON"),
+    "half a surrogate pair": (rb'{"a": "\ud800"}', "surrogate"),
+    "the other half": (rb'{"a": ["\udc00 "]}', "surrogate"),
+    "half a pair in a name": (rb'{"\ud800": 1}', "surrogate"),
+    "UTF-16": ('{"a": "é"}'.encode("utf-16"), "not UTF-8"),
+    "UTF-16 without a mark": ('{"a": 1}'.encode("utf-16-le"), "not valid JSON"),
+    "UTF-32": ('{"a": 1}'.encode("utf-32"), "not UTF-8"),
+    "a byte order mark": (b'\xef\xbb\xbf{"a": 1}', "not valid JSON"),
+    "Latin-1": ('{"a": "é"}'.encode("latin-1"), "not UTF-8"),
+    "an overlong byte sequence": (b'{"a": "\xc0\xaf"}', "not UTF-8"),
+    "a surrogate in UTF-8": (b'{"a": "\xed\xa0\x80"}', "not UTF-8"),
+    "65 levels": (nested(65), "more than 64 levels"),
+    "65 levels of objects": (nested(65, '{"a":', "}").replace(b":}", b":0}"), "more than 64 levels"),
+    "100,000 levels": (nested(100_000), "more than 64 levels"),
+    "100,000 levels of objects": (nested(100_000, '{"a":', "}").replace(b":}", b":0}"), "more than 64 levels"),
+    "100,000 levels that never close": (b'{"a":' + b"[" * 100_000, "more than 64 levels"),
+    "an integer of 4301 digits": (b'{"a": ' + b"9" * 4301 + b"}", "too many digits"),
+    "an integer of a million digits": (b'{"a": -' + b"9" * 1_000_000 + b"}", "too many digits"),
+}
+
+
+@pytest.mark.parametrize(("raw", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_one_object_with_one_meaning_is_refused(raw, why):
+    with pytest.raises(errors.InvalidRequest, match=why) as refusal:
+        strict_json.loads(raw)
+    assert "sys." not in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("raw", "twice"),
+    [
+        (b'{"a": 1, "a": 2}', "a"),
+        (b'{"a": 1, "b": 2, "a": 1}', "a"),
+        (b'{"a": {"b": [{"c": 1, "c": 1}]}}', "c"),
+        (rb'{"a": 1, "\u0061": 2}', "a"),
+    ],
+)
+def test_a_name_that_occurs_twice_is_refused_and_named(raw, twice):
+    with pytest.raises(errors.InvalidRequest, match="occurs twice") as refusal:
+        strict_json.loads(raw)
+    assert refusal.value.param == twice
+
+
+def test_the_same_name_in_two_objects_is_fine():
+    assert strict_json.loads(b'{"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]}')
+
+
+@given(st.binary() | st.binary().map(lambda raw: b'{"a":' + raw + b"}"))
+@example(b'{"a":1}')
+def test_bytes_are_an_object_or_refused(raw):
+    try:
+        assert isinstance(strict_json.loads(raw), dict)
+    except errors.InvalidRequest as refusal:
+        json.dumps(refusal.body())
+
+
+# --- How much is read ---------------------------------------------------------------------------------------------
+
+
+def arriving(raw: bytes, **headers: Any) -> Any:
+    request = RequestFactory().post("/", raw, content_type="application/json", **headers)
+    return type(request)({**request.environ, "wsgi.input": io.BytesIO(raw)})
+
+
+def test_a_body_is_read_up_to_its_length():
+    assert strict_json.read_body(arriving(b'{"a": 1}{"b": 2}', CONTENT_LENGTH="8")) == b'{"a": 1}'
+
+
+def test_a_body_that_ends_before_its_length_is_refused():
+    with pytest.raises(errors.InvalidRequest, match="ended before its Content-Length"):
+        strict_json.read_body(arriving(b'{"a": 1}', CONTENT_LENGTH="9"))
+
+
+@pytest.mark.parametrize("length", ["", "0", "-1", "eight", "²"])
+def test_a_body_without_a_length_is_refused(length):
+    with pytest.raises(errors.InvalidRequest, match="empty"):
+        strict_json.read_body(arriving(b'{"a": 1}', CONTENT_LENGTH=length))
+
+
+def test_a_body_may_have_the_largest_size_and_no_byte_more(settings):
+    settings.REQUEST_BYTES_MAX = 1_000
+    raw = b'{"a": "' + b"x" * 991 + b'"}'
+    assert len(strict_json.read_body(arriving(raw))) == 1_000
+    with pytest.raises(errors.RequestTooLarge):
+        strict_json.read_body(arriving(raw + b" "))
+
+
+# --- Through the front door ---------------------------------------------------------------------------------------
+
+WELL = {
+    "model": "demo/echo",
+    "messages": [{"role": "user", "content": "one two three"}],
+    "max_tokens": 2,
+    "temperature": 1.0,
+    "top_p": 1,
+    "n": 1,
+    "stream": False,
+    "echo": {"reply": "yes"},
+}
+UNDESCRIBED = ["functions", "audio", "modalities", "safety_identifier", "prompt_cache_key"]  # checked nevertheless
+ODD = VALUES | st.sampled_from([0, -1, 2**31, 2**63, 10**4000, -0.0, 1e308, "", "1", [], {}, [[]], [{}], {"role": "user"}])
+through_http = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def almost_well(draw: st.DrawFn) -> bytes:
+    """A good body after a few changes: values replaced, names dropped or added, bytes overwritten."""
+    fields: dict[str, Any] = json.loads(json.dumps(WELL))
+    for name in draw(st.lists(st.sampled_from([*WELL, *ChatRequestSerializer().fields, *UNDESCRIBED]), max_size=2)):
+        fields[name] = copy.deepcopy(draw(ODD))
+    for name in draw(st.lists(st.sampled_from(list(WELL)), max_size=1)):
+        fields.pop(name, None)
+    if draw(st.booleans()) and isinstance(fields.get("messages"), list):
+        fields["messages"].append(draw(ODD | st.fixed_dictionaries({"role": ODD, "content": ODD})))
+    if draw(st.booleans()) and isinstance(fields.get("echo"), dict):
+        fields["echo"][draw(st.sampled_from(["reply", "status", "break_after_tokens", "report_usage", "x"]))] = draw(ODD)
+    raw = bytearray(json.dumps(fields).encode())
+    for place, byte in draw(st.lists(st.tuples(st.integers(0, len(raw) - 1), st.integers(0, 255)), max_size=2)):
+        raw[place] = byte
+    return bytes(raw)
+
+
+def assert_served_or_refused(api: Any, raw: bytes) -> None:
+    before = chat.everything_written()
+    reply = chat.send(api, raw)
+    if reply.status_code == 200:
+        assert reply.getvalue()
+        return
+    error = reply.json()["error"]
+    assert set(error) == {"message", "type", "code", "param"}
+    if not error["message"].startswith("The model's provider"):  # an echo that was told to fail failed after admission
+        assert 400 <= reply.status_code < 500
+        assert chat.everything_written() == before
+
+
+@given(raw=st.binary(max_size=200))
+@through_http
+def test_no_bytes_whatever_break_the_gateway(api, echo_model, raw):
+    assert_served_or_refused(api, raw)
+
+
+@given(raw=almost_well())
+@through_http
+def test_no_almost_good_request_breaks_the_gateway(api, echo_model, raw):
+    assert_served_or_refused(api, raw)
+
+
+@given(value=OBJECTS)
+@through_http
+def test_fields_that_nobody_knows_are_no_reason_to_refuse(api, echo_model, value):
+    known = {*WELL, *ChatRequestSerializer().fields, *UNDESCRIBED}
+    reply = chat.send(api, json.dumps({**{name: item for name, item in value.items() if name not in known}, **WELL}).encode())
+    assert reply.status_code == 200
+    assert reply.json()["choices"][0]["message"]["content"] == "yes"
+
+
+def test_the_well_formed_body_is_well_formed(api, echo_model):
+    assert chat.send(api, json.dumps(WELL).encode()).status_code == 200

@@ -1,0 +1,392 @@
+"""A flood of refused requests is answered from memory: the same no to the same question, without a query, for a second."""
+
+import gc
+import time
+import weakref
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from billing.models import Account
+from gateway_project import errors
+from keys import lifecycle, rate_limit_cache, refusal_cache
+from keys.models import ApiKey
+from keys.rate_limit_cache import Sighting
+from keys.rate_limits import Limits, Standing
+from keys.refusal_cache import DECIDED_MAX, Ask, Refusals
+from tests import chat, factories
+from tests.conftest import client_for
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ASK = Ask(model_ids=("a/b",), tokens=10, amount_nanos=1_000, is_capped=True)
+
+
+class Clock:
+    seconds = 50.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def memory(clock):
+    return Refusals(clock)
+
+
+def broke() -> errors.ApiError:
+    return errors.InsufficientQuota("too few")
+
+
+def flood(memory, refusal, ask=ASK, times=DECIDED_MAX):
+    for _ in range(times):
+        memory.note("key", refusal, ask)
+
+
+def answer(memory, ask=ASK, key_id="key", sighting=None) -> str:
+    """The class of the refusal that is repeated, or that the door is asked."""
+    try:
+        memory.repeat(key_id, ask, sighting)
+    except errors.ApiError as refusal:
+        return type(refusal).__name__
+    return "asked"
+
+
+# --- Limits per minute ---------------------------------------------------------------------------------------------
+
+
+def seen(clock, **full_in: float) -> Sighting:
+    """A key of 60 requests and 60 tokens a minute, seen now, whose allowance will be back in so many seconds."""
+    full_at = {name: NOW + timedelta(seconds=seconds) for name, seconds in full_in.items()}
+    standing = Standing(Limits(60, 60), full_at.get("requests"), full_at.get("tokens"))
+    return Sighting(standing, NOW, clock())
+
+
+def test_requests_per_minute_are_refused_until_the_next_one_is_free(memory, clock):
+    sighting = seen(clock, requests=59.4)  # the next is free in 0.4 seconds
+    assert answer(memory, sighting=sighting) == "RateLimitExceeded"
+    clock.seconds += 0.39
+    assert answer(memory, sighting=sighting) == "RateLimitExceeded"
+    clock.seconds += 0.02
+    assert answer(memory, sighting=sighting) == "asked"
+
+
+def test_what_is_repeated_tells_what_is_left_to_wait(memory, clock):
+    sighting = seen(clock, requests=60.5)
+    clock.seconds += 0.25
+    with pytest.raises(errors.RateLimitExceeded) as refused:
+        memory.repeat("key", ASK, sighting)
+    headers = refused.value.headers
+    assert 1_249 <= int(headers["retry-after-ms"]) <= 1_251
+    assert (headers["Retry-After"], headers["x-ratelimit-remaining-requests"]) == ("2", "0")
+
+
+def test_what_was_seen_is_believed_for_a_second(memory, clock):
+    sighting = seen(clock, requests=3_600)
+    clock.seconds += 0.99
+    assert answer(memory, sighting=sighting) == "RateLimitExceeded"
+    clock.seconds += 0.02
+    assert answer(memory, sighting=sighting) == "asked"
+
+
+def test_tokens_per_minute_are_decided_at_the_door_until_the_flood_has_come(memory, clock):
+    sighting = seen(clock, tokens=51)  # 9 tokens are left
+    for _ in range(DECIDED_MAX):
+        assert answer(memory, sighting=sighting) == "asked"
+        memory.note("key", errors.RateLimitExceeded("wait"), ASK)
+    assert answer(memory, sighting=sighting) == "RateLimitExceeded"
+    assert answer(memory, replace(ASK, tokens=9), sighting=sighting) == "asked"
+
+
+def test_a_request_with_an_idempotency_key_is_asked_until_the_flood_has_come(memory, clock):
+    attempt, sighting = replace(ASK, attempt="retry"), seen(clock, requests=3_600)
+    for _ in range(DECIDED_MAX):
+        assert answer(memory, attempt, sighting=sighting) == "asked"
+        memory.note("key", errors.RateLimitExceeded("wait"), attempt)
+    assert answer(memory, attempt, sighting=sighting) == "RateLimitExceeded"
+
+
+# --- All others ----------------------------------------------------------------------------------------------------
+
+KINDS = {
+    "key": errors.InvalidApiKey("revoked"),
+    "model": errors.ModelNotFound("not for this key", param="model"),
+    "funds": broke(),
+    "tied up": errors.TiedUp("held"),
+    "limit": errors.SpendingLimitReached("spent", headers={"Retry-After": "9"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_many_are_decided_and_then_the_same_is_said(memory, kind):
+    for _ in range(DECIDED_MAX):
+        assert answer(memory) == "asked"
+        memory.note("key", KINDS[kind], ASK)
+    with pytest.raises(type(KINDS[kind])) as repeated:
+        memory.repeat("key", ASK)
+    assert repeated.value is not KINDS[kind]
+    assert (repeated.value.body(), repeated.value.headers) == (KINDS[kind].body(), KINDS[kind].headers)
+
+
+def test_the_next_second_begins_anew(memory, clock):
+    flood(memory, broke())
+    clock.seconds += 0.99
+    assert answer(memory) == "InsufficientQuota"
+    clock.seconds += 0.02
+    for _ in range(DECIDED_MAX):
+        assert answer(memory) == "asked"
+        memory.note("key", broke(), ASK)
+    assert answer(memory) == "InsufficientQuota"
+
+
+def test_another_key_is_not_refused_for_it(memory):
+    flood(memory, errors.InvalidApiKey("revoked"))
+    assert answer(memory, key_id="another") == "asked"
+
+
+OTHERS = {
+    "the same": ASK,
+    "for less": replace(ASK, amount_nanos=999),
+    "for more": replace(ASK, amount_nanos=1_001),
+    "without a cap": replace(ASK, is_capped=False, amount_nanos=1_001),
+    "of another model": replace(ASK, model_ids=("c/d",), amount_nanos=1_001),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "alike"),
+    [
+        ("key", set(OTHERS)),
+        ("model", set(OTHERS) - {"of another model"}),
+        ("funds", {"the same", "for more"}),
+        ("tied up", {"the same", "for more"}),
+        ("limit", {"the same", "for more"}),
+    ],
+)
+def test_only_those_are_refused_that_are_like_one_that_was(memory, kind, alike):
+    flood(memory, KINDS[kind])
+    assert {name for name, ask in OTHERS.items() if answer(memory, ask) != "asked"} == alike
+
+
+def test_the_least_that_was_refused_is_what_counts(memory):
+    flood(memory, broke(), replace(ASK, amount_nanos=5_000))
+    assert answer(memory, replace(ASK, amount_nanos=2_000)) == "asked"
+    memory.note("key", broke(), replace(ASK, amount_nanos=2_000))
+    memory.note("key", broke(), replace(ASK, amount_nanos=9_000))
+    assert answer(memory, replace(ASK, amount_nanos=2_000)) == "InsufficientQuota"
+
+
+@pytest.mark.parametrize("refusal", [errors.RequestInProgress("runs"), errors.InvalidRequest("another body")])
+def test_what_is_said_of_an_idempotency_key_is_repeated_to_that_one(memory, refusal):
+    flood(memory, refusal, replace(ASK, attempt="first"))
+    assert answer(memory, replace(ASK, attempt="first")) == type(refusal).__name__
+    assert answer(memory, replace(ASK, attempt="second")) == "asked"
+    assert answer(memory, ASK) == "asked"
+
+
+def test_what_was_tied_up_is_decided_anew_when_something_is_given_back(memory):
+    flood(memory, errors.TiedUp("held"))
+    memory.relent("another")
+    assert answer(memory) == "TiedUp"
+    memory.relent("key")
+    assert answer(memory) == "asked"
+    flood(memory, broke())
+    memory.relent("key")
+    assert answer(memory) == "InsufficientQuota"
+
+
+@pytest.mark.parametrize("kind", ["funds", "tied up", "limit"])
+def test_who_may_have_a_reply_waiting_is_told_to_come_again(memory, kind):
+    flood(memory, KINDS[kind])
+    with pytest.raises(errors.RateLimitExceeded) as refused:
+        memory.repeat("key", replace(ASK, attempt="retry"))
+    assert type(refused.value) is errors.RateLimitExceeded
+    assert refused.value.headers == {"Retry-After": "1", "retry-after-ms": "1000"}
+
+
+def test_a_fault_of_ours_is_never_repeated(memory):
+    flood(memory, errors.ServiceUnavailable("away"))
+    assert answer(memory) == "asked"
+
+
+def test_of_a_keys_own_refusal_reading_its_status_is_told_too(memory):
+    flood(memory, errors.InvalidApiKey("revoked"))
+    with pytest.raises(errors.InvalidApiKey):
+        memory.repeat_of_models("key", Ask())
+    memory.clear()
+    flood(memory, broke())
+    memory.repeat_of_models("key", Ask())
+
+
+def test_what_is_kept_of_a_refusal_keeps_no_request(memory):
+    def refuse():
+        request = Request()
+        gone.append(weakref.ref(request))
+        raise broke()
+
+    class Request:
+        """Large."""
+
+    gone: list = []
+    try:
+        refuse()
+    except errors.ApiError as refusal:
+        memory.note("key", refusal, ASK)
+    gc.collect()
+    assert gone[0]() is None
+
+
+# --- Over HTTP -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """All within one second, however slow the machine."""
+    moment = time.monotonic()
+    monkeypatch.setattr(refusal_cache, "memory", Refusals(lambda: moment))
+
+
+def later(monkeypatch) -> None:
+    """A second later."""
+    moment = time.monotonic() + 1
+    monkeypatch.setattr(refusal_cache, "memory", Refusals(lambda: moment))
+
+
+@contextmanager
+def nothing_asked_of_keys_or_accounts():
+    with CaptureQueriesContext(connection) as captured:
+        yield
+    # The models are looked up each time: no cache keeps them here.
+    assert [query["sql"] for query in captured if "completions_" not in query["sql"]] == []
+
+
+def revoked(account: Account, key: ApiKey) -> None:
+    lifecycle.revoke(key)
+
+
+def not_allowed(account: Account, key: ApiKey) -> None:
+    ApiKey.objects.update(allowed_models=["a/b"])
+
+
+def limit_reached(account: Account, key: ApiKey) -> None:
+    lifecycle.limit(key, limit_cents=0, type="FIXED", period=None)
+
+
+def without_credit(account: Account, key: ApiKey) -> None:
+    ApiKey.objects.update(account=factories.make_account("Broke"))
+
+
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.parametrize(
+    ("arrange", "status", "code", "param"),
+    [
+        (revoked, 401, "invalid_api_key", None),
+        (not_allowed, 404, "model_not_found", "model"),
+        (limit_reached, 429, "rate_limit_exceeded", None),
+        (without_credit, 402, "insufficient_quota", None),
+    ],
+)
+def test_a_flood_of_refused_requests_asks_the_database_so_many_times_and_no_more(
+    alice, echo_model, arrange, status, code, param
+):
+    key, secret = factories.make_key(alice)
+    arrange(alice, key)
+    client = client_for(secret)
+    decided = [chat.ask(client, max_tokens=1) for _ in range(DECIDED_MAX)]
+    before = chat.everything_written()
+    with nothing_asked_of_keys_or_accounts():
+        repeated = [chat.ask(client, max_tokens=1) for _ in range(5)]
+    assert chat.everything_written() == before
+    for reply in [*decided, *repeated]:
+        chat.assert_error(reply, status, code, param)
+        assert (reply.json(), reply.get("x-should-retry")) == (decided[0].json(), decided[0].get("x-should-retry"))
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_flood_for_a_model_that_there_is_not_asks_for_it_so_many_times_and_no_more(
+    alice, echo_model, django_assert_num_queries
+):
+    client = client_for(factories.make_key(alice)[1])
+    assert chat.ask(client).status_code == 200
+    decided = [chat.ask(client, model="demo/nobody") for _ in range(DECIDED_MAX)]
+    with django_assert_num_queries(0):
+        repeated = [chat.ask(client, model="demo/nobody") for _ in range(5)]
+    for reply in [*decided, *repeated]:
+        chat.assert_error(reply, 404, "model_not_found", "model")
+    assert chat.ask(client).status_code == 200
+
+
+@pytest.mark.usefixtures("stopped")
+def test_who_has_used_up_the_requests_of_a_minute_is_refused_without_a_look(alice, echo_model):
+    key, secret = factories.make_key(alice, requests_per_minute=1)
+    client = client_for(secret)
+    assert chat.ask(client).status_code == 200
+    with nothing_asked_of_keys_or_accounts():
+        reply = chat.ask(client)
+    assert "requests per minute" in chat.assert_error(reply, 429, "rate_limit_exceeded")["message"]
+    assert 59_000 < int(reply["retry-after-ms"]) < 61_000
+    assert reply["x-ratelimit-remaining-requests"] == "0"
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_key_that_is_revoked_in_a_flood_hears_of_it_a_second_later(alice, echo_model, monkeypatch):
+    key, secret = factories.make_key(alice, requests_per_minute=1)
+    client = client_for(secret)
+    assert [chat.ask(client).status_code for _ in range(2)] == [200, 429]
+    lifecycle.revoke(key)
+    assert chat.ask(client).status_code == 429
+    later(monkeypatch)
+    assert [chat.ask(client).status_code for _ in range(3)] == [401, 401, 401]
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_limit_that_is_lifted_in_a_flood_is_gone_a_second_later(alice, echo_model, monkeypatch):
+    key, secret = factories.make_key(alice, requests_per_minute=1)
+    client = client_for(secret)
+    assert [chat.ask(client).status_code for _ in range(2)] == [200, 429]
+    ApiKey.objects.update(requests_per_minute=None)
+    assert chat.ask(client).status_code == 429
+    later(monkeypatch)
+    assert chat.ask(client).status_code == 200
+
+
+@pytest.mark.usefixtures("stopped")
+def test_tokens_that_were_counted_and_not_used_are_free_again_in_the_same_flood(alice, echo_model):
+    client = client_for(factories.make_key(alice, tokens_per_minute=1_000)[1])
+    refused = [chat.ask(client, max_tokens=1_000).status_code for _ in range(DECIDED_MAX)]
+    served = [chat.ask(client, max_tokens=900).status_code for _ in range(3)]  # each counts 904, and is 9
+    assert (set(refused), served) == ({429}, [200, 200, 200])
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_reply_that_is_waiting_is_given_to_a_key_that_is_over_its_limit(alice, echo_model):
+    client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
+    first = chat.send(client, chat.body(), HTTP_IDEMPOTENCY_KEY="once")
+    assert [chat.ask(client).status_code for _ in range(2)] == [429, 429]
+    again = chat.send(client, chat.body(), HTTP_IDEMPOTENCY_KEY="once")
+    assert (again.status_code, again["idempotent-replayed"]) == (200, "true")
+    assert again.json() == first.json()
+
+
+@pytest.mark.usefixtures("stopped")
+def test_reading_with_a_revoked_key_asks_the_database_so_many_times_and_no_more(alice, django_assert_num_queries):
+    key, secret = factories.make_key(alice)
+    client = client_for(secret)
+    assert client.get("/v1/usage").status_code == 200
+    lifecycle.revoke(key)
+    with django_assert_num_queries(DECIDED_MAX):
+        for _ in range(DECIDED_MAX + 5):
+            chat.assert_error(client.get("/v1/usage"), 401, "invalid_api_key")
+
+
+def test_the_figures_of_many_keys_are_bounded():
+    assert refusal_cache.memory._seconds._things_max == 10_000
+    assert rate_limit_cache._sightings._things_max == 65_536

@@ -1,0 +1,421 @@
+"""GET /api/rankings: every field, every parameter, alone and combined; and how it may be kept."""
+
+import itertools
+import re
+from datetime import UTC, datetime
+
+import pytest
+from django.db import connection
+
+from completions.models import LanguageModel, Provider
+from rankings.api import filters, replies
+from rankings.api.filters import Query
+from rankings.models import Source
+from rankings.publishing import listing
+from tests import factories
+from tests.chat import assert_error
+from tests.conftest import client_for
+from tests.rankings.entries import UPDATED, forget, list_model, publish
+
+PATH = "/api/rankings"
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered(db):
+    forget()
+
+
+@pytest.fixture
+def listed(db):
+    """Five models on the general board, two of them on the coding one, and one of another source."""
+    list_model(
+        "acme/alpha",
+        rank=1,
+        change=0,
+        overall=90.04,
+        quality=88.0,
+        speed=70.0,
+        cost=40.0,
+        elo=1480,
+        mmlu=86.4,
+        human_eval=92.0,
+        confidence=0.664,
+        model={
+            "name": "Alpha",
+            "maker": "Acme",
+            "context_window": 200_000,
+            "image_support": True,
+            "function_calling": True,
+            "commercial_use": True,
+            "license": "Proprietary",
+        },
+    )
+    list_model("acme/beta", rank=2, change=3, overall=70.0, model={"name": "beta", "maker": "Acme", "commercial_use": True})
+    list_model("lab/gamma", rank=3, change=-1, overall=70.0, model={"name": "Gamma", "maker": "Étoile Lab"})
+    list_model("lab/delta", rank=4, change=-2, overall=None, model={"name": "Delta", "maker": "Étoile Lab"})
+    list_model("zed/epsilon", rank=5, change=0, overall=10.0, model={"name": "100% Epsilon", "maker": "Zed"})
+    list_model("lab/gamma", rank=3, board="CODING", board_rank=1, overall=81.0)
+    list_model("acme/alpha", rank=1, board="CODING", board_rank=2, overall=80.0)
+    list_model("acme/beta", rank=17, source=Source.LMSYS_ARENA, elo=1401, overall=66.0, quality=66.0)
+    publish()
+
+
+def get(**parameters):
+    return client_for(None).get(PATH, parameters)
+
+
+def ids(reply):
+    assert reply.status_code == 200, reply.content
+    return [entry["model"]["id"] for entry in reply.json()["rankings"]]
+
+
+# --- The reply ----------------------------------------------------------------------------------------------------
+
+
+def test_an_entry_has_every_field_of_the_specification(listed):
+    body = get().json()
+    assert list(body) == ["rankings", "pagination", "sources", "timestamp"]
+    first = body["rankings"][0]
+    age_hours = first["metadata"].pop("dataFreshnessHours")
+    assert first == {
+        "rank": 1,
+        "categoryRank": 1,
+        "change": 0,
+        "model": {
+            "id": "acme/alpha",
+            "name": "Alpha",
+            "provider": "Acme",
+            "category": "GENERAL",
+            "contextWindow": 200_000,
+            "imageSupport": True,
+            "functionCalling": True,
+            "commercialUse": True,
+            "license": "Proprietary",
+        },
+        "scores": {
+            "overall": 90.0,
+            "quality": 88.0,
+            "speed": 70.0,
+            "cost": 40.0,
+            "elo": 1480,
+            "benchmarks": {"mmlu": 86.4, "hellaswag": None, "humanEval": 92.0},
+        },
+        "metadata": {"confidence": 0.66, "lastUpdated": "2026-11-20T12:00:00.000Z"},
+    }
+    now = datetime.fromisoformat(body["timestamp"])
+    assert ISO.fullmatch(body["timestamp"])
+    assert 0 <= (datetime.now(UTC) - now).total_seconds() < replies.STEP_SECONDS + 5
+    assert age_hours == pytest.approx((now - UPDATED).total_seconds() / 3600, abs=0.06)
+
+
+def test_what_nobody_has_measured_is_null_and_never_0(listed):
+    scores = get(search="delta").json()["rankings"][0]["scores"]
+    assert scores == {
+        "overall": None,
+        "quality": None,
+        "speed": None,
+        "cost": None,
+        "elo": None,
+        "benchmarks": {"mmlu": None, "hellaswag": None, "humanEval": None},
+    }
+
+
+def test_all_five_sources_are_there_in_their_order_whatever_is_asked_for(listed):
+    for parameters in ({}, {"source": "OPENROUTER"}, {"search": "nothing such"}):
+        sources = get(**parameters).json()["sources"]
+        assert [item["source"] for item in sources] == list(Source.values)
+        assert all(set(item) == {"source", "isHealthy", "lastSyncAt"} for item in sources)
+        assert [(item["isHealthy"], item["lastSyncAt"]) for item in sources] == [(False, None)] * 5  # none was ever read
+
+
+def test_every_id_can_be_sent_straight_back_as_model(listed, alice):
+    _, secret = factories.make_key(alice)
+    client = client_for(secret)
+    for model_id in ids(get()):
+        body = {"model": model_id, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5}
+        assert client.post("/v1/chat/completions", body).json()["model"] == model_id
+
+
+@pytest.mark.parametrize("change", ["disabled", "unpriced", "provider disabled", "provider without its key"])
+def test_a_model_that_cannot_be_called_is_not_listed(listed, change):
+    if change == "disabled":
+        LanguageModel.objects.filter(pk="acme/beta").update(is_enabled=False)
+    elif change == "unpriced":
+        LanguageModel.objects.get(pk="acme/beta").prices.all().delete()
+    else:
+        other = factories.make_provider("other", kind="openai", base_url="http://127.0.0.1:9", api_key_env="NO_SUCH_KEY")
+        LanguageModel.objects.get(pk="acme/beta").routes.update(provider=other)
+        if change == "provider disabled":
+            Provider.objects.filter(pk="other").update(is_enabled=False, api_key_env="")
+    publish()
+    reply = get()
+    assert "acme/beta" not in ids(reply)
+    assert reply.json()["pagination"]["total"] == 4
+
+
+def test_before_anything_is_published_the_list_is_empty(db):
+    body = get().json()
+    assert (body["rankings"], body["pagination"]) == ([], {"total": 0, "limit": 50, "offset": 0, "hasMore": False})
+
+
+# --- Parameters ---------------------------------------------------------------------------------------------------
+
+
+def test_a_source_has_ranks_of_its_own(listed):
+    [entry] = get(source="LMSYS_ARENA").json()["rankings"]
+    assert (entry["rank"], entry["model"]["id"], entry["scores"]["elo"]) == (17, "acme/beta", 1401)
+
+
+def test_a_category_is_a_board_of_its_own_and_echoed_by_its_models(listed):
+    entries = get(category="CODING").json()["rankings"]
+    assert [(entry["model"]["id"], entry["rank"], entry["categoryRank"]) for entry in entries] == [
+        ("acme/alpha", 1, 2),
+        ("lab/gamma", 3, 1),
+    ]
+    assert {entry["model"]["category"] for entry in entries} == {"CODING"}
+
+
+def test_a_category_that_a_source_lacks_is_an_empty_list(listed):
+    body = get(source="OPENROUTER", category="MATH").json()
+    assert (body["rankings"], body["pagination"]["total"]) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("sort", "order", "expected"),
+    [
+        ("rank", "asc", ["acme/alpha", "acme/beta", "lab/gamma", "lab/delta", "zed/epsilon"]),
+        ("rank", "desc", ["zed/epsilon", "lab/delta", "lab/gamma", "acme/beta", "acme/alpha"]),
+        ("score", "asc", ["zed/epsilon", "acme/beta", "lab/gamma", "acme/alpha", "lab/delta"]),  # without a score: last
+        ("score", "desc", ["acme/alpha", "acme/beta", "lab/gamma", "zed/epsilon", "lab/delta"]),
+        ("name", "asc", ["zed/epsilon", "acme/alpha", "acme/beta", "lab/delta", "lab/gamma"]),  # whatever the case
+        ("name", "desc", ["lab/gamma", "lab/delta", "acme/beta", "acme/alpha", "zed/epsilon"]),
+        ("change", "asc", ["lab/delta", "lab/gamma", "acme/alpha", "zed/epsilon", "acme/beta"]),  # ties by id
+        ("change", "desc", ["acme/beta", "acme/alpha", "zed/epsilon", "lab/gamma", "lab/delta"]),
+    ],
+)
+def test_the_list_is_sorted_totally_and_stably(listed, sort, order, expected):
+    assert ids(get(sortBy=sort, sortOrder=order)) == expected
+
+
+@pytest.mark.parametrize(
+    ("search", "expected"),
+    [
+        ("ALPHA", ["acme/alpha"]),
+        ("acme", ["acme/alpha", "acme/beta"]),  # the provider
+        ("étoile", ["lab/gamma", "lab/delta"]),
+        ("LAB/g", ["lab/gamma"]),  # the id
+        ("100%", ["zed/epsilon"]),
+        ("%", ["zed/epsilon"]),
+        ("_", []),
+        ("  beta ", ["acme/beta"]),
+        ("", ["acme/alpha", "acme/beta", "lab/gamma", "lab/delta", "zed/epsilon"]),
+        ("nothing such", []),
+    ],
+)
+def test_a_search_finds_names_providers_and_ids_in_any_case(listed, search, expected):
+    assert ids(get(search=search)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("true", ["acme/alpha", "acme/beta"]), ("false", ["acme/alpha", "acme/beta", "lab/gamma"])]
+)
+def test_commercial_only_keeps_those_that_may_be_used_so(listed, given, expected):
+    assert ids(get(commercialOnly=given))[:3] == expected
+
+
+def test_the_total_and_has_more_are_true_under_every_filter(listed):
+    body = get(search="lab", limit=1).json()
+    assert body["pagination"] == {"total": 2, "limit": 1, "offset": 0, "hasMore": True}
+    body = get(search="lab", limit=1, offset=1).json()
+    assert body["pagination"] == {"total": 2, "limit": 1, "offset": 1, "hasMore": False}
+    body = get(search="lab", limit=1, offset=2).json()
+    assert (body["rankings"], body["pagination"]["hasMore"]) == ([], False)
+
+
+def test_pages_partition_the_list_in_every_order_and_under_every_filter(listed):
+    for sort, order, commercial, search in itertools.product(
+        ("rank", "score", "name", "change"), ("asc", "desc"), ("true", "false"), ("", "a")
+    ):
+        given = {"sortBy": sort, "sortOrder": order, "commercialOnly": commercial, "search": search}
+        pages = [ids(get(**given, limit=2, offset=offset)) for offset in range(0, 6, 2)]
+        assert sum(pages, []) == ids(get(**given))
+
+
+def test_filters_commute(listed):
+    for search in ("a", "acme", "e"):
+        both = ids(get(search=search, commercialOnly="true"))
+        assert both == [each for each in ids(get(search=search)) if each in ids(get(commercialOnly="true"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("source", "internal", "must be one of INTERNAL, LMSYS_ARENA"),
+        ("source", "", "must not be empty"),
+        ("category", "general", "must be one of GENERAL, CODING"),
+        ("limit", "0", "must be an integer between 1 and 100"),
+        ("limit", "101", "must be an integer between 1 and 100"),
+        ("limit", "-1", "must be an integer"),
+        ("limit", "ten", "must be an integer"),
+        ("limit", "5.0", "must be an integer"),
+        ("limit", " 5", "must be an integer"),
+        ("limit", "٥", "must be an integer"),
+        ("limit", "", "must not be empty"),
+        ("limit", "9" * 400, "must be an integer"),
+        ("offset", "-1", "must be an integer between 0 and 1000000"),
+        ("offset", "1000001", "must be an integer between 0 and 1000000"),
+        ("sortBy", "elo", "must be one of rank, score, name, change"),
+        ("sortOrder", "ascending", "must be one of asc, desc"),
+        ("search", "x" * 201, "at most 200 characters"),
+        ("search", "a\x00b", "Null characters"),
+        ("commercialOnly", "yes", "must be one of true, false"),
+        ("commercialOnly", "", "must not be empty"),
+    ],
+)
+def test_a_parameter_that_is_wrong_is_named(db, name, value, says):
+    error = assert_error(get(**{name: value}), 400, "invalid_request_error", name)
+    assert error["message"].startswith(name)
+    assert says in error["message"]
+
+
+def test_parameters_that_nobody_knows_change_nothing(listed):
+    assert get(utm_source="x").content == get().content
+    assert list(replies._replies) == [Query()]
+
+
+def test_no_key_is_asked_for_and_a_wrong_one_does_not_matter(listed):
+    assert client_for("mgw_live_nonsense").get(PATH).content == get().content
+
+
+def test_other_methods_are_refused_as_json(db):
+    assert_error(client_for(None).post(PATH, {}), 405, "invalid_request_error")
+
+
+# --- Keeping it ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """A clock of the test's own: seconds since the epoch."""
+    clock = {"seconds": 1_800_000_000.0}
+    monkeypatch.setattr("rankings.api.views.time.time", lambda: clock["seconds"])
+    return clock
+
+
+def test_it_may_be_kept_by_everybody_for_at_most_an_hour(listed):
+    reply = get()
+    cache = re.fullmatch(r"public, max-age=(\d+)", reply["Cache-Control"])
+    assert cache
+    assert 0 < int(cache[1]) <= 3600
+    assert "Vary" not in reply
+    assert "Set-Cookie" not in reply
+    assert reply["Content-Type"] == "application/json"
+    assert "license" in reply["Link"]
+
+
+def test_the_same_data_is_the_same_bytes(listed, now):
+    first, again = get(limit=3), client_for(None).get(f"{PATH}?offset=0&limit=3&sortBy=rank&nobody=knows")
+    assert (first.content, first["ETag"]) == (again.content, again["ETag"])
+    assert re.fullmatch(r'"[^"]+"', first["ETag"])  # strong
+    forget()
+    assert (get(limit=3).content, get(limit=3)["ETag"]) == (first.content, first["ETag"])
+
+
+def test_who_has_it_already_is_told_so(listed, now):
+    etag = get()["ETag"]
+    for tag in (etag, f"W/{etag}", f'"x", {etag}', "*"):
+        again = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=tag)
+        assert (again.status_code, again.content) == (304, b"")
+        assert again["Cache-Control"] == get()["Cache-Control"]
+        assert again["ETag"]
+    for tag in ('"x"', '"x-y"', get(limit=1)["ETag"], '"'):
+        assert client_for(None).get(PATH, HTTP_IF_NONE_MATCH=tag).status_code == 200
+
+
+def test_a_copy_of_the_same_data_is_good_for_an_hour_and_not_longer(listed, now):
+    etag = get()["ETag"]
+    now["seconds"] += 3_590
+    assert client_for(None).get(PATH, HTTP_IF_NONE_MATCH=etag).status_code == 304
+    now["seconds"] += 20
+    later = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=etag)
+    assert later.status_code == 200
+    assert later["ETag"] != etag
+
+
+def test_a_copy_of_other_data_is_not_good_at_all(listed, now):
+    etag = get()["ETag"]
+    list_model("new/model", rank=6)
+    publish()
+    reply = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=etag)
+    assert (reply.status_code, len(reply.json()["rankings"])) == (200, 6)
+
+
+def test_freshness_is_as_of_the_reply(listed, now):
+    before = get().json()
+    now["seconds"] += 7_200
+    after = get().json()
+    ages = [body["rankings"][0]["metadata"]["dataFreshnessHours"] for body in (before, after)]
+    assert ages[1] - ages[0] == pytest.approx(2, abs=0.11)
+    assert after["timestamp"] > before["timestamp"]
+
+
+def test_a_reply_from_memory_costs_no_query(listed, now, django_assert_num_queries):
+    get(limit=2)
+    with django_assert_num_queries(0):
+        for limit in range(1, 20):
+            get(limit=limit)
+
+
+def test_what_is_published_shows_without_a_restart(listed, monkeypatch):
+    assert len(ids(get())) == 5
+    list_model("new/model", rank=6)
+    from rankings.models import Publication
+
+    Publication.objects.update(number=99)
+    monkeypatch.setattr(listing._memory, "asked_at", 0)  # a second later
+    assert len(ids(get())) == 6
+
+
+def test_only_what_was_validated_is_remembered_and_not_without_bound(listed, monkeypatch):
+    monkeypatch.setattr(replies, "_REPLIES_MAX", 10)
+    for offset in range(50):
+        get(offset=offset, junk=str(offset))
+    assert len(replies._replies) <= 10
+    assert all(isinstance(key, Query) for key in replies._replies)
+
+
+def test_it_goes_on_when_the_database_does_not(listed, monkeypatch):
+    before = get().json()["rankings"]
+
+    def away(*args, **kwargs):
+        from django.db import OperationalError
+
+        raise OperationalError("away")
+
+    monkeypatch.setattr(listing, "_refresh", away)
+    monkeypatch.setattr(replies.health, "items", away)
+    monkeypatch.setattr(listing._memory, "asked_at", 0)
+    replies._memory.step = 0
+    reply = get(limit=10)
+    assert [entry["model"] for entry in reply.json()["rankings"]] == [entry["model"] for entry in before]
+    assert len(reply.json()["sources"]) == 5
+
+
+def test_five_hundred_models_are_no_burden(db):
+    for number in range(500):
+        list_model(f"lab/model-{number:03}", rank=number + 1)
+    publish()
+    body = get(limit=100, offset=450).json()
+    assert body["pagination"] == {"total": 500, "limit": 100, "offset": 450, "hasMore": False}
+    assert [entry["rank"] for entry in body["rankings"]] == list(range(451, 501))
+
+
+def test_the_parameters_are_described(db):
+    document = client_for(None).get("/api/openapi.json").json()["paths"][PATH]["get"]
+    described = {each["name"]: each["schema"] for each in document["parameters"]}
+    assert set(described) == set(filters.RankingFilter.base_filters)
+    assert described["limit"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 50}
+    assert described["source"]["enum"] == list(Source.values)
+    assert "security" not in document
+    assert connection.vendor == "postgresql"

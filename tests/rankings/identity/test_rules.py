@@ -1,0 +1,251 @@
+"""Whose model a name means: exact rules, in order, and no guess."""
+
+import pytest
+from django.core.management import call_command
+
+from completions.models import LanguageModel
+from rankings.identity import mapping, rules
+from rankings.identity.rules import Ours, Theirs
+from rankings.models import Alias, Profile, Source
+from tests import factories
+from tests.rankings import snapshots
+
+ARENA, AA, HUB = Source.LMSYS_ARENA, Source.ARTIFICIAL_ANALYSIS, Source.HUGGINGFACE
+
+
+def arena(name, maker="openai"):
+    return Theirs(ARENA, "model_name", name, name, maker)
+
+
+def aa(name, slug="", maker="OpenAI"):
+    return Theirs(AA, "aa_id", "2dad8957-4c16-4e74-bf2d-8b21514e0ae9", name, maker, slug=slug)
+
+
+def hub(name):
+    return Theirs(HUB, "hf_repo", name, name.rpartition("/")[2], name.partition("/")[0], hf_repo=name)
+
+
+def ours(model_id, name="", maker="OpenAI", hf_repo=""):
+    return Ours(model_id, name or model_id.rpartition("/")[2], maker, hf_repo)
+
+
+# --- The rules, alone ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("GPT 5.6 Sol (xHigh)", "gpt-5-6-sol-xhigh"),
+        ("openai/gpt-5.6-sol-xhigh:free", "gpt-5-6-sol-xhigh"),
+        ("Qwen/Qwen3.6-27B", "qwen3-6-27b"),
+        ("  Ｃlaude—Opus_4.5 ", "claude-opus-4-5"),
+        ("claude-3.5-sonnet-20240620", "claude-3-5-sonnet-20240620"),
+        ("模型", ""),
+    ],
+)
+def test_names_are_made_equal_in_writing_only(name, plain):
+    assert rules.norm(name) == plain
+
+
+@pytest.mark.parametrize(
+    ("theirs", "model"),
+    [
+        (arena("gpt-5-mini"), ours("openai/gpt-5")),
+        (arena("gpt-5"), ours("openai/gpt-5-mini")),
+        (arena("claude-3.5-sonnet-20240620", "anthropic"), ours("anthropic/claude-3.5-sonnet-20241022", maker="Anthropic")),
+        (arena("gpt-5.5-xhigh"), ours("openai/gpt-5.5")),
+        (aa("GPT-5.5 (xhigh)", slug="gpt-5-5"), ours("openai/gpt-5.5")),
+        (aa("GPT-5.5 Thinking", slug="gpt-5-5"), ours("openai/gpt-5.5")),
+        (arena("gpt-oss-120b", "fine tuners"), ours("openai/gpt-oss-120b")),
+        (arena("gpt-oss-120b", ""), ours("openai/gpt-oss-120b")),
+        (hub("somebody/gpt-oss-120b"), ours("openai/gpt-oss-120b")),
+        (arena("模型"), ours("openai/другая", name="другая")),
+    ],
+)
+def test_what_only_looks_alike_means_nothing(theirs, model):
+    assert rules.meaning(theirs, [model]) is None
+
+
+@pytest.mark.parametrize(
+    ("theirs", "model"),
+    [
+        (arena("gpt-5.6-sol-xhigh"), ours("openai/sol", name="GPT 5.6 Sol (xHigh)")),
+        (aa("GPT-5.5", slug="gpt-5-5"), ours("openai/gpt-5.5")),
+        (aa("GPT 5.5 Preview", slug="gpt-5-5"), ours("openai/gpt-5.5")),
+        (arena("glm-5.2", "zhipu"), ours("zai/glm-5.2", maker="Z.ai")),
+        (arena("kimi-k2.7-code", "moonshot"), ours("moonshotai/kimi-k2.7-code", maker="Moonshot AI")),
+        (hub("mistralai/Mistral-Large-2512"), ours("mistral/mistral-large-2512", maker="Mistral")),
+        (arena("qwen3.5-9b", "alibaba"), ours("qwen/qwen3.5-9b", maker="Qwen")),
+        (
+            Theirs(Source.OPENROUTER, "canonical_slug", "x-ai/grok-5-20260101", "", "x-ai", slug="x-ai/grok-5"),
+            ours("xai/grok-5", maker="xAI"),
+        ),
+    ],
+)
+def test_equal_names_of_one_maker_mean_one_model(theirs, model):
+    found = rules.meaning(theirs, [model, ours("openai/unrelated")])
+    assert (found.model_id, found.method, found.confidence) == (model.id, Alias.Method.RULE, 0.9)
+
+
+def test_two_candidates_are_none():
+    pair = [ours("openai/gpt-5"), ours("openai/five", name="GPT-5")]
+    assert rules.meaning(arena("gpt-5"), pair) is None
+    assert rules.suggestions(arena("gpt-5"), pair) == ["openai/five", "openai/gpt-5"]
+
+
+def test_a_declared_link_comes_before_the_rule_and_ignores_case():
+    linked, equal = ours("a/linked", hf_repo="OpenAI/GPT-OSS-120B"), ours("openai/gpt-oss-120b")
+    found = rules.meaning(hub("openai/gpt-oss-120b"), [equal, linked])
+    assert (found.model_id, found.method, found.confidence) == ("a/linked", Alias.Method.LINK, 0.95)
+
+
+def test_dates_efforts_and_makers_are_passed_over_for_suggestions_only():
+    models = [ours("anthropic/claude-haiku-4-5", maker="Anthropic"), ours("openai/gpt-5")]
+    theirs = arena("claude-haiku-4-5-20251001-thinking-32k", "anthropic")
+    assert rules.meaning(theirs, models) is None
+    assert rules.suggestions(theirs, models) == ["anthropic/claude-haiku-4-5"]
+    assert rules.suggestions(arena("gpt-5", "resellers"), models) == ["openai/gpt-5"]
+    assert rules.suggestions(arena("gpt-5-mini"), models) == []
+
+
+# --- The rows --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gpt(db):
+    return factories.make_model("openai/gpt-5", maker="OpenAI")
+
+
+@pytest.fixture
+def arena_snapshot(gpt):
+    snapshot = snapshots.say(ARENA, {"GENERAL": {"gpt-5": 1400.0, "gpt-5-high": 1450.0, "gpt-5-low": 1350.0}})
+    snapshot.standings.update(organization="openai")
+    return snapshot
+
+
+def rows():
+    return list(Alias.objects.order_by("external_key").values_list("external_key", "model", "method", "confidence"))
+
+
+def test_a_rule_is_written_down_for_review_and_only_once(arena_snapshot):
+    assert mapping.settle(arena_snapshot) == 1
+    assert rows() == [("gpt-5", "openai/gpt-5", "rule", 0.9)]
+    assert mapping.settle(arena_snapshot) == 0
+
+
+def test_a_rule_that_no_longer_holds_goes(arena_snapshot):
+    mapping.settle(arena_snapshot)
+    factories.make_model("openai/five", name="GPT-5", maker="OpenAI")
+    assert mapping.settle(arena_snapshot) == 1
+    assert rows() == []
+    assert [standing.external_key for standing in mapping.unmatched(arena_snapshot)][:1] == ["gpt-5-high"]
+
+
+@pytest.mark.parametrize("says", ["openai/gpt-5", None])
+def test_what_staff_said_stands_before_every_rule(arena_snapshot, says):
+    snapshots.mean(ARENA, "gpt-5", says)
+    mapping.settle(arena_snapshot)
+    assert rows() == [("gpt-5", says, "staff", 1.0)]
+    assert "gpt-5" not in {standing.external_key for standing in mapping.unmatched(arena_snapshot)}
+    assert bool(mapping.chosen(arena_snapshot)) == (says is not None)
+
+
+def test_of_several_efforts_the_one_an_alias_was_written_for_is_taken(arena_snapshot):
+    mapping.settle(arena_snapshot)
+    snapshots.mean(ARENA, "gpt-5-high", "openai/gpt-5")
+    chosen = mapping.chosen(arena_snapshot)["GENERAL"]["openai/gpt-5"]
+    assert (chosen.standing.value, chosen.confidence, chosen.method) == (1450.0, 1.0, "staff")
+
+
+def test_of_several_that_nobody_chose_from_the_worst_is_taken_and_less_believed(arena_snapshot):
+    for name in ("gpt-5-high", "gpt-5-low"):
+        snapshots.mean(ARENA, name, "openai/gpt-5")
+    chosen = mapping.chosen(arena_snapshot)["GENERAL"]["openai/gpt-5"]
+    assert (chosen.standing.external_key, chosen.confidence) == ("gpt-5-low", 0.7)
+
+
+def test_what_is_unmatched_is_listed_as_it_ranks_and_never_chosen(arena_snapshot):
+    mapping.settle(arena_snapshot)
+    assert [standing.external_key for standing in mapping.unmatched(arena_snapshot)] == ["gpt-5-high", "gpt-5-low"]
+    assert mapping.chosen(arena_snapshot)["GENERAL"].keys() == {"openai/gpt-5"}
+
+
+def test_a_name_of_the_hub_means_the_same_in_any_case(gpt):
+    snapshot = snapshots.say(HUB, {"GENERAL": {"OpenAI/GPT-Five": 80.0}})
+    snapshots.mean(HUB, "openai/gpt-five", gpt.pk)
+    assert mapping.chosen(snapshot)["GENERAL"][gpt.pk].confidence == 1.0
+
+
+def test_an_alias_may_be_written_for_a_name_where_nobody_knows_the_id(gpt, settings):
+    settings.RANKINGS_AA_API_KEY = "key"
+    snapshot = snapshots.say(AA, {"GENERAL": {"2dad8957": 60.0}})
+    snapshot.standings.update(name="Five (High)")
+    Alias.objects.create(source=AA, key_kind="name", external_key="five-high", model=gpt, method="staff")
+    assert mapping.chosen(snapshot)["GENERAL"].keys() == {gpt.pk}
+
+
+# --- The curated file ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def curated(tmp_path, gpt):
+    def load(text):
+        path = tmp_path / "identities.toml"
+        path.write_text(text)
+        return mapping.load(path)
+
+    return load
+
+
+FILE = """
+[models."openai/gpt-5"]
+open_weights = true
+hf_repo = "openai/gpt-5-weights"
+effort = "medium"
+names = { "LMSYS_ARENA.model_name" = ["gpt-5-2026"] }
+
+[models."openai/not-here"]
+hf_repo = "openai/not-here"
+"""
+
+
+def test_the_file_is_loaded_for_models_that_are_there(curated):
+    assert curated(FILE) == 2
+    assert rows() == [
+        ("gpt-5-2026", "openai/gpt-5", "curated", 1.0),
+        ("openai/gpt-5-weights", "openai/gpt-5", "curated", 1.0),
+    ]
+    assert list(Profile.objects.values_list()) == [("openai/gpt-5", True, "openai/gpt-5-weights", "medium")]
+    assert curated(FILE) == 0
+
+
+def test_what_leaves_the_file_leaves_the_table(curated):
+    curated(FILE)
+    assert curated('[models."openai/gpt-5"]\n') == 2
+    assert rows() == []
+    assert Profile.objects.get().hf_repo == ""
+
+
+def test_the_file_comes_before_a_rule_and_after_staff(curated, arena_snapshot):
+    mapping.settle(arena_snapshot)
+    snapshots.mean(ARENA, "gpt-5-high", None)
+    curated('[models."openai/gpt-5"]\nnames = { "LMSYS_ARENA.model_name" = ["gpt-5", "gpt-5-high"] }')
+    mapping.settle(arena_snapshot)
+    assert rows() == [("gpt-5", "openai/gpt-5", "curated", 1.0), ("gpt-5-high", None, "staff", 1.0)]
+
+
+@pytest.mark.django_db
+def test_the_file_we_have_speaks_of_models_of_the_catalogue_and_says_each_name_once():
+    call_command("load_catalog", built_in=True)
+    assert mapping.curated_ids() <= set(LanguageModel.objects.values_list("pk", flat=True))
+    mapping.load()
+    curated = Alias.objects.filter(method="curated")
+    assert set(curated.values_list("model", flat=True)) | {"anthropic/claude-haiku-4-5"} <= mapping.curated_ids()
+    assert {(alias.source, alias.key_kind) for alias in curated} <= {
+        ("LMSYS_ARENA", "model_name"),
+        ("HUGGINGFACE", "hf_repo"),
+        ("OPENROUTER", "canonical_slug"),
+    }
+    open_weights = LanguageModel.objects.filter(pk__in=Profile.objects.filter(open_weights=True))
+    assert not open_weights.filter(license="Proprietary").exists()
+    assert Alias.objects.count() == 16

@@ -1,0 +1,201 @@
+"""The public rankings, as readers use them in the Chromium that the machine has."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from completions.models import Category, Provider
+from gateway_project.db import pool
+from rankings.models import DailyRank, Source
+from rankings.pages import views as pages
+from rankings.publishing import publication
+from tests import factories
+from tests.pages.test_pages_in_a_browser import PHONE, fits, picture
+from tests.rankings.entries import UPDATED, forget, list_model, publish
+from tests.rankings.snapshots import mean, say
+
+MAKERS = ["Acme", "Étoile Lab", "Zed"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(transactional_db):
+    forget()
+    pages.forget()
+
+
+@pytest.fixture
+def listed(nothing_remembered):
+    """Thirty models with names as long as they get, and figures from every end."""
+    factories.make_model(
+        "waits/for-a-key", provider=Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY")
+    )
+    for number in range(1, 31):
+        list_model(
+            f"maker-{number % 3}/model-{number}",
+            rank=number,
+            change=(number % 5) - 2,
+            overall=92.4 - 2 * number,
+            quality=None if number == 7 else 96.1 - 1.7 * number,
+            speed=None if number % 4 == 0 else 30 + (number * 37) % 60,
+            cost=20 + (number * 13) % 80,
+            elo=1500 - number * 7 if number % 2 else None,
+            confidence=0.9 - number / 50,
+            model={
+                "name": "W" * 60 if number == 3 else f"Model {number} Turbo",
+                "maker": MAKERS[number % 3],
+                "input": f"{0.02 * 1.3**number:.3f}" if number != 30 else "0",
+                "commercial_use": number % 2 == 1,
+                "output": f"{0.1 * 1.3**number:.3f}" if number != 30 else "0",
+            },
+        )
+    list_model("maker-1/model-1", rank=1, board="CODING", board_rank=2, overall=80.0)
+    list_model("maker-2/model-2", rank=2, board="CODING", board_rank=1, overall=81.0)
+    publish()
+
+
+@pytest.fixture
+def explained(nothing_remembered, settings):
+    """A model as the formula scores it, with a month behind it."""
+    settings.RANKINGS_AA_API_KEY = "a-key"
+    for name in ("best", "other"):
+        factories.make_model(f"acme/{name}", name=f"Acme {name}", maker="Acme")
+        mean(Source.LMSYS_ARENA, name, f"acme/{name}")
+    interval = {"lower": 1495, "upper": 1503.5}
+    say(Source.LMSYS_ARENA, {Category.GENERAL: {"best": (1500, interval), "other": 7.5}}, age_hours=216, crowd=99)
+    publication.publish(Source.LMSYS_ARENA)
+    today = pool.now().date()
+    DailyRank.objects.bulk_create(
+        DailyRank(
+            source=Source.INTERNAL,
+            board=Category.GENERAL,
+            model_id="acme/best",
+            day=today - timedelta(days=ago),
+            rank=1 + ago % 4,
+            overall=70,
+        )
+        for ago in range(1, 31)
+    )
+    publish()
+
+
+def first_models(page, count):
+    return [cell.split("\n")[0] for cell in page.locator("tbody th.model").all_inner_texts()[:count]]
+
+
+def test_a_reader_filters_sorts_and_opens_a_model(listed, open_page):
+    page = open_page(viewport={"width": 1400, "height": 900})
+    page.goto("/rankings")
+    picture(page, "rankings")
+    assert first_models(page, 2) == ["Model 1 Turbo", "Model 2 Turbo"]
+    page.get_by_label("Search").fill("étoile")
+    page.get_by_label("Commercial use only").check()
+    page.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(re.compile(r"/rankings\?search=%C3%A9toile&commercialOnly=true$"))
+    expect(page.get_by_role("rowheader")).to_have_count(5)
+    page.get_by_role("columnheader", name="Model").get_by_role("link").click()
+    expect(page.get_by_role("columnheader", name="Model")).to_have_attribute("aria-sort", "ascending")
+    assert first_models(page, 2) == ["Model 1 Turbo", "Model 13 Turbo"]
+    page.get_by_role("columnheader", name="Model").get_by_role("link").click()
+    expect(page.get_by_role("columnheader", name="Model")).to_have_attribute("aria-sort", "descending")
+    assert first_models(page, 1) == ["Model 7 Turbo"]
+    expect(page.get_by_label("Commercial use only")).to_be_checked()
+    page.get_by_role("rowheader").get_by_role("link", name="Model 7 Turbo").click()
+    expect(page.get_by_role("heading", name="Model 7 Turbo")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/rankings/maker-1/model-7$"))
+
+
+def test_a_reader_without_scripts_finds_the_best_for_coding(listed, open_page):
+    page = open_page(java_script_enabled=False)
+    page.goto("/rankings")
+    page.get_by_label("Category").select_option("Coding")
+    page.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(re.compile(r"/rankings\?category=CODING$"))
+    assert first_models(page, 2) == ["Model 2 Turbo", "Model 1 Turbo"]
+    expect(page.locator("tbody time").first).to_have_text("20 Nov 2026, 12:00 UTC")
+    expect(page.get_by_role("button", name="Copy")).to_have_count(0)
+    page.get_by_label("Sort by").select_option("Overall rank")
+    page.get_by_role("button", name="Show").click()
+    assert first_models(page, 2) == ["Model 1 Turbo", "Model 2 Turbo"]
+
+
+def test_pages_lead_on_and_back(listed, open_page):
+    page = open_page()
+    page.goto("/rankings?limit=25")
+    page.get_by_role("link", name="Next").click()
+    expect(page.get_by_role("rowheader")).to_have_count(5)
+    page.get_by_role("link", name="Previous").click()
+    expect(page.get_by_role("rowheader")).to_have_count(25)
+
+
+def test_the_id_is_copied(listed, open_page):
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    page.goto("/rankings")
+    page.get_by_role("button", name="Copy maker-2/model-2", exact=True).click()
+    expect(page.get_by_role("button", name="Copy maker-2/model-2", exact=True)).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "maker-2/model-2"
+
+
+def test_a_point_of_a_plot_leads_to_its_model(listed, open_page):
+    page = open_page(viewport={"width": 1400, "height": 900})
+    page.goto("/rankings")
+    page.locator("svg a[href='/rankings/maker-2/model-2'] circle").first.click()
+    expect(page.get_by_role("heading", name="Model 2 Turbo")).to_be_visible()
+
+
+def test_the_keyboard_reaches_every_figure_of_a_plot(listed, open_page):
+    page = open_page()
+    page.goto("/rankings")
+    table = page.locator("#price-table")
+    table.locator("summary").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "/rankings/maker-1/model-1"
+    expect(table.get_by_role("row")).to_have_count(30)  # the heading, and all but the one without a quality
+
+
+def test_the_keyboard_skips_to_the_content(listed, open_page):
+    page = open_page()
+    page.goto("/rankings")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_times_are_in_the_readers_zone_with_utc_at_hand(listed, open_page):
+    page = open_page(timezone_id="Asia/Tokyo", locale="en-GB")
+    page.goto("/rankings")
+    shown = page.locator("tbody time").first
+    expect(shown).to_have_attribute("title", f"{UPDATED:%Y-%m-%d %H:%M:%S} UTC")
+    expect(shown).to_have_text("20 Nov 2026, 21:00")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_phone(listed, open_page, scheme):
+    page = open_page(color_scheme=scheme, **PHONE)
+    for path, name in (("/rankings", "list"), ("/rankings?category=CODING", "board"), ("/rankings/maker-0/model-3", "model")):
+        page.goto(path)
+        picture(page, f"rankings-phone-{scheme}-{name}")
+        assert fits(page), path
+
+
+def test_on_a_phone_the_list_can_still_be_sorted_by_its_headings(listed, open_page):
+    page = open_page(**PHONE)
+    page.goto("/rankings")
+    page.get_by_role("columnheader", name="Change").get_by_role("link").click()
+    assert first_models(page, 1) == ["Model 24 Turbo"]
+    expect(page.get_by_role("cell", name="up 2").first).to_be_visible()
+
+
+def test_a_model_is_explained_with_its_history(explained, open_page):
+    page = open_page(color_scheme="dark", viewport={"width": 1200, "height": 900})
+    page.goto("/rankings/acme/best")
+    picture(page, "rankings-model")
+    expect(page.get_by_text("rank 1 of 101, at 1,500, as best")).to_be_visible()
+    expect(page.locator("polyline")).to_have_count(1)
+    page.get_by_text("As a table").click()
+    expect(page.get_by_role("table", name="Rank a day").get_by_role("row")).to_have_count(32)
+    page.get_by_role("link", name="Coding").click()
+    expect(page.get_by_role("heading", name="Why: Coding, by This gateway")).to_be_visible()

@@ -1,0 +1,116 @@
+"""Ids that stand for whoever ranks first, as callers use them."""
+
+import pytest
+
+from billing.models import LedgerEntry
+from completions.models import Category, LanguageModel, Price, RoutableAlias, Route
+from rankings.models import Entry, Profile, Source
+from rankings.publishing import publication, routable_aliases
+from tests import chat, factories
+from tests.rankings.snapshots import mean, say
+from tests.rankings.streams import streamed
+
+INTERNAL, ARENA = Source.INTERNAL, Source.LMSYS_ARENA
+ORDERS = ("best", "cheapest", "fastest")
+
+
+@pytest.fixture(autouse=True)
+def models(db):
+    factories.make_model("acme/best", input="3.00", output="15.00")
+    factories.make_model("acme/open", input="1.10", output="4.40")
+    factories.make_model("acme/tiny", input="0.05", output="0.10")
+    factories.make_model("acme/free", input="0", output="0")
+    Profile.objects.create(model_id="acme/open", open_weights=True)
+
+
+def meant(alias):
+    return RoutableAlias.objects.get(pk=alias).model_ids
+
+
+def test_every_board_has_three_aliases():
+    publication.publish(INTERNAL)
+    expected = {f"{order}/{category.lower()}" for order in ORDERS for category in Category}
+    assert set(RoutableAlias.objects.values_list("pk", flat=True)) == expected == set(routable_aliases.names())
+    assert "best/open_source" in expected
+    assert meant("best/open_source") == meant("fastest/open_source") == ["acme/open"]
+
+
+def test_best_is_the_order_of_the_board():
+    mean(ARENA, "best", "acme/best")
+    mean(ARENA, "open", "acme/open")
+    say(ARENA, {"GENERAL": {"best": 100}, "CODING": {"open": 100}}, crowd=30)
+    publication.publish(INTERNAL)
+    for board in ("GENERAL", "CODING"):
+        order = Entry.objects.filter(source=INTERNAL, board=board).order_by("board_rank").values_list("model_id", flat=True)
+        assert meant(f"best/{board.lower()}") == list(order)
+    assert meant("best/general")[0] == "acme/best"
+    assert meant("best/coding")[0] == "acme/open"
+
+
+def test_cheapest_goes_by_the_price_even_where_scores_end():
+    publication.publish(INTERNAL)
+    assert set(Entry.objects.filter(model_id__in=["acme/tiny", "acme/free"]).values_list("cost", flat=True)) == {100}
+    assert meant("cheapest/general") == ["acme/free", "acme/tiny", "acme/open", "acme/best"]
+
+
+def test_cheapest_is_first_looked_for_among_those_that_were_tested():
+    for name in ("best", "open"):
+        mean(ARENA, name, f"acme/{name}")
+    say(ARENA, {"CODING": {"best": 100, "open": 50}}, crowd=30)
+    publication.publish(INTERNAL)
+    assert meant("cheapest/coding") == ["acme/open", "acme/best", "acme/free", "acme/tiny"]
+    assert meant("cheapest/math")[0] == "acme/free"
+
+
+def test_fastest_is_who_was_measured_and_then_the_order_of_the_board(alice, settings):
+    settings.RANKINGS_SPEED_STREAMS_MIN = 1
+    caller = alice, factories.make_key(alice)[0]
+    streamed(caller, "acme/best", 2_000, 8_000, 500)
+    streamed(caller, "acme/tiny", 500, 4_500, 1_000)
+    publication.publish(INTERNAL)
+    assert meant("fastest/general") == ["acme/tiny", "acme/best", "acme/free", "acme/open"]
+
+
+def test_stale_aliases_go_and_those_of_others_stay():
+    RoutableAlias.objects.create(id="best/mine", model_ids=["acme/tiny"])
+    publication.publish(INTERNAL)
+    Profile.objects.update(open_weights=False)
+    publication.publish(INTERNAL)
+    there = set(RoutableAlias.objects.values_list("pk", flat=True))
+    assert there == set(routable_aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
+    assert meant("best/mine") == ["acme/tiny"]
+
+
+def test_who_is_served_no_more_is_meant_no_more():
+    publication.publish(INTERNAL)
+    LanguageModel.objects.filter(pk="acme/free").update(is_enabled=False)
+    publication.publish(INTERNAL)
+    assert meant("cheapest/general") == ["acme/tiny", "acme/open", "acme/best"]
+
+
+def test_a_completion_is_answered_and_charged_as_the_model_that_ranks_first(api):
+    mean(ARENA, "best", "acme/best")
+    say(ARENA, {"CODING": {"best": 100}}, crowd=30)
+    publication.publish(INTERNAL)
+    reply = chat.ask(api, model="best/coding").json()
+    assert reply["model"] == "acme/best"
+    [entry] = LedgerEntry.objects.filter(type=LedgerEntry.Type.USAGE_DEBIT)
+    price = Price.objects.get(model="acme/best")
+    usage = reply["usage"]
+    nanos = price.input_nanos * usage["prompt_tokens"] + price.output_nanos * usage["completion_tokens"]
+    assert (entry.metadata["model"], entry.amount_nanos) == ("acme/best", -nanos // 1_000_000)
+
+
+def test_on_a_fresh_machine_the_model_that_needs_no_key_answers(api):
+    elsewhere = factories.make_provider("elsewhere", kind="openai", base_url="https://example.org", api_key_env="NOT_SET_HERE")
+    Route.objects.exclude(model_id="acme/best").update(provider=elsewhere)
+    publication.publish(INTERNAL)
+    assert meant("best/general") == meant("cheapest/coding") == ["acme/best"]
+    assert chat.ask(api, model="best/general").json()["model"] == "acme/best"
+
+
+def test_who_went_out_of_service_since_is_passed_over(api):
+    publication.publish(INTERNAL)
+    [first, second, *_] = meant("best/general")
+    LanguageModel.objects.filter(pk=first).update(is_enabled=False)
+    assert chat.ask(api, model="best/general").json()["model"] == second
