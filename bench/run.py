@@ -69,11 +69,11 @@ def prepared(directory: Path) -> dict[str, str]:
 
 
 def fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:
-    """Migrate, load the catalogue of one model, credit one account; its key's secret."""
-    catalogue = directory / "bench.toml"
-    catalogue.write_text(CATALOG.format(port=upstream_port))
+    """Migrate, load the catalog of one model, credit one account; its key's secret."""
+    catalog = directory / "bench.toml"
+    catalog.write_text(CATALOG.format(port=upstream_port))
     manage(environ, "migrate", "--verbosity=0")
-    manage(environ, "load_catalog", str(catalogue))
+    manage(environ, "load_catalog", str(catalog))
     manage(environ, "create_account", "bench@example.org")
     manage(environ, "grant_credit", "bench@example.org", "100000000", "--reason", "bench")
     return str(json.loads(manage(environ, "create_key", "bench@example.org", "--json"))["secret"])

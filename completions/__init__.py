@@ -1,6 +1,6 @@
 """One chat request, from the bytes that come in to the cent that is booked.
 
-Owns the catalogue (providers, models, dated prices, routes), the request schema, admission, the attempts, the relay and
+Owns the catalog (providers, models, dated prices, routes), the request schema, admission, the attempts, the relay and
 settlement.
 May import ``keys``, ``billing`` and the leaves of ``gateway_project``.
 
@@ -31,10 +31,10 @@ A request, a file after a file:
 
 Beside the way of a request:
 
-- ``catalog_file``  the catalogue as TOML: validated as a whole, then written (``toml_table`` and ``catalog_rules`` read it)
+- ``catalog_file``  the catalog as TOML: validated as a whole, then written (``toml_table`` and ``catalog_rules`` read it)
 - ``proposals``     what a provider's own list says otherwise: written down, approved or applied by the rule (``list_request``
                     asks, ``upstream_list`` reads, ``catalog_sync`` compares; ``catalog_rows`` is shared with the files)
-- ``admin``         completions for staff; ``catalog_admin`` (with its ``forms``) and ``proposals_admin`` the catalogue
+- ``admin``         completions for staff; ``catalog_admin`` (with its ``forms``) and ``proposals_admin`` the catalog
 - ``tasks``         the sweeper: what a killed worker left behind is settled or released
 - ``audit``         what completions ask the whole book
 """

@@ -1,4 +1,4 @@
-"""Completions, for staff. The catalogue, and what is proposed to change in it, register themselves."""
+"""Completions, for staff. The catalog, and what is proposed to change in it, register themselves."""
 
 from uuid import UUID
 
@@ -8,7 +8,8 @@ from django.http import HttpRequest
 
 from billing import money
 from billing.models import Account
-from completions.catalog.sync import admin as proposals_admin  # noqa: F401  they register themselves
+from completions.catalog import admin as catalog_admin  # noqa: F401  registers itself
+from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers itself
 from completions.models import Completion, IdempotentRequest
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
 

@@ -1,4 +1,4 @@
-"""System checks of the catalogue. They ask the database: they run with ``check --database default``, and before ``migrate``."""
+"""System checks of the catalog. They ask the database: they run with ``check --database default``, and before ``migrate``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from gateway_project import secretbox
 
 
 @register(Tags.database)
-def check_catalogue(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+def check_catalog(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """W002 no price in force, W003 no enabled route, E008 a provider's key that cannot be read."""
     if "default" not in (databases or []):
         return []
     try:
         with transaction.atomic():
             return [*_incomplete(), *_unreadable()]
-    except ProgrammingError:  # not migrated yet: there is no catalogue to check
+    except ProgrammingError:  # not migrated yet: there is no catalog to check
         return []
 
 
@@ -34,7 +34,7 @@ def _warning(model: LanguageModel, lack: lookup.Obstacle) -> CheckMessage:
     return Warning(message, hint=_SERVE, id="gateway.W003")
 
 
-_SERVE = "Give it one in a catalogue file (manage.py load_catalog FILE.toml) or in the admin, or disable the model."
+_SERVE = "Give it one in a catalog file (manage.py load_catalog FILE.toml) or in the admin, or disable the model."
 
 
 def _unreadable() -> list[CheckMessage]:

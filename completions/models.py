@@ -1,4 +1,4 @@
-"""The catalogue - providers, models, dated prices, routes - and the record of every completion."""
+"""The catalog - providers, models, dated prices, routes - and the record of every completion."""
 
 import os
 from typing import ClassVar, Self
@@ -217,7 +217,7 @@ class UpstreamList(models.Model):
 
 
 class CatalogProposal(models.Model):
-    """Something that a provider's list says otherwise than the catalogue. Prices are text, in US dollars per million tokens."""
+    """Something that a provider's list says otherwise than the catalog. Prices are text, in US dollars per million tokens."""
 
     class Kind(models.TextChoices):
         NEW_MODEL = "new_model", "new model"

@@ -65,7 +65,7 @@ def forget_idempotent_requests() -> int:
 
 @shared_task(name="completions.tasks.sync_catalog")
 def sync_catalog() -> int:
-    """Hold the catalogue against the lists of the providers that are followed; how many differences are new."""
+    """Hold the catalog against the lists of the providers that are followed; how many differences are new."""
     found = 0
     for provider in proposals.followed():
         try:

@@ -27,7 +27,7 @@ from keys.rate_limit_cache import Sighting
 DECIDED_MAX = 20
 _KEPT_SECONDS = 1
 _KEYS_MAX = 10_000
-_KINDS_MAX = 50  # of a key: models of the catalogue, Idempotency-Keys
+_KINDS_MAX = 50  # of a key: models of the catalog, Idempotency-Keys
 
 
 Kind = tuple[Hashable, ...]  # what requests share that are refused alike

@@ -1,6 +1,6 @@
 """Public, cacheable rankings of models, merged from several sources. Every id in them can be sent as ``model``.
 
-Stands beside the other apps: it may import ``completions.models`` (the catalogue) and the leaves of ``gateway_project``,
+Stands beside the other apps: it may import ``completions.models`` (the catalog) and the leaves of ``gateway_project``,
 and nobody imports it.
 
 What a source says, a file after a file:
@@ -14,7 +14,7 @@ What a source says, a file after a file:
 - ``meanings``    the same as rows: the curated file, the rules, and what staff said
 - ``health``      how the sources fare
 - ``formula``     pure: the scores of INTERNAL; ``terms`` are what the settings make of its numbers
-- ``populations`` what a source said last, as whole boards; ``catalogue`` our models that can be called
+- ``populations`` what a source said last, as whole boards; ``catalog`` our models that can be called
 - ``publishing``  what is shown, replaced as a whole: made by ``external`` and ``internal``; ``routable_aliases`` follow who
                   ranks first (an Alias is something else: what a source calls a model, see ``meanings``)
 - ``listing``     what is published, in memory; ``filters`` choose from it

@@ -100,7 +100,7 @@ class Alias(models.Model):
 
 
 class Profile(models.Model):
-    """What the catalogue does not say of a model, and identity and the formula need."""
+    """What the catalog does not say of a model, and identity and the formula need."""
 
     model = models.OneToOneField(LanguageModel, primary_key=True, on_delete=models.CASCADE, related_name="+")
     open_weights = models.BooleanField(default=False)

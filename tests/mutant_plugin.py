@@ -1,11 +1,11 @@
-"""A pytest plugin: runs tests against the gateway as a canary has broken it (``tests.mutants``). Loaded only when asked for.
+"""A pytest plugin: runs tests against the gateway as a mutant has broken it (``tests.mutants``). Loaded only when asked for.
 
-    pytest -p tests.mutant_plugin --canary=settle_twice tests/billing    those tests, with that canary let loose
-    pytest -p tests.mutant_plugin --canaries tests/billing               every canary, on the tests there that must catch it
+    pytest -p tests.mutant_plugin --mutant=settle_twice tests/billing    those tests, with that mutant let loose
+    pytest -p tests.mutant_plugin --mutants tests/billing               every mutant, on the tests there that must catch it
 
-With ``--canaries`` a test that must catch a canary passes when it fails, and fails when the canary survives it. The same
-tests run without any canary, too, in the same process: what a canary left behind would fail them. And with every canary the
-gateway must still serve, or what was caught would not be the canary but its clumsiness.
+With ``--mutants`` a test that must catch a mutant passes when it fails, and fails when the mutant survives it. The same
+tests run without any mutant, too, in the same process: what a mutant left behind would fail them. And with every mutant the
+gateway must still serve, or what was caught would not be the mutant but its clumsiness.
 """
 
 import traceback
@@ -16,15 +16,15 @@ import hypothesis
 import pytest
 from django.db import connection
 
-from tests.mutants import CANARIES, LONG, SERVES
+from tests.mutants import LONG, MUTANTS, SERVES
 
-_DATABASE = "test_canaries"  # beside that of whoever runs us
+_DATABASE = "test_mutants"  # beside that of whoever runs us
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("canaries")
-    group.addoption("--canary", choices=CANARIES, help="let one loose on all tests that are run")
-    group.addoption("--canaries", action="store_true", help="let each loose on the tests that must catch it")
+    group = parser.getgroup("mutants")
+    group.addoption("--mutant", choices=MUTANTS, help="let one loose on all tests that are run")
+    group.addoption("--mutants", action="store_true", help="let each loose on the tests that must catch it")
 
 
 @pytest.hookimpl(trylast=True)
@@ -35,43 +35,43 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore::pytest.Pytest{left_behind}ExceptionWarning")
     # That something is found is enough; to make the example small takes minutes.
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
-    hypothesis.settings.register_profile("canaries", parent=hypothesis.settings(), phases=phases)
-    hypothesis.settings.load_profile("canaries")
+    hypothesis.settings.register_profile("mutants", parent=hypothesis.settings(), phases=phases)
+    hypothesis.settings.load_profile("mutants")
 
 
-# --- Which tests meet which canary ---------------------------------------------------------------------------------
+# --- Which tests meet which mutant ---------------------------------------------------------------------------------
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.config.option.canary:
-        names: list[str | None] = [metafunc.config.option.canary]
-    elif metafunc.config.option.canaries:
+    if metafunc.config.option.mutant:
+        names: list[str | None] = [metafunc.config.option.mutant]
+    elif metafunc.config.option.mutants:
         function = _function(metafunc.definition.nodeid)
-        names = [name for name, canary in CANARIES.items() if any(_function(test) == function for test in canary.meets)]
-        names.append(None)  # last: without a canary
+        names = [name for name, mutant in MUTANTS.items() if any(_function(test) == function for test in mutant.meets)]
+        names.append(None)  # last: without a mutant
     else:
         return
-    metafunc.fixturenames.append("canary")
-    metafunc.parametrize("canary", names, ids=[f"@{name}" for name in names])
+    metafunc.fixturenames.append("mutant")
+    metafunc.parametrize("mutant", names, ids=[f"@{name}" for name in names])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.option.canaries:
+    if not config.option.mutants:
         return
     known = {_plain(item.nodeid) for item in items}
-    met = {test for canary in CANARIES.values() for test in canary.meets}
+    met = {test for mutant in MUTANTS.values() for test in mutant.meets}
     if missing := {test for test in met - known if _file(test) in map(_file, known)}:
-        raise pytest.UsageError(f"there are no such tests to meet canaries: {', '.join(sorted(missing))}")
-    items[:] = [item for item in items if _plain(item.nodeid) in (CANARIES[_of(item)].meets if _of(item) else met - LONG)]
+        raise pytest.UsageError(f"there are no such tests to meet mutants: {', '.join(sorted(missing))}")
+    items[:] = [item for item in items if _plain(item.nodeid) in (MUTANTS[_of(item)].meets if _of(item) else met - LONG)]
 
 
 def _of(item: pytest.Item) -> str:
-    """The canary that the test meets; empty for none."""
-    return item.callspec.params.get("canary") or "" if hasattr(item, "callspec") else ""
+    """The mutant that the test meets; empty for none."""
+    return item.callspec.params.get("mutant") or "" if hasattr(item, "callspec") else ""
 
 
 def _plain(node_id: str) -> str:
-    """The test's name without that of the canary that it meets."""
+    """The test's name without that of the mutant that it meets."""
     name, bracket, parameters = node_id.rstrip("]").partition("[")
     own = "-".join(parameter for parameter in parameters.split("-") if not parameter.startswith("@"))
     return f"{name}[{own}]" if own else name
@@ -93,8 +93,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     name = _of(item)
     if not name:
         return (yield)
-    must_notice = item.config.option.canaries and _plain(item.nodeid) != SERVES
-    with CANARIES[name].loose():
+    must_notice = item.config.option.mutants and _plain(item.nodeid) != SERVES
+    with MUTANTS[name].loose():
         try:
             outcome = yield
         except (Exception, pytest.fail.Exception) as error:
@@ -104,9 +104,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
             return None
         finally:
             if connection.in_atomic_block:
-                connection.set_rollback(True)  # what a canary wrote is not even checked
+                connection.set_rollback(True)  # what a mutant wrote is not even checked
     if must_notice:
-        pytest.fail(f"The canary {name} survives this test. {CANARIES[name].breaks}", pytrace=False)
+        pytest.fail(f"The mutant {name} survives this test. {MUTANTS[name].breaks}", pytrace=False)
     return outcome
 
 

@@ -1,7 +1,7 @@
-"""Canaries: the gateway, broken on purpose in one place. For each, tests that must notice; ``test_canaries.py`` lets them.
+"""Mutants: the gateway, broken on purpose in one place. For each, tests that must notice; ``test_mutants.py`` lets them.
 
-The product has no switches: a canary changes a function's code, or a test database, from outside, and only while a test
-runs. What it changes is named by its own text, so a canary that no longer fits the code fails loudly, and must follow it.
+The product has no switches: a mutant changes a function's code, or a test database, from outside, and only while a test
+runs. What it changes is named by its own text, so a mutant that no longer fits the code fails loudly, and must follow it.
 ``tests.mutant_plugin`` says how to let one loose by hand.
 """
 
@@ -18,10 +18,10 @@ from typing import Any
 
 from django.db import connection
 
-# A test of the reply alone, which every canary passes: none is so clumsy that anything would catch it.
+# A test of the reply alone, which every mutant passes: none is so clumsy that anything would catch it.
 SERVES = "tests/test_promises.py::test_a_completion_has_every_field_and_each_its_type"
 
-# Those that take their time without a canary, as the suite shows anyway.
+# Those that take their time without a mutant, as the suite shows anyway.
 BOOK_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_book_is_the_model_whatever_happens"
 DOOR_MACHINE = "tests/completions/charging/test_batch_state_machine.py::test_the_door_is_the_model_whatever_happens"
 LONG = {BOOK_MACHINE, DOOR_MACHINE}
@@ -30,7 +30,7 @@ Change = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
-class Canary:
+class Mutant:
     """What it breaks, as a sentence; how; and tests, each of which must notice it."""
 
     breaks: str
@@ -42,14 +42,14 @@ class Canary:
         return (*self.caught_by, SERVES)
 
 
-CANARIES: dict[str, Canary] = {}
+MUTANTS: dict[str, Mutant] = {}
 
 
-def canary(name: str, breaks: str, change: Change, *caught_by: str) -> None:
-    CANARIES[name] = Canary(breaks, change, tuple(f"tests/{test}" for test in caught_by))
+def mutant(name: str, breaks: str, change: Change, *caught_by: str) -> None:
+    MUTANTS[name] = Mutant(breaks, change, tuple(f"tests/{test}" for test in caught_by))
 
 
-# --- What a canary may change --------------------------------------------------------------------------------------
+# --- What a mutant may change --------------------------------------------------------------------------------------
 
 
 def code(where: str, *texts: str) -> Change:
@@ -75,7 +75,7 @@ def _function(where: str) -> FunctionType:
 def _compiled(where: str, function: FunctionType, texts: Sequence[str]) -> CodeType:
     source = textwrap.dedent(inspect.getsource(function))
     for sound, broken in zip(texts[::2], texts[1::2], strict=True):
-        assert source.count(sound) == 1, f"{where} does not say {sound!r} once: let the canary follow it"
+        assert source.count(sound) == 1, f"{where} does not say {sound!r} once: let the mutant follow it"
         source = source.replace(sound, broken)
     [definition] = ast.parse(source).body
     assert isinstance(definition, ast.FunctionDef)
@@ -112,18 +112,18 @@ def _executed(sql: str) -> Change:
 
 # --- Locks -----------------------------------------------------------------------------------------------------------
 
-LOAD = "billing/test_books_under_load.py"
-ADMISSION = "completions/test_admission.py"
-DOOR = "completions/test_door.py"
+LOAD = "billing/test_ledger_under_load.py"
+ADMISSION = "completions/charging/test_admission.py"
+DOOR = "completions/charging/test_batch.py"
 
-canary(
+mutant(
     "no_lock_on_the_account",
     "Who books for an account does not lock it.",
     code("billing.locks:account", '.select_for_update(of=("self",), no_key=True)', ""),
     "billing/test_ledger.py::test_the_account_is_locked_before_its_balance_is_written",
     f"{LOAD}::test_who_holds_waits_for_what_others_hold_and_counts_it",
 )
-canary(
+mutant(
     "no_lock_on_accounts_at_the_door",
     "Who comes and goes reads accounts without locking them.",
     code(
@@ -133,7 +133,7 @@ canary(
     ),
     f"{DOOR}::test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it",
 )
-canary(
+mutant(
     "no_lock_on_keys_at_the_door",
     "Who comes and goes reads keys without locking them.",
     code(
@@ -143,7 +143,7 @@ canary(
     ),
     f"{DOOR}::test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it",
 )
-canary(
+mutant(
     "locks_in_another_order",
     "The door locks keys before accounts, and nobody else does.",
     code(
@@ -157,7 +157,7 @@ canary(
     ),
     f"{DOOR}::test_the_door_locks_accounts_before_keys_as_everybody_does",
 )
-canary(
+mutant(
     "accounts_locked_backwards",
     "A batch locks its accounts in the descending order of their ids.",
     code(
@@ -167,7 +167,7 @@ canary(
     ),
     f"{DOOR}::test_a_batch_locks_accounts_in_the_order_of_their_ids_as_everybody_does",
 )
-canary(
+mutant(
     "check_then_act",
     "The balance that is decided on was read before the lock was granted.",
     code(
@@ -182,62 +182,62 @@ canary(
 
 # --- One batch ---------------------------------------------------------------------------------------------------------
 
-canary(
+mutant(
     "a_batch_forgets_what_it_held",
     "Of those in one batch, each is let in on the balance that was there before all of them.",
     code("billing.holds:place", "account.held_nanos += amount_nanos", "pass"),
     f"{DOOR}::test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for[balance]",
 )
-canary(
+mutant(
     "a_batch_forgets_what_a_key_held",
     "Of those in one batch, each is let in on the spending limit that was there before all of them.",
     code("completions.charging.admission:Candidate.decide", "window.held_nanos += held_nanos", "pass"),
     f"{DOOR}::test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for[limit]",
 )
-canary(
+mutant(
     "requests_are_not_counted",
     "Nobody is counted against the requests per minute.",
     code("keys.rate_limits:Count.apply", "if self.requests:", "if False:"),
     f"{DOOR}::test_of_those_who_share_a_batch_as_many_are_let_in_as_there_are_requests_left",
 )
-canary(
+mutant(
     "who_enters_is_decided_first",
     "What those who leave a batch give back, those who enter it do not get.",
     code("completions.charging.batch:_serve", "not each[1].is_leaving", "each[1].is_leaving"),
     f"{DOOR}::test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back[balance]",
 )
-canary(
+mutant(
     "a_batch_forgets_what_was_given_back",
     "What those who leave a batch give back of a spending limit, those who enter it do not get.",
     code("keys.spending:Window.settle", "self.held_nanos -= held_nanos", "pass"),
     f"{DOOR}::test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back[limit]",
 )
-canary(
+mutant(
     "a_batch_forgets_what_was_spent",
     "What those who leave a batch spent of a spending limit, those who enter it get again.",
     code("keys.spending:Window.settle", "self.spent_nanos += spent_nanos", "pass"),
     f"{DOOR}::test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent[limit]",
 )
-canary(
+mutant(
     "one_poisoned_item_poisons_all",
     "When a batch fails, everybody in it fails.",
     code("gateway_project.db.group_commit:GroupCommit._commit", "self._commit([ticket])", "ticket.outcome = error"),
-    "test_group_commit.py::test_one_poisoned_item_fails_alone",
+    "gateway_project/db/test_group_commit.py::test_one_poisoned_item_fails_alone",
 )
-canary(
+mutant(
     "a_lost_commit_is_taken_for_none",
     "Who was let in by a commit whose answer was lost is let in again.",
     code("completions.charging.admission:Candidate.decide", "if self.completion_id in rows.holds:", "if False:"),
     f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who comes in]",
 )
-canary(
+mutant(
     "a_lost_commit_is_not_looked_for",
     "A batch whose answer was lost is run again as if it were the first time.",
     code("gateway_project.db.group_commit:GroupCommit._commit_again", "again=True", "again=False"),
-    "test_group_commit.py::test_after_a_lost_connection_the_batch_is_run_again_once",
+    "gateway_project/db/test_group_commit.py::test_after_a_lost_connection_the_batch_is_run_again_once",
     f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who comes in]",
 )
-canary(
+mutant(
     "a_lost_settlement_is_charged_again",
     "What was settled by a commit whose answer was lost is settled again.",
     code(
@@ -253,25 +253,25 @@ canary(
 
 MACHINE = BOOK_MACHINE.removeprefix("tests/")
 HOLDS = "billing/test_holds.py"
-RELAY = "completions/test_relay.py"
-SWEEPER = "completions/test_sweeper.py"
+RELAY = "completions/relay/test_stream.py"
+SWEEPER = "completions/test_tasks.py"
 
-canary(
+mutant(
     "held_money_is_available",
     "What running requests hold is available to others.",
     code("billing.models:Account.available_nanos", " - self.held_nanos", ""),
     f"{HOLDS}::test_everything_that_is_there_can_be_held_to_the_nanodollar",
     MACHINE,
-    "completions/test_admission.py::test_what_is_affordable_is_what_running_requests_leave",
+    "completions/charging/test_admission.py::test_what_is_affordable_is_what_running_requests_leave",
 )
-canary(
+mutant(
     "one_nanodollar_too_much",
     "A hold may be a nanodollar larger than what is available.",
     code("billing.holds:require", "account.available_nanos >= need_nanos", "account.available_nanos >= need_nanos - 1"),
     f"{ADMISSION}::test_one_nanodollar_too_little_is_too_little",
     MACHINE,
 )
-canary(
+mutant(
     "settle_twice",
     "A hold is resolved whatever its state.",
     code("billing.holds:resolve", "hold.state != Hold.State.HELD", "False"),
@@ -280,7 +280,7 @@ canary(
     f"{SWEEPER}::test_settling_twice_charges_once",
     f"{LOAD}::test_a_hold_that_many_resolve_at_once_is_resolved_once",
 )
-canary(
+mutant(
     "release_whatever_the_state",
     "A hold is given back whatever its state.",
     code(
@@ -290,7 +290,7 @@ canary(
     ),
     f"{HOLDS}::test_resolving_twice_changes_nothing[release-release]",
 )
-canary(
+mutant(
     "release_after_settle",
     "A settled hold is given back.",
     code(
@@ -300,7 +300,7 @@ canary(
     ),
     f"{HOLDS}::test_resolving_twice_changes_nothing[settle-release]",
 )
-canary(
+mutant(
     "settle_above_the_hold",
     "More is charged than was held.",
     code("billing.holds:resolve", "min(cost_nanos, hold.amount_nanos)", "cost_nanos"),
@@ -308,7 +308,7 @@ canary(
     MACHINE,
     f"{RELAY}::test_usage_above_the_hold_costs_the_hold_and_counts_as_our_loss",
 )
-canary(
+mutant(
     "a_hold_is_never_given_back",
     "What a resolved hold held stays held.",
     code("billing.holds:resolved", "held_nanos - less.nanos", "held_nanos"),
@@ -316,7 +316,7 @@ canary(
     MACHINE,
     f"{RELAY}::test_a_whole_reply_is_ours_in_everything_but_the_words",
 )
-canary(
+mutant(
     "the_remainder_is_not_returned",
     "What a settled hold held beyond the cost stays held.",
     code(
@@ -327,7 +327,7 @@ canary(
     f"{HOLDS}::test_settling_charges_the_cost_and_frees_the_rest",
     MACHINE,
 )
-canary(
+mutant(
     "a_key_keeps_its_hold",
     "What a resolved hold held of the key's spending limit stays held.",
     code("keys.spending:moved", "keys_spendingday.held_nanos - movement.held_nanos", "keys_spendingday.held_nanos"),
@@ -340,26 +340,26 @@ LEDGER = "billing/test_ledger.py"
 CONSTRAINTS = "billing/test_constraints.py"
 A_TRUE_BOOK = "billing/test_audit.py::test_a_true_book_has_no_findings"
 
-canary(
+mutant(
     "a_reference_is_not_unique",
     "The database takes two entries for one business fact.",
     without_unique("billing_ledgerentry", "reference"),
     f"{CONSTRAINTS}::test_a_reference_is_booked_once",
 )
-canary(
+mutant(
     "a_payment_is_booked_twice",
     "The same payment makes another entry each time.",
     code("billing.ledger:credit_purchase", "pay:{processor}:{payment_id}", "pay:{processor}:{payment_id}:{account.last_seq}"),
     f"{LEDGER}::test_a_payment_is_booked_once_with_its_id",
     MACHINE,
 )
-canary(
+mutant(
     "a_reference_is_reused",
     "A reference that names something else is taken for the same.",
     code("billing.ledger:_book_once", "!= (account.pk, type, amount_nanos)", "!= (account.pk, type, booked.amount_nanos)"),
     f"{LEDGER}::test_a_reference_cannot_be_reused_for_something_else[bob-501]",
 )
-canary(
+mutant(
     "entries_can_be_changed",
     "The database lets entries be changed and deleted.",
     without_trigger("billing_ledgerentry", "entries_are_never_changed"),
@@ -367,13 +367,13 @@ canary(
     f"{CONSTRAINTS}::test_entries_are_never_changed_by_deleting_them",
     A_TRUE_BOOK,  # the audit asks for the guards, too
 )
-canary(
+mutant(
     "entries_can_be_truncated",
     "The database lets the book be emptied.",
     without_trigger("billing_ledgerentry", "entries_are_never_truncated"),
     A_TRUE_BOOK,
 )
-canary(
+mutant(
     "entries_need_not_follow_each_other",
     "The database takes entries that do not chain.",
     without_trigger("billing_ledgerentry", "entries_follow_each_other"),
@@ -381,13 +381,13 @@ canary(
     f"{CONSTRAINTS}::test_entries_follow_each_other_in_their_balance",
     A_TRUE_BOOK,
 )
-canary(
+mutant(
     "a_balance_need_not_be_booked",
     "The database takes a balance that its book does not say.",
     without_trigger("billing_account", "accounts_agree_with_their_book"),
     f"{CONSTRAINTS}::test_accounts_agree_with_their_book",
 )
-canary(
+mutant(
     "a_resolved_hold_can_be_changed",
     "The database lets a hold be resolved again.",
     without_trigger("billing_hold", "holds_resolve_once"),
@@ -399,7 +399,7 @@ for question, broken_by in {
     "open_holds_sum_to_what_is_held": "hold_more_than_the_holds",
     "settled_holds_are_debited": "settle_without_a_debit",
 }.items():
-    canary(
+    mutant(
         f"nobody_asks_whether_{question}",
         "verify_ledger is blind in one eye.",
         code(
@@ -409,7 +409,7 @@ for question, broken_by in {
         ),
         f"billing/test_audit.py::test_one_account_can_be_asked_about[{broken_by}]",
     )
-canary(
+mutant(
     "cents_are_truncated",
     "A balance below zero is shown in cents rounded towards zero.",
     code(
@@ -419,7 +419,7 @@ canary(
     ),
     "billing/test_money.py::test_below_zero_the_floor_is_towards_minus_infinity",
 )
-canary(
+mutant(
     "cents_are_rounded_for_each_entry",
     "The cents of an entry are those of its own amount, and a book's cents do not add up.",
     code(
@@ -433,9 +433,9 @@ canary(
 
 # --- Prices ------------------------------------------------------------------------------------------------------------
 
-PRICING = "completions/test_pricing.py"
+PRICING = "completions/pricing/test_cost.py"
 
-canary(
+mutant(
     "floats",
     "A cost is reckoned in floating point.",
     code(
@@ -445,7 +445,7 @@ canary(
     ),
     "billing/test_money.py::test_a_charge_is_rounded_up_to_the_next_nanodollar_and_never_further",
 )
-canary(
+mutant(
     "floats_of_dollars",
     "A cost is reckoned in dollars, in floating point.",
     code(
@@ -455,32 +455,32 @@ canary(
     ),
     f"{RELAY}::test_cached_tokens_have_their_own_price_and_are_part_of_the_prompt[9-9-32700]",
 )
-canary(
+mutant(
     "rounded_down",
     "A cost is rounded down to the nanodollar.",
     code("billing.money:round_up", "-(-price_times_tokens // TOKENS_PER_PRICE)", "price_times_tokens // TOKENS_PER_PRICE"),
     f"{PRICING}::test_a_cost_is_exact_and_rounded_up_once",
 )
-canary(
+mutant(
     "cached_tokens_are_charged_twice",
     "Cached tokens cost the price of cached tokens, and that of the prompt as well.",
     code("completions.pricing.cost:cost", "usage.prompt_tokens - usage.cached_tokens", "usage.prompt_tokens"),
     f"{PRICING}::test_a_cost_is_exact_and_rounded_up_once",
     f"{RELAY}::test_cached_tokens_have_their_own_price_and_are_part_of_the_prompt[9-9-32700]",
 )
-canary(
+mutant(
     "reasoning_is_charged_twice",
     "Reasoning tokens, which are part of the completion, are charged beside it.",
     code("completions.pricing.cost:cost", "usage.completion_tokens *", "(usage.completion_tokens + usage.reasoning_tokens) *"),
     f"{RELAY}::test_reasoning_tokens_are_told_and_not_charged_twice",
 )
-canary(
+mutant(
     "negative_usage",
     "An upstream that reports fewer tokens than none is believed.",
     code("completions.providers.wire:is_count", "0 <= value", "-_TOKENS_MAX <= value"),
     f"{RELAY}::test_usage_that_cannot_be_is_estimated[negative]",
 )
-canary(
+mutant(
     "the_price_of_today",
     "A completion costs what its model costs when it ends, not what it cost when it was admitted.",
     code(
@@ -491,7 +491,7 @@ canary(
     ),
     f"{RELAY}::test_a_price_that_changes_while_a_completion_runs_is_not_its_price",
 )
-canary(
+mutant(
     "a_recovered_completion_costs_the_price_of_today",
     "What the sweeper recovers costs what its model costs then.",
     code(
@@ -499,7 +499,7 @@ canary(
         "catalog.price_list(completion.price)",
         "catalog.find(completion.model_id).price",
     ),
-    "completions/test_checkpoints.py::test_what_is_recovered_costs_what_it_cost_when_it_was_admitted",
+    "completions/charging/test_checkpoints.py::test_what_is_recovered_costs_what_it_cost_when_it_was_admitted",
 )
 
 # --- Limits ------------------------------------------------------------------------------------------------------------
@@ -509,14 +509,14 @@ SPENDING = "keys/test_spending.py"
 # A place where it is another day now than in UTC, whenever now is.
 ELSEWHERE = "Etc/GMT-14" if datetime.now(UTC).hour >= 11 else "Etc/GMT+12"
 
-canary(
+mutant(
     "a_window_ignores_what_is_held",
     "What running requests hold of a spending limit is available to others.",
     code("keys.spending:Window.available_nanos", " - self.held_nanos", ""),
     f"{ADMISSION}::test_what_runs_counts_against_the_limit_to_the_nanodollar",
     f"{SPENDING}::test_what_is_reserved_is_not_available_but_not_spent",
 )
-canary(
+mutant(
     "a_week_begins_on_sunday",
     "A WEEKLY limit counts from Sunday.",
     code(
@@ -526,13 +526,13 @@ canary(
     ),
     f"{ADMISSION}::test_a_recurring_limit_counts_from_the_first_day_of_its_window[WEEKLY]",
 )
-canary(
+mutant(
     "a_week_resets_on_sunday",
     "A WEEKLY limit is said to begin on Sunday.",
     code("keys.periods:first_day", "today.weekday()", "(today.weekday() + 1) % 7"),
     f"{PERIODS}::test_a_week_is_from_monday_to_sunday[18]",
 )
-canary(
+mutant(
     "days_of_another_place",
     "A spending limit counts the days of the server's own time zone.",
     code(
@@ -542,7 +542,7 @@ canary(
     ),
     f"{ADMISSION}::test_a_recurring_limit_counts_from_the_first_day_of_its_window[DAILY]",
 )
-canary(
+mutant(
     "spent_on_a_day_of_another_place",
     "A completion counts on the day that it is in the server's own time zone.",
     code(
@@ -552,7 +552,7 @@ canary(
     ),
     f"{ADMISSION}::test_a_completion_counts_on_the_utc_day_of_its_admission",
 )
-canary(
+mutant(
     "limits_in_cents",
     "A spending limit is compared in whole cents.",
     code(
@@ -562,7 +562,7 @@ canary(
     ),
     f"{ADMISSION}::test_a_limit_holds_to_the_nanodollar[FIXED-None]",
 )
-canary(
+mutant(
     "spent_on_the_day_it_ended",
     "A completion counts on the day of its settlement.",
     code(
@@ -572,20 +572,20 @@ canary(
     ),
     f"{SWEEPER}::test_what_was_held_yesterday_is_given_back_to_yesterday",
 )
-canary(
+mutant(
     "one_request_too_many",
     "One request more than the limit passes in a minute.",
     code("keys.gcra:decide", "wait <= timedelta(0)", "wait <= _unit(limit)"),
     f"{ADMISSION}::test_exactly_so_many_requests_pass_in_a_burst[2]",
-    "keys/test_rate_limits.py::test_exactly_the_limit_passes_in_a_burst[60]",
+    "keys/test_gcra.py::test_exactly_the_limit_passes_in_a_burst[60]",
 )
-canary(
+mutant(
     "tokens_are_not_corrected",
     "The tokens per minute that a request was counted are not corrected by what it used.",
     code("completions.charging.resolution:Resolution.decide", "rates.correct(", "("),
     f"{ADMISSION}::test_settlement_corrects_the_count_of_tokens",
 )
-canary(
+mutant(
     "a_refusal_is_counted",
     "A request that is refused for want of money is counted against the requests per minute.",
     code(
@@ -595,15 +595,15 @@ canary(
     ),
     f"{ADMISSION}::test_a_request_that_cannot_be_paid_uses_up_no_allowance",
 )
-canary(
+mutant(
     "a_revoked_key_is_good",
     "A key that was revoked after its caller was known is let in.",
     code("keys.authentication:require_active", "key.revoked_at is not None", "False"),
-    "completions/test_idempotency.py::test_a_revoked_key_gets_no_replay",
+    "completions/charging/test_idempotency.py::test_a_revoked_key_gets_no_replay",
 )
 
 # ... one of which the machine at the door must find by itself, where chance, the same every time, leads it.
-canary(
+mutant(
     "a_week_begins_a_day_late",
     "What is spent on a Monday does not count against a WEEKLY limit.",
     code(
@@ -613,20 +613,20 @@ canary(
     ),
     f"{ADMISSION}::test_a_recurring_limit_counts_from_the_first_day_of_its_window[WEEKLY]",
 )
-canary(
+mutant(
     "a_fixed_limit_begins_anew",
     "A FIXED limit counts from the first of the month, as if it were a MONTHLY one.",
     code("keys.spending:sums", "ELSE '-infinity'", "ELSE date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date"),
     f"{ADMISSION}::test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone[FIXED-None-True]",
 )
-canary(
+mutant(
     "the_door_does_not_read_what_a_key_holds",
     "What running requests hold is not counted against the spending limit of a request that comes later.",
     code("keys.spending:sums", "sum(held_nanos)", "0"),
     f"{ADMISSION}::test_what_runs_counts_against_the_limit_to_the_nanodollar",
     DOOR_MACHINE.removeprefix("tests/"),
 )
-canary(
+mutant(
     "a_nanodollar_above_the_limit",
     "A request may hold a nanodollar more than is left of the spending limit.",
     code("keys.spending:require", "window.available_nanos >= need_nanos", "window.available_nanos >= need_nanos - 1"),
@@ -634,22 +634,22 @@ canary(
 )
 # --- Idempotency -------------------------------------------------------------------------------------------------------
 
-IDEMPOTENCY = "completions/test_idempotency.py"
+IDEMPOTENCY = "completions/charging/test_idempotency.py"
 
-canary(
+mutant(
     "idempotency_is_ignored",
     "A request with a known Idempotency-Key runs again.",
     code("completions.charging.idempotency:check", "known.expires_at <= now", "True"),
     f"{IDEMPOTENCY}::test_the_same_again_gets_the_same_reply_and_pays_once[False]",
     f"{IDEMPOTENCY}::test_a_request_that_still_runs_is_a_conflict_to_wait_for",
 )
-canary(
+mutant(
     "fingerprints_are_ignored",
     "Another request under a known Idempotency-Key gets the reply of the first.",
     code("completions.charging.idempotency:check", "known.fingerprint != attempt.fingerprint", "False"),
     f"{IDEMPOTENCY}::test_another_body_under_the_same_key_is_refused[fields0]",
 )
-canary(
+mutant(
     "a_refusal_is_remembered",
     "A refused request uses up its Idempotency-Key.",
     code(
@@ -663,13 +663,13 @@ canary(
     ),
     f"{IDEMPOTENCY}::test_a_refused_request_is_not_remembered",
 )
-canary(
+mutant(
     "a_failure_is_remembered",
     "A request whose provider failed uses up its Idempotency-Key.",
     code("completions.charging.resolution:Resolution._note", "elif not self.usage or self.retry:", "elif False:"),
     f"{IDEMPOTENCY}::test_a_request_whose_provider_failed_may_be_tried_again",
 )
-canary(
+mutant(
     "a_replay_is_in_the_clear",
     "The reply that is kept for a retry can be read in the database.",
     code(
@@ -682,52 +682,52 @@ canary(
 
 # --- Ways to end -------------------------------------------------------------------------------------------------------
 
-CHECKPOINTS = "completions/test_checkpoints.py"
-SPOOL = "completions/test_spool.py"
+CHECKPOINTS = "completions/charging/test_checkpoints.py"
+SPOOL = "completions/charging/test_outbox.py"
 
-canary(
+mutant(
     "a_broken_stream_is_free",
     "What a stream brought before it broke off is estimated to be nothing.",
     code("completions.relay.stream:_estimate", "return Usage(", "return Usage(0, 0) if relayed_bytes else Usage("),
     f"{RELAY}::test_a_stream_that_breaks_ends_in_one_error_event_and_is_charged_so_far[reset-later]",
 )
-canary(
+mutant(
     "who_leaves_pays_nothing",
     "A client that leaves in the middle of a stream is not charged.",
     code("completions.relay.stream:_Progress.left", "self._so_far()", "Usage(0, 0)"),
     f"{RELAY}::test_a_client_that_leaves_in_the_middle_frees_the_upstream_and_pays_for_what_came",
 )
-canary(
+mutant(
     "a_failed_request_is_charged",
     "A request that the upstream refused is charged for its prompt.",
     code("completions.relay.stream:whole", "if failure.upstream_worked:", "if True:"),
     "test_error_table.py::test_an_upstream_that_fails_costs_nothing[500-502-api_error-upstream_error-whole]",
 )
-canary(
+mutant(
     "the_sweeper_ignores_checkpoints",
     "What a process had relayed before it died is free.",
     code("completions.tasks:_resolve", "completion.relayed_bytes is None", "True"),
     f"{CHECKPOINTS}::test_an_old_note_is_charged_and_the_rest_of_the_hold_is_free",
 )
-canary(
+mutant(
     "the_sweeper_takes_what_runs",
     "The sweeper resolves holds that have not expired.",
     code("completions.tasks:_abandoned", "expires_at__lt=now", "expires_at__gt=now"),
     f"{SWEEPER}::test_a_running_hold_is_left_alone",
 )
-canary(
+mutant(
     "the_sweeper_estimates_what_the_spool_knows",
     "The sweeper does not ask the spool first.",
     code("completions.tasks:release_expired_holds", "spool.drain(settlement.resolve)", "pass"),
     f"{SPOOL}::test_the_sweeper_asks_its_spool_before_it_estimates",
 )
-canary(
+mutant(
     "what_cannot_be_settled_is_lost",
     "A settlement that the database refuses is given up.",
     code("completions.charging.settlement:_insist", "spool.keep(resolution, error)", "pass"),
     f"{SPOOL}::test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_disk",
 )
-canary(
+mutant(
     "what_was_settled_stays_in_the_spool",
     "What the spool has settled is not taken out of it.",
     code("completions.charging.outbox:_drained", "path.unlink(missing_ok=True)", "pass"),

@@ -1,7 +1,7 @@
 """State machines: Hypothesis does anything in any order, differently each time, and a model says what must come of it.
 
 A run's seed is printed when it fails, and ``MACHINE_SEED`` gives it again. What failed is kept in ``.hypothesis/examples`` and
-tried first from then on, until it passes. Where canaries are loose the runs are the same every time.
+tried first from then on, until it passes. Where mutants are loose the runs are the same every time.
 """
 
 import os
@@ -40,7 +40,7 @@ class Machine(RuleBasedStateMachine):
 def run(machine: type[Machine], *, runs: int, steps: int) -> None:
     """So many runs of so many steps, in a transaction of the caller's."""
     moderate = settings(max_examples=runs, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
-    if settings.get_current_profile_name() != "canaries":
+    if settings.get_current_profile_name() != "mutants":
         sys.stdout.write(f"MACHINE_SEED={_SEED}\n")  # shown when it fails
         machine = seed(_SEED)(machine)
         moderate = settings(moderate, derandomize=False, database=_KEPT, print_blob=True)

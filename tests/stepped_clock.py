@@ -20,6 +20,6 @@ def make() -> None:
 def step(now: datetime) -> None:
     """From here on it is ``now``; until the transaction, or the savepoint, is rolled back."""
     with connection.cursor() as cursor:
-        # Before the catalogue of PostgreSQL itself, which has the real one.
+        # Before the catalog of PostgreSQL itself, which has the real one.
         cursor.execute("SET LOCAL search_path = stepped, pg_catalog, public")
         cursor.execute("SELECT set_config('stepped.now', %s, true)", [now.isoformat()])

@@ -45,8 +45,8 @@ ROOT = Path(__file__).resolve().parent.parent
 APPS = ["billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
-API, CATALOGUE, CHARGING, INVARIANTS, OPERATING = (
-    (ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalogue", "charging", "invariants", "operating")
+API, CATALOG, CHARGING, INVARIANTS, OPERATING = (
+    (ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalog", "charging", "invariants", "operating")
 )
 
 
@@ -283,7 +283,7 @@ def shown_commands(page: str) -> list[tuple[list[str], str]]:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("page", "count"), [(OPERATING, 6), (CATALOGUE, 4)], ids=["operating", "catalogue"])
+@pytest.mark.parametrize(("page", "count"), [(OPERATING, 6), (CATALOG, 4)], ids=["operating", "catalog"])
 def test_the_commands_that_are_shown_print_what_is_shown(page, count):
     commands = shown_commands(page)
     assert len(commands) == count
@@ -486,13 +486,13 @@ def test_the_headers_of_an_error_are_documented():
             assert f"`{name}: {value}`" in described, error
 
 
-# --- The catalogue ------------------------------------------------------------------------------------------------
+# --- The catalog ------------------------------------------------------------------------------------------------
 
 
 def known_fields(path: Path, text: str, table: str) -> set[str]:
-    """The fields that a table of a catalogue file may have, as the reader says when it finds one that it may not."""
+    """The fields that a table of a catalog file may have, as the reader says when it finds one that it may not."""
     path.write_text(text)
-    with pytest.raises(catalog_file.InvalidCatalogue) as caught:
+    with pytest.raises(catalog_file.InvalidCatalog) as caught:
         catalog_file.read([path])
     [known] = [error.partition("known are ")[2] for error in caught.value.errors if f"{table}: is not known here" in error]
     return set(known.split(", "))
@@ -508,35 +508,35 @@ def known_fields(path: Path, text: str, table: str) -> set[str]:
         ("### `routes`", '[models."x"]\nroutes = [ { zz = 1 } ]', "routes[0].zz"),
     ],
 )
-def test_every_field_of_a_catalogue_file_is_documented_and_no_other(tmp_path, heading, text, unknown):
+def test_every_field_of_a_catalog_file_is_documented_and_no_other(tmp_path, heading, text, unknown):
     known = known_fields(tmp_path / "mine.toml", text, unknown)
-    assert set(names(rows(section(CATALOGUE, heading)))) == known
+    assert set(names(rows(section(CATALOG, heading)))) == known
 
 
-def test_every_table_of_a_catalogue_file_is_documented(tmp_path):
+def test_every_table_of_a_catalog_file_is_documented(tmp_path):
     known = known_fields(tmp_path / "mine.toml", "zz = 1", "zz")
-    assert set(re.findall(r"^### `\[(\w+)", CATALOGUE, re.MULTILINE)) == known
+    assert set(re.findall(r"^### `\[(\w+)", CATALOG, re.MULTILINE)) == known
 
 
-def test_the_example_of_a_catalogue_is_in_order(tmp_path):
-    [example] = blocks(CATALOGUE, "toml")
+def test_the_example_of_a_catalog_is_in_order(tmp_path):
+    [example] = blocks(CATALOG, "toml")
     path = tmp_path / "my-models.toml"
     path.write_text(example)
-    catalogue = catalog_file.read([path])
-    assert list(catalogue.models) == ["local/qwen3"]
+    catalog = catalog_file.read([path])
+    assert list(catalog.models) == ["local/qwen3"]
 
 
 def test_a_price_that_is_no_text_is_refused_in_the_words_that_are_shown(tmp_path):
-    [example], [shown] = blocks(CATALOGUE, "toml"), blocks(CATALOGUE, "text")
+    [example], [shown] = blocks(CATALOG, "toml"), blocks(CATALOG, "text")
     path = tmp_path / "my-models.toml"
     path.write_text(example.replace('input = "0.05"', "input = 0.05"))
-    with pytest.raises(catalog_file.InvalidCatalogue) as caught:
+    with pytest.raises(catalog_file.InvalidCatalog) as caught:
         catalog_file.read([path])
     assert shown == f"CommandError: {caught.value}\nNothing was written.\n"
 
 
 def test_the_kinds_that_are_said_to_be_spoken_are():
-    said = re.search(r"\*\*Spoken today:(.*?)\.\s", CATALOGUE, re.DOTALL)
+    said = re.search(r"\*\*Spoken today:(.*?)\.\s", CATALOG, re.DOTALL)
     assert said
     assert set(re.findall(r"`(\w+)`", said[1])) == set(ADAPTERS)
 

@@ -1,6 +1,6 @@
-"""The suite catches every canary: each way of being wrong with money that ``tests.mutants`` lists fails the tests it names.
+"""The suite catches every mutant: each way of being wrong with money that ``tests.mutants`` lists fails the tests it names.
 
-They meet in one process of their own, with a database of their own, in which the same tests pass without a canary.
+They meet in one process of their own, with a database of their own, in which the same tests pass without a mutant.
 """
 
 import os
@@ -8,38 +8,38 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.mutants import CANARIES, LONG
+from tests.mutants import LONG, MUTANTS
 
 ROOT = Path(__file__).resolve().parent.parent
 HARMLESS = """
-from tests import canaries
+from tests import mutants
 
-def canary(name, sound, broken):
-    canaries.canary(name, "Nothing.", canaries.code("billing.money:dollars", sound, broken),
+def mutant(name, sound, broken):
+    mutants.mutant(name, "Nothing.", mutants.code("billing.money:dollars", sound, broken),
                     "billing/test_money.py::test_dollars_as_people_write_them[0-0.00]")
 
-canary("harmless", "abs(amount_nanos)", "abs(int(amount_nanos))")
-canary("outdated", "amount_cents", "0")
+mutant("harmless", "abs(amount_nanos)", "abs(int(amount_nanos))")
+mutant("outdated", "amount_cents", "0")
 """
 
 
 def meet(*arguments: str, path: Path = ROOT) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pytest", "-p", "tests.mutant_plugin", "-p", "no:cacheprovider", "--canaries", "-q"]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.mutant_plugin", "-p", "no:cacheprovider", "--mutants", "-q"]
     environ = {**os.environ, "PYTHONPATH": str(path)}
     return subprocess.run([*command, "--tb=short", *arguments], cwd=ROOT, env=environ, capture_output=True, text=True)
 
 
-def test_every_canary_is_caught_by_each_test_that_must():
-    meetings = [test for canary in CANARIES.values() for test in canary.meets]
+def test_every_mutant_is_caught_by_each_test_that_must():
+    meetings = [test for mutant in MUTANTS.values() for test in mutant.meets]
     told = meet(*sorted({test.partition("::")[0] for test in meetings}))
     assert told.returncode == 0, told.stdout
     assert f"\n{len(meetings) + len({*meetings} - LONG)} passed in " in told.stdout
 
 
-def test_a_canary_that_nothing_catches_fails_and_one_that_no_longer_fits_the_code_too(tmp_path):
-    (tmp_path / "harmless_canaries.py").write_text(HARMLESS)
-    told = meet("-p", "harmless_canaries", "-k", "test_dollars_as", "tests/billing/test_money.py", path=tmp_path)
+def test_a_mutant_that_nothing_catches_fails_and_one_that_no_longer_fits_the_code_too(tmp_path):
+    (tmp_path / "harmless_mutants.py").write_text(HARMLESS)
+    told = meet("-p", "harmless_mutants", "-k", "test_dollars_as", "tests/billing/test_money.py", path=tmp_path)
     assert told.returncode == 1, told.stdout
-    assert "The canary harmless survives this test. Nothing." in told.stdout
-    assert "billing.money:dollars does not say 'amount_cents' once: let the canary follow it" in told.stdout
+    assert "The mutant harmless survives this test. Nothing." in told.stdout
+    assert "billing.money:dollars does not say 'amount_cents' once: let the mutant follow it" in told.stdout
     assert "2 failed, 1 passed" in told.stdout

@@ -1,4 +1,4 @@
-"""The catalogue, for staff. What completions refer to cannot be deleted here: it is disabled instead."""
+"""The catalog, for staff. What completions refer to cannot be deleted here: it is disabled instead."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class ProviderAdmin(KeptAdmin):
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:
-        # The variable's name is the catalogue file's: here it could send any secret of the environment anywhere.
+        # The variable's name is the catalog file's: here it could send any secret of the environment anywhere.
         fixed = ("key", "api_key_env", "own_list")
         return (*fixed, "slug", "kind") if obj else fixed
 

@@ -1,4 +1,4 @@
-"""The catalogue file: TOML in, and providers, models, dated prices and routes are as it says.
+"""The catalog file: TOML in, and providers, models, dated prices and routes are as it says.
 
 ``read`` checks everything and names every mistake by file, table and field; ``apply`` writes, in one transaction, only what
 differs. What the file rules, and what it leaves alone:
@@ -27,12 +27,12 @@ from completions.catalog import lookup, rules, toml_table, writes
 from completions.catalog.toml_table import NEEDED, Table
 from completions.models import Category, LanguageModel, Price, Provider, Route
 
-BUILT_IN = Path(__file__).parent / "catalogue.toml"
+BUILT_IN = Path(__file__).parent / "catalog.toml"
 
 Columns = dict[str, Any]  # column -> value, as the row shall have it
 
 
-class InvalidCatalogue(Exception):
+class InvalidCatalog(Exception):
     """``errors`` has a sentence for everything that is wrong. Nothing was written."""
 
     def __init__(self, errors: list[str]) -> None:
@@ -50,7 +50,7 @@ class ModelTable:
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class Catalog:
     """What was read, by slug and by model id. ``as_of`` is the day of the prices, if the file says it."""
 
     as_of: datetime.date | None
@@ -61,10 +61,10 @@ class Catalogue:
 # --- Reading: pure ----------------------------------------------------------------------------------------------------
 
 
-def read(paths: Iterable[Path], *, known_providers: Iterable[str] = ()) -> Catalogue:
+def read(paths: Iterable[Path], *, known_providers: Iterable[str] = ()) -> Catalog:
     """What the files say together: a table of a later file replaces the same table of an earlier one.
 
-    ``known_providers`` may be routed to without being declared. Raises InvalidCatalogue.
+    ``known_providers`` may be routed to without being declared. Raises InvalidCatalog.
     """
     errors: list[str] = []
     as_of: datetime.date | None = None
@@ -81,8 +81,8 @@ def read(paths: Iterable[Path], *, known_providers: Iterable[str] = ()) -> Catal
         entries |= {table.key: _model(table, known) for table in top.tables("models")}
         top.finish()
     if errors:
-        raise InvalidCatalogue(errors)
-    return Catalogue(as_of=as_of, providers=declared, models=entries)
+        raise InvalidCatalog(errors)
+    return Catalog(as_of=as_of, providers=declared, models=entries)
 
 
 def _provider(table: Table) -> Columns:
@@ -192,16 +192,16 @@ class Report:
         return sum(count.written for count in (self.providers, self.models, self.prices, self.routes))
 
 
-def apply(catalogue: Catalogue) -> Report:
-    """Make the rows as the catalogue says, all or none. A second time it changes nothing."""
-    report = Report(as_of=catalogue.as_of)
+def apply(catalog: Catalog) -> Report:
+    """Make the rows as the catalog says, all or none. A second time it changes nothing."""
+    report = Report(as_of=catalog.as_of)
     with transaction.atomic():
         writes.one_at_a_time()  # two hosts may start at once
-        _write_providers(catalogue.providers, report)
-        _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalogue.models.items()}, report.models)
-        _write_prices(catalogue.models, report)
-        _write_routes(catalogue.models, report)
-        loaded = LanguageModel.objects.filter(pk__in=catalogue.models)
+        _write_providers(catalog.providers, report)
+        _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalog.models.items()}, report.models)
+        _write_prices(catalog.models, report)
+        _write_routes(catalog.models, report)
+        loaded = LanguageModel.objects.filter(pk__in=catalog.models)
         report.warnings += [f"{model.pk} {lack}, so it is not served" for model, lack in lookup.incomplete(loaded)]
     return report
 

@@ -1,4 +1,4 @@
-"""The catalogue as staff type it: providers with their keys, models, prices in dollars."""
+"""The catalog as staff type it: providers with their keys, models, prices in dollars."""
 
 from typing import Any
 

@@ -40,7 +40,7 @@ _offers: dict[str, tuple[float, Offer]] = {}  # by model id, with the moment unt
 def find(model_id: str, param: str = "model") -> Offer:
     """What is offered under this id. Raises ModelNotFound, about ``param``.
 
-    An offer is remembered for CATALOG_CACHE_SECONDS: so long a change of the catalogue may take to reach every worker.
+    An offer is remembered for CATALOG_CACHE_SECONDS: so long a change of the catalog may take to reach every worker.
     """
     until, offer = _offers.get(model_id, (0.0, None))
     if offer is None or until < time.monotonic():

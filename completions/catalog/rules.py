@@ -1,4 +1,4 @@
-"""What the catalogue accepts from files and from staff: values in, values as they are stored out, or a ValueError. Pure."""
+"""What the catalog accepts from files and from staff: values in, values as they are stored out, or a ValueError. Pure."""
 
 import re
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Reading TOML strictly: every field once, of exactly its type, and no field that nobody asked for. Knows no catalogue."""
+"""Reading TOML strictly: every field once, of exactly its type, and no field that nobody asked for. Knows no catalog."""
 
 import datetime
 import re

@@ -1,4 +1,4 @@
-"""What all writers of the catalogue share: catalogue files, and what providers' own lists propose."""
+"""What all writers of the catalog share: catalog files, and what providers' own lists propose."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ from completions.models import Price
 
 
 def one_at_a_time() -> None:
-    """Until the end of the transaction nobody else writes the catalogue: the second of two finds what the first has done."""
+    """Until the end of the transaction nobody else writes the catalog: the second of two finds what the first has done."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalogue'))")
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalog'))")
 
 
 def put_in_force(model_id: str, current: Price | None, columns: Mapping[str, int | None]) -> bool:

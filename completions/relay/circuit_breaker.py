@@ -1,7 +1,7 @@
 """Which routes rest. One that failed again and again is not asked for a while, then one request finds out how it is.
 
 Each process counts what it sees; that a route rests it also writes on the route's row, where the others find it when they next
-read the catalogue, a second later. So no request waits for what workers tell each other.
+read the catalog, a second later. So no request waits for what workers tell each other.
 
 There are requests that fail wherever they are asked, and somebody may send them all day. So a route that failed for one account
 only rests for that account only; it takes the failure of a second one to say that it is the route.

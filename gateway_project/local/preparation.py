@@ -52,7 +52,7 @@ def requested_address(environ: development.Environment) -> Address:
     return Address(environ.get("GATEWAY_BIND") or "127.0.0.1", int(port))
 
 
-def requested_catalogue(environ: development.Environment) -> Path | None:
+def requested_catalog(environ: development.Environment) -> Path | None:
     name = environ.get("CATALOG")
     if name and not Path(name).is_file():
         raise Refusal(f"CATALOG: there is no file {name}.")
@@ -99,7 +99,7 @@ def _start_redis(environ: development.Environment, directory: Path, started: Sto
 # --- The database ------------------------------------------------------------------------------------------------
 
 
-def prepare_database(directory: Path, address: Address, catalogue: Path | None) -> dict[str, Any]:
+def prepare_database(directory: Path, address: Address, catalog: Path | None) -> dict[str, Any]:
     """Bring the database up to date. Returns the facts of the quickstart."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     os.environ["GATEWAY_DATABASE_POOL_SIZE"] = "0"  # a pool has threads, and this process is about to fork
@@ -111,8 +111,8 @@ def prepare_database(directory: Path, address: Address, catalogue: Path | None) 
     step("configuration", lambda: call_command("check", fail_level="ERROR", stdout=io.StringIO()))
     step("migrations", lambda: call_command("migrate", verbosity=0))
     # In one call: two would set a price that the file replaces to the built-in one and back, at every start.
-    files = [str(catalogue)] if catalogue else []
-    step("catalogue", lambda: call_command("load_catalog", *files, built_in=True, stdout=io.StringIO()))
+    files = [str(catalog)] if catalog else []
+    step("catalog", lambda: call_command("load_catalog", *files, built_in=True, stdout=io.StringIO()))
     # Of what is known without asking anybody: who opens the rankings a moment later finds some.
     step("rankings", lambda: call_command("refresh_rankings", "INTERNAL", stdout=io.StringIO(), stderr=io.StringIO()))
     step("demo account", lambda: call_command("prepare_quickstart", **_urls(address), stdout=io.StringIO()))

@@ -54,7 +54,7 @@ def _interrupt(signal_number: int, frame: Any) -> None:
 def _run(environ: development.Environment) -> int:
     environ.setdefault("GATEWAY_DEVELOPMENT", "1")
     directory, address = development.var(environ), preparation.requested_address(environ)
-    catalogue = preparation.requested_catalogue(environ)
+    catalog = preparation.requested_catalog(environ)
     lock = _lock(directory, address)
     try:
         end_children(directory)
@@ -62,7 +62,7 @@ def _run(environ: development.Environment) -> int:
         say(f"Starting the gateway at {address}. Its data is in {directory}.")
         stores = preparation.start_stores(environ, directory)
         children = _children_environment(environ, directory, address)
-        facts = preparation.prepare_database(directory, address, catalogue)
+        facts = preparation.prepare_database(directory, address, catalog)
         return _serve(Supervision(address, stores, partial(_announce, directory, facts)), children, directory)
     finally:
         for signal_number in _ENDING_SIGNALS:

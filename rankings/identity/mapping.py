@@ -70,7 +70,7 @@ def _folded(kind: str, key: str) -> _Key:
 
 @transaction.atomic
 def load(path: Path = CURATED) -> int:
-    """Bring the rows of the file up to date, for the models that are in the catalogue. How many aliases changed."""
+    """Bring the rows of the file up to date, for the models that are in the catalog. How many aliases changed."""
     tables: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["models"]
     known = set(LanguageModel.objects.filter(pk__in=tables).values_list("pk", flat=True))
     for model_id in sorted(known):

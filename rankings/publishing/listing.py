@@ -156,7 +156,7 @@ def _row(entry: Entry, model: LanguageModel) -> Row:
 
 
 def _model(board: str, model: LanguageModel) -> dict[str, Any]:
-    """From the catalogue, never from a source; ``category`` is the board that is asked for."""
+    """From the catalog, never from a source; ``category`` is the board that is asked for."""
     return {
         "id": model.pk,
         "name": model.name,

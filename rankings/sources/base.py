@@ -8,7 +8,7 @@ An adapter reads its source's wire shapes and nothing else; that it is asked, ho
 - ARTIFICIAL_ANALYSIS: ``slug``, ``tokens_per_second``, ``first_token_seconds``, ``input_usd``, ``output_usd`` (per million
   tokens)
 - OPENROUTER: ``tokens`` (a string: they are many), ``is_sampled``, ``id``, ``hf_repo``; ``input_usd``, ``output_usd`` (strings,
-  per million tokens; its catalogue is for cross-checks only: do not publish them, nor scores made of them)
+  per million tokens; its catalog is for cross-checks only: do not publish them, nor scores made of them)
 """
 
 from dataclasses import dataclass, field

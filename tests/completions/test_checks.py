@@ -1,4 +1,4 @@
-"""The system checks of the catalogue, as ``check --database default`` runs them."""
+"""The system checks of the catalog, as ``check --database default`` runs them."""
 
 import io
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db
 
 
 def found() -> list[tuple[str, str]]:
-    """(id, first word) of what the checks of this catalogue say."""
+    """(id, first word) of what the checks of this catalog say."""
     messages = run_checks(tags=["database"], databases=["default"])
     return [(message.id, message.msg) for message in messages if message.id and message.id.startswith("gateway.")]
 
 
-def test_a_catalogue_in_order_is_silent(echo_model):
+def test_a_catalog_in_order_is_silent(echo_model):
     assert found() == []
 
 

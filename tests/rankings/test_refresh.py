@@ -223,7 +223,7 @@ def test_internal_is_computed_without_asking_anybody(sources):
     assert set(SourceState.objects.values_list("pk", flat=True)) == set(Source)
 
 
-def test_a_model_that_comes_into_the_catalogue_finds_its_standing(sources):
+def test_a_model_that_comes_into_the_catalog_finds_its_standing(sources):
     refreshed(SOURCE)
     assert not Entry.objects.filter(source=SOURCE).exists()
     factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
@@ -242,7 +242,7 @@ def test_a_source_whose_key_is_taken_away_is_published_no_more(sources, settings
     assert Snapshot.objects.filter(source=Source.ARTIFICIAL_ANALYSIS).exists()
 
 
-def test_the_built_in_catalogue_is_known_at_the_sources(sources):
+def test_the_built_in_catalog_is_known_at_the_sources(sources):
     call_command("load_catalog", built_in=True, verbosity=0)
     names = ["gpt-4o-mini-2024-07-18", "gpt-oss-120b", "claude-haiku-4-5-20251001", "mistral-large-3"]
     for row, name in zip(sources.arena["overall"][1:], names, strict=False):

@@ -1,4 +1,4 @@
-"""An upstream's list against the catalogue: what differs, in words, and what may change without anybody's approval. Pure.
+"""An upstream's list against the catalog: what differs, in words, and what may change without anybody's approval. Pure.
 
 A list speaks for the models that are asked from its provider first. What it does not say stays as it is with us.
 """

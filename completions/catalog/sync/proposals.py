@@ -2,7 +2,7 @@
 
 ``sync`` asks, compares and writes down. A difference that waits already is not proposed again, one that was dismissed stays
 dismissed as long as it is the same, and one that is no more is outdated. Everything is written one at a time, with the
-catalogue files: see ``catalog_rows``. What runs is not touched: a completion keeps the price of its admission.
+catalog files: see ``catalog_rows``. What runs is not touched: a completion keeps the price of its admission.
 """
 
 import json
@@ -210,7 +210,7 @@ def _apply_small(provider: Provider, report: Report) -> None:
 
 
 def approve(proposal_id: int, *, by: User) -> CatalogProposal:
-    """Make the catalogue as proposed. A new model is made switched off. Raises Refused."""
+    """Make the catalog as proposed. A new model is made switched off. Raises Refused."""
     with transaction.atomic():
         proposal = _pending(proposal_id)
         _apply(proposal)
@@ -218,7 +218,7 @@ def approve(proposal_id: int, *, by: User) -> CatalogProposal:
 
 
 def dismiss(proposal_id: int, *, by: User) -> CatalogProposal:
-    """Leave the catalogue as it is, and do not propose the same again. Raises Refused."""
+    """Leave the catalog as it is, and do not propose the same again. Raises Refused."""
     with transaction.atomic():
         return _decide(_pending(proposal_id), State.DISMISSED, by)
 
@@ -241,7 +241,7 @@ def _decide(proposal: CatalogProposal, state: CatalogProposal.State, by: User | 
 
 
 def _apply(proposal: CatalogProposal) -> None:
-    """Raises Refused when the catalogue is no longer what the proposal was held against: nobody has seen that change."""
+    """Raises Refused when the catalog is no longer what the proposal was held against: nobody has seen that change."""
     _WRITERS[Kind(proposal.kind)](proposal)
 
 
@@ -262,7 +262,7 @@ def _write_model(proposal: CatalogProposal) -> None:
 
 def _require_unchanged(proposal: CatalogProposal, current: dict[str, Any]) -> None:
     if current != proposal.old:
-        raise Refused("is outdated: the catalogue was changed meanwhile, and the next sync looks again")
+        raise Refused("is outdated: the catalog was changed meanwhile, and the next sync looks again")
 
 
 def _write_gone(proposal: CatalogProposal) -> None:

@@ -1,4 +1,4 @@
-"""Load a catalogue file: see ``completions.catalog.file``."""
+"""Load a catalog file: see ``completions.catalog.file``."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -21,25 +21,25 @@ class Command(OperatorCommand):
             nargs="*",
             metavar="FILE.toml",
             type=Path,
-            help="A table of a later file replaces the same table of an earlier one. Without a file: the built-in catalogue.",
+            help="A table of a later file replaces the same table of an earlier one. Without a file: the built-in catalog.",
         )
-        parser.add_argument("--built-in", action="store_true", help="Load the built-in catalogue, too, before the files.")
+        parser.add_argument("--built-in", action="store_true", help="Load the built-in catalog, too, before the files.")
         parser.add_argument("--check", action="store_true", help="Only check the files; write nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         is_built_in = options["built_in"] or not options["files"]
         paths = [*([catalog_file.BUILT_IN] if is_built_in else []), *options["files"]]
         try:
-            catalogue = catalog_file.read(paths, known_providers=Provider.objects.values_list("pk", flat=True))
-        except catalog_file.InvalidCatalogue as invalid:
+            catalog = catalog_file.read(paths, known_providers=Provider.objects.values_list("pk", flat=True))
+        except catalog_file.InvalidCatalog as invalid:
             raise CommandError(f"{invalid}\nNothing was written.") from None
         if options["check"]:
-            self._answer_checked(options, catalogue)
+            self._answer_checked(options, catalog)
         else:
-            self._answer_loaded(options, catalog_file.apply(catalogue))
+            self._answer_loaded(options, catalog_file.apply(catalog))
 
-    def _answer_checked(self, options: dict[str, Any], catalogue: catalog_file.Catalogue) -> None:
-        providers, models = len(catalogue.providers), len(catalogue.models)
+    def _answer_checked(self, options: dict[str, Any], catalog: catalog_file.Catalog) -> None:
+        providers, models = len(catalog.providers), len(catalog.models)
         sentence = f"{providers} providers and {models} models are in order. Nothing was written."
         self.answer(options, {"checked": {"providers": providers, "models": models}}, sentence)
 

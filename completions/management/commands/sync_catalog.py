@@ -1,4 +1,4 @@
-"""Hold the catalogue against providers' own lists of models: see ``completions.catalog.sync.proposals``."""
+"""Hold the catalog against providers' own lists of models: see ``completions.catalog.sync.proposals``."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from gateway_project.operator_command import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Ask providers for their lists of models, and propose what they say otherwise than the catalogue."
+    help = "Ask providers for their lists of models, and propose what they say otherwise than the catalog."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)

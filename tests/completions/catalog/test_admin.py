@@ -1,4 +1,4 @@
-"""The catalogue and the completions in the admin: keys go in and never out, prices are added, nothing referred to goes."""
+"""The catalog and the completions in the admin: keys go in and never out, prices are added, nothing referred to goes."""
 
 import datetime
 
@@ -279,7 +279,7 @@ def test_a_provider_has_deadlines_of_its_own_or_those_of_the_settings(shed, root
     assert (shed.connect_seconds, shed.idle_seconds, shed.drains) == (2, None, True)
 
 
-def test_the_name_of_the_environment_variable_is_the_catalogue_files_alone(shed, root):
+def test_the_name_of_the_environment_variable_is_the_catalog_files_alone(shed, root):
     save(root, "provider", "shed", provider_fields(api_key_env="GATEWAY_SECRET_KEY"))
 
     assert Provider.objects.get().api_key_env == ""

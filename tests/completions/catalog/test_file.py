@@ -1,4 +1,4 @@
-"""The catalogue file: what it makes, what it leaves alone, and every way to get it wrong."""
+"""The catalog file: what it makes, what it leaves alone, and every way to get it wrong."""
 
 import json
 
@@ -445,10 +445,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         call_command("load_catalog", str(tmp_path / "nowhere.toml"))
 
 
-# --- The built-in catalogue --------------------------------------------------------------------------------------
+# --- The built-in catalog --------------------------------------------------------------------------------------
 
 
-def test_the_built_in_catalogue_lists_real_models_of_several_makers_with_prices(load):
+def test_the_built_in_catalog_lists_real_models_of_several_makers_with_prices(load):
     report = json.loads(load(json=True))
 
     assert report["warnings"] == []
@@ -463,7 +463,7 @@ def test_the_built_in_catalogue_lists_real_models_of_several_makers_with_prices(
     assert set(LanguageModel.objects.values_list("pk", flat=True)) == set(Route.objects.values_list("model", flat=True))
 
 
-def test_the_built_in_catalogue_has_an_echo_that_needs_no_network(load):
+def test_the_built_in_catalog_has_an_echo_that_needs_no_network(load):
     load()
 
     echo = Route.objects.get(model="demo/echo").provider
@@ -471,7 +471,7 @@ def test_the_built_in_catalogue_has_an_echo_that_needs_no_network(load):
     assert prices("demo/echo") == [(500_000_000, 1_500_000_000, 250_000_000, None)]
 
 
-def test_files_are_loaded_over_the_built_in_catalogue_in_one_go(load):
+def test_files_are_loaded_over_the_built_in_catalog_in_one_go(load):
     mine = MINIMAL.replace("[models.m]", '[models."demo/echo"]').replace('input = "1"', 'input = "7"')
 
     load(mine, built_in=True)
@@ -483,7 +483,7 @@ def test_files_are_loaded_over_the_built_in_catalogue_in_one_go(load):
     assert everything() == before
 
 
-def test_loading_the_built_in_catalogue_twice_changes_nothing(load):
+def test_loading_the_built_in_catalog_twice_changes_nothing(load):
     load()
     before = everything()
 

@@ -211,7 +211,7 @@ def test_an_id_that_is_none_is_not_found(api, echo_model, model_id):
 # --- Cost of asking -------------------------------------------------------------------------------------------------
 
 
-def test_a_long_catalogue_takes_no_more_queries_than_a_short_one(api, echo_model):
+def test_a_long_catalog_takes_no_more_queries_than_a_short_one(api, echo_model):
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             api.get(LIST)

@@ -95,11 +95,11 @@ def test_a_bad_variable_is_refused_in_one_line(idle, variables, refusal):
     assert idle.processes() == []
 
 
-def test_a_catalogue_that_cannot_be_loaded_ends_the_start_and_everything_it_started(idle):
+def test_a_catalog_that_cannot_be_loaded_ends_the_start_and_everything_it_started(idle):
     (idle.var / "mine.toml").write_text("[models.'x/y']\nname = 3\n")
     status, output = idle.fail(CATALOG=str(idle.var / "mine.toml"))
     assert status == 1
-    assert "catalogue: " in output.splitlines()[-1] or "mine.toml" in output
+    assert "catalog: " in output.splitlines()[-1] or "mine.toml" in output
     assert "Traceback" not in output
     assert idle.processes() == []
 

@@ -235,7 +235,7 @@ def test_the_file_comes_before_a_rule_and_after_staff(curated, arena_snapshot):
 
 
 @pytest.mark.django_db
-def test_the_file_we_have_speaks_of_models_of_the_catalogue_and_says_each_name_once():
+def test_the_file_we_have_speaks_of_models_of_the_catalog_and_says_each_name_once():
     call_command("load_catalog", built_in=True)
     assert mapping.curated_ids() <= set(LanguageModel.objects.values_list("pk", flat=True))
     mapping.load()

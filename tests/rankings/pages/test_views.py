@@ -351,7 +351,7 @@ def test_a_search_that_finds_nothing_offers_to_clear_the_filters(listed):
 def test_models_that_wait_for_a_providers_key_are_counted_and_no_others(listed):
     later = Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY")
     factories.make_model("later/one", provider=later)
-    assert "1 more of the catalogue waits for a provider's key" in text(get())
+    assert "1 more of the catalog waits for a provider's key" in text(get())
     factories.make_model("later/two", provider=later)
     factories.make_model("later/off", provider=later, is_enabled=False)
     factories.make_model("later/unpriced", provider=later).prices.all().delete()
@@ -359,7 +359,7 @@ def test_models_that_wait_for_a_providers_key_are_counted_and_no_others(listed):
     off = Provider.objects.create(slug="off", kind="openai", api_key_env="NO_SUCH_KEY", is_enabled=False)
     factories.make_model("later/nowhere", provider=off)
     show()
-    assert "2 more of the catalogue wait for a provider's key" in text(get())
+    assert "2 more of the catalog wait for a provider's key" in text(get())
 
 
 def test_without_figures_there_is_nothing_to_draw_and_it_says_why(db):
@@ -667,7 +667,7 @@ def test_a_model_that_cannot_be_called_now_says_so_and_is_not_ranked(listed):
     assert LanguageModel.objects.filter(pk="acme/alpha").exists()
 
 
-def test_what_a_source_or_the_catalogue_says_is_text(db):
+def test_what_a_source_or_the_catalog_says_is_text(db):
     evil = "<img src=x onerror=alert(1)>"
     list_model("acme/alpha", rank=1, quality=50.0, speed=50.0, model={"name": evil, "maker": evil, "license": evil})
     SourceState.objects.create(source=ARENA, error=evil)

@@ -30,7 +30,7 @@ def test_no_figure_is_there_twice():
     assert sum(len(of_model) for of_model in benchmarks.figures().values()) == len(ROWS)
 
 
-def test_models_of_the_built_in_catalogue_are_among_them():
+def test_models_of_the_built_in_catalog_are_among_them():
     ours = set(catalog_file.read([catalog_file.BUILT_IN]).models)
     assert len(ours & benchmarks.figures().keys()) >= 4
 

@@ -73,7 +73,7 @@ def serving() -> Iterator[ListServer]:
 
 
 def entry(model_id: str = "acme/large", **changed: Any) -> dict[str, Any]:
-    """A model as OpenRouter writes it; by itself it says of acme/large what the tests' catalogue says."""
+    """A model as OpenRouter writes it; by itself it says of acme/large what the tests' catalog says."""
     fine = {
         "id": model_id,
         "canonical_slug": f"{model_id}-20260422",

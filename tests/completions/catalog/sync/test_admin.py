@@ -85,7 +85,7 @@ def state(proposal: CatalogProposal) -> tuple[str, str | None]:
     return proposal.state, proposal.decided_by and proposal.decided_by.email
 
 
-def catalogue() -> list[list[tuple[Any, ...]]]:
+def catalog() -> list[list[tuple[Any, ...]]]:
     return [list(table.objects.order_by("pk").values_list()) for table in (LanguageModel, Price, Route)]
 
 
@@ -124,7 +124,7 @@ def test_what_waits_comes_first_and_the_list_can_be_filtered(large, office):
 def test_who_may_look_sees_no_buttons_and_decides_nothing(large):
     client = signed_in(make_staff("view_catalogproposal"))
     proposal = propose()
-    before = catalogue()
+    before = catalog()
 
     for page in (PAGE, f"{PAGE}{proposal.pk}/change/"):
         html = client.get(page).content.decode()
@@ -134,7 +134,7 @@ def test_who_may_look_sees_no_buttons_and_decides_nothing(large):
         assert press(client, verb, proposal).status_code == 403
     client.post(PAGE, {"action": "approve_selected", "_selected_action": proposal.pk})
 
-    assert (state(proposal), catalogue()) == (("pending", None), before)
+    assert (state(proposal), catalog()) == (("pending", None), before)
 
 
 def test_others_see_nothing(large, alice):
@@ -223,13 +223,13 @@ def test_of_two_who_approve_at_once_one_does(large, clerk):
 def test_nobody_approves_what_he_has_not_seen(large, office):
     proposal = propose()
     Price.objects.create(model=large, input_nanos=1, output_nanos=1)
-    before = catalogue()
+    before = catalog()
 
     reply = press(office, "approve", proposal)
 
-    outdated = "is outdated: the catalogue was changed meanwhile, and the next sync looks again"
+    outdated = "is outdated: the catalog was changed meanwhile, and the next sync looks again"
     assert said(reply) == [f"Proposal {proposal.pk} {outdated}."]
-    assert (state(proposal), catalogue()) == (("pending", None), before)
+    assert (state(proposal), catalog()) == (("pending", None), before)
     assert not LogEntry.objects.exists()
 
 
@@ -301,10 +301,10 @@ def test_a_new_model_without_a_price_is_made_without(large, office):
 )
 def test_a_new_model_that_cannot_be_made_is_not(large, office, new, reason):
     proposal = propose("new_model", {}, new, upstream_model="small-1")
-    before = catalogue()
+    before = catalog()
 
     assert said(press(office, "approve", proposal)) == [f"Proposal {proposal.pk} {reason}."]
-    assert (state(proposal), catalogue()) == (("pending", None), before)
+    assert (state(proposal), catalog()) == (("pending", None), before)
 
 
 # --- Dismissing, and many at a time ------------------------------------------------------------------------------
@@ -312,12 +312,12 @@ def test_a_new_model_that_cannot_be_made_is_not(large, office, new, reason):
 
 def test_dismissing_changes_nothing_but_the_proposal(large, office):
     proposal = propose()
-    before = catalogue()
+    before = catalog()
 
     reply = press(office, "dismiss", proposal)
 
     assert said(reply) == ["Dismissed what barn lists of acme/large: input $3.00 -> $2.50."]
-    assert (state(proposal), catalogue()) == (("dismissed", "staff@example.org"), before)
+    assert (state(proposal), catalog()) == (("dismissed", "staff@example.org"), before)
     assert [entry.content_type.model for entry in LogEntry.objects.all()] == ["catalogproposal"]
 
 

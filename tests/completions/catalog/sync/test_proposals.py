@@ -67,7 +67,7 @@ def sync(capsys: pytest.CaptureFixture[str]) -> Any:
     return sync
 
 
-def catalogue() -> list[list[tuple[Any, ...]]]:
+def catalog() -> list[list[tuple[Any, ...]]]:
     return [list(table.objects.order_by("pk").values_list()) for table in (Provider, LanguageModel, Price, Route)]
 
 
@@ -84,7 +84,7 @@ def staff() -> User:
 
 
 def test_a_list_that_says_the_same_proposes_nothing(large, sync):
-    before = catalogue()
+    before = catalog()
 
     report = sync()
 
@@ -99,12 +99,12 @@ def test_a_list_that_says_the_same_proposes_nothing(large, sync):
         "notes": [],
     }
     assert proposed() == []
-    assert catalogue() == before
+    assert catalog() == before
 
 
 def test_another_price_is_proposed_exactly_and_nothing_is_changed(large, lists, sync):
     lists.lists(priced(prompt="0.00000015", completion="6e-7", input_cache_read="0.0000000375", input_cache_write="0.0000002"))
-    before = catalogue()
+    before = catalog()
 
     report = sync()
 
@@ -112,7 +112,7 @@ def test_another_price_is_proposed_exactly_and_nothing_is_changed(large, lists, 
     assert proposed() == [("price", "acme/large", OLD_PRICE, new)]
     assert [(change["kind"], change["new"]) for change in report["proposed"]] == [("price", new)]
     assert report["waiting"] == 1
-    assert catalogue() == before
+    assert catalog() == before
 
 
 def test_other_limits_and_capabilities_are_proposed(large, lists, sync):
@@ -356,12 +356,12 @@ def test_a_model_that_is_no_longer_listed_is_proposed_to_go(large, barn, lists, 
     make_model(barn, "acme/small")
     make_model(barn, "acme/large:nitro")  # a variant of what is listed
     lists.lists(entry())
-    before = catalogue()
+    before = catalog()
 
     sync("--apply")
 
     assert proposed() == [("gone", "acme/small", {"upstream_model": "acme/small"}, {})]
-    assert catalogue() == before
+    assert catalog() == before
 
 
 def test_a_route_that_is_switched_off_is_neither_gone_nor_new(large, barn, lists, sync):
@@ -473,13 +473,13 @@ _PART = "sent a list that is only a part of what there is"
 )
 def test_what_is_no_whole_list_changes_nothing_and_is_said(large, lists, body, reason):
     lists.will(reply(body))
-    before = catalogue()
+    before = catalog()
 
     with pytest.raises(CommandError) as refused:
         call_command("sync_catalog", "--apply")
 
     assert str(refused.value) == f"barn {reason}."
-    assert (catalogue(), proposed()) == (before, [])
+    assert (catalog(), proposed()) == (before, [])
     kept = UpstreamList.objects.get()
     assert (kept.body, kept.confirmed_at, kept.failure) == ("", None, reason)
 
@@ -541,7 +541,7 @@ def test_a_redirect_is_not_followed(large, lists, caplog):
     assert "the list of barn was not taken: it answered 302" in caplog.text
 
 
-def test_a_list_that_has_not_changed_is_not_sent_again_and_still_held_against_the_catalogue(large, lists, sync):
+def test_a_list_that_has_not_changed_is_not_sent_again_and_still_held_against_the_catalog(large, lists, sync):
     lists.lists(entry(), ETag='"v1"')
     sync()
     Price.objects.create(model=large, input_nanos=1, output_nanos=1)
