@@ -242,9 +242,9 @@ mutant(
     "What was settled by a commit whose answer was lost is settled again.",
     code(
         "completions.charging.batch:_read",
-        "two_steps.made(Hold, found_holds)",
+        "pipelined_transaction.made(Hold, found_holds)",
         "{pk: Hold(reference=pk, account_id=hold.account_id, amount_nanos=hold.amount_nanos)"
-        " for pk, hold in two_steps.made(Hold, found_holds).items()}",
+        " for pk, hold in pipelined_transaction.made(Hold, found_holds).items()}",
     ),
     f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who leaves]",
 )
@@ -485,9 +485,8 @@ mutant(
     "A completion costs what its model costs when it ends, not what it cost when it was admitted.",
     code(
         "completions.charging.settlement:settle",
-        "pricing.cost(usage, ",
-        "(lambda usage, price, *more: "
-        "pricing.cost(usage, catalog.price_list(catalog.Price.objects.latest('pk')), *more))(usage, ",
+        "cost.cost(usage, ",
+        "(lambda usage, price, *more: cost.cost(usage, lookup.price_list(catalog.Price.objects.latest('pk')), *more))(usage, ",
     ),
     f"{RELAY}::test_a_price_that_changes_while_a_completion_runs_is_not_its_price",
 )
@@ -496,7 +495,7 @@ mutant(
     "What the sweeper recovers costs what its model costs then.",
     code(
         "completions.charging.settlement:recover",
-        "catalog.price_list(completion.price)",
+        "lookup.price_list(completion.price)",
         "catalog.find(completion.model_id).price",
     ),
     "completions/charging/test_checkpoints.py::test_what_is_recovered_costs_what_it_cost_when_it_was_admitted",
@@ -582,7 +581,7 @@ mutant(
 mutant(
     "tokens_are_not_corrected",
     "The tokens per minute that a request was counted are not corrected by what it used.",
-    code("completions.charging.resolution:Resolution.decide", "rates.correct(", "("),
+    code("completions.charging.resolution:Resolution.decide", "rate_limits.correct(", "("),
     f"{ADMISSION}::test_settlement_corrects_the_count_of_tokens",
 )
 mutant(
@@ -718,13 +717,13 @@ mutant(
 mutant(
     "the_sweeper_estimates_what_the_spool_knows",
     "The sweeper does not ask the spool first.",
-    code("completions.tasks:release_expired_holds", "spool.drain(settlement.resolve)", "pass"),
+    code("completions.tasks:release_expired_holds", "outbox.drain(settlement.resolve)", "pass"),
     f"{SPOOL}::test_the_sweeper_asks_its_spool_before_it_estimates",
 )
 mutant(
     "what_cannot_be_settled_is_lost",
     "A settlement that the database refuses is given up.",
-    code("completions.charging.settlement:_insist", "spool.keep(resolution, error)", "pass"),
+    code("completions.charging.settlement:_insist", "outbox.keep(resolution, error)", "pass"),
     f"{SPOOL}::test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_disk",
 )
 mutant(
