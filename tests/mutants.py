@@ -486,7 +486,7 @@ mutant(
     code(
         "completions.charging.settlement:settle",
         "cost.cost(usage, ",
-        "(lambda usage, price, *more: cost.cost(usage, lookup.price_list(catalog.Price.objects.latest('pk')), *more))(usage, ",
+        "(lambda usage, price, *more: cost.cost(usage, lookup.price_list(lookup.Price.objects.latest('pk')), *more))(usage, ",
     ),
     f"{RELAY}::test_a_price_that_changes_while_a_completion_runs_is_not_its_price",
 )
