@@ -12,11 +12,11 @@ import gevent
 
 from completions.catalog import lookup
 from completions.charging import batch, idempotency, outbox, records
+from completions.charging.records import Answering, Running
 from completions.charging.resolution import Resolution, Retry
-from completions.chat import Usage
+from completions.chat import PriceList, Usage
 from completions.models import Completion
 from completions.pricing import cost
-from completions.relay.attempts import Inquiry
 from gateway_project import metrics
 
 logger = logging.getLogger("gateway.settlement")
@@ -26,24 +26,33 @@ logger = logging.getLogger("gateway.settlement")
 _INSISTENCE_SECONDS = 3
 
 
-def settle(inquiry: Inquiry, usage: Usage, settlement: Completion.Settlement, *, reply: bytes | None = None) -> int | None:
-    """Charge ``usage`` at the admitted price of what answered, at most what was held. Returns the nanodollars.
+def settle(
+    completion: Running,
+    answering: Answering,
+    usage: Usage,
+    price: PriceList,
+    settlement: Completion.Settlement,
+    *,
+    has_idempotency_key: bool = False,
+    reply: bytes | None = None,
+) -> int | None:
+    """Charge ``usage`` at ``price``, at most what was held. Return the nanodollars charged.
 
-    None if it was resolved before, or while the database is away: what was relayed is not free because of that, but charged
-    from the spool. ``reply`` is what the caller gets, and gets again for the same Idempotency-Key; without a reply, who repeats
-    the request runs it again. Raises what the database raises, where the disk refuses, too.
+    Return None when the hold was resolved before, or when the database is unavailable: then the settlement is stored in the
+    outbox and charged from there. ``reply`` is what the client gets, and gets again for the same Idempotency-Key; without a
+    reply, a retry under that key runs again. Raises the database error when the disk refuses, too.
     """
-    completion, is_retriable = inquiry.admitted.completion, inquiry.admitted.attempt is not None
-    cost_nanos = cost.cost(usage, inquiry.call.offer.price, completion.images)
-    retry = Retry(None if reply is None else idempotency.seal(reply), reply is not None) if is_retriable else None
-    inquiry.charged_nanos = _insist(Resolution(completion, inquiry.answering, settlement, usage, cost_nanos, retry))
-    return inquiry.charged_nanos
+    cost_nanos = cost.cost(usage, price, completion.images)
+    retry = Retry(None if reply is None else idempotency.seal(reply), reply is not None) if has_idempotency_key else None
+    return _insist(Resolution(completion, answering, settlement, usage, cost_nanos, retry))
 
 
-def release(inquiry: Inquiry) -> bool:
-    """Give the hold back: nothing is charged. False when it was resolved before, or is spooled. Waits as ``settle`` does."""
-    resolution = Resolution(inquiry.admitted.completion, inquiry.answering, Completion.Settlement.RELEASED)
-    return _insist(resolution) is not None
+def release(completion: Running, answering: Answering) -> bool:
+    """Release the hold: nothing is charged. Waits like ``settle``.
+
+    Return False when the hold was resolved before, or when the release is stored in the outbox.
+    """
+    return _insist(Resolution(completion, answering, Completion.Settlement.RELEASED)) is not None
 
 
 def recover(completion: Completion, relayed_bytes: int) -> bool:

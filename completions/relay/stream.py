@@ -52,17 +52,35 @@ def whole(inquiry: Inquiry) -> bytes:
             answer = inquiry.whole()
     except ProviderFailed as failure:
         if failure.upstream_worked:
-            settlement.settle(inquiry, _estimate(inquiry, 0), Settlement.PARTIAL)
+            _settle(inquiry, _estimate(inquiry, 0), Settlement.PARTIAL)
         else:
-            settlement.release(inquiry)
+            _release(inquiry)
         raise failure.error from failure
     except BaseException:
-        settlement.release(inquiry)
+        _release(inquiry)
         raise
     usage = answer.usage or _estimate(inquiry, answer.text_bytes)
     reply = compact_json.dumps({**_head(inquiry, "chat.completion"), "choices": answer.choices, "usage": _usage_object(usage)})
-    settlement.settle(inquiry, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED, reply=reply)
+    _settle(inquiry, usage, Settlement.REPORTED if answer.usage else Settlement.ESTIMATED, reply=reply)
     return reply
+
+
+def _settle(inquiry: Inquiry, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
+    """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers."""
+    admitted = inquiry.admitted
+    inquiry.charged_nanos = settlement.settle(
+        admitted.completion,
+        inquiry.answering,
+        usage,
+        inquiry.call.offer.price,
+        settled_by,
+        has_idempotency_key=admitted.attempt is not None,
+        reply=reply,
+    )
+
+
+def _release(inquiry: Inquiry) -> None:
+    settlement.release(inquiry.admitted.completion, inquiry.answering)
 
 
 class Stream:
@@ -102,7 +120,7 @@ def _checkpointed(inquiry: Inquiry) -> Generator[bytes, None, None]:
             progress.cut_short(failure)
             raise failure.error from failure
         except BaseException:
-            settlement.release(inquiry)
+            _release(inquiry)
             raise
         yield from _events(progress, chunks, upstream)
 
@@ -121,7 +139,7 @@ def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: attempt
         raise
     except BaseException:  # a fault of ours
         upstream.close()  # first: it generates on, and the database may be slow
-        settlement.release(progress.inquiry)
+        _release(progress.inquiry)
         raise
     finally:
         upstream.close()
@@ -165,7 +183,7 @@ class _Progress:
         last = self._writer.usage(usage) + sse.DONE
         try:
             settled_by = Settlement.REPORTED if self._usage else Settlement.ESTIMATED
-            settlement.settle(self.inquiry, usage, settled_by, reply=self._writer.written() + last)
+            _settle(self.inquiry, usage, settled_by, reply=self._writer.written() + last)
         except Exception as exception:  # the status is sent: the only way left to say so is an event
             return self._writer.error(error_replies.translate(exception))
         return last
@@ -173,9 +191,9 @@ class _Progress:
     def cut_short(self, failure: ProviderFailed) -> bytes:
         """Settle a stream that broke off; the event that says so."""
         if failure.upstream_worked or self._usage:
-            settlement.settle(self.inquiry, self._so_far(), Settlement.PARTIAL)
+            _settle(self.inquiry, self._so_far(), Settlement.PARTIAL)
         else:
-            settlement.release(self.inquiry)
+            _release(self.inquiry)
         return self._writer.error(failure.error)
 
     def left(self, upstream: attempts.Stream) -> None:
@@ -193,7 +211,7 @@ class _Progress:
         if is_read_on or (self._usage and self._is_finished):
             self.finish()
         else:
-            settlement.settle(self.inquiry, self._so_far(), Settlement.PARTIAL)
+            _settle(self.inquiry, self._so_far(), Settlement.PARTIAL)
 
     def _read_on(self, upstream: attempts.Stream) -> bool:
         """To the end, which comes by the upstream's own deadline. False when too many are read for nobody already."""

@@ -15,14 +15,14 @@ from billing import locks
 from billing.models import Account, Hold
 from completions import tasks
 from completions.catalog import lookup
-from completions.charging import admission, settlement
+from completions.charging import admission
 from completions.chat import Usage
 from completions.models import Completion
-from completions.relay.attempts import Inquiry
 from completions.request import schema
 from keys.authentication import Caller
 from keys.models import ApiKey, SpendingDay
 from tests import factories
+from tests.completions import settlements
 from tests.completions.rows import assert_charged, assert_released, assert_true_book
 from tests.waiting import meanwhile
 
@@ -107,15 +107,15 @@ def test_settling_after_the_expiry_does_nothing(alice, key):
     admitted = admit(key)
     expire(admitted)
     tasks.release_expired_holds()
-    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) is None
-    assert settlement.release(Inquiry(admitted)) is False
+    assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) is None
+    assert settlements.release(admitted) is False
     assert_released(alice, "expired")
 
 
 def test_settling_before_the_sweep_stands(alice, key):
     admitted = admit(key)
     expire(admitted)
-    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
+    assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
     assert tasks.release_expired_holds() == 0
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
@@ -123,8 +123,8 @@ def test_settling_before_the_sweep_stands(alice, key):
 def test_settling_twice_charges_once(alice, key):
     admitted = admit(key)
     usage = Usage(10, 10)
-    assert settlement.settle(Inquiry(admitted), usage, Completion.Settlement.REPORTED) == 20_000
-    assert settlement.settle(Inquiry(admitted), Usage(50, 50), Completion.Settlement.ESTIMATED) is None
+    assert settlements.settle(admitted, usage, Completion.Settlement.REPORTED) == 20_000
+    assert settlements.settle(admitted, Usage(50, 50), Completion.Settlement.ESTIMATED) is None
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
@@ -177,7 +177,7 @@ def test_a_sweeper_and_a_settlement_at_once_resolve_a_hold_once(alice, key):
     expire(*admitted)
 
     def settle_all() -> int:
-        settled = [settlement.settle(Inquiry(each), Usage(10, 10), Completion.Settlement.REPORTED) for each in admitted]
+        settled = [settlements.settle(each, Usage(10, 10), Completion.Settlement.REPORTED) for each in admitted]
         return len([nanos for nanos in settled if nanos is not None])
 
     released, settled = at_once(tasks.release_expired_holds, settle_all)

@@ -23,7 +23,6 @@ from completions.charging.admission import Admitted
 from completions.charging.idempotency import Attempt, Replay
 from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
-from completions.relay.attempts import Inquiry
 from completions.request import schema
 from gateway_project import errors, identifiers
 from gateway_project.db import pipelined_transaction
@@ -32,6 +31,7 @@ from keys.authentication import Caller
 from keys.models import SpendingDay
 from keys.spending import Window
 from tests import factories, state_machines, stepped_clock, usage
+from tests.completions import settlements
 from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model
 
 CENT = 10_000_000
@@ -193,12 +193,12 @@ class AtTheDoor(state_machines.Machine):
 
     def ending(self, place: int, fate: str, cost: int) -> Callable[[], Any]:
         admitted, _ = self.of_those_let_in(place)
-        inquiry, row = Inquiry(admitted), Completion.objects.select_related("price").get(pk=admitted.completion.id)
+        row = Completion.objects.select_related("price").get(pk=admitted.completion.id)
         tokens = Usage(cost // 2, cost - cost // 2)
         calls: dict[str, Callable[[], Any]] = {
-            "settle": lambda: settlement.settle(inquiry, tokens, Completion.Settlement.REPORTED, reply=REPLY),
-            "break off": lambda: settlement.settle(inquiry, tokens, Completion.Settlement.ESTIMATED),
-            "release": lambda: settlement.release(inquiry),
+            "settle": lambda: settlements.settle(admitted, tokens, Completion.Settlement.REPORTED, reply=REPLY),
+            "break off": lambda: settlements.settle(admitted, tokens, Completion.Settlement.ESTIMATED),
+            "release": lambda: settlements.release(admitted),
             "expire": lambda: settlement.expire(row),
             "recover": lambda: settlement.recover(row, cost),
         }
@@ -234,7 +234,7 @@ class AtTheDoor(state_machines.Machine):
         """What every process does every few seconds with what it runs."""
         admitted, completion = self.of_those_let_in(place)
         with checkpoints.kept(admitted.completion) as checkpoint:
-            checkpoint.relayed_bytes, checkpoint.answering = relayed, Inquiry(admitted).answering
+            checkpoint.relayed_bytes, checkpoint.answering = relayed, settlements.answering(admitted)
             checkpoints.write()
         if completion.state == "HELD":
             completion.relayed, completion.seen_at = relayed, self.model.now

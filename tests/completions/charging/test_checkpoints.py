@@ -9,14 +9,14 @@ from billing import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
 from completions.catalog import lookup
-from completions.charging import admission, checkpoints, settlement
+from completions.charging import admission, checkpoints
 from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
-from completions.relay.attempts import Inquiry
 from completions.request import schema
 from gateway_project import metrics
 from keys.authentication import Caller
 from tests import factories
+from tests.completions import settlements
 from tests.completions.rows import assert_released, leave
 
 FIELDS = {
@@ -149,7 +149,7 @@ def test_who_was_taken_for_dead_all_the_same_is_our_loss_and_said(alice, echo_mo
     Completion.objects.update(checkpointed_at=Now() - 2 * checkpoints.ABANDONED_AFTER, relayed_bytes=4)
     assert tasks.release_expired_holds() == 1
     before_nanos = metrics.operator_loss_nanos._value.get()
-    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) is None
+    assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) is None
     [completion] = Completion.objects.all()
     assert completion.settlement == "recovered"
     lost_nanos = 10 * 500 + 10 * 1_500 - completion.cost_nanos

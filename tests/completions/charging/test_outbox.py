@@ -20,11 +20,11 @@ from completions.charging.outbox import Outcome
 from completions.charging.resolution import Resolution
 from completions.chat import Usage
 from completions.models import Completion
-from completions.relay.attempts import Inquiry
 from gateway_project import metrics
 from gateway_project.db.pipelined_transaction import TwoStepConnection
 from tests import factories
 from tests.chat import everything_written
+from tests.completions import settlements
 from tests.completions.charging.test_checkpoints import grow_old
 from tests.completions.rows import assert_charged, assert_released, assert_true_book, parsed
 from tests.completions.test_tasks import admit, at_once
@@ -58,7 +58,7 @@ def files(settings) -> list[str]:
 def keep(admitted, *ending: Any) -> str:
     """What a settlement does that the database refuses: of 20 tokens for 20,000 nanodollars, or ``ending``."""
     ending = ending or (Completion.Settlement.REPORTED, Usage(10, 10), 20_000)
-    outbox.keep(Resolution(admitted.completion, Inquiry(admitted).answering, *ending), AWAY)
+    outbox.keep(Resolution(admitted.completion, settlements.answering(admitted), *ending), AWAY)
     return admitted.completion.id
 
 
@@ -187,7 +187,7 @@ def test_two_drainers_at_once_charge_once(alice, key, settings):
 def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settings, caplog):
     admitted = admit(key)
     keep(admitted)
-    assert settlement.settle(Inquiry(admitted), Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
+    assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
     loss = total(metrics.operator_loss_nanos)
     assert outbox.drain(settlement.resolve) == {Outcome.KNOWN: 1}
     assert files(settings) == []
