@@ -16,7 +16,7 @@ from rest_framework.request import Request
 
 from billing.models import Account
 from gateway_project import errors
-from gateway_project.cache import Memory
+from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
 from keys import rate_limit_cache, refusal_cache, secret
@@ -100,7 +100,7 @@ _CALLERS_MAX = 65_536
 _callers: dict[str, Caller] = {}  # by digest under the first pepper
 # Secrets that nobody has, by the same digest: no key that is made later can have it. It is forgotten soon all the same,
 # for what an operator may put back into the table.
-_strangers: Memory[str, bool] = Memory(seconds=10, things_max=10_000)
+_strangers: TTLCache[str, bool] = TTLCache(seconds=10, entries_max=10_000)
 _in_vain: deque[float] = deque(maxlen=20)  # when secrets were last looked up that nobody has
 _PACE_SECONDS = 0.05
 

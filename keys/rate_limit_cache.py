@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from billing.models import Account
-from gateway_project.cache import Memory
+from gateway_project.cache import TTLCache
 from keys import rate_limits
 from keys.models import ApiKey
 from keys.rate_limits import Count, Standing
@@ -39,21 +39,21 @@ class Sighting:
         return self.now + timedelta(seconds=self.age(clock_seconds))
 
 
-_sightings: Memory[str, Sighting] = Memory(seconds=60, things_max=65_536)  # by key id; of keys that have a limit
+_sightings: TTLCache[str, Sighting] = TTLCache(seconds=60, entries_max=65_536)  # by key id; of keys that have a limit
 
 
 def see(key: ApiKey, account: Account, now: datetime) -> None:
     """Remember where the key stands, as its row is ``now``, by the database's clock."""
     standing = rate_limits.standing(key, account)
     if standing.limits.requests is None and standing.limits.tokens is None:
-        _sightings.forget(key.pk)
+        _sightings.discard(key.pk)
     else:
         _sightings.put(key.pk, Sighting(standing, now, time.monotonic()))
 
 
 def forget(key_id: str) -> None:
     """Nobody may use this key."""
-    _sightings.forget(key_id)
+    _sightings.discard(key_id)
 
 
 def last(key_id: str) -> Sighting | None:

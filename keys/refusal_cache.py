@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from gateway_project import errors
-from gateway_project.cache import Memory
+from gateway_project.cache import TTLCache
 from keys import rate_limit_cache
 from keys.rate_limit_cache import Sighting
 
@@ -57,7 +57,7 @@ class Refusals:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seconds: Memory[str, _Second] = Memory(seconds=_KEPT_SECONDS, things_max=_KEYS_MAX, clock=clock)
+        self._seconds: TTLCache[str, _Second] = TTLCache(seconds=_KEPT_SECONDS, entries_max=_KEYS_MAX, clock=clock)
 
     def repeat(self, key_id: str, ask: Ask, sighting: Sighting | None = None) -> None:
         """Raises what would be decided again. ``sighting`` is where the key stood when its row was read last."""

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_safe
 
 from completions.models import Category, LanguageModel, Price
 from gateway_project import errors
-from gateway_project.cache import Memory
+from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from rankings.api import filters
 from rankings.api.filters import Query
@@ -52,7 +52,7 @@ class _Rendered:
     published: Published
 
 
-_pages: Memory[Hashable, _Rendered] = Memory(seconds=_KEPT_SECONDS, things_max=_PAGES_MAX)
+_pages: TTLCache[Hashable, _Rendered] = TTLCache(seconds=_KEPT_SECONDS, entries_max=_PAGES_MAX)
 
 
 def forget() -> None:

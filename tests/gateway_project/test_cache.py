@@ -1,8 +1,8 @@
-"""What a process remembers for a moment: it forgets in time, and never holds more than it may."""
+"""In-process caches: entries expire, and their number is bounded."""
 
 import pytest
 
-from gateway_project.cache import Memory
+from gateway_project.cache import TTLCache
 
 
 class Clock:
@@ -18,44 +18,44 @@ def clock():
 
 
 @pytest.fixture
-def memory(clock):
-    return Memory(seconds=10, things_max=3, clock=clock)
+def cache(clock):
+    return TTLCache(seconds=10, entries_max=3, clock=clock)
 
 
-def test_a_thing_is_known_until_its_time_is_over(memory, clock):
-    memory.put("a", 1)
+def test_value_is_returned_until_it_expires(cache, clock):
+    cache.put("a", 1)
     clock.now += 9.9
-    assert memory.get("a") == 1
+    assert cache.get("a") == 1
     clock.now += 0.1
-    assert memory.get("a") is None
+    assert cache.get("a") is None
 
 
-def test_a_thing_put_again_is_replaced_and_begins_anew(memory, clock):
-    memory.put("a", 1)
+def test_putting_a_key_again_replaces_its_value_and_restarts_its_time(cache, clock):
+    cache.put("a", 1)
     clock.now += 9
-    memory.put("a", 2)
+    cache.put("a", 2)
     clock.now += 9
-    assert memory.get("a") == 2
-    assert len(memory) == 1
+    assert cache.get("a") == 2
+    assert len(cache) == 1
 
 
-def test_of_too_many_the_oldest_is_forgotten(memory):
-    for number, name in enumerate("abcd"):
-        memory.put(name, number)
-    assert [memory.get(name) for name in "abcd"] == [None, 1, 2, 3]
-    assert len(memory) == 3
+def test_full_cache_drops_the_oldest_entry(cache):
+    for number, key in enumerate("abcd"):
+        cache.put(key, number)
+    assert [cache.get(key) for key in "abcd"] == [None, 1, 2, 3]
+    assert len(cache) == 3
 
 
-def test_what_is_over_takes_no_room(memory, clock):
-    memory.put("a", 1)
-    memory.put("b", 2)
+def test_put_removes_expired_entries(cache, clock):
+    cache.put("a", 1)
+    cache.put("b", 2)
     clock.now += 10
-    memory.put("c", 3)
-    assert len(memory) == 1
+    cache.put("c", 3)
+    assert len(cache) == 1
 
 
-def test_what_is_forgotten_is_gone_and_forgetting_it_again_is_fine(memory):
-    memory.put("a", 1)
-    memory.forget("a")
-    memory.forget("a")
-    assert memory.get("a") is None
+def test_discarded_entry_is_gone_and_discarding_it_again_is_harmless(cache):
+    cache.put("a", 1)
+    cache.discard("a")
+    cache.discard("a")
+    assert cache.get("a") is None

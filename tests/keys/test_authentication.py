@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import Account
 from gateway_project import identifiers
-from gateway_project.cache import Memory
+from gateway_project.cache import TTLCache
 from keys import authentication, lifecycle, secret
 from keys.models import ApiKey
 from tests import factories
@@ -157,7 +157,7 @@ def test_a_secret_that_nobody_has_is_looked_up_once(db, django_assert_num_querie
 
 def test_what_is_known_of_strangers_is_bounded_and_soon_forgotten(db, django_assert_num_queries, monkeypatch):
     seconds = [0.0]
-    monkeypatch.setattr(authentication, "_strangers", Memory(seconds=10, things_max=2, clock=lambda: seconds[0]))
+    monkeypatch.setattr(authentication, "_strangers", TTLCache(seconds=10, entries_max=2, clock=lambda: seconds[0]))
     strangers = [f"Bearer {secret.mint(identifiers.short_uuid7())}" for _ in range(3)]
     for stranger in strangers:
         assert_refused(get(stranger))

@@ -388,5 +388,5 @@ def test_reading_with_a_revoked_key_asks_the_database_so_many_times_and_no_more(
 
 
 def test_the_figures_of_many_keys_are_bounded():
-    assert refusal_cache.memory._seconds._things_max == 10_000
-    assert rate_limit_cache._sightings._things_max == 65_536
+    assert refusal_cache.memory._seconds._entries_max == 10_000
+    assert rate_limit_cache._sightings._entries_max == 65_536
