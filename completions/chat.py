@@ -113,7 +113,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WholeReply:
     """A whole reply: OpenAI's ``choices``, as parsed JSON, and the usage if the upstream reported a possible one."""
 
     choices: list[dict[str, Any]]
@@ -131,5 +131,5 @@ class Chunk:
 
     choices: bytes
     text_bytes: int = 0
-    finishes: bool = False
+    has_finish_reason: bool = False
     usage: Usage | None = None

@@ -4,34 +4,40 @@ from collections.abc import Generator
 from enum import Enum
 from typing import Protocol
 
-from completions.chat import Answer, Call, ChatRequest, Chunk
+from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from gateway_project import errors
 
 
-class Blame(Enum):
-    """What a failure says about another attempt."""
+class FailureKind(Enum):
+    """What a failed attempt says about a further one."""
 
-    MOMENT = "it may be gone in a moment: ask the same provider again"
-    ROUTE = "this provider will not answer: ask another one"
-    REQUEST = "no provider would answer this"
-    GATEWAY = "we are being restarted"
-    CALLER = "nobody waits for an answer any more"
+    RETRYABLE = "the same provider may answer a moment later"
+    ROUTE_UNUSABLE = "this provider will not answer: try another route"
+    INVALID_REQUEST = "no provider would answer this request"
+    SHUTTING_DOWN = "this worker is being stopped"
+    CLIENT_DISCONNECTED = "the client no longer waits for a reply"
 
 
 class ProviderFailed(Exception):
-    """The upstream did not answer, or not to the end.
+    """A failed attempt: the upstream sent no reply, or not all of it.
 
-    ``error`` is what the caller is told. ``upstream_worked``: its 2xx says that inference began, so the prompt is charged;
-    unless nothing that followed could be read. ``wait_seconds``: for how long the upstream asked not to be asked.
+    ``error`` is what the caller is told. ``upstream_worked`` is true when the upstream sent a 2xx status: inference began, so
+    the prompt is charged. It is false when what followed that status was sent, but unreadable from its start.
+    ``wait_seconds`` is the upstream's Retry-After, if it gave one.
     """
 
     def __init__(
-        self, error: errors.ApiError, *, upstream_worked: bool, blame: Blame = Blame.ROUTE, wait_seconds: float | None = None
+        self,
+        error: errors.ApiError,
+        *,
+        upstream_worked: bool,
+        kind: FailureKind = FailureKind.ROUTE_UNUSABLE,
+        wait_seconds: float | None = None,
     ) -> None:
         super().__init__(error.message)
         self.error = error
         self.upstream_worked = upstream_worked
-        self.blame = blame
+        self.kind = kind
         self.wait_seconds = wait_seconds
 
 
@@ -44,7 +50,7 @@ class Adapter(Protocol):
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for what this provider cannot do, before any money is held."""
 
-    def complete(self, call: Call) -> Answer:
+    def complete(self, call: Call) -> WholeReply:
         """The whole reply. Raises ProviderFailed."""
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
@@ -57,7 +63,7 @@ class Adapter(Protocol):
 # --- What the caller is told ------------------------------------------------------------------------------------
 
 
-def refusal(status: int, reason: str = "", headers: dict[str, str] | None = None) -> errors.ApiError:
+def status_error(status: int, reason: str = "", headers: dict[str, str] | None = None) -> errors.ApiError:
     """About an upstream's status that is not 2xx. Never its own 401, 402 or 403: they are about us.
 
     ``reason``, the upstream's words, is passed on where the request is at fault; ``headers`` where the caller may come again.
@@ -71,23 +77,23 @@ def refusal(status: int, reason: str = "", headers: dict[str, str] | None = None
     return errors.UpstreamFailed("The model's provider failed.")
 
 
-def blame(status: int) -> Blame:
+def failure_kind(status: int) -> FailureKind:
     """Whose fault an upstream's status that is not 2xx is."""
     if status in (400, 413, 422):
-        return Blame.REQUEST
-    return Blame.MOMENT if status in (408, 409, 425, 429) or status >= 500 else Blame.ROUTE
+        return FailureKind.INVALID_REQUEST
+    return FailureKind.RETRYABLE if status in (408, 409, 425, 429) or status >= 500 else FailureKind.ROUTE_UNUSABLE
 
 
-def restarting(*, upstream_worked: bool) -> ProviderFailed:
+def shutting_down(*, upstream_worked: bool) -> ProviderFailed:
     """What whoever waits for an upstream is told when the worker must end."""
     error = errors.ServiceUnavailable("The gateway is being restarted. Try again.")
-    return ProviderFailed(error, upstream_worked=upstream_worked, blame=Blame.GATEWAY)
+    return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.SHUTTING_DOWN)
 
 
-def abandoned(*, upstream_worked: bool) -> ProviderFailed:
+def client_disconnected(*, upstream_worked: bool) -> ProviderFailed:
     """What nobody is told any more: the caller has hung up."""
     error = errors.RequestTimeout("The caller left before the reply came.")
-    return ProviderFailed(error, upstream_worked=upstream_worked, blame=Blame.CALLER)
+    return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.CLIENT_DISCONNECTED)
 
 
 def overloaded(headers: dict[str, str] | None = None) -> errors.UpstreamOverloaded:

@@ -20,9 +20,9 @@ from typing import Any
 import gevent
 from django.conf import settings
 
-from completions.chat import Answer, Call, ChatRequest, Chunk, Usage
+from completions.chat import Call, ChatRequest, Chunk, Usage, WholeReply
 from completions.providers import base
-from completions.providers.base import Blame, ProviderFailed
+from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
 from gateway_project import compact_json, errors
 
@@ -38,7 +38,7 @@ class Echo:
             raise errors.wrong("n", "must be 1 for this model")
         _Script.of(request)
 
-    def complete(self, call: Call) -> Answer:
+    def complete(self, call: Call) -> WholeReply:
         _fail_if_told(call)
         words = list(_speak(call))
         choice = {
@@ -47,7 +47,7 @@ class Echo:
             "logprobs": None,
             "finish_reason": _finish_reason(call, len(words)),
         }
-        return Answer(choices=[choice], usage=_usage(call, len(words)), text_bytes=len("".join(words).encode()))
+        return WholeReply(choices=[choice], usage=_usage(call, len(words)), text_bytes=len("".join(words).encode()))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         _fail_if_told(call)
@@ -95,8 +95,8 @@ _CHECKS: dict[str, tuple[str, Any]] = {
 def _fail_if_told(call: Call) -> None:
     status = _Script.of(call.request).status
     if status is not None:
-        refusal = base.refusal(status, "the echo was told to refuse.")
-        raise ProviderFailed(refusal, upstream_worked=False, blame=Blame.REQUEST)  # it would again
+        refusal = base.status_error(status, "the echo was told to refuse.")
+        raise ProviderFailed(refusal, upstream_worked=False, kind=FailureKind.INVALID_REQUEST)  # it would again
 
 
 def _speak(call: Call) -> Iterator[str]:
@@ -115,7 +115,9 @@ def _speak(call: Call) -> Iterator[str]:
 
 
 def _broken_off(error: errors.ApiError) -> ProviderFailed:
-    return ProviderFailed(error, upstream_worked=True, blame=Blame.REQUEST)  # as it was told: it says nothing of the route
+    return ProviderFailed(
+        error, upstream_worked=True, kind=FailureKind.INVALID_REQUEST
+    )  # as it was told: it says nothing of the route
 
 
 def _words(call: Call) -> list[str]:
@@ -140,4 +142,4 @@ def _finish_reason(call: Call, spoken: int) -> str:
 
 def _chunk(delta: dict[str, str], *, text_bytes: int = 0, finish_reason: str | None = None) -> Chunk:
     choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, finishes=bool(finish_reason))
+    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=bool(finish_reason))

@@ -21,9 +21,9 @@ from billing import money
 from completions import providers
 from completions.charging.admission import Admitted
 from completions.charging.records import Answering
-from completions.chat import Answer, Call, Chunk, Route
+from completions.chat import Call, Chunk, Route, WholeReply
 from completions.providers import base
-from completions.providers.base import Blame, ProviderFailed
+from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import circuit_breaker
 from gateway_project import errors
 from gateway_project.net import disconnects, draining, http
@@ -34,7 +34,11 @@ Stream = Generator[list[Chunk], None, None]
 _WAIT_SECONDS_MAX = 2  # for an upstream that says when to come again; who would have to wait longer is told so
 _PAUSE_SECONDS = 0.2  # before it is asked again when it says nothing; up to twice as long, so that not all come at once
 _TIMER_SECONDS = 0.01  # by which one may ring too early
-_FINAL = (Blame.REQUEST, Blame.GATEWAY, Blame.CALLER)  # no other attempt would help, and none says anything of the route
+_FINAL = (
+    FailureKind.INVALID_REQUEST,
+    FailureKind.SHUTTING_DOWN,
+    FailureKind.CLIENT_DISCONNECTED,
+)  # no other attempt would help, and none says anything of the route
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ class Inquiry:
             headers["x-gateway-cost"] = money.dollars(self.charged_nanos)
         return headers
 
-    def whole(self) -> Answer:
+    def whole(self) -> WholeReply:
         """A whole reply. Raises ProviderFailed."""
         return self._first_success(self._whole)
 
@@ -98,9 +102,9 @@ class Inquiry:
             try:
                 return self._asked(call, ask)
             except ProviderFailed as error:
-                if error.upstream_worked or error.blame in _FINAL:
+                if error.upstream_worked or error.kind in _FINAL:
                     raise
-                if error.blame is Blame.MOMENT and earlier is None:
+                if error.kind is FailureKind.RETRYABLE and earlier is None:
                     ways.append(call)
                 failures[call.route.id] = error
         raise _most_hopeful(list(failures.values())) or self._all_rest()
@@ -125,7 +129,7 @@ class Inquiry:
         try:
             outcome = ask(call)
         except ProviderFailed as error:
-            if error.blame in _FINAL:
+            if error.kind in _FINAL:
                 circuit_breaker.unknown(call.route, self._account_id)
             else:
                 circuit_breaker.failed(call.route, self._account_id, asked_at=self.asked_at, wait_seconds=error.wait_seconds)
@@ -136,7 +140,7 @@ class Inquiry:
         circuit_breaker.succeeded(call.route)
         return outcome
 
-    def _whole(self, call: Call) -> Answer:
+    def _whole(self, call: Call) -> WholeReply:
         with self._waiting(call):
             return providers.ADAPTERS[call.route.kind].complete(call)
 
@@ -167,10 +171,13 @@ class Inquiry:
         # ... unless it may ask for the same again, or must pay for it anyway.
         client = None if self.admitted.attempt or call.route.drains else self.client
         try:
-            with draining.interruptible(base.restarting(upstream_worked=False)), disconnects.noticed(client, http.Abandoned()):
+            with (
+                draining.interruptible(base.shutting_down(upstream_worked=False)),
+                disconnects.raise_on_disconnect(client, http.ClientDisconnected()),
+            ):
                 yield
-        except http.Abandoned as error:
-            raise base.abandoned(upstream_worked=False) from error
+        except http.ClientDisconnected as error:
+            raise base.client_disconnected(upstream_worked=False) from error
 
     def _all_rest(self) -> ProviderFailed:
         seconds = min(circuit_breaker.rests_seconds(call.route, self._account_id) for call in self._ways())
@@ -180,7 +187,7 @@ class Inquiry:
 
 def _most_hopeful(failures: list[ProviderFailed]) -> ProviderFailed | None:
     """What the caller is told of several: the first that may be gone in a moment, with its Retry-After, or else the first."""
-    return max(failures, key=lambda failure: failure.blame is Blame.MOMENT, default=None)
+    return max(failures, key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)
 
 
 def in_turn(routes: tuple[Route, ...]) -> list[Route]:

@@ -147,7 +147,7 @@ def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: attempt
 
 
 def _next(upstream: attempts.Stream) -> list[Chunk] | None:
-    with draining.interruptible(base.restarting(upstream_worked=True)):
+    with draining.interruptible(base.shutting_down(upstream_worked=True)):
         return next(upstream, None)
 
 
@@ -169,7 +169,7 @@ class _Progress:
         """Count what one read brought; what is to be sent for it."""
         self._checkpoint.answering = self.inquiry.answering
         self._usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), self._usage)
-        self._is_finished = self._is_finished or any(chunk.finishes for chunk in chunks)
+        self._is_finished = self._is_finished or any(chunk.has_finish_reason for chunk in chunks)
         text_bytes = sum(chunk.text_bytes for chunk in chunks)
         if text_bytes:
             self.inquiry.hear()

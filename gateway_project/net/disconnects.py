@@ -13,7 +13,7 @@ _READABLE = 1  # what an event loop calls it
 
 
 @contextmanager
-def noticed(client: Any, goodbye: BaseException) -> Iterator[None]:
+def raise_on_disconnect(client: Any, goodbye: BaseException) -> Iterator[None]:
     """Around a wait, and nothing else: ``goodbye`` is raised in it when ``client``, a socket of gevent's or None, hangs up."""
     if client is None:
         yield

@@ -39,15 +39,15 @@ class TimedOut(OutboundError):
     """A deadline passed while we waited for bytes."""
 
 
-class Broken(OutboundError):
+class ConnectionBroken(OutboundError):
     """The connection ended, or spoke something else than HTTP, in the middle."""
 
 
-class Abandoned(OutboundError):
+class ClientDisconnected(OutboundError):
     """Nobody waits for the answer any more: raised into a wait from outside."""
 
 
-class TooLarge(OutboundError):
+class ResponseTooLarge(OutboundError):
     """The reply is larger than UPSTREAM_REPLY_BYTES_MAX."""
 
 
@@ -64,8 +64,8 @@ class Deadlines(Protocol):
     def total_seconds(self) -> int: ...
 
 
-def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float) -> "Reply":
-    """Send, and wait for the status and headers. Raises ConnectFailed, TimedOut, Broken. Close the reply.
+def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float) -> "UpstreamResponse":
+    """Send, and wait for the status and headers. Raises ConnectFailed, TimedOut, ConnectionBroken. Close the reply.
 
     ``until``, by the monotonic clock, is a deadline of the caller's own.
     """
@@ -77,7 +77,7 @@ def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines
     # A timer for all that goes before a reply, beside the library's own for connecting: a head may come a byte at a time.
     with gevent.Timeout(max(min(deadline - now, deadlines.first_byte_seconds), 0), TimedOut("no head")), _mapped_errors():
         head = client._build_request("POST", target, body, headers, chunked=False).encode("latin-1")
-        return Reply(_sent(client._connection_pool, head + body), deadline, deadlines.idle_seconds)
+        return UpstreamResponse(_sent(client._connection_pool, head + body), deadline, deadlines.idle_seconds)
 
 
 def _sent(pool: ConnectionPool, request: bytes) -> "_Response":
@@ -108,11 +108,11 @@ def _mapped_errors() -> Iterator[None]:
     except TimeoutError as error:
         raise TimedOut(str(error)) from error
     except (OSError, HTTPParseError) as error:
-        raise Broken(str(error)) from error
+        raise ConnectionBroken(str(error)) from error
 
 
 @dataclass(slots=True)
-class Reply:
+class UpstreamResponse:
     """An upstream's reply whose head has arrived."""
 
     _response: Any
@@ -128,20 +128,20 @@ class Reply:
         return value if isinstance(value, str) else value[0]
 
     def read_all(self) -> bytes:
-        """The whole body. Raises TimedOut, Broken, TooLarge."""
+        """The whole body. Raises TimedOut, ConnectionBroken, ResponseTooLarge."""
         body = bytearray()
         while data := self.read_some(self.idle_seconds):
             body += data
             if len(body) > settings.UPSTREAM_REPLY_BYTES_MAX:
-                raise TooLarge(f"more than {settings.UPSTREAM_REPLY_BYTES_MAX} bytes")
+                raise ResponseTooLarge(f"more than {settings.UPSTREAM_REPLY_BYTES_MAX} bytes")
         if data is None:
             raise TimedOut("idle")
         return bytes(body)
 
-    def read_some(self, patience_seconds: float) -> bytes | None:
+    def read_some(self, timeout_seconds: float) -> bytes | None:
         """What has arrived by now, waiting for the first byte of it. b"" at the end; None when patience ran out.
 
-        Raises TimedOut past the total deadline, Broken.
+        Raises TimedOut past the total deadline, ConnectionBroken.
         """
         # The library's own read(n) waits for n bytes; a stream must pass on what is there. Hence its inner buffer.
         response = self._response
@@ -153,7 +153,7 @@ class Reply:
                 raise TimedOut("total")
             arrived = None
             # A timer, not settimeout(): the socket goes back to the pool and would keep it.
-            with gevent.Timeout(min(patience_seconds, left_seconds), False), _mapped_errors():
+            with gevent.Timeout(min(timeout_seconds, left_seconds), False), _mapped_errors():
                 arrived = response._sock.recv(_READ_BYTES)
                 response.feed(arrived)
             if arrived is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 
-from completions.chat import Answer, Call, ChatRequest, Chunk
+from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import base, exchange
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic.response import EventReader, is_about_our_account, parse_answer
@@ -18,14 +18,14 @@ class Anthropic:
     def check(self, request: ChatRequest) -> None:
         anthropic_request.check(request)
 
-    def complete(self, call: Call) -> Answer:
-        return exchange.answer(call, _post(call, stream=False), parse_answer)
+    def complete(self, call: Call) -> WholeReply:
+        return exchange.read_whole(call, _post(call, stream=False), parse_answer)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        yield from exchange.chunks(call, _post(call, stream=True), EventReader())
+        yield from exchange.read_stream(call, _post(call, stream=True), EventReader())
 
 
-def _post(call: Call, *, stream: bool) -> http.Reply:
+def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
     headers = {"anthropic-version": _VERSION}
     if call.route.api_key:
         headers["x-api-key"] = call.route.api_key
@@ -33,5 +33,5 @@ def _post(call: Call, *, stream: bool) -> http.Reply:
         return exchange.post(call, "/v1/messages", headers, anthropic_request.body(call, stream=stream), stream=stream)
     except ProviderFailed as failure:
         if is_about_our_account(failure.error.message):  # the caller would take it for his own
-            raise ProviderFailed(base.refusal(402), upstream_worked=False) from failure
+            raise ProviderFailed(base.status_error(402), upstream_worked=False) from failure
         raise

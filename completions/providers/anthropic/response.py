@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from completions.chat import Answer, Chunk, Usage
+from completions.chat import Chunk, Usage, WholeReply
 from completions.pricing import cost
 from completions.providers import wire
-from completions.providers.exchange import Refused, Unusable, read_each
+from completions.providers.exchange import InBandError, UnusableReply, read_each_event
 from gateway_project import compact_json
 
 _FINISH_REASONS = {
@@ -51,23 +51,23 @@ class EventReader:
 
     def __init__(self) -> None:
         self.has_passed_on = False  # any chunk
-        self.finished = False  # a reason to stop came
-        self.done = False  # message_stop came; what comes behind it is nothing
+        self.has_finish_reason = False  # a reason to stop came
+        self.has_ended = False  # message_stop came; what comes behind it is nothing
         self._has_begun = False
         self._counts: dict[str, Any] = {}
         self._text_bytes = 0
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
 
-    def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableReply | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
-        chunks, failure = read_each(self._read, events)
-        if failure and not self.finished and not self._text_bytes:
+        chunks, failure = read_each_event(self._read, events)
+        if failure and not self.has_finish_reason and not self._text_bytes:
             chunks = []  # right after the role it is still an early one
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 
     def _read(self, data: bytes) -> list[Chunk]:
-        if self.done:
+        if self.has_ended:
             return []
         try:
             event = wire.parse(data)
@@ -83,11 +83,11 @@ class EventReader:
                 case "message_delta":
                     return self._end(event["delta"].get("stop_reason"), event.get("usage"))
                 case "message_stop":
-                    self.done = True
+                    self.has_ended = True
                 case "error":
                     raise reported(event["error"])
         except _MALFORMED as error:
-            raise Unusable(f"an event is none: {type(error).__name__}") from error
+            raise UnusableReply(f"an event is none: {type(error).__name__}") from error
         return []  # also for "ping", and for what may be added any time
 
     def _open(self) -> list[Chunk]:
@@ -122,8 +122,8 @@ class EventReader:
             usage = {"output_tokens": cost.estimate(self._text_bytes)}
         self._count(usage)
         chunks = self._open()
-        if stop_reason is not None and not self.finished:
-            self.finished = True
+        if stop_reason is not None and not self.has_finish_reason:
+            self.has_finish_reason = True
             chunks.append(_chunk({}, finish_reason=_finish_reason(stop_reason)))
         return chunks + self._usage()
 
@@ -175,14 +175,14 @@ class _ToolCall:
 
 def _chunk(delta: dict[str, Any], *, text_bytes: int = 0, finish_reason: str | None = None) -> Chunk:
     choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, finishes=bool(finish_reason))
+    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=bool(finish_reason))
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_answer(body: bytes) -> Answer:
-    """A message object. Raises Unusable."""
+def parse_answer(body: bytes) -> WholeReply:
+    """A message object. Raises UnusableReply."""
     try:
         reply = wire.parse(body)
         if reply["type"] == "error":
@@ -190,9 +190,9 @@ def parse_answer(body: bytes) -> Answer:
         message = _message(reply["content"])
         text_bytes, finish_reason = _generated_bytes(message), _finish_reason(reply.get("stop_reason"))
     except _MALFORMED as error:
-        raise Unusable(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
+        raise UnusableReply(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
-    return Answer(wire.encodable(body, [choice]), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
+    return WholeReply(wire.encodable(body, [choice]), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
 def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -243,10 +243,10 @@ def parse_usage(value: Any) -> Usage | None:
     )
 
 
-def reported(error: dict[str, Any]) -> Refused:
+def reported(error: dict[str, Any]) -> InBandError:
     """An error object that came where a reply should be."""
     reason = str(error.get("message") or "")
-    return Refused(reason, 402 if is_about_our_account(reason) else _STATUSES.get(error["type"], 500))
+    return InBandError(reason, 402 if is_about_our_account(reason) else _STATUSES.get(error["type"], 500))
 
 
 def is_about_our_account(reason: str) -> bool:

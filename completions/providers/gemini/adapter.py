@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from urllib.parse import quote
 
-from completions.chat import Answer, Call, ChatRequest, Chunk
+from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import exchange
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
@@ -17,17 +17,17 @@ class Gemini:
     def check(self, request: ChatRequest) -> None:
         gemini_request.check(request)
 
-    def complete(self, call: Call) -> Answer:
-        return exchange.answer(call, _post(call, "generateContent", stream=False), response.parse_answer)
+    def complete(self, call: Call) -> WholeReply:
+        return exchange.read_whole(call, _post(call, "generateContent", stream=False), response.parse_answer)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         reader = ResponseReader()
-        yield from exchange.chunks(call, _post(call, "streamGenerateContent?alt=sse", stream=True), reader)
+        yield from exchange.read_stream(call, _post(call, "streamGenerateContent?alt=sse", stream=True), reader)
         yield reader.last()
 
 
-def _post(call: Call, method: str, *, stream: bool) -> http.Reply:
+def _post(call: Call, method: str, *, stream: bool) -> http.UpstreamResponse:
     # The key is not put into the address, where access logs would keep it.
     headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
     path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:{method}"
-    return exchange.post(call, path, headers, gemini_request.body(call), stream=stream, meaning=response.meaning)
+    return exchange.post(call, path, headers, gemini_request.body(call), stream=stream, interpret=response.meaning)

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from completions.chat import Answer, Chunk, Usage
+from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import wire
-from completions.providers.exchange import Refused, Unusable, parse_error, read_each
+from completions.providers.exchange import InBandError, UnusableReply, parse_error, read_each_event
 from gateway_project import compact_json, identifiers
 
 # STOP, and what nobody has heard of yet, is "stop".
@@ -42,7 +42,7 @@ _SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, Re
 class ResponseReader:
     """The data of events in, Chunks out. There is no [DONE]: the finish reason is kept until the stream has ended."""
 
-    done = False
+    has_ended = False
 
     def __init__(self) -> None:
         self.has_passed_on = False  # any chunk
@@ -51,12 +51,12 @@ class ResponseReader:
         self._calls = 0
 
     @property
-    def finished(self) -> bool:
+    def has_finish_reason(self) -> bool:
         return self.finish_reason is not None
 
-    def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableReply | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
-        chunks, failure = read_each(self._read, events)
+        chunks, failure = read_each_event(self._read, events)
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 
@@ -71,7 +71,7 @@ class ResponseReader:
             # Of a call in an earlier event, the one that finishes says nothing.
             finish_reason = _finish_reason(response, has_calls=bool(self._calls or said.calls))
         except _SHAPE_ERRORS as error:
-            raise Unusable("an event is not a response") from error
+            raise UnusableReply("an event is not a response") from error
         self.finish_reason = finish_reason or self.finish_reason
         chunks = []
         if said.text or said.thoughts or said.calls or said.logprobs:
@@ -95,14 +95,14 @@ class ResponseReader:
 
 def _chunk(delta: dict[str, Any], *, finish_reason: str | None = None, logprobs: Any = None, text_bytes: int = 0) -> Chunk:
     choices = [{"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}]
-    return Chunk(compact_json.dumps_ascii(choices), text_bytes, finishes=finish_reason is not None)
+    return Chunk(compact_json.dumps_ascii(choices), text_bytes, has_finish_reason=finish_reason is not None)
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_answer(body: bytes) -> Answer:
-    """A GenerateContentResponse. Raises Unusable."""
+def parse_answer(body: bytes) -> WholeReply:
+    """A GenerateContentResponse. Raises UnusableReply."""
     try:
         response = _response(body)
         said = _said(response)
@@ -110,11 +110,11 @@ def parse_answer(body: bytes) -> Answer:
         if not response.get("candidates") and not finish_reason:
             raise ValueError("no candidates")
     except _SHAPE_ERRORS as error:
-        raise Unusable(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
+        raise UnusableReply(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     message = {"role": "assistant", "content": None if said.calls else "", "refusal": None, **said.message()}
     choice = {"index": 0, "message": message, "logprobs": said.logprobs, "finish_reason": finish_reason or "stop"}
     usage = parse_usage(response.get("usageMetadata"))
-    return Answer(choices=wire.encodable(body, [choice]), usage=usage, text_bytes=said.text_bytes)
+    return WholeReply(choices=wire.encodable(body, [choice]), usage=usage, text_bytes=said.text_bytes)
 
 
 # --- What both are made of --------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _response(data: bytes) -> dict[str, Any]:
     if not isinstance(response, dict):
         raise ValueError("not an object")
     if error := response.get("error"):
-        raise Refused(parse_error(data) or "an error without a message", _error_status(error))
+        raise InBandError(parse_error(data) or "an error without a message", _error_status(error))
     return response
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from completions.chat import Answer, Call, ChatRequest, Chunk
+from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import exchange
 from completions.providers.openai import messages
 from completions.providers.openai.response import ChunkReader, parse_answer
@@ -138,17 +138,17 @@ class OpenAI:
     def check(self, request: ChatRequest) -> None:
         """Nothing: what an upstream cannot do, it says itself."""
 
-    def complete(self, call: Call) -> Answer:
-        return exchange.answer(call, _post(call, stream=False), parse_answer)
+    def complete(self, call: Call) -> WholeReply:
+        return exchange.read_whole(call, _post(call, stream=False), parse_answer)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        yield from exchange.chunks(call, _post(call, stream=True), ChunkReader(call.request.choices))
+        yield from exchange.read_stream(call, _post(call, stream=True), ChunkReader(call.request.choices))
 
 
 # --- Asking -----------------------------------------------------------------------------------------------------
 
 
-def _post(call: Call, *, stream: bool) -> http.Reply:
+def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
     headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
     return exchange.post(call, "/chat/completions", headers, _body(call, stream), stream=stream)
 

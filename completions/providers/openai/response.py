@@ -4,9 +4,9 @@ import json
 import re
 from typing import Any
 
-from completions.chat import Answer, Chunk, Usage
+from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import wire
-from completions.providers.exchange import Unusable, read_each
+from completions.providers.exchange import UnusableReply, read_each_event
 from gateway_project import compact_json
 
 # The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
@@ -31,27 +31,27 @@ class ChunkReader:
         self._choices = choices
         self._begun: set[int] = set()  # the choices whose role came
         self._ended: set[int] = set()  # ... and whose finish reason did
-        self.done = False  # [DONE] came; what comes behind it is nothing
+        self.has_ended = False  # [DONE] came; what comes behind it is nothing
         self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
 
     @property
-    def finished(self) -> bool:
+    def has_finish_reason(self) -> bool:
         """Nothing more is to come of any choice. Not every upstream knows of several: then [DONE] says so."""
-        return len(self._ended) >= self._choices or (self.done and bool(self._ended))
+        return len(self._ended) >= self._choices or (self.has_ended and bool(self._ended))
 
-    def read_all(self, events: list[bytes]) -> tuple[list[Chunk], Unusable | None]:
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableReply | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
-        chunks, failure = read_each(self._read, events)
-        if failure and not self.finished and not any(chunk.text_bytes for chunk in chunks):
+        chunks, failure = read_each_event(self._read, events)
+        if failure and not self.has_finish_reason and not any(chunk.text_bytes for chunk in chunks):
             chunks = []  # an error right after the role is still an early one, which a true status can tell
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 
     def _read(self, data: bytes) -> list[Chunk]:
-        if self.done:
+        if self.has_ended:
             return []
         if data == b"[DONE]":
-            self.done = True
+            self.has_ended = True
             return []
         if data.startswith(self._before) and data.endswith(self._after) and not self._ended:
             plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
@@ -65,9 +65,9 @@ class ChunkReader:
             if not isinstance(event, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
-            raise Unusable("an event is not JSON") from error
+            raise UnusableReply("an event is not JSON") from error
         if event.get("error"):
-            raise Unusable(f"it reports {json.dumps(event['error'])}")
+            raise UnusableReply(f"it reports {json.dumps(event['error'])}")
         self._remember(data.decode())
         chunks = []
         if choices := self._once(event.get("choices") or []):
@@ -89,7 +89,7 @@ class ChunkReader:
                     choice["finish_reason"] = None
                 self._begun.add(index)
         except (AttributeError, TypeError) as error:
-            raise Unusable("an event's choices are not choices") from error
+            raise UnusableReply("an event's choices are not choices") from error
         return list(choices)
 
     def _chunk(self, choices: list[Any]) -> Chunk:
@@ -97,10 +97,10 @@ class ChunkReader:
             ended = {choice.get("index", 0) for choice in choices if choice.get("finish_reason")}
             text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
         except (AttributeError, TypeError) as error:
-            raise Unusable("an event's choices are not choices") from error
+            raise UnusableReply("an event's choices are not choices") from error
         self._ended |= ended
-        finishes = bool(ended) and self.finished
-        return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, finishes=finishes)
+        finishes = bool(ended) and self.has_finish_reason
+        return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=finishes)
 
     def _remember(self, text: str) -> None:
         before, name, after = text.partition('"choices":')
@@ -117,8 +117,8 @@ class ChunkReader:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_answer(body: bytes) -> Answer:
-    """A chat completion object. Raises Unusable."""
+def parse_answer(body: bytes) -> WholeReply:
+    """A chat completion object. Raises UnusableReply."""
     try:
         reply = wire.parse(body)
         choices = reply["choices"]
@@ -126,8 +126,8 @@ def parse_answer(body: bytes) -> Answer:
         if not choices:
             raise ValueError("no choices")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Unusable(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
-    return Answer(choices=wire.encodable(body, choices), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
+        raise UnusableReply(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
+    return WholeReply(choices=wire.encodable(body, choices), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
 # --- How much it is ---------------------------------------------------------------------------------------------

@@ -130,14 +130,14 @@ class Torrent:
 
     idle_seconds = 5
 
-    def read_some(self, patience_seconds):
+    def read_some(self, timeout_seconds):
         return b": comment\n\n"
 
 
 def test_a_stream_that_never_pauses_lets_others_have_their_turn():
     turns = []
     gevent.spawn(turns.append, "other")
-    arrivals, deadline = exchange.arrivals(Torrent()), time.monotonic() + 5
+    arrivals, deadline = exchange.reads(Torrent()), time.monotonic() + 5
     while not turns and time.monotonic() < deadline:
         next(arrivals)
     assert turns == ["other"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from completions import sse
 from completions.chat import Chunk, Usage
 from completions.providers.anthropic.response import EventReader, is_about_our_account, parse_answer, parse_usage, reported
-from completions.providers.exchange import Refused, Unusable
+from completions.providers.exchange import InBandError, UnusableReply
 from tests.completions.providers.anthropic.scripts import (
     PING,
     STOP,
@@ -40,7 +40,7 @@ def read(*pieces: bytes) -> list[Chunk]:
     """The chunks of events that are all readable, fed in these pieces."""
     decoder, reader, chunks = sse.Decoder(100_000), EventReader(), []
     for piece in pieces:
-        passed_on, failure = reader.read_all(decoder.feed(piece))
+        passed_on, failure = reader.read_events(decoder.feed(piece))
         assert failure is None
         chunks += passed_on
     return chunks
@@ -64,7 +64,7 @@ EVERYTHING += ends("tool_use") + STOP
 
 def test_a_stream_becomes_chunks_one_by_one():
     chunks = read(EVERYTHING)
-    assert [(json.loads(chunk.choices), chunk.text_bytes, chunk.finishes, chunk.usage) for chunk in chunks] == [
+    assert [(json.loads(chunk.choices), chunk.text_bytes, chunk.has_finish_reason, chunk.usage) for chunk in chunks] == [
         *(
             ([{"index": 0, "delta": delta, "finish_reason": None}] if delta else [], text_bytes, False, usage)
             for delta, text_bytes, usage in [
@@ -114,7 +114,7 @@ def test_chunks_say_what_the_deltas_said_whatever_the_text(thinking, spoken):
 def test_nothing_is_passed_on_before_content_begins():
     reader = EventReader()
     for data in (start(), PING):
-        assert reader.read_all(sse.Decoder(100_000).feed(data)) == ([], None)
+        assert reader.read_events(sse.Decoder(100_000).feed(data)) == ([], None)
     assert not reader.has_passed_on
 
 
@@ -146,7 +146,7 @@ def test_there_is_one_finish_reason_and_the_last_counts_count():
     chunks = read(
         start() + text("a") + ends(None, {"output_tokens": 3}) + ends() + ends("max_tokens", {"output_tokens": 8}) + STOP
     )
-    assert [json.loads(chunk.choices)[0]["finish_reason"] for chunk in chunks if chunk.finishes] == ["stop"]
+    assert [json.loads(chunk.choices)[0]["finish_reason"] for chunk in chunks if chunk.has_finish_reason] == ["stop"]
     assert [usage.completion_tokens for usage in usages(chunks)] == [1, 3, 7, 8]
 
 
@@ -189,28 +189,28 @@ def test_without_a_count_of_the_prompt_there_is_no_usage(counts):
 )
 def test_text_is_passed_on_before_the_event_that_is_none(broken):
     reader = EventReader()
-    chunks, failure = reader.read_all(sse.Decoder(100_000).feed(start() + opens(0, said("Hello")) + broken + text("never")))
+    chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("Hello")) + broken + text("never")))
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}]
-    assert isinstance(failure, Unusable)
+    assert isinstance(failure, UnusableReply)
     assert reader.has_passed_on
-    assert not reader.finished
+    assert not reader.has_finish_reason
 
 
 def test_a_role_alone_is_not_passed_on_before_an_error_in_the_same_read():
     reader = EventReader()
-    chunks, failure = reader.read_all(sse.Decoder(100_000).feed(start() + opens(0, said("")) + OVERLOADED))
+    chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("")) + OVERLOADED))
     assert chunks == []
-    assert isinstance(failure, Refused)
+    assert isinstance(failure, InBandError)
     assert failure.status == 529
     assert not reader.has_passed_on
 
 
 def test_an_end_is_passed_on_before_an_error_in_the_same_read():
     reader = EventReader()
-    chunks, failure = reader.read_all(sse.Decoder(100_000).feed(start() + ends() + OVERLOADED))
-    assert [chunk.finishes for chunk in chunks] == [False, False, True, False]
+    chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + ends() + OVERLOADED))
+    assert [chunk.has_finish_reason for chunk in chunks] == [False, False, True, False]
     assert failure
-    assert reader.finished
+    assert reader.has_finish_reason
 
 
 @pytest.mark.parametrize(
@@ -325,12 +325,12 @@ def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
     ],
 )
 def test_what_is_no_message_is_none(body):
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableReply):
         parse_answer(body)
 
 
 def test_an_error_with_status_200_is_one():
-    with pytest.raises(Refused, match="Overloaded") as caught:
+    with pytest.raises(InBandError, match="Overloaded") as caught:
         parse_answer(json.dumps(error("overloaded_error", "Overloaded")).encode())
     assert caught.value.status == 529
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions import sse
-from completions.providers.exchange import Refused, Unusable
+from completions.providers.exchange import InBandError, UnusableReply
 from completions.providers.gemini.response import ResponseReader, meaning, parse_answer, parse_usage
 from tests.completions.providers.gemini.scripts import (
     BAD_KEY,
@@ -26,7 +26,7 @@ from tests.completions.providers.gemini.scripts import (
 
 def read(reader, *responses):
     """The chunks of events that are all readable, and of the end."""
-    chunks, failure = reader.read_all([json.dumps(each).encode() for each in responses])
+    chunks, failure = reader.read_events([json.dumps(each).encode() for each in responses])
     assert failure is None
     return [*chunks, *reader.last()] if reader.finish_reason else chunks
 
@@ -55,7 +55,7 @@ def test_a_stream_is_the_role_the_text_the_usage_as_it_comes_and_one_finish_reas
         {"index": 0, "delta": {"content": "you"}, "logprobs": None, "finish_reason": None},
         {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"},
     ]
-    assert [(chunk.text_bytes, chunk.finishes) for chunk in chunks if chunk.usage is None] == [
+    assert [(chunk.text_bytes, chunk.has_finish_reason) for chunk in chunks if chunk.usage is None] == [
         (0, False),
         (6, False),
         (3, False),
@@ -146,16 +146,16 @@ def test_events_that_say_nothing_begin_nothing():
 )
 def test_text_is_passed_on_before_the_event_that_is_none(data):
     reader = ResponseReader()
-    chunks, failure = reader.read_all([json.dumps(said("a")).encode(), data, json.dumps(said("b")).encode()])
+    chunks, failure = reader.read_events([json.dumps(said("a")).encode(), data, json.dumps(said("b")).encode()])
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
-    assert type(failure) is Unusable
+    assert type(failure) is UnusableReply
     assert (reader.has_passed_on, reader.finish_reason) == (True, None)
 
 
 def test_an_error_in_a_stream_has_the_status_that_it_tells():
-    chunks, failure = ResponseReader().read_all([json.dumps(error(503, "UNAVAILABLE", "The model is overloaded.")).encode()])
+    chunks, failure = ResponseReader().read_events([json.dumps(error(503, "UNAVAILABLE", "The model is overloaded.")).encode()])
     assert chunks == []
-    assert isinstance(failure, Refused)
+    assert isinstance(failure, InBandError)
     assert (failure.status, str(failure)) == (503, "The model is overloaded.")
 
 
@@ -177,7 +177,7 @@ def test_a_stream_cut_anywhere_says_the_same(responses, data):
     def chunks_of(*pieces):
         decoder, reader, chunks = sse.Decoder(1_000_000), ResponseReader(), []
         for piece in pieces:
-            brought, failure = reader.read_all(decoder.feed(piece))
+            brought, failure = reader.read_events(decoder.feed(piece))
             assert failure is None
             chunks += brought
         return [_without_ids(chunk) for chunk in [*chunks, *reader.last()]]
@@ -189,7 +189,7 @@ def _without_ids(chunk):
     [choice] = json.loads(chunk.choices) or [{}]
     for made in choice.get("delta", {}).get("tool_calls", []):
         assert made.pop("id").startswith("call_")
-    return choice, chunk.text_bytes, chunk.finishes, chunk.usage
+    return choice, chunk.text_bytes, chunk.has_finish_reason, chunk.usage
 
 
 # --- A whole reply -----------------------------------------------------------------------------------------------
@@ -283,14 +283,14 @@ def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
     body = b'{"candidates":[{"content":{"parts":[%s]},"finishReason":"STOP"}]}' % call
     [called] = parse_answer(body).choices[0]["message"]["tool_calls"]
     assert json.loads(called["function"]["arguments"]) == {"q": "a?"}
-    [delta] = [each["delta"] for each in choices(ResponseReader().read_all([body])[0]) if "tool_calls" in each["delta"]]
+    [delta] = [each["delta"] for each in choices(ResponseReader().read_events([body])[0]) if "tool_calls" in each["delta"]]
     [called] = delta["tool_calls"]
     assert json.loads(called["function"]["arguments"]) == {"q": "a\ud83d"}
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"candidates":[]}', b'{"usageMetadata":{}}', b"null", b"[]", b"<html>", b""])
 def test_an_answer_without_candidates_is_none(body):
-    with pytest.raises(Unusable, match="are not a response"):
+    with pytest.raises(UnusableReply, match="are not a response"):
         parse_answer(body)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions.chat import Chunk
-from completions.providers.exchange import Unusable, parse_error
+from completions.providers.exchange import UnusableReply, parse_error
 from completions.providers.openai.response import ChunkReader, parse_answer, parse_usage
 
 PLAIN = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
@@ -19,7 +19,7 @@ FAILED = b'{"error":{"message":"overloaded"}}'
 
 def read(reader: ChunkReader, *events: bytes) -> list[Chunk]:
     """The chunks of events that are all readable."""
-    chunks, failure = reader.read_all(list(events))
+    chunks, failure = reader.read_events(list(events))
     assert failure is None
     return chunks
 
@@ -63,8 +63,8 @@ def test_chunks_say_what_the_events_said_whatever_the_text_and_the_spelling(spel
         assert json.loads(chunk.choices) == json.loads(data)["choices"]
         assert chunk.text_bytes == len(content.encode("utf-8", "surrogatepass"))
         assert chunk.usage is None
-        assert not chunk.finishes
-    assert not reader.finished
+        assert not chunk.has_finish_reason
+    assert not reader.has_finish_reason
     assert reader.has_passed_on
 
 
@@ -81,13 +81,13 @@ def test_a_finish_reason_and_a_usage_are_seen_after_any_number_of_plain_events()
     read(reader, ROLE)
     assert all(read(reader, PLAIN)[0].choices == read(reader, PLAIN)[0].choices for _ in range(3))
     [chunk] = read(reader, FINISH)
-    assert chunk.finishes
-    assert reader.finished
+    assert chunk.has_finish_reason
+    assert reader.has_finish_reason
     [counted] = read(reader, COUNTED)
     assert (counted.usage.prompt_tokens, counted.usage.completion_tokens) == (3, 4)
     assert read(reader, b"[DONE]") == []
     assert read(reader, PLAIN) == []
-    assert reader.done
+    assert reader.has_ended
 
 
 def choice(index=0, finish_reason=None, **delta):
@@ -117,23 +117,23 @@ def test_each_choice_ends_once_and_no_text_behind_its_end_is_lost():
     assert told(reader, choice(0, "stop"), choice(1, "stop")) == []
     assert told(reader, choice(0, "stop", content="more")) == [choice(content="more")]
     assert read(reader, PLAIN)[0].text_bytes == 1
-    assert reader.finished
+    assert reader.has_finish_reason
 
 
 def test_what_one_read_brought_comes_in_its_order_up_to_the_end():
     chunks = read(reader := ChunkReader(), ROLE, PLAIN, FINISH, COUNTED, b"[DONE]", PLAIN)
     assert [chunk.text_bytes for chunk in chunks] == [0, 1, 1, 0]
-    assert [chunk.finishes for chunk in chunks] == [False, False, True, False]
+    assert [chunk.has_finish_reason for chunk in chunks] == [False, False, True, False]
     assert [chunk.usage is not None for chunk in chunks] == [False, False, False, True]
-    assert (reader.has_passed_on, reader.finished, reader.done) == (True, True, True)
+    assert (reader.has_passed_on, reader.has_finish_reason, reader.has_ended) == (True, True, True)
 
 
 def test_a_usage_in_the_chunk_that_finishes_is_a_chunk_of_its_own():
     finish, counted = read(reader := ChunkReader(), FINISH[:-1] + b',"usage":{"prompt_tokens":3,"completion_tokens":4}}')
-    assert (finish.finishes, finish.usage) == (True, None)
+    assert (finish.has_finish_reason, finish.usage) == (True, None)
     assert json.loads(finish.choices)[0]["finish_reason"] == "stop"
     assert (counted.choices, counted.usage.completion_tokens) == (b"[]", 4)
-    assert reader.finished
+    assert reader.has_finish_reason
 
 
 @pytest.mark.parametrize(
@@ -143,15 +143,15 @@ def test_a_usage_in_the_chunk_that_finishes_is_a_chunk_of_its_own():
 )
 def test_text_is_passed_on_before_the_event_that_is_none(data):
     reader = ChunkReader()
-    chunks, failure = reader.read_all([ROLE, PLAIN, data, PLAIN])
+    chunks, failure = reader.read_events([ROLE, PLAIN, data, PLAIN])
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
-    assert isinstance(failure, Unusable)
+    assert isinstance(failure, UnusableReply)
     assert reader.has_passed_on
 
 
 def test_a_role_alone_is_not_passed_on_before_a_failure_in_the_same_read():
     reader = ChunkReader()
-    chunks, failure = reader.read_all([ROLE, FAILED])
+    chunks, failure = reader.read_events([ROLE, FAILED])
     assert chunks == []
     assert "overloaded" in str(failure)
     assert not reader.has_passed_on
@@ -159,19 +159,19 @@ def test_a_role_alone_is_not_passed_on_before_a_failure_in_the_same_read():
 
 def test_an_end_is_passed_on_before_a_failure_in_the_same_read():
     reader = ChunkReader()
-    chunks, failure = reader.read_all([FINISH.replace(b'"a"', b'""'), COUNTED, FAILED])
-    assert [chunk.finishes for chunk in chunks] == [True, False]
+    chunks, failure = reader.read_events([FINISH.replace(b'"a"', b'""'), COUNTED, FAILED])
+    assert [chunk.has_finish_reason for chunk in chunks] == [True, False]
     assert chunks[1].usage
     assert failure
-    assert reader.finished
+    assert reader.has_finish_reason
 
 
 def test_text_that_is_not_utf_8_is_not_copied_either():
     reader = ChunkReader()
     assert read(reader, PLAIN)
     for text in (b"\xff", b"\xed\xa0\xbd", b"\xc3"):
-        chunks, failure = reader.read_all([PLAIN.replace(b'"a"', b'"%s"' % text)])
-        assert (chunks, type(failure)) == ([], Unusable)
+        chunks, failure = reader.read_events([PLAIN.replace(b'"a"', b'"%s"' % text)])
+        assert (chunks, type(failure)) == ([], UnusableReply)
 
 
 # --- A whole reply -----------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_an_answer_has_its_choices_its_usage_and_the_bytes_of_all_that_was_gener
 
 
 def test_an_answer_without_choices_is_none():
-    with pytest.raises(Unusable, match="14 bytes are not a chat completion"):
+    with pytest.raises(UnusableReply, match="14 bytes are not a chat completion"):
         parse_answer(b'{"choices":[]}')
 
 
