@@ -56,10 +56,10 @@ def batches(account: Account, choice: Choice = EVERYTHING) -> Iterator[list[Ledg
     first_seq, last_seq = _span(account, choice)
     chosen = _chosen(account, choice).filter(seq__gte=first_seq)
     while batch := list(chosen.filter(seq__lte=last_seq)[:BATCH_ENTRIES]):
-        pool.give_back_connection()
+        pool.release_connection()
         yield batch
         last_seq = batch[-1].seq - 1
-    pool.give_back_connection()
+    pool.release_connection()
 
 
 def _chosen(account: Account, choice: Choice) -> QuerySet[LedgerEntry]:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from billing.models import Account, Hold
-from gateway_project.db.pipelined_transaction import Statement, rows
+from gateway_project.db.pipelined_transaction import Statement, lock_rows_statement
 
 
 def account(account_id: UUID) -> Account:
@@ -18,9 +18,9 @@ def account(account_id: UUID) -> Account:
 
 def accounts(account_ids: Collection[UUID]) -> Statement:
     """The accounts of a batch."""
-    return rows(Account, account_ids)
+    return lock_rows_statement(Account, account_ids)
 
 
 def holds(references: Collection[str]) -> Statement:
     """The holds of a batch. Their accounts must be locked already."""
-    return rows(Hold, references)
+    return lock_rows_statement(Hold, references)

@@ -44,10 +44,10 @@ def sweep_at_start() -> None:
 def _sweep() -> None:
     try:
         release_expired_holds()
-    except (*pool.FAILED, OSError) as error:
+    except (*pool.DATABASE_ERRORS, OSError) as error:
         logger.warning("cannot sweep at the start: %s", error)
     finally:
-        pool.give_back_connection()
+        pool.release_connection()
 
 
 def _resolve(completion: Completion) -> bool:
@@ -59,7 +59,7 @@ def _resolve(completion: Completion) -> bool:
 @shared_task(name="completions.tasks.forget_idempotent_requests")
 def forget_idempotent_requests() -> int:
     """Delete what may no longer be replayed; how many."""
-    deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=pool.now()).delete()
+    deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=pool.database_time()).delete()
     return deleted
 
 
@@ -80,14 +80,14 @@ def _abandoned_for_good() -> list[Completion]:
     """Those that are abandoned still when a process that merely could not write has had the time to."""
     if not _abandoned():
         return []
-    pool.give_back_connection()  # others may want it meanwhile
+    pool.release_connection()  # others may want it meanwhile
     time.sleep(_SECOND_LOOK_SECONDS)
     return _abandoned()
 
 
 def _abandoned() -> list[Completion]:
     """Those whose last sign of life has grown old, or whose hold has expired."""
-    now = pool.now()
+    now = pool.database_time()
     # Every process writes down every few seconds what it runs: what it never wrote down, it died with.
     unattended = Q(last_sign_at__lt=now - checkpoints.ABANDONED_AFTER)
     # Whatever runs has an open hold, and those have an index: all that ever ran need not be read.

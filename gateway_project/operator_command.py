@@ -16,7 +16,7 @@ class OperatorCommand(BaseCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return super().execute(*args, **options)
-        except pool.AWAY as error:
+        except pool.UNAVAILABLE as error:
             raise CommandError(f"The database is away: {error}") from None
 
     def answer(self, options: dict[str, Any], facts: dict[str, Any], sentences: str) -> None:

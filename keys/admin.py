@@ -162,5 +162,5 @@ class AccountAdmin(billing_admin.AccountAdmin):
         panels = super().panels(request, account)
         if request.user.has_perm("keys.view_apikey"):
             keys = summaries.newest_first(account)
-            panels |= {"keys": summaries.summaries(keys[:KEYS_SHOWN], pool.now()), "keys_count": keys.count()}
+            panels |= {"keys": summaries.summaries(keys[:KEYS_SHOWN], pool.database_time()), "keys_count": keys.count()}
         return panels

@@ -69,7 +69,7 @@ class BearerKeyAuthentication(CallerAuthentication):
 
 
 def _read(key_id: str) -> Any:
-    with pool.patience():
+    with pool.time_limit():
         key = ApiKey.objects.select_related("account").annotate(now=Now()).filter(pk=key_id).first()
     if key is None:
         raise errors.InvalidApiKey(REFUSED)
@@ -132,13 +132,13 @@ def _look_up(secrets: list[str], again: bool) -> list[Caller | None | Exception]
     _keep_pace()
     ids = [secret.key_id(given) for given in secrets]
     try:
-        with pool.patience():
+        with pool.time_limit():
             rows = ApiKey.objects.filter(pk__in=ids).values("pk", "digest", "account_id")
             found = {row["pk"]: row for row in rows}
-    except pool.AWAY as error:
+    except pool.UNAVAILABLE as error:
         return [error] * len(secrets)  # to ask for each of them alone would only take longer
     # The bodies are still to come, at whatever pace; they must not keep a connection that others wait for.
-    pool.give_back_connection()
+    pool.release_connection()
     owners = [_owner(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
     _in_vain.extend(time.monotonic() for owner in owners if owner is None)
     return list(owners)

@@ -101,7 +101,7 @@ class KeyForm(LimitForm):
 
     def clean_last_day(self) -> date | None:
         day: date | None = self.cleaned_data["last_day"]
-        if day is not None and day < pool.now().astimezone(UTC).date():
+        if day is not None and day < pool.database_time().astimezone(UTC).date():
             raise forms.ValidationError("This day is over.")
         if day == date.max:
             raise forms.ValidationError("Leave it empty for a key that never expires.")

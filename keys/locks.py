@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from gateway_project.db.pipelined_transaction import Statement, rows
+from gateway_project.db.pipelined_transaction import Statement, lock_rows_statement
 from keys.models import ApiKey
 
 
@@ -13,4 +13,4 @@ def key(key_id: str) -> ApiKey:
 
 def keys(key_ids: Collection[str]) -> Statement:
     """The keys of a batch."""
-    return rows(ApiKey, key_ids)
+    return lock_rows_statement(ApiKey, key_ids)

@@ -26,7 +26,7 @@ KEYS_PER_PAGE = 50
 @member_page
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """The balance, what moved it last, the keys, and thirty days of spending."""
-    now = pool.now()
+    now = pool.database_time()
     keys = summaries.newest_first(account).filter(revoked_at=None)
     context = {
         **_balance(account),
@@ -61,7 +61,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     keys = summaries.newest_first(account)
     pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
     page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
-    context = {"keys": summaries.summaries(page, pool.now()), "pager": pager, "api_url": _api_url(request)}
+    context = {"keys": summaries.summaries(page, pool.database_time()), "pager": pager, "api_url": _api_url(request)}
     return render(request, "dashboard/keys.html", context)
 
 
@@ -93,7 +93,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
         limit = summaries.describe(key.spending_limit_cents, key.spending_period)
         messages.success(request, f"The spending limit of {key.name} is now: {limit}.")
         return redirect("keys")
-    [summary] = summaries.summaries([key], pool.now())
+    [summary] = summaries.summaries([key], pool.database_time())
     return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})
 
 
@@ -106,5 +106,5 @@ def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
         lifecycle.revoke(key)
         messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on.")
         return redirect("keys")
-    [summary] = summaries.summaries([key], pool.now())
+    [summary] = summaries.summaries([key], pool.database_time())
     return render(request, "dashboard/key_revoke.html", {"key": summary})

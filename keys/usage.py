@@ -15,7 +15,7 @@ from keys.models import ApiKey, SpendingDay, SpendingPeriod
 
 def key_usage(key: ApiKey) -> dict[str, Any]:
     """The reply, in the names of the spec where it has them. Cents are floors; dollars are exact, as strings."""
-    now = pool.now()
+    now = pool.database_time()
     return {
         "object": "usage",
         "key": {

@@ -81,7 +81,7 @@ def refresh(source: Source, manner: Manner | None = None, *, only_if_due: bool =
         if not is_alone:
             return Outcome(source, Result.BUSY, "another process is at it")
         state, _ = SourceState.objects.get_or_create(pk=source)
-        if only_if_due and not is_due(state, pool.now()):
+        if only_if_due and not is_due(state, pool.database_time()):
             return Outcome(source, Result.NOT_DUE)
         return _compute() if source is Source.INTERNAL else _run(state, manner or Manner())
 
@@ -167,7 +167,7 @@ def _require_plausible(adapter: Adapter, reading: Reading, last: Snapshot | None
     keys = {(row.board, row.external_key) for row in reading.standings}
     if len(keys) < len(reading.standings):
         raise Implausible("a model is twice on a board")
-    if reading.as_of and reading.as_of > pool.now() + timedelta(days=1):
+    if reading.as_of and reading.as_of > pool.database_time() + timedelta(days=1):
         raise Implausible(f"it is of {reading.as_of:%Y-%m-%d}, which is to come")
     if last is None or manner.accepts_fewer:
         return
@@ -186,7 +186,7 @@ def _store(state: SourceState, reading: Reading, fingerprint: str, validators: d
     """The snapshot, its standings and the success, all or nothing; what has grown old goes."""
     snapshot = Snapshot.objects.create(
         source=state.source,
-        as_of=reading.as_of or pool.now(),
+        as_of=reading.as_of or pool.database_time(),
         fingerprint=fingerprint,
         version=reading.version,
         attribution=reading.attribution,
@@ -200,13 +200,13 @@ def _store(state: SourceState, reading: Reading, fingerprint: str, validators: d
 
 def _thin(newest: Snapshot) -> None:
     """Of those that are older than 60 days, keep the last one of each week."""
-    old = Snapshot.objects.filter(source=newest.source, taken_at__lt=pool.now() - KEPT_WHOLE).exclude(pk=newest.pk)
+    old = Snapshot.objects.filter(source=newest.source, taken_at__lt=pool.database_time() - KEPT_WHOLE).exclude(pk=newest.pk)
     weekly = {taken_at.isocalendar()[:2]: pk for pk, taken_at in old.order_by("pk").values_list("pk", "taken_at")}
     old.exclude(pk__in=weekly.values()).delete()
 
 
 def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
-    now = pool.now()
+    now = pool.database_time()
     state.last_success_at = state.last_attempt_at = now
     state.next_attempt_at = now + _jittered(CADENCE[Source(state.source)])
     state.failures, state.error, state.is_refused, state.validators = 0, "", False, validators
@@ -215,7 +215,7 @@ def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
 
 def _failed(state: SourceState, mark: str, failure: SourceFailed) -> Outcome:
     """Write down why, and when it is tried again. What is published stays."""
-    now = pool.now()
+    now = pool.database_time()
     wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), CADENCE[Source(state.source)])
     state.last_attempt_at, state.next_attempt_at = now, failure.retry_at or now + _jittered(wait)
     state.failures = min(state.failures + 1, 1_000)
@@ -248,7 +248,7 @@ def _compute() -> Outcome:
     """Publish anew all we have: names, prices and what is served may have changed. INTERNAL is the one that always has."""
     SourceState.objects.bulk_create([SourceState(source=source) for source in Source], ignore_conflicts=True)
     state = SourceState.objects.filter(pk=Source.INTERNAL)
-    state.update(next_attempt_at=pool.now() + FAILURE_WAIT)  # should it raise
+    state.update(next_attempt_at=pool.database_time() + FAILURE_WAIT)  # should it raise
     mapping.load()
     shown = []
     for source in sources.EXTERNAL:
@@ -258,5 +258,5 @@ def _compute() -> Outcome:
         if snapshot is not None or Entry.objects.filter(source=source).exists():
             shown.append(source)
     publication.publish(*shown, Source.INTERNAL)
-    state.update(next_attempt_at=pool.now() + _jittered(CADENCE[Source.INTERNAL]))
+    state.update(next_attempt_at=pool.database_time() + _jittered(CADENCE[Source.INTERNAL]))
     return Outcome(Source.INTERNAL, Result.STORED)

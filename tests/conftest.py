@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 
 from billing.models import Account
 from completions.relay import circuit_breaker
-from gateway_project.db.pipelined_transaction import TwoStepConnection
+from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 
 # The same examples in each run, without a deadline. State machines (``tests.state_machines``) draw new ones in each run.
@@ -43,7 +43,7 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
     connection.ops.sql_flush = sql_flush
     yield
     connection.ops.sql_flush = flush
-    TwoStepConnection.close_all()  # or the test database could not be dropped
+    PipelinedConnection.close_all()  # or the test database could not be dropped
 
 
 @pytest.fixture(autouse=True)

@@ -128,8 +128,8 @@ mutant(
     "Who comes and goes reads accounts without locking them.",
     code(
         "billing.locks:accounts",
-        "rows(Account, account_ids)",
-        'Statement(rows(Account, account_ids).sql.replace("FOR NO KEY UPDATE", ""), list(account_ids))',
+        "lock_rows_statement(Account, account_ids)",
+        'Statement(lock_rows_statement(Account, account_ids).sql.replace("FOR NO KEY UPDATE", ""), list(account_ids))',
     ),
     f"{DOOR}::test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it",
 )
@@ -138,8 +138,8 @@ mutant(
     "Who comes and goes reads keys without locking them.",
     code(
         "keys.locks:keys",
-        "rows(ApiKey, key_ids)",
-        'Statement(rows(ApiKey, key_ids).sql.replace("FOR NO KEY UPDATE", ""), list(key_ids))',
+        "lock_rows_statement(ApiKey, key_ids)",
+        'Statement(lock_rows_statement(ApiKey, key_ids).sql.replace("FOR NO KEY UPDATE", ""), list(key_ids))',
     ),
     f"{DOOR}::test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it",
 )
@@ -162,8 +162,9 @@ mutant(
     "A batch locks its accounts in the descending order of their ids.",
     code(
         "billing.locks:accounts",
-        "rows(Account, account_ids)",
-        'Statement(rows(Account, account_ids).sql.replace("ORDER BY id", "ORDER BY id DESC"), list(account_ids))',
+        "lock_rows_statement(Account, account_ids)",
+        'Statement(lock_rows_statement(Account, account_ids).sql.replace("ORDER BY id", "ORDER BY id DESC"),'
+        " list(account_ids))",
     ),
     f"{DOOR}::test_a_batch_locks_accounts_in_the_order_of_their_ids_as_everybody_does",
 )
@@ -233,7 +234,7 @@ mutant(
 mutant(
     "a_lost_commit_is_not_looked_for",
     "A batch whose answer was lost is run again as if it were the first time.",
-    code("gateway_project.db.group_commit:GroupCommit._commit_again", "again=True", "again=False"),
+    code("gateway_project.db.group_commit:GroupCommit._rerun", "is_rerun=True", "is_rerun=False"),
     "gateway_project/db/test_group_commit.py::test_after_a_lost_connection_the_batch_is_run_again_once",
     f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who comes in]",
 )
@@ -242,9 +243,9 @@ mutant(
     "What was settled by a commit whose answer was lost is settled again.",
     code(
         "completions.charging.batch:_read",
-        "pipelined_transaction.made(Hold, found_holds)",
+        "pipelined_transaction.instances(Hold, found_holds)",
         "{pk: Hold(reference=pk, account_id=hold.account_id, amount_nanos=hold.amount_nanos)"
-        " for pk, hold in pipelined_transaction.made(Hold, found_holds).items()}",
+        " for pk, hold in pipelined_transaction.instances(Hold, found_holds).items()}",
     ),
     f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who leaves]",
 )

@@ -65,7 +65,7 @@ class Stage:
     def spend_limit(self, type: str, period: str | None = None) -> Ask:
         """A limit of one cent, all of it spent today."""
         lifecycle.limit(self.key, limit_cents=1, type=type, period=period)
-        today = pool.now().date()
+        today = pool.database_time().date()
         usage.reserve(self.key, day=today, amount_nanos=10_000_000)
         usage.commit(self.key, day=today, held_nanos=10_000_000, spent_nanos=10_000_000, prompt_tokens=1, completion_tokens=1)
         return self.ask()
@@ -146,7 +146,7 @@ def tied_up_account(stage: Stage) -> Ask:
 
 def tied_up_window(stage: Stage) -> Ask:
     lifecycle.limit(stage.key, limit_cents=100, type="FIXED", period=None)
-    usage.reserve(stage.key, day=pool.now().date(), amount_nanos=1_000_000_000)
+    usage.reserve(stage.key, day=pool.database_time().date(), amount_nanos=1_000_000_000)
     return stage.ask()
 
 

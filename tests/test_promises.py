@@ -323,7 +323,7 @@ def test_a_spending_limit_is_no_negative_and_no_impossible_amount(alice, limit_c
 
 def test_a_spending_limit_is_in_cents(alice, echo_model):
     key, secret = factories.make_key(alice, limit_cents=7, type="FIXED")
-    SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=60_000_000)
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=60_000_000)
     limit = client_for(secret).get("/v1/usage").json()["limit"]
     assert (limit["spendingLimit"], limit["remainingInCents"]) == (7, 1)
 

@@ -68,7 +68,7 @@ def expire(account: Account, hold: Hold) -> Hold | None:
 
 
 def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | None = None) -> Hold | None:
-    [locked] = pipelined_transaction.made(Hold, pipelined_transaction.execute(locks.holds([hold.pk]))).values()
+    [locked] = pipelined_transaction.instances(Hold, pipelined_transaction.execute(locks.holds([hold.pk]))).values()
     if not holds.resolve(account, locked, state, cost_nanos=cost_nanos):
         return None
     pipelined_transaction.execute(holds.resolved([locked]))

@@ -59,12 +59,12 @@ def _remember(offer: Offer) -> None:
 def _look_up(model_ids: list[str], again: bool) -> list[Offer | None | Exception]:
     """For all who come at once, as at the start they do: each model is looked up once."""
     try:
-        with pool.patience():
+        with pool.time_limit():
             found = {model_id: _find(model_id) for model_id in set(model_ids)}
-    except pool.AWAY as error:
+    except pool.UNAVAILABLE as error:
         return [error] * len(model_ids)  # to ask for each of them alone would only take longer
     finally:
-        pool.give_back_connection()
+        pool.release_connection()
     for offer in found.values():
         if offer:
             _remember(offer)

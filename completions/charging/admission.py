@@ -70,7 +70,7 @@ def admit(request: ChatRequest, offers: Sequence[Offer], caller: Caller, attempt
     for them. A retry of what was answered before is not admitted again: it gets the Replay.
     """
     # What the views asked for is answered. From here to the end of the reply no connection of the pool is held.
-    pool.give_back_connection()
+    pool.release_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
     prompt_estimate = min(cost.prompt_tokens_estimate(request), cost.prompt_tokens_max(request, offers[0]))
     candidate = Candidate(completion_id, request, tuple(offers), caller, attempt, prompt_estimate)

@@ -23,7 +23,7 @@ from completions.models import Completion, IdempotentRequest
 from gateway_project import errors
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.group_commit import GroupCommit
-from gateway_project.db.pipelined_transaction import Statement, TwoSteps
+from gateway_project.db.pipelined_transaction import PipelinedTransaction, Statement
 from keys import locks as key_locks
 from keys import rate_limit_cache, rate_limits, refusal_cache, spending
 from keys.models import ApiKey
@@ -122,7 +122,7 @@ def _outcome(visitor: Visitor, rows: Rows) -> Any:
         return refusal
 
 
-def _read(steps: TwoSteps, visitors: list[Visitor], again: bool) -> Rows:
+def _read(steps: PipelinedTransaction, visitors: list[Visitor], again: bool) -> Rows:
     key_ids = {visitor.key_id for visitor in visitors}
     hold_ids = [visitor.completion_id for visitor in visitors if visitor.is_leaving or again]
     attempts = [(visitor.account_id, visitor.attempt) for visitor in visitors if visitor.attempt]
@@ -132,21 +132,23 @@ def _read(steps: TwoSteps, visitors: list[Visitor], again: bool) -> Rows:
         key_locks.keys(key_ids),
         spending.sums(key_ids) if is_entered else None,
         account_locks.holds(hold_ids) if hold_ids else None,
-        pipelined_transaction.rows(Completion, hold_ids) if again else None,
+        pipelined_transaction.lock_rows_statement(Completion, hold_ids) if again else None,
         idempotency.known(attempts) if attempts else None,
     )
-    keys_by_id = pipelined_transaction.made(ApiKey, keys)
+    keys_by_id = pipelined_transaction.instances(ApiKey, keys)
     return Rows(
         now=now,
-        accounts=pipelined_transaction.made(Account, accounts),
+        accounts=pipelined_transaction.instances(Account, accounts),
         keys=keys_by_id,
         windows=spending.windows(keys_by_id.values(), sums, now) if is_entered else {},
-        holds=pipelined_transaction.made(Hold, found_holds),
-        completions=pipelined_transaction.made(Completion, completions),
-        idempotent={(row.account_id, row.key): row for row in pipelined_transaction.made(IdempotentRequest, known).values()},
+        holds=pipelined_transaction.instances(Hold, found_holds),
+        completions=pipelined_transaction.instances(Completion, completions),
+        idempotent={
+            (row.account_id, row.key): row for row in pipelined_transaction.instances(IdempotentRequest, known).values()
+        },
     )
 
 
-_connection = pipelined_transaction.TwoStepConnection()
+_connection = pipelined_transaction.PipelinedConnection()
 # Nobody waits for what was let in too late: its hold is left to expire, as that of a process that died.
 _door: GroupCommit[Visitor, Any] = GroupCommit(_serve)

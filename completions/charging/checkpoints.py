@@ -53,10 +53,10 @@ def _write_regularly() -> None:
         gevent.sleep(INTERVAL_SECONDS)
         try:
             write()
-        except pool.FAILED as error:
+        except pool.DATABASE_ERRORS as error:
             logger.warning("cannot write checkpoints: %s", error)
         finally:
-            pool.give_back_connection()
+            pool.release_connection()
 
 
 def write() -> None:
@@ -83,5 +83,5 @@ def write() -> None:
         {"id": id, "relayed_bytes": each.relayed_bytes, **(each.answering._asdict() if each.answering else {})}
         for id, each in running.items()
     ]
-    with pool.patience():
+    with pool.time_limit():
         pipelined_transaction.execute(Statement(sql, relayed))

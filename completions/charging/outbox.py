@@ -27,7 +27,7 @@ from completions.chat import Usage
 from completions.models import Completion
 from gateway_project import metrics
 from gateway_project.db import pool
-from gateway_project.db.group_commit import Lost, TooLate
+from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
 logger = logging.getLogger("gateway.spool")
 
@@ -36,7 +36,7 @@ INTERVAL_SECONDS = 2
 _PROGRESS_EVERY = 100
 
 # Away, busy, or - InternalError - a standby that has not taken over yet. Anything else waiting would not mend.
-AWAY = (*pool.AWAY, InternalError, Lost, TooLate)
+AWAY = (*pool.UNAVAILABLE, InternalError, OutcomeUnknown, WaitTimedOut)
 
 Resolve = Callable[[Resolution], int | None]  # commits it; None when the hold was resolved before
 
@@ -141,7 +141,7 @@ def _loaded(path: Path) -> Resolution:
         _require_whole_numbers(usage, cost_nanos)
     except (ValueError, LookupError, TypeError) as error:
         raise _Unreadable(f"{type(error).__name__}: {error}") from error
-    with pool.patience():
+    with pool.time_limit():
         completion = Completion.objects.filter(pk=path.stem).first()
     if completion is None:  # admitted without waiting for the disk, just before a crash of the database; or in another one
         raise _Unreadable(f"the database knows no such completion; it was to cost {cost_nanos or 0} nanodollars")
@@ -183,10 +183,10 @@ def _drain_regularly(resolve: Resolve) -> NoReturn:
     while True:
         try:
             drain(resolve)
-        except (*pool.FAILED, OSError) as error:
+        except (*pool.DATABASE_ERRORS, OSError) as error:
             logger.warning("cannot drain the spool yet: %s", error)
         finally:
-            pool.give_back_connection()
+            pool.release_connection()
         gevent.sleep(INTERVAL_SECONDS)
 
 
@@ -204,7 +204,7 @@ def _drained(path: Path, resolve: Resolve) -> Outcome:
         is_resolved = resolve(resolution) is not None
     except (DataError, IntegrityError) as error:
         return _set_aside(path, error)
-    except (*pool.FAILED, Lost, TooLate) as error:  # an account may be locked, and the next one not
+    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:  # an account may be locked, and the next one not
         logger.warning("cannot settle %s yet: %r", path.stem, error)
         return Outcome.WAITING
     except Exception as error:  # a fault of ours, which will not mend by itself
@@ -228,7 +228,7 @@ def _set_aside(path: Path, error: Exception) -> Outcome:
 
 def compare(resolution: Resolution) -> None:
     """Say so when somebody who knew less came first: the sweeper, which took a process that could not write for dead."""
-    with pool.patience():
+    with pool.time_limit():
         completion = Completion.objects.get(pk=resolution.completion.id)
     if completion.settlement == resolution.settlement:
         return

@@ -115,9 +115,9 @@ def _rest(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
 
 def _tell_others(route_id: int, rest: timedelta) -> None:
     try:
-        with pool.patience():
+        with pool.time_limit():
             Route.objects.filter(pk=route_id).update(rests_until=Now() + rest)
-    except pool.FAILED as error:
+    except pool.DATABASE_ERRORS as error:
         logger.warning("cannot tell other workers that route %s rests: %s", route_id, error)
     finally:
-        pool.give_back_connection()
+        pool.release_connection()

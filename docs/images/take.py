@@ -87,14 +87,14 @@ def _account() -> "Account":
 
 
 def _use(account: "Account", facts: dict[str, Any]) -> None:
-    from gateway_project.db import pool as database
+    from gateway_project.db import pool
     from keys import lifecycle
     from keys.models import ApiKey
 
     if ApiKey.objects.filter(account=account, name=KEYS[0]["name"]).exists():
         return  # it was used by an earlier run
     secrets = [lifecycle.issue(account, **key)[1] for key in KEYS]
-    today = database.now().date()
+    today = pool.database_time().date()
     chance = Random(7)  # noqa: S311  the same picture every time
     for ago in range(DAYS, -1, -1):
         day = today - timedelta(days=ago)
@@ -138,8 +138,8 @@ def _rank(facts: dict[str, Any]) -> None:
         for name, _, input, output, _ in MODELS:
             _make(name, input, output)
         _say()
-        with ThreadPoolExecutor(16) as pool:
-            list(pool.map(lambda model: _stream(facts, model), MODELS * STREAMS))
+        with ThreadPoolExecutor(16) as executor:
+            list(executor.map(lambda model: _stream(facts, model), MODELS * STREAMS))
     publication.publish(Source.LMSYS_ARENA)
 
 
@@ -161,11 +161,11 @@ def _make(name: str, input: str, output: str) -> None:
 def _say() -> None:
     """What LMArena says: the invented models stand in an invented crowd."""
     from completions.models import Category
-    from gateway_project.db import pool as database
+    from gateway_project.db import pool
     from rankings.models import Alias, Snapshot, Source, Standing
 
     arena = Source.LMSYS_ARENA
-    snapshot = Snapshot.objects.create(source=arena, as_of=database.now() - timedelta(hours=40), fingerprint="0" * 64)
+    snapshot = Snapshot.objects.create(source=arena, as_of=pool.database_time() - timedelta(hours=40), fingerprint="0" * 64)
     ratings = {f"another-{number}": 1_000 + 2 * number for number in range(CROWD)} | {_id(name): at for name, at, *_ in MODELS}
     order = sorted(ratings, key=lambda name: -ratings[name])
     for name, *_ in MODELS:

@@ -1,7 +1,9 @@
-"""LEAF. Concurrent callers share a transaction: the first to arrive leads, those that come meanwhile are the next batch.
+"""Group commit: concurrent callers share one transaction, in the leader/follower pattern.
 
-No thread of its own, no timer: a lone caller is a batch of one, and the busier the database, the larger the batches. It
-knows nothing of what it commits. Under gevent the same code shares between greenlets what it shares between threads here.
+The first caller leads: it commits its own item at once, in a batch of one. Callers that arrive meanwhile form the next batch,
+and the first of them leads it. There is no extra thread and no timer: a lone caller never waits, and the busier the database
+is, the larger the batches become. This module does not know what it commits. Under gevent the same code serves greenlets
+instead of threads.
 """
 
 import math
@@ -14,25 +16,25 @@ from typing import Any, Generic, TypeVar
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
-_TOGETHER_MAX = 16  # at a third of a millisecond each, five in which an event loop does not look at its sockets
-_BLINK_SECONDS = 0.00001  # not 0, at which it gives others their turn, but need not look at them
+_WAKE_MAX = 16  # each takes a third of a millisecond, so sixteen keep an event loop from its sockets for five milliseconds
+_YIELD_SECONDS = 0.00001  # not 0: gevent gives other greenlets a turn at 0 too, but need not poll its sockets
 
 
-class Lost(Exception):
-    """The store went away under a batch, perhaps after it had committed: it may be run again, once, to find out."""
+class OutcomeUnknown(Exception):
+    """The connection broke during a batch, perhaps after the commit. The batch may be run once more to find out."""
 
 
-class TooLate(Exception):
-    """The batch did not end in time. What it commits all the same stands, but it is not tried again for who has left."""
+class WaitTimedOut(Exception):
+    """The batch did not end in time. It may still be committed, but a failed batch is not retried for this caller."""
 
 
 class GroupCommit(Generic[Item, Outcome]):
-    """Runs items in batches, one batch at a time.
+    """A queue of items that are committed in batches, one batch at a time.
 
-    ``run(items, again)`` commits a whole batch and returns an outcome for each item, in order; an outcome that is an
-    exception is raised to whoever submitted the item, and the others stand. When ``run`` itself raises, nothing of the batch
-    was committed and each item is run alone, so that one poisoned item fails alone; after Lost the batch is run ``again``
-    first, and ``run`` must then leave alone what it committed before.
+    ``run(items, is_rerun)`` commits a whole batch and returns one outcome per item, in order. An outcome that is an exception
+    is raised to the caller that submitted the item; the other items stay committed. When ``run`` itself raises, nothing was
+    committed, and each item is run alone so that only the faulty one fails. After OutcomeUnknown the batch is first run with
+    ``is_rerun=True``; ``run`` must then leave alone what the first run committed.
     """
 
     def __init__(
@@ -40,25 +42,25 @@ class GroupCommit(Generic[Item, Outcome]):
         run: Callable[[list[Item], bool], list[Outcome | Exception]],
         *,
         batch_max: int = 256,
-        patience_seconds: float = 15,
+        timeout_seconds: float = 15,
     ) -> None:
         self._run = run
         self._batch_max = batch_max
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._mutex = threading.Lock()
         self._waiting: list[_Ticket[Item, Outcome]] = []
-        self._is_led = False
+        self._has_leader = False
 
     def submit(self, item: Item) -> Outcome:
-        """Wait until the item's batch is committed; its outcome. Raises what ``run`` gave for it, or TooLate."""
+        """Wait until the item's batch is committed, and return its outcome. Raises the item's exception, or WaitTimedOut."""
         ticket: _Ticket[Item, Outcome] = _Ticket(item)
         with self._mutex:
             self._waiting.append(ticket)
-            leads = not self._is_led
-            self._is_led = True
+            leads = not self._has_leader
+            self._has_leader = True
         if not leads:
             self._wait(ticket)
-        if leads or ticket.leads:
+        if leads or ticket.is_leader:
             self._lead()
         return ticket.result()
 
@@ -69,71 +71,71 @@ class GroupCommit(Generic[Item, Outcome]):
         try:
             self._commit(batch)
         finally:
-            self._hand_over(batch)
-            _wake(batch[1:])  # the first is ourselves
+            self._finish(batch)
+            _wake_all(batch[1:])  # the first ticket is the leader's own
 
-    def _hand_over(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
-        """The batch is done, and the first who waits leads the next one, at once: before anybody of this one is woken.
+    def _finish(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+        """Mark the batch done and make the first waiting ticket the next leader, before any other ticket is woken.
 
-        What they do next, they do while that one is in the database.
+        The woken callers then work while the next batch is in the database.
         """
         with self._mutex:
             for ticket in batch:
                 ticket.is_done = True
             successor = self._waiting[0] if self._waiting else None
-            self._is_led = successor is not None
+            self._has_leader = successor is not None
             if successor:
-                successor.leads = True
+                successor.is_leader = True
         if successor:
-            successor.ring()
+            successor.wake()
 
     def _commit(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
         try:
-            self._assign(batch, again=False)
-        except Lost:
-            self._commit_again([ticket for ticket in batch if not ticket.is_abandoned])
+            self._run_batch(batch, is_rerun=False)
+        except OutcomeUnknown:
+            self._rerun([ticket for ticket in batch if not ticket.is_abandoned])
         except Exception as error:
             if len(batch) == 1:
                 batch[0].outcome = error
             else:
                 for ticket in batch:
-                    if not ticket.is_abandoned:  # looked at in each turn: the turns before may have taken long
+                    if not ticket.is_abandoned:  # checked in each iteration, as earlier iterations may have taken long
                         self._commit([ticket])
 
-    def _commit_again(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+    def _rerun(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
         try:
-            self._assign(batch, again=True)
+            self._run_batch(batch, is_rerun=True)
         except Exception as error:
             for ticket in batch:
                 ticket.outcome = error
 
-    def _assign(self, batch: list["_Ticket[Item, Outcome]"], *, again: bool) -> None:
-        outcomes = self._run([ticket.item for ticket in batch], again)
+    def _run_batch(self, batch: list["_Ticket[Item, Outcome]"], *, is_rerun: bool) -> None:
+        outcomes = self._run([ticket.item for ticket in batch], is_rerun)
         for ticket, outcome in zip(batch, outcomes, strict=True):
             ticket.outcome = outcome
 
     def _wait(self, ticket: "_Ticket[Item, Outcome]") -> None:
-        """Until it is done or leads. Raises TooLate, or an alarm of the caller's own."""
+        """Wait until the ticket is done or is to lead. Raises WaitTimedOut, or a timeout that the caller set itself."""
         try:
-            is_rung = ticket.wait(self._patience_seconds)
+            is_woken = ticket.wait(self._timeout_seconds)
         except BaseException:
             if not self._abandon(ticket):
-                self._leave(ticket)
+                self._withdraw(ticket)
             raise
-        if not is_rung and self._abandon(ticket):
-            raise TooLate
+        if not is_woken and self._abandon(ticket):
+            raise WaitTimedOut
 
-    def _leave(self, ticket: "_Ticket[Item, Outcome]") -> None:
-        """Its caller goes, too late to be abandoned."""
-        if not ticket.is_done:  # so it was to lead
+    def _withdraw(self, ticket: "_Ticket[Item, Outcome]") -> None:
+        """Remove a ticket whose caller gives up when it can no longer be abandoned: it is done, or was made leader."""
+        if not ticket.is_done:  # so it was made leader
             with self._mutex:
                 self._waiting.remove(ticket)
-            self._hand_over([])
+            self._finish([])
 
     def _abandon(self, ticket: "_Ticket[Item, Outcome]") -> bool:
-        """Nobody waits for it any more. False when it is done, or was made to lead."""
+        """Note that the caller waits no longer. Return False when the ticket is done or was made leader."""
         with self._mutex:
-            if ticket.leads or ticket.is_done:
+            if ticket.is_leader or ticket.is_done:
                 return False
             ticket.is_abandoned = True
             if ticket in self._waiting:
@@ -141,38 +143,41 @@ class GroupCommit(Generic[Item, Outcome]):
             return True
 
 
-def _wake(batch: list["_Ticket[Any, Any]"]) -> None:
-    """A third at a time, or fewer: an event loop lets all who are awake have their turns before it hears from the database."""
+def _wake_all(batch: list["_Ticket[Any, Any]"]) -> None:
+    """Wake the tickets a third at a time, or fewer.
+
+    An event loop runs everything that is awake before it reads from the database again.
+    """
     asleep = deque(batch)
-    together = min(math.ceil(len(batch) / 3), _TOGETHER_MAX)
+    wake_max = min(math.ceil(len(batch) / 3), _WAKE_MAX)
     try:
         while asleep:
-            for _ in range(min(together, len(asleep))):
-                asleep.popleft().ring()
+            for _ in range(min(wake_max, len(asleep))):
+                asleep.popleft().wake()
             if asleep:
-                time.sleep(_BLINK_SECONDS)
-    finally:  # also when an alarm of the leader's own rings
+                time.sleep(_YIELD_SECONDS)
+    finally:  # also when a timeout that the leader's caller set is raised here
         for ticket in asleep:
-            ticket.ring()
+            ticket.wake()
 
 
 class _Ticket(Generic[Item, Outcome]):
-    """One item on its way through a batch. The lock is its doorbell: taken here, given back by ``ring``."""
+    """One item on its way through a batch. Its lock is acquired at once, and released by ``wake`` to end ``wait``."""
 
-    __slots__ = ("item", "outcome", "leads", "is_done", "is_abandoned", "_bell")
+    __slots__ = ("item", "outcome", "is_leader", "is_done", "is_abandoned", "_lock")
 
     def __init__(self, item: Item) -> None:
         self.item = item
-        self.outcome: Outcome | Exception = TooLate("the batch was abandoned")
-        self.leads = self.is_done = self.is_abandoned = False
-        self._bell = threading.Lock()
-        self._bell.acquire()
+        self.outcome: Outcome | Exception = WaitTimedOut("the batch was abandoned")
+        self.is_leader = self.is_done = self.is_abandoned = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
 
     def wait(self, seconds: float) -> bool:
-        return self._bell.acquire(timeout=seconds)
+        return self._lock.acquire(timeout=seconds)
 
-    def ring(self) -> None:
-        self._bell.release()
+    def wake(self) -> None:
+        self._lock.release()
 
     def result(self) -> Outcome:
         if isinstance(self.outcome, Exception):

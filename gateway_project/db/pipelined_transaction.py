@@ -1,8 +1,8 @@
-"""LEAF. Short transactions in two round trips: begin, lock and read; then write and commit.
+"""Short transactions in two round trips: begin, lock and read; then write and commit.
 
-Every statement takes one JSON parameter and gives JSON rows: whatever the size of a batch, it is read and written in C, by
-the server and by us. Statements go out together in libpq's pipeline mode, prepared once a connection, and their answers are
-waited for once (docs/decisions/0015 and 0023 say why).
+Every statement takes one JSON parameter and returns JSON rows. So a batch of any size is encoded and decoded in C, by the
+server and by this process. The statements of a round trip are sent together in libpq's pipeline mode, and their results are
+waited for once. Each connection prepares a statement once (docs/decisions/0015 and 0023 say why).
 """
 
 import atexit
@@ -25,17 +25,18 @@ from psycopg import pq
 
 from gateway_project import compact_json
 from gateway_project.db import pool
-from gateway_project.db.group_commit import Lost
+from gateway_project.db.group_commit import OutcomeUnknown
 
 
 class Statement(NamedTuple):
-    """SQL, in which ``$1`` stands for what is given, as JSON. Its rows have one column, of JSON."""
+    """SQL with at most one parameter, ``$1``, which is sent as JSON. Each result row has one column, of JSON."""
 
     sql: str
-    given: Any = None
+    parameter: Any = None
 
 
-# A batch reaches every row by its key, whatever the statistics of a table that was empty this morning say.
+# A batch finds every row by its key. Without these settings the statistics of a table that was empty until lately can make the
+# planner choose a sequential scan.
 _SESSION = (
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;"
     " SET enable_mergejoin = off; SET jit = off; SET TIME ZONE 'UTC'"
@@ -44,30 +45,28 @@ _BEGIN, _COMMIT, _ROLLBACK = Statement("BEGIN"), Statement("COMMIT"), Statement(
 _READ_OR_WRITE = 3  # events of libev and libuv
 _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
-# Asked last, when all locks are granted. A statement of its own costs more than what it says: so this also says whether COMMIT
-# waits for the disk.
+# The clock is read last, when all locks are granted. A statement costs more than the work it does, so the same statement also
+# sets whether COMMIT waits for the disk.
 _CLOCK = Statement("SELECT to_json(statement_timestamp())")
-_CLOCK_OF_WHAT_MAY_BE_LOST = Statement(
-    "SELECT to_json(statement_timestamp()) FROM set_config('synchronous_commit', 'off', true)"
-)
+_CLOCK_NOT_DURABLE = Statement("SELECT to_json(statement_timestamp()) FROM set_config('synchronous_commit', 'off', true)")
 
-# Integers of any size are read exactly, as sums of bigint may be.
+# Reads integers of any size exactly: a sum of bigint may need more than 64 bits.
 _decode = msgspec.json.Decoder().decode
 
 
-# --- Rows and objects --------------------------------------------------------------------------------------------
+# --- Rows and model instances ------------------------------------------------------------------------------------
 
 
-def rows(model: type[models.Model], ids: Collection[Any]) -> Statement:
-    """The rows with these ids, in the order of their ids, locked until the transaction ends. ``made`` makes objects of them."""
-    return Statement(_locked_rows(model), list(ids))
+def lock_rows_statement(model: type[models.Model], ids: Collection[Any]) -> Statement:
+    """SQL that selects the rows with these ids in id order and locks them until the transaction ends, for ``instances``."""
+    return Statement(_lock_rows_sql(model), list(ids))
 
 
 @cache
-def _locked_rows(model: type[models.Model]) -> str:
+def _lock_rows_sql(model: type[models.Model]) -> str:
     columns = ", ".join(str(field.column) for field in model._meta.concrete_fields)
     table, key = model._meta.db_table, model._meta.pk
-    # Names of our own models; the ids are a parameter.
+    # Only names of our own models are put into the SQL; the ids are a parameter.
     return (
         f"SELECT row_to_json(found) FROM (SELECT {columns} FROM {table} WHERE {key.column} ="  # noqa: S608
         f" ANY (ARRAY(SELECT json_array_elements_text($1::json))::{key.db_type(connection)}[])"
@@ -75,34 +74,33 @@ def _locked_rows(model: type[models.Model]) -> str:
     )
 
 
-def made(model: type[models.Model], found: list[dict[str, Any]]) -> dict[Any, Any]:
-    """Objects by primary key, of the rows that ``rows`` found."""
-    objects = [_made(model, row) for row in found]
-    return {each.pk: each for each in objects}
+def instances(model: type[models.Model], rows: list[dict[str, Any]]) -> dict[Any, Any]:
+    """Return model instances by primary key, for rows that ``lock_rows_statement`` selected."""
+    return {instance.pk: instance for instance in [_instance(model, row) for row in rows]}
 
 
-def _made(model: type[models.Model], row: dict[str, Any]) -> models.Model:
-    # As unpickling makes one, of the row itself: Model.__init__ takes five times as long, for the sake of fields left out.
-    made = model.__new__(model)
-    for name, read in _readers(model):
+def _instance(model: type[models.Model], row: dict[str, Any]) -> models.Model:
+    # Built as unpickling does, from the row itself: Model.__init__ takes five times as long, as it supports deferred fields.
+    instance = model.__new__(model)
+    for name, parse in _parsers(model):
         if row[name] is not None:
-            row[name] = read(row[name])
-    made.__dict__.update(row)
-    made._state = ModelState()
-    made._state.adding, made._state.db = False, "default"
-    return made
+            row[name] = parse(row[name])
+    instance.__dict__.update(row)
+    instance._state = ModelState()
+    instance._state.adding, instance._state.db = False, "default"
+    return instance
 
 
 @cache
-def _readers(model: type[models.Model]) -> list[tuple[str, Callable[[str], Any]]]:
-    """The fields, which are named as their columns are, that JSON has no type for, and how they are read."""
+def _parsers(model: type[models.Model]) -> list[tuple[str, Callable[[str], Any]]]:
+    """Return the names and parsers of the fields that JSON has no type for. A field must be named like its column."""
     fields = model._meta.concrete_fields
     assert all(field.attname == field.column for field in fields)
     kinds = [(field.attname, getattr(field, "target_field", field).get_internal_type()) for field in fields]
-    return [(name, _READERS[kind]) for name, kind in kinds if kind in _READERS]
+    return [(name, _PARSERS[kind]) for name, kind in kinds if kind in _PARSERS]
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
+_PARSERS: dict[str, Callable[[str], Any]] = {
     "UUIDField": UUID,
     "DateTimeField": datetime.fromisoformat,
     "DateField": date.fromisoformat,
@@ -113,24 +111,24 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def execute(statement: Statement) -> list[Any]:
-    """Run a statement in Django's own transaction; its rows."""
+    """Run a statement in Django's own transaction, and return its rows."""
     with connection.cursor() as cursor:
-        given = None if statement.given is None else [compact_json.dumps(statement.given).decode()]
-        cursor.execute(statement.sql.replace("$1", "%s"), given)
+        parameter = None if statement.parameter is None else [compact_json.dumps(statement.parameter).decode()]
+        cursor.execute(statement.sql.replace("$1", "%s"), parameter)
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
 
 
-# --- In a transaction of two steps -------------------------------------------------------------------------------
+# --- In a pipelined transaction ----------------------------------------------------------------------------------
 
 
-class TwoStepConnection:
-    """A connection for transactions of two steps.
+class PipelinedConnection:
+    """A connection that runs pipelined transactions, one at a time.
 
-    It is kept open, outside the pool of the requests, and used by one at a time, which the caller (a group commit) sees to.
-    Inside a transaction of Django's - a test - it steps aside, and the two steps run there, within a savepoint.
+    It stays open and is not one of the request pool's. The caller (a group commit) makes sure that only one transaction runs.
+    Inside a transaction of Django's, as in a test, the statements run there instead, within a savepoint.
     """
 
-    _all: ClassVar[WeakSet["TwoStepConnection"]] = WeakSet()
+    _all: ClassVar[WeakSet["PipelinedConnection"]] = WeakSet()
 
     def __init__(self) -> None:
         self._pipeline: _Pipeline | None = None
@@ -138,68 +136,70 @@ class TwoStepConnection:
         self._all.add(self)
 
     @contextmanager
-    def transaction(self, *, is_durable: bool) -> Iterator["TwoSteps"]:
-        """Rolled back unless ``TwoSteps.write`` committed it. Raises Lost when nobody knows whether it was.
+    def transaction(self, *, is_durable: bool) -> Iterator["PipelinedTransaction"]:
+        """Open a transaction that is rolled back unless ``PipelinedTransaction.write`` commits it.
 
-        What is not durable, a crash of the database may forget: nobody waits for the disk.
+        A crash of the database may lose a transaction that is not durable: its COMMIT does not wait for the disk. Raises
+        OutcomeUnknown when the connection breaks after COMMIT was sent, so that nothing tells whether it was executed.
         """
         if pool.is_in_transaction():
             with transaction.atomic():
-                yield _StepsWithin()
+                yield _NestedTransaction()
             return
-        pipeline = self._opened()
-        steps = TwoSteps(pipeline, is_durable=is_durable)
+        pipeline = self._open()
+        pipelined = PipelinedTransaction(pipeline, is_durable=is_durable)
         try:
-            with pool.patience(), pipeline.wrap_database_errors:
-                yield steps
-                steps.end()
+            with pool.time_limit(), pipeline.wrap_database_errors:
+                yield pipelined
+                pipelined.end()
         except BaseException as error:
-            # Also after an error that the connection survives: what it believes to be prepared may not be.
-            is_lost = pipeline.is_broken or (steps.is_commit_sent and not _is_said_by_the_server(error))
+            is_unknown = pipeline.is_broken or (pipelined.is_commit_sent and not _is_from_server(error))
+            # Closed even after an error that the connection survives: statements it counts as prepared may not be.
             self.close()
-            if is_lost and isinstance(error, Exception):
-                raise Lost from error
+            if is_unknown and isinstance(error, Exception):
+                raise OutcomeUnknown from error
             raise
 
-    def _opened(self) -> "_Pipeline":
+    def _open(self) -> "_Pipeline":
         if self._pipeline is None or self._pid != os.getpid():
-            with pool.patience(), connection.wrap_database_errors:
+            with pool.time_limit(), connection.wrap_database_errors:
                 self._pipeline = _Pipeline()
             self._pid = os.getpid()
         return self._pipeline
 
     def close(self) -> None:
-        """The next transaction opens a new one."""
+        """Close the connection; the next transaction opens a new one."""
         if self._pipeline is not None and self._pid == os.getpid():
             self._pipeline.close()
         self._pipeline = None
 
     @classmethod
     def close_all(cls) -> None:
-        """At the end of the process, or of the database."""
-        for each in cls._all:
-            each.close()
+        """Close the connections of this process, before it or the database ends."""
+        for pipelined_connection in cls._all:
+            pipelined_connection.close()
 
 
-atexit.register(TwoStepConnection.close_all)
+atexit.register(PipelinedConnection.close_all)
 
 
-class TwoSteps:
-    """One transaction: ``read`` once, then ``write`` once or not at all."""
+class PipelinedTransaction:
+    """One transaction: call ``read`` once, then ``write`` once or not at all."""
 
     def __init__(self, pipeline: "_Pipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
-        self._clock = _CLOCK if is_durable else _CLOCK_OF_WHAT_MAY_BE_LOST
+        self._clock = _CLOCK if is_durable else _CLOCK_NOT_DURABLE
         self.is_commit_sent = False
 
     def read(self, *statements: Statement | None) -> tuple[datetime, list[list[Any]]]:
-        """Begin: the time, and the rows of each statement; none where there is nothing to ask.
+        """Begin, and return the database's time and the rows of each statement; a statement that is None has no rows.
 
-        Each sees what was committed when the locks before it were granted; it is the time when all of them were.
+        A statement sees what was committed when the locks of the statements before it were granted. The time is read when all
+        locks are granted.
         """
-        *answers, [now] = self._begin([*filter(None, statements), self._clock])
-        answer = iter(answers)
-        return datetime.fromisoformat(now), [next(answer) if statement else [] for statement in statements]
+        *results, [now] = self._begin([*filter(None, statements), self._clock])
+        remaining = iter(results)
+        return datetime.fromisoformat(now), [next(remaining) if statement else [] for statement in statements]
 
     def write(self, statements: Sequence[Statement]) -> None:
         """Write and commit."""
@@ -207,7 +207,7 @@ class TwoSteps:
         self._pipeline.run([*statements, _COMMIT])
 
     def end(self) -> None:
-        """Nothing was written after all."""
+        """Roll back, unless ``write`` was called."""
         if not self.is_commit_sent:
             self._pipeline.run([_ROLLBACK])
 
@@ -215,8 +215,8 @@ class TwoSteps:
         return self._pipeline.run([_BEGIN, *statements])[1:]
 
 
-class _StepsWithin(TwoSteps):
-    """The same two steps within a transaction of Django's."""
+class _NestedTransaction(PipelinedTransaction):
+    """The same interface within a transaction of Django's."""
 
     def __init__(self) -> None:
         self._clock = _CLOCK
@@ -230,57 +230,58 @@ class _StepsWithin(TwoSteps):
 
 
 class _Pipeline:
-    """A connection in libpq's pipeline mode. Any error leaves it unusable: close it."""
+    """A connection in libpq's pipeline mode. After any error it is unusable and must be closed."""
 
     def __init__(self) -> None:
-        self._connection = psycopg.connect(**_parameters(), autocommit=True)
+        self._connection = psycopg.connect(**_connection_parameters(), autocommit=True)
         self._connection.execute(_SESSION)
         self._libpq = self._connection.pgconn
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
         self._names: dict[str, bytes] = {}  # of prepared statements
-        self.wrap_database_errors = connection.wrap_database_errors  # of who opened it: to ask for a thread's own makes one
+        # Of the thread that opened it: reading the attribute in another thread would make a connection object there.
+        self.wrap_database_errors = connection.wrap_database_errors
 
     @property
     def is_broken(self) -> bool:
-        """Whether the connection is gone, so that nobody knows what became of a COMMIT."""
+        """True when the connection is lost, so that the outcome of a COMMIT is unknown."""
         return self._libpq.status == pq.ConnStatus.BAD
 
     def close(self) -> None:
         self._connection.close()
 
     def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
-        """Send all, wait once, and the rows of each. Raises psycopg's errors."""
-        answers = [self._send(statement) for statement in statements]
+        """Send all statements, wait once, and return the rows of each. Raises psycopg's errors."""
+        were_prepared = [self._send(statement) for statement in statements]
         self._libpq.pipeline_sync()
         while self._libpq.flush():
             self._wait_until_writable()
-        found = [self._rows(is_prepared) for is_prepared in answers]
+        results = [self._rows(was_prepared) for was_prepared in were_prepared]
         self._result()  # of the sync
-        return found
+        return results
 
     def _send(self, statement: Statement) -> bool:
-        """Returns whether the statement was prepared before: if not, there is one more result to come."""
+        """Send one statement; return whether it was prepared before. If not, preparing it yields one more result."""
         name = self._names.get(statement.sql)
-        is_prepared = name is not None
+        was_prepared = name is not None
         if name is None:
             name = self._names[statement.sql] = b"statement_%d" % len(self._names)
             self._libpq.send_prepare(name, statement.sql.encode())
-        given = None if statement.given is None else [compact_json.dumps(statement.given)]
-        self._libpq.send_query_prepared(name, given)
-        return is_prepared
+        parameter = None if statement.parameter is None else [compact_json.dumps(statement.parameter)]
+        self._libpq.send_query_prepared(name, parameter)
+        return was_prepared
 
-    def _rows(self, is_prepared: bool) -> list[Any]:
-        if not is_prepared:
-            self._finished()
-        result = self._finished()
+    def _rows(self, was_prepared: bool) -> list[Any]:
+        if not was_prepared:
+            self._statement_result()
+        result = self._statement_result()
         return [_decode(result.get_value(row, 0) or b"null") for row in range(result.ntuples)]
 
-    def _finished(self) -> pq.abc.PGresult:
+    def _statement_result(self) -> pq.abc.PGresult:
         result = self._result()
         if result is None or result.status not in _DONE:
             raise _error(result)
-        self._result()  # None, which ends every statement
+        self._result()  # None: it follows the last result of every statement
         return result
 
     def _result(self) -> pq.abc.PGresult | None:
@@ -290,14 +291,14 @@ class _Pipeline:
         return self._libpq.get_result()
 
     def _wait_until_writable(self) -> None:
-        # ... or readable: the server may be waiting for us to read before it reads on.
+        # Also wait for readable: the server may stop reading until its output is read.
         hub = gevent.get_hub()
         hub.wait(hub.loop.io(self._libpq.socket, _READ_OR_WRITE))
         self._libpq.consume_input()
 
 
-def _parameters() -> dict[str, Any]:
-    """What Django connects with, without what only its own connections understand."""
+def _connection_parameters() -> dict[str, Any]:
+    """Return Django's connection parameters, without those that only its own connections understand."""
     parameters = connection.get_connection_params()
     return {
         name: value
@@ -306,8 +307,8 @@ def _parameters() -> dict[str, Any]:
     }
 
 
-def _is_said_by_the_server(error: BaseException) -> bool:
-    """Whether it is an answer, and not an alarm of ours while we waited for one. Django keeps psycopg's error as the cause."""
+def _is_from_server(error: BaseException) -> bool:
+    """Return whether the server reported the error; a timeout of our own is not. Django keeps psycopg's error as the cause."""
     return getattr(error.__cause__, "sqlstate", None) is not None
 
 

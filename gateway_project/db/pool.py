@@ -1,4 +1,4 @@
-"""LEAF. PostgreSQL: how DATABASE_URL becomes Django's configuration, its clock, and how long it may keep us waiting."""
+"""PostgreSQL: configuration from DATABASE_URL, the request pool's connections, the database's clock and a time limit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +12,13 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
 
-# What Django raises when the database cannot be reached or breaks off, and what it raises at all: there is no one parent.
-AWAY = (OperationalError, InterfaceError)
-FAILED = (DatabaseError, InterfaceError)
+UNAVAILABLE = (OperationalError, InterfaceError)  # Django raises these when the database cannot be reached or breaks off
+DATABASE_ERRORS = (DatabaseError, InterfaceError)  # every error of the database: Django's two classes share no parent
 
-# A statement that waits longer than this means something is wrong; refusing is better than piling up.
+# A lock that takes longer to get means that something is wrong: then fail, so that requests do not pile up.
 _SERVER_OPTIONS = "-c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
-# ... and a server that answers nothing at all is as good as away. (What is over TCP, the kernel notices as well.)
-PATIENCE_SECONDS = 10
+# A server that sends nothing for this long counts as unavailable. (Over TCP the kernel notices, too.)
+TIME_LIMIT_SECONDS = 10
 _CONNECTION_OPTIONS = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "tcp_user_timeout": 10_000}
 
 
@@ -29,7 +28,7 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
     A pool size of 0 gives every thread its own connection.
     """
     if not url:
-        # Commands that need no database still work; the first query says what is missing.
+        # Commands that need no database still work; the first query raises an error that names what is missing.
         return {"ENGINE": "django.db.backends.dummy"}
     try:
         parts = conninfo_to_dict(url)
@@ -51,41 +50,42 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
     }
 
 
-def give_back_connection() -> None:
-    """Return this thread's connection to the pool, unless somebody's transaction is still open on it.
+def release_connection() -> None:
+    """Return this thread's connection to the pool, unless a transaction is still open on it.
 
-    Django does so when the response is closed; a stream closes minutes later, and a few connections must carry thousands.
+    Django does so when the response is closed. A stream is closed minutes later, and a few connections serve thousands of
+    streams.
     """
-    own = _own()
-    if own and own.connection is not None and not own.in_atomic_block:
-        own.close()
+    current = _current_connection()
+    if current and current.connection is not None and not current.in_atomic_block:
+        current.close()
 
 
 def is_in_transaction() -> bool:
-    """Whether a transaction of Django's is open on this thread's connection."""
-    own = _own()
-    return own is not None and own.in_atomic_block
+    """Return whether a transaction of Django's is open on this thread's connection."""
+    current = _current_connection()
+    return current is not None and current.in_atomic_block
 
 
-def _own() -> BaseDatabaseWrapper | None:
-    # Of the thread, if it ever wanted one: most completions never do, and to make one takes time and memory.
+def _current_connection() -> BaseDatabaseWrapper | None:
+    # None when this thread never used one. Most completions do not, and making the object takes time and memory.
     return next(iter(connections.all(initialized_only=True)), None)
 
 
-def now() -> datetime:
-    """The database's clock: the one clock of windows, rates and expiries, whichever host asks."""
+def database_time() -> datetime:
+    """Return the time by the database's clock: the one clock for spending windows, rate limits and expiries, on every host."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT statement_timestamp()")
-        moment: datetime = cursor.fetchone()[0]
-    return moment
+        now: datetime = cursor.fetchone()[0]
+    return now
 
 
 @contextmanager
-def patience() -> Iterator[None]:
-    """Raises OperationalError, and drops this thread's connection, when the database does not answer in time."""
+def time_limit() -> Iterator[None]:
+    """Raise OperationalError, and close this thread's connection, when the block takes longer than TIME_LIMIT_SECONDS."""
     try:
-        with gevent.Timeout(PATIENCE_SECONDS):
+        with gevent.Timeout(TIME_LIMIT_SECONDS):
             yield
     except gevent.Timeout:
         connection.close()
-        raise OperationalError(f"the database did not answer within {PATIENCE_SECONDS} seconds") from None
+        raise OperationalError(f"the database did not answer within {TIME_LIMIT_SECONDS} seconds") from None

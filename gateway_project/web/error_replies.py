@@ -10,7 +10,7 @@ from rest_framework.negotiation import DefaultContentNegotiation
 
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.db.group_commit import Lost, TooLate
+from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
 logger = logging.getLogger("gateway.api")
 
@@ -43,7 +43,7 @@ def translate(exception: Exception) -> errors.ApiError:
     for foreign, ours, message in _TRANSLATIONS:
         if isinstance(exception, foreign):
             return ours(message or str(exception))
-    if isinstance(exception, (*pool.AWAY, Lost, TooLate)):
+    if isinstance(exception, (*pool.UNAVAILABLE, OutcomeUnknown, WaitTimedOut)):
         logger.error("the database is away: %s", exception)
         return errors.ServiceUnavailable("The gateway cannot reach its own store at the moment.")
     logger.error("unexpected %s", type(exception).__name__, exc_info=exception)

@@ -18,7 +18,7 @@ def alive(request: HttpRequest) -> HttpResponse:
 def ready(request: HttpRequest) -> HttpResponse:
     """200 when the database answers and its schema is the one this code was written for; 503 otherwise."""
     try:
-        with pool.patience():
+        with pool.time_limit():
             with connection.cursor() as cursor:
                 cursor.execute("SELECT 1")
             _require_migrated()

@@ -32,7 +32,7 @@ class RequestLogMiddleware:
         _request_id.set(request.id)  # type: ignore[attr-defined]
         response = self.get_response(request)
         # The reply is made. A client that does not read it must not keep a connection that others wait for.
-        pool.give_back_connection()
+        pool.release_connection()
         response["x-request-id"] = request.id  # type: ignore[attr-defined]
         if not (response.streaming or response.has_header("Content-Length") or response.status_code in (204, 304)):
             # Without it the server sends whole replies in chunks, which takes three writes instead of one.

@@ -79,9 +79,9 @@ def _turn(step: int, published: Published) -> None:
 def _health(now: datetime) -> bytes:
     """Nothing when the database is away, and what it said before still serves."""
     try:
-        with pool.patience():
+        with pool.time_limit():
             return compact_json.dumps(health.items(now))
-    except pool.FAILED:
+    except pool.DATABASE_ERRORS:
         if not _memory.sources:
             raise
         return b""

@@ -78,9 +78,9 @@ def current() -> Facts:
     if _memory.facts is None or now - _memory.read_at >= _KEPT_SECONDS:
         _memory.read_at = now  # while we ask, the others go on with what there was
         try:
-            with pool.patience():
+            with pool.time_limit():
                 _memory.facts = _read()
-        except pool.FAILED:
+        except pool.DATABASE_ERRORS:
             if _memory.facts is None:
                 raise
     assert _memory.facts
@@ -95,7 +95,7 @@ def forget() -> None:
 def _read() -> Facts:
     models = list(LanguageModel.objects.filter(is_enabled=True).with_terms())
     prices = {model.pk: model.prices_in_force[0] for model in models if model.can_be_called}
-    now = pool.now()
+    now = pool.database_time()
     return Facts(
         now=now,
         prices=prices,

@@ -71,7 +71,7 @@ def _public(view: Page) -> Page:
             return view(request, *args, **kwargs)
         except errors.ApiError as error:
             return _refusal(error)
-        except pool.FAILED:
+        except pool.DATABASE_ERRORS:
             return _refusal(errors.ServiceUnavailable("The rankings cannot be read at the moment. Please try again."))
 
     return page

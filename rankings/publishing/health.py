@@ -36,7 +36,7 @@ class Health:
 
 def report(now: datetime | None = None) -> list[Health]:
     """All five, in the order of the enumeration."""
-    moment = now or pool.now()
+    moment = now or pool.database_time()
     states = SourceState.objects.in_bulk()
     return [_health(source, states.get(source) or SourceState(source=source), moment) for source in Source]
 

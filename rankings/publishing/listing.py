@@ -103,7 +103,7 @@ def published() -> Published:
         _memory.asked_at = now  # while we ask, the others go on with what there was
         try:
             _refresh(now)
-        except pool.FAILED:
+        except pool.DATABASE_ERRORS:
             if _memory.published is None:
                 raise
     assert _memory.published
@@ -116,7 +116,7 @@ def forget() -> None:
 
 
 def _refresh(now: float) -> None:
-    with pool.patience():
+    with pool.time_limit():
         number = Publication.objects.values_list("number", flat=True).first() or 0
         is_old = now - _memory.read_at >= _READ_EVERY_SECONDS
         if _memory.published is None or _memory.published.number != number or is_old:

@@ -42,7 +42,7 @@ def _publish_internal() -> int:
 @transaction.atomic
 def _replace(source: Source) -> int:
     _wait_for_others(source)
-    now = pool.now()
+    now = pool.database_time()
     entries = _entries(source, now)
     _tell_changes(source, entries, now.date())
     Entry.objects.filter(source=source).delete()

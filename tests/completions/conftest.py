@@ -5,7 +5,7 @@ import pytest
 from django.db import connection
 
 from completions.relay import attempts
-from gateway_project.db.pipelined_transaction import TwoStepConnection
+from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 from tests.upstream import KEY_ENV, Upstream, spare, upstream
 
@@ -22,10 +22,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Who waits for a lock gives up soon. No connection outlives the test with that."""
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=300")
     connection.close()
-    TwoStepConnection.close_all()
+    PipelinedConnection.close_all()
     yield
     connection.close()
-    TwoStepConnection.close_all()
+    PipelinedConnection.close_all()
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_the_accounts_limit_is_for_each_key_and_not_for_all_together(alice, char
 @pytest.mark.usefixtures("account")
 def test_what_is_counted_against_a_default_is_on_the_keys_row_and_corrected_at_settlement(alice, echo_model):
     key, secret = factories.make_key(alice)
-    before = pool.now()
+    before = pool.database_time()
     reply = chat.ask(client_for(secret), max_tokens=1_900)  # counts 1,904, is 9
     assert reply["x-ratelimit-remaining-tokens"] == "96"
     row = ApiKey.objects.get()
@@ -225,7 +225,7 @@ def test_a_refusal_for_tokens_does_not_claim_that_a_request_was_counted(client):
 
 def test_who_is_nobody_is_told_nothing(client, alice):
     client.get("/v1/usage")
-    ApiKey.objects.update(revoked_at=pool.now())
+    ApiKey.objects.update(revoked_at=pool.database_time())
     for reply in (client.get("/v1/usage"), chat.ask(client), client_for(None).get("/v1/usage")):
         assert (reply.status_code, rates_of(reply)) == (401, {})
 
@@ -239,7 +239,7 @@ def test_a_limit_that_is_lifted_is_told_no_longer(client):
 
 def test_what_was_seen_is_told_by_the_time_it_is_told(alice):
     key, _ = factories.make_key(alice, requests_per_minute=60)
-    now = pool.now()
+    now = pool.database_time()
     key.requests_full_at = now + timedelta(seconds=10)
     rate_limit_cache.see(key, alice, now)
     sighting = rate_limit_cache.last(key.pk)

@@ -74,7 +74,7 @@ def test_a_completion_is_counted_in_every_span(program, echo_model):
 
 
 def test_spans_are_days_and_months_of_utc(key, program):
-    today = pool.now().date()
+    today = pool.database_time().date()
     first = today.replace(day=1)
     for day, cost in ((today, 1), (first - timedelta(days=1), 1_000), (first - timedelta(days=400), 1_000_000)):
         SpendingDay.objects.create(key=key[0], day=day, completions=1, prompt_tokens=2, completion_tokens=3, spent_nanos=cost)
@@ -98,7 +98,7 @@ def test_usage_is_the_keys_own_and_the_balance_the_accounts(alice, program, echo
 
 def test_what_runs_is_held(alice, key, program):
     lifecycle.limit(key[0], limit_cents=100, type="FIXED", period=None)
-    now = pool.now()
+    now = pool.database_time()
     usage.place(alice, 1, reference="running", expires_at=now + timedelta(hours=1))
     usage.reserve(key[0], day=now.date(), amount_nanos=1)
     told = usage_of(program)
@@ -115,7 +115,7 @@ def test_what_runs_is_held(alice, key, program):
 
 def test_a_fixed_limit_counts_since_ever_and_never_resets(key, program):
     lifecycle.limit(key[0], limit_cents=500, type="FIXED", period=None)
-    SpendingDay.objects.create(key=key[0], day=pool.now().date() - timedelta(days=4_000), spent_nanos=10_000_001)
+    SpendingDay.objects.create(key=key[0], day=pool.database_time().date() - timedelta(days=4_000), spent_nanos=10_000_001)
     assert usage_of(program)["limit"] == {
         "spendingLimit": 500,
         "spendingType": "FIXED",
@@ -131,7 +131,7 @@ def test_a_fixed_limit_counts_since_ever_and_never_resets(key, program):
 @pytest.mark.parametrize("period", ["DAILY", "WEEKLY", "MONTHLY"])
 def test_a_recurring_limit_counts_its_window_and_says_when_it_resets(key, program, period):
     lifecycle.limit(key[0], limit_cents=500, type="RECURRING", period=period)
-    today = pool.now().date()
+    today = pool.database_time().date()
     SpendingDay.objects.create(key=key[0], day=today, spent_nanos=7)
     SpendingDay.objects.create(key=key[0], day=today - timedelta(days=31), spent_nanos=1_000)
     limit = usage_of(program)["limit"]
@@ -145,7 +145,7 @@ def test_a_recurring_limit_counts_its_window_and_says_when_it_resets(key, progra
 
 def test_it_answers_when_limit_and_account_are_exhausted(bob, echo_model):
     key, secret = factories.make_key(bob, limit_cents=1, type="FIXED", requests_per_minute=1)
-    SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=10_000_000)
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=10_000_000)
     client = client_for(secret)
     assert chat.ask(client).status_code == 429
     for _ in range(3):  # nor do requests per minute apply
@@ -154,7 +154,7 @@ def test_it_answers_when_limit_and_account_are_exhausted(bob, echo_model):
 
 
 def test_a_limit_lowered_below_what_is_spent_leaves_nothing(key, program):
-    SpendingDay.objects.create(key=key[0], day=pool.now().date(), spent_nanos=50_000_000)
+    SpendingDay.objects.create(key=key[0], day=pool.database_time().date(), spent_nanos=50_000_000)
     lifecycle.limit(key[0], limit_cents=1, type="FIXED", period=None)
     limit = usage_of(program)["limit"]
     assert (limit["remainingInCents"], limit["remainingInDollars"], limit["spentInDollars"]) == (0, "0.00", "0.05")

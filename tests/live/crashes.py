@@ -51,7 +51,7 @@ class Point:
 
 
 _WRITE, _ANSWER = (
-    "gateway_project.db.pipelined_transaction:TwoSteps.write",
+    "gateway_project.db.pipelined_transaction:PipelinedTransaction.write",
     "gateway_project.db.pipelined_transaction:_Pipeline._rows",
 )
 _SETTLE, _ASK = "completions.charging.settlement:settle", "gateway_project.net.http:post"

@@ -16,7 +16,7 @@ KEY_KINDS = {
 def say(source, boards, *, age_hours=0, crowd=0):
     """A snapshot: {board: {name: value, or (value, facts)}}. ``crowd``: so many nobodies on each board, at 0, 1, 2 ..."""
     snapshot = Snapshot.objects.create(
-        source=source, as_of=pool.now() - timedelta(hours=age_hours), fingerprint="f" * 64, attribution=f"by {source}"
+        source=source, as_of=pool.database_time() - timedelta(hours=age_hours), fingerprint="f" * 64, attribution=f"by {source}"
     )
     for board, said in boards.items():
         everybody = {f"nobody-{number}": number for number in range(crowd)} | said

@@ -10,7 +10,7 @@ from gateway_project.db import pool
 def streamed(caller, model_id, first_token_ms, streamed_ms, tokens, *, hours_ago=0, **columns):
     """One stream that ended well, unless ``columns`` say otherwise."""
     account, key = caller
-    at = pool.now() - timedelta(hours=hours_ago)
+    at = pool.database_time() - timedelta(hours=hours_ago)
     model = LanguageModel.objects.get(pk=model_id)
     values = {
         "is_stream": True,

@@ -41,12 +41,12 @@ def state(source=SOURCE):
 
 
 def minutes_until_next(source=SOURCE):
-    return (state(source).next_attempt_at - pool.now()) / timedelta(minutes=1)
+    return (state(source).next_attempt_at - pool.database_time()) / timedelta(minutes=1)
 
 
 def grow_old(source=SOURCE, **ago):
     """As if the last run had been so long ago."""
-    SourceState.objects.filter(pk=source).update(next_attempt_at=pool.now() - timedelta(**ago))
+    SourceState.objects.filter(pk=source).update(next_attempt_at=pool.database_time() - timedelta(**ago))
 
 
 # --- When its turn has come ------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_a_good_snapshot_is_published_and_internal_with_it(sources):
 
 def test_only_the_last_of_each_week_is_kept_of_snapshots_older_than_sixty_days(sources):
     refreshed(SOURCE)
-    now = pool.now()
+    now = pool.database_time()
     ages = [1, 59, 61, 62, 63, 64, 65, 66, 67, 68, 200]
     kept = {}
     for age in sorted(ages, reverse=True):

@@ -83,7 +83,7 @@ def sync(provider: Provider, *, applies: bool, believes: bool = False) -> Report
         raise
     with transaction.atomic():
         writes.one_at_a_time()
-        kept.failure, kept.retry_at, kept.confirmed_at = "", None, pool.now()
+        kept.failure, kept.retry_at, kept.confirmed_at = "", None, pool.database_time()
         _keep(kept)
         report = Report(provider.pk, listed=len(entries), is_unchanged=is_unchanged)
         _reconcile(provider, _compare(provider, entries), report)
@@ -104,13 +104,13 @@ def _keep(kept: UpstreamList) -> None:
 
 def _ask(provider: Provider, kept: UpstreamList, believes: bool) -> tuple[dict[str, Entry], bool]:
     """The entries, and whether they are those of the last time. Changes ``kept``, and does not save it."""
-    now = pool.now()
+    now = pool.database_time()
     if kept.retry_at and now < kept.retry_at:
         raise NotListed(f"wants to be left alone until {kept.retry_at:%Y-%m-%d %H:%M:%S} UTC")
     before = _entries_before(kept)
     try:
         key = lookup.api_key(provider)
-        pool.give_back_connection()  # nothing is held while they take their time
+        pool.release_connection()  # nothing is held while they take their time
         answer = fetch.fetch(kept.url, api_key=key, etag=kept.etag)
         if answer is None:
             return before, True
@@ -232,7 +232,7 @@ def _pending(proposal_id: int) -> CatalogProposal:
 
 
 def _decide(proposal: CatalogProposal, state: CatalogProposal.State, by: User | None) -> CatalogProposal:
-    proposal.state, proposal.decided_by, proposal.decided_at = state, by, pool.now()
+    proposal.state, proposal.decided_by, proposal.decided_at = state, by, pool.database_time()
     proposal.save(update_fields=["state", "decided_by", "decided_at", "model"])
     who = f"user {by.pk}" if by else "the rule"
     change = diff.sentence(proposal.kind, proposal.old, proposal.new)

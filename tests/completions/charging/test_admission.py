@@ -44,7 +44,7 @@ def with_balance(nanos: int) -> Account:
 
 
 def tie_up(account: Account, nanos: int) -> None:
-    later = pool.now() + timedelta(hours=1)
+    later = pool.database_time() + timedelta(hours=1)
     usage.place(account, nanos, reference="running", expires_at=later)
 
 
@@ -165,7 +165,7 @@ def test_the_share_is_of_the_keys_window_where_that_is_less(alice, echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
     key, client = caller(alice, limit_cents=1_000, type="FIXED")
     budget_nanos = 8 * worst_case(raw, 1_500)
-    SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=1_000 * CENT - budget_nanos)
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=1_000 * CENT - budget_nanos)
     chat.send(client, raw)
     assert cap_sent() == 1_500
 
@@ -243,7 +243,7 @@ def test_a_limit_holds_to_the_nanodollar(alice, echo_model, type, period):
     need_nanos = worst_case(raw, 10)
     for left_nanos, status in ((need_nanos, 200), (need_nanos - 1, 429)):
         key, client = caller(alice, limit_cents=1, type=type, period=period)
-        SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=CENT - left_nanos)
+        SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - left_nanos)
         before = chat.everything_written()
         assert chat.send(client, raw).status_code == status
         assert (chat.everything_written() == before) == (status == 429)
@@ -254,7 +254,7 @@ def test_what_runs_counts_against_the_limit_to_the_nanodollar(alice, echo_model)
     need_nanos = worst_case(raw, 10)
     for held_nanos, status in ((CENT - need_nanos, 200), (CENT - need_nanos + 1, 429)):
         key, client = caller(alice, limit_cents=1, type="FIXED")
-        usage.reserve(key, day=pool.now().date(), amount_nanos=held_nanos)
+        usage.reserve(key, day=pool.database_time().date(), amount_nanos=held_nanos)
         reply = chat.send(client, raw)
         assert reply.status_code == status
     assert (reply["retry-after"], "x-should-retry" in reply) == ("1", False)  # tied up, not reached
@@ -266,13 +266,13 @@ def test_what_runs_counts_against_the_limit_to_the_nanodollar(alice, echo_model)
 )
 def test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone(alice, echo_model, type, period, counts):
     key, client = caller(alice, limit_cents=1, type=type, period=period)
-    SpendingDay.objects.create(key=key, day=pool.now().date() - timedelta(days=31), spent_nanos=CENT)
+    SpendingDay.objects.create(key=key, day=pool.database_time().date() - timedelta(days=31), spent_nanos=CENT)
     assert chat.ask(client, max_tokens=10).status_code == (429 if counts else 200)
 
 
 @pytest.mark.parametrize("period", ["DAILY", "WEEKLY", "MONTHLY"])
 def test_a_recurring_limit_counts_from_the_first_day_of_its_window(alice, echo_model, period):
-    today = pool.now().date()
+    today = pool.database_time().date()
     first_days = {"DAILY": today, "WEEKLY": today - timedelta(days=today.weekday()), "MONTHLY": today.replace(day=1)}
     for day, status in ((first_days[period] - timedelta(days=1), 200), (first_days[period], 429)):
         key, client = caller(alice, limit_cents=1, type="RECURRING", period=period)
@@ -290,7 +290,7 @@ def test_a_completion_counts_on_the_utc_day_of_its_admission(alice, echo_model):
 @pytest.mark.parametrize(("type", "period"), LIMITS[1:])
 def test_a_recurring_limit_says_in_how_many_seconds_it_resets(alice, echo_model, type, period):
     client = caller(alice, limit_cents=0, type=type, period=period)[1]
-    earliest, reply, latest = pool.now(), chat.ask(client, max_tokens=1), pool.now()
+    earliest, reply, latest = pool.database_time(), chat.ask(client, max_tokens=1), pool.database_time()
     today = earliest.date()
     first_days = {
         "DAILY": today + timedelta(days=1),
@@ -312,7 +312,7 @@ def test_a_limit_of_nothing_allows_nothing(alice, echo_model):
 def test_without_max_tokens_a_nearly_spent_limit_cuts_the_reply_short(alice, echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
     key, client = caller(alice, limit_cents=1_000, type="FIXED")
-    SpendingDay.objects.create(key=key, day=pool.now().date(), spent_nanos=1_000 * CENT - worst_case(raw, 7))
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=1_000 * CENT - worst_case(raw, 7))
     assert chat.send(client, raw).status_code == 200
     assert cap_sent() == 7
 
@@ -367,7 +367,9 @@ def test_a_request_that_cannot_be_paid_uses_up_no_allowance(bob, echo_model):
 def test_allowance_returns_evenly(alice, echo_model):
     key, client = caller(alice, requests_per_minute=2)
     assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
-    ApiKey.objects.filter(pk=key.pk).update(requests_full_at=pool.now() + timedelta(seconds=30))  # half a minute later
+    ApiKey.objects.filter(pk=key.pk).update(
+        requests_full_at=pool.database_time() + timedelta(seconds=30)
+    )  # half a minute later
     rate_limit_cache.forget(key.pk)
     assert [chat.ask(client, max_tokens=1).status_code for _ in range(2)] == [200, 429]
 

@@ -14,9 +14,8 @@ from billing import audit, locks
 from billing.models import Account, Hold, LedgerEntry
 from completions.charging import batch as door
 from completions.models import Completion, IdempotentRequest
-from gateway_project.db import pipelined_transaction
-from gateway_project.db import pool as database
-from gateway_project.db.pipelined_transaction import Statement, TwoStepConnection, TwoSteps, _Pipeline
+from gateway_project.db import pipelined_transaction, pool
+from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement, _Pipeline
 from keys import locks as key_locks
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, usage
@@ -35,13 +34,13 @@ COST_NANOS = 6 * INPUT + 3 * OUTPUT
 @pytest.fixture(autouse=True)
 def _fresh_connection():
     """None that another test has made impatient."""
-    TwoStepConnection.close_all()
+    PipelinedConnection.close_all()
 
 
 @pytest.fixture
-def pool():
-    with ThreadPoolExecutor(20) as pool:
-        yield pool
+def threads():
+    with ThreadPoolExecutor(20) as threads:
+        yield threads
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def other():
     return factories.make_key(factories.make_account("Other", cents=100))
 
 
-def begin(pool: ThreadPoolExecutor, work: Callable[[], Any]) -> "Future[Any]":
+def begin(threads: ThreadPoolExecutor, work: Callable[[], Any]) -> "Future[Any]":
     """``work``, in a thread and on a connection of its own."""
 
     def run() -> Any:
@@ -59,22 +58,22 @@ def begin(pool: ThreadPoolExecutor, work: Callable[[], Any]) -> "Future[Any]":
         finally:
             connection.close()
 
-    return pool.submit(run)
+    return threads.submit(run)
 
 
 def ask(secret: str, raw: bytes = WHOLE, **extra: Any) -> Any:
     return chat.send(client_for(secret), raw, **extra)
 
 
-def in_one_batch(pool: ThreadPoolExecutor, other: tuple[ApiKey, str], *works: Callable[[], Any]) -> list["Future[Any]"]:
+def in_one_batch(threads: ThreadPoolExecutor, other: tuple[ApiKey, str], *works: Callable[[], Any]) -> list["Future[Any]"]:
     """Each comes, in this order, while the door is kept busy by somebody else's request: they share the next batch."""
     key, secret = other
     with meanwhile(lambda: locks.account(key.account_id)):
-        begin(pool, lambda: ask(secret))
+        begin(threads, lambda: ask(secret))
         until(somebody_waits)
         begun = []
         for work in works:
-            begun.append(begin(pool, work))
+            begun.append(begin(threads, work))
             until(lambda: len(door._door._waiting) == len(begun))
         batch = list(door._door._waiting)
         assert len(batch) == len(works)
@@ -89,44 +88,44 @@ def statuses(asked: list["Future[Any]"]) -> list[int]:
 # --- Others ------------------------------------------------------------------------------------------------------------
 
 
-def test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it(pool, alice):
+def test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it(threads, alice):
     secret = factories.make_key(alice)[1]
     with transaction.atomic():
         usage.place(alice, alice.balance_nanos, reference="all of it")
-        asking = begin(pool, lambda: ask(secret))
+        asking = begin(threads, lambda: ask(secret))
         until(lambda: asking.done() or somebody_waits())
     chat.assert_error(asking.result(), 429, "rate_limit_exceeded")
     assert [hold.pk for hold in Hold.objects.all()] == ["all of it"]
     assert audit.verify() == []
 
 
-def test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it(pool, alice):
+def test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it(threads, alice):
     key, secret = factories.make_key(alice)
     with transaction.atomic():
         key_locks.key(key.pk)
         ApiKey.objects.filter(pk=key.pk).update(revoked_at=Now())
-        asking = begin(pool, lambda: ask(secret))
+        asking = begin(threads, lambda: ask(secret))
         until(lambda: asking.done() or somebody_waits())
     chat.assert_error(asking.result(), 401, "invalid_api_key")
     assert not Hold.objects.exists()
 
 
-def test_the_door_locks_accounts_before_keys_as_everybody_does(pool, alice):
+def test_the_door_locks_accounts_before_keys_as_everybody_does(threads, alice):
     key, secret = factories.make_key(alice)
     with transaction.atomic():
         locks.account(alice.pk)
-        asking = begin(pool, lambda: ask(secret))
+        asking = begin(threads, lambda: ask(secret))
         until(somebody_waits)
         assert ApiKey.objects.select_for_update(nowait=True).get(pk=key.pk)  # which the door has not locked yet
     assert asking.result().status_code == 200
 
 
-def test_a_batch_locks_accounts_in_the_order_of_their_ids_as_everybody_does(pool, other, alice, charlie):
+def test_a_batch_locks_accounts_in_the_order_of_their_ids_as_everybody_does(threads, other, alice, charlie):
     secrets = [factories.make_key(account)[1] for account in (charlie, alice)]
     first, second = sorted((alice.pk, charlie.pk))
     with transaction.atomic():
         locks.account(first)
-        asked = in_one_batch(pool, other, *(lambda secret=secret: ask(secret) for secret in secrets))
+        asked = in_one_batch(threads, other, *(lambda secret=secret: ask(secret) for secret in secrets))
         until(somebody_waits)
         assert Account.objects.select_for_update(nowait=True).get(pk=second)  # which the batch has not locked yet
     assert statuses(asked) == [200, 200]
@@ -141,7 +140,7 @@ def of_a_balance(left_nanos: int) -> str:
 
 def of_a_limit(left_nanos: int) -> str:
     key, secret = factories.make_key(factories.make_account("Limited", cents=1_000), limit_cents=1, type="FIXED")
-    SpendingDay.objects.create(key=key, day=database.now().date(), spent_nanos=CENT - left_nanos)
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - left_nanos)
     return secret
 
 
@@ -149,66 +148,66 @@ MONEY = pytest.mark.parametrize("with_left", [of_a_balance, of_a_limit], ids=["b
 
 
 @MONEY
-def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for(pool, other, with_left):
+def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for(threads, other, with_left):
     secret = with_left(3 * NEED_NANOS)
-    asked = in_one_batch(pool, other, *[lambda: ask(secret)] * 6)
+    asked = in_one_batch(threads, other, *[lambda: ask(secret)] * 6)
     assert Counter(statuses(asked)) == {200: 3, 429: 3}
     assert {each.result()["retry-after"] for each in asked if each.result().status_code == 429} == {"1"}
     assert Hold.objects.exclude(account=other[0].account_id).count() == 3
 
 
-def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_are_requests_left(pool, other, alice):
+def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_are_requests_left(threads, other, alice):
     key, secret = factories.make_key(alice, requests_per_minute=3)
-    asked = in_one_batch(pool, other, *[lambda: ask(secret)] * 6)
+    asked = in_one_batch(threads, other, *[lambda: ask(secret)] * 6)
     assert Counter(statuses(asked)) == {200: 3, 429: 3}
     assert SpendingDay.objects.get(key=key).completions == 3
 
 
-def test_of_those_who_share_a_batch_and_an_idempotency_key_one_runs(pool, other, alice):
+def test_of_those_who_share_a_batch_and_an_idempotency_key_one_runs(threads, other, alice):
     secret = factories.make_key(alice)[1]
-    asked = in_one_batch(pool, other, *[lambda: ask(secret, HTTP_IDEMPOTENCY_KEY="a")] * 3)
+    asked = in_one_batch(threads, other, *[lambda: ask(secret, HTTP_IDEMPOTENCY_KEY="a")] * 3)
     assert Counter(statuses(asked)) == {200: 1, 409: 2}
     assert Completion.objects.filter(account=alice).count() == 1
 
 
 @MONEY
-def test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back(pool, other, with_left):
+def test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back(threads, other, with_left):
     secret = with_left(2 * NEED_NANOS - 1)
     running = ask(secret, STREAMED)
-    asked, left = in_one_batch(pool, other, lambda: ask(secret), running.getvalue)
+    asked, left = in_one_batch(threads, other, lambda: ask(secret), running.getvalue)
     assert b"[DONE]" in left.result()
     assert asked.result().status_code == 200
 
 
 @MONEY
-def test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent(pool, other, with_left):
+def test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent(threads, other, with_left):
     secret = with_left(NEED_NANOS + COST_NANOS - 1)
     running = ask(secret, STREAMED)
-    asked, left = in_one_batch(pool, other, lambda: ask(secret), running.getvalue)
+    asked, left = in_one_batch(threads, other, lambda: ask(secret), running.getvalue)
     assert b"[DONE]" in left.result()
     assert asked.result().status_code in (402, 429)
 
 
-def test_the_time_is_when_the_locks_were_granted(pool, alice, monkeypatch):
+def test_the_time_is_when_the_locks_were_granted(threads, alice, monkeypatch):
     secret, rows, read = factories.make_key(alice)[1], [], door._read
     monkeypatch.setattr(door, "_read", lambda *given: rows.append(read(*given)) or rows[-1])
     with transaction.atomic():
         locks.account(alice.pk)
-        asking = begin(pool, lambda: ask(secret))
+        asking = begin(threads, lambda: ask(secret))
         until(somebody_waits)
-        held_until = database.now()
+        held_until = pool.database_time()
     assert asking.result().status_code == 200
     assert rows[0].now > held_until
 
 
 def test_who_leaves_waits_for_the_disk_and_who_comes_in_does_not(monkeypatch, alice):
-    said, write = [], TwoSteps.write
+    said, write = [], PipelinedTransaction.write
 
-    def written(steps: TwoSteps, statements: Any) -> None:
+    def written(steps: PipelinedTransaction, statements: Any) -> None:
         said.extend(steps._pipeline.run([Statement("SELECT to_json(current_setting('synchronous_commit'))")])[0])
         write(steps, statements)
 
-    monkeypatch.setattr(TwoSteps, "write", written)
+    monkeypatch.setattr(PipelinedTransaction, "write", written)
     assert ask(factories.make_key(alice)[1]).status_code == 200
     assert said == ["off", "on"]
 
@@ -216,18 +215,18 @@ def test_who_leaves_waits_for_the_disk_and_who_comes_in_does_not(monkeypatch, al
 # --- A COMMIT of which nobody heard ------------------------------------------------------------------------------------
 
 
-def cut_off(monkeypatch: pytest.MonkeyPatch, number: int) -> list[TwoSteps]:
+def cut_off(monkeypatch: pytest.MonkeyPatch, number: int) -> list[PipelinedTransaction]:
     """The connection is lost right after the transaction of that number was committed. Those that were written."""
-    write, written = TwoSteps.write, []
+    write, written = PipelinedTransaction.write, []
 
-    def write_and_be_cut_off(self: TwoSteps, *args: Any, **options: Any) -> None:
+    def write_and_be_cut_off(self: PipelinedTransaction, *args: Any, **options: Any) -> None:
         write(self, *args, **options)
         written.append(self)
         if len(written) == number:
             self._pipeline._libpq.finish()
             raise psycopg.OperationalError("the connection was lost")
 
-    monkeypatch.setattr(TwoSteps, "write", write_and_be_cut_off)
+    monkeypatch.setattr(PipelinedTransaction, "write", write_and_be_cut_off)
     return written
 
 
@@ -263,10 +262,10 @@ def test_what_was_committed_and_not_answered_in_time_is_done_once(alice, monkeyp
     assert audit.verify() == []
 
 
-def test_when_a_commit_was_not_answered_who_was_refused_is_refused_again(pool, other, alice, bob, monkeypatch):
+def test_when_a_commit_was_not_answered_who_was_refused_is_refused_again(threads, other, alice, bob, monkeypatch):
     secrets = [factories.make_key(account)[1] for account in (alice, bob)]
     cut_off(monkeypatch, 2)  # the first is of who keeps the door busy
-    asked = in_one_batch(pool, other, *(lambda secret=secret: ask(secret) for secret in secrets))
+    asked = in_one_batch(threads, other, *(lambda secret=secret: ask(secret) for secret in secrets))
     assert statuses(asked) == [200, 402]
     assert LedgerEntry.objects.filter(account__in=[alice, bob], type="USAGE_DEBIT").count() == 1
 
@@ -278,8 +277,8 @@ def test_rows_become_what_django_makes_of_them(alice):
     chat.send(client_for(factories.make_key(alice)[1]), chat.body(), HTTP_IDEMPOTENCY_KEY="once")
     for model in (Account, ApiKey, Hold, Completion, IdempotentRequest):
         [known] = model.objects.filter(pk__in=_ids_of(model, alice))
-        [made] = pipelined_transaction.made(
-            model, pipelined_transaction.execute(pipelined_transaction.rows(model, [known.pk]))
+        [made] = pipelined_transaction.instances(
+            model, pipelined_transaction.execute(pipelined_transaction.lock_rows_statement(model, [known.pk]))
         ).values()
         expected, found = vars(known), vars(made)
         assert (made._state.fields_cache, known._state.fields_cache) == ({}, {})  # which looking at them makes

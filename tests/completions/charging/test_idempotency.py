@@ -130,7 +130,7 @@ def test_a_client_that_left_in_the_middle_gets_the_whole_reply_when_it_asks_agai
 
 def test_a_key_may_be_used_anew_after_a_day(api):
     first = ask(api, "a").json()["id"]
-    IdempotentRequest.objects.update(expires_at=pool.now())
+    IdempotentRequest.objects.update(expires_at=pool.database_time())
     second = ask(api, "a")
     assert ("Idempotent-Replayed" in second, second.json()["id"] == first) == (False, False)
     assert ask(api, "a").json() == second.json()
@@ -142,7 +142,7 @@ def test_it_is_kept_for_a_day_and_then_deleted(api):
     known = IdempotentRequest.objects.get()
     assert known.expires_at - known.completion.created_at == timedelta(hours=24)
     assert tasks.forget_idempotent_requests() == 0
-    IdempotentRequest.objects.update(expires_at=pool.now())
+    IdempotentRequest.objects.update(expires_at=pool.database_time())
     assert tasks.forget_idempotent_requests() == 1
     assert not IdempotentRequest.objects.exists()
 
@@ -175,13 +175,13 @@ def test_a_revoked_key_gets_no_replay(alice):
     key, secret = factories.make_key(alice)
     api = client_for(secret)
     ask(api, "a")
-    key.__class__.objects.filter(pk=key.pk).update(revoked_at=pool.now())
+    key.__class__.objects.filter(pk=key.pk).update(revoked_at=pool.database_time())
     assert ask(api, "a").status_code == 401
 
 
 def test_a_request_whose_process_died_may_be_tried_again_once_its_hold_has_expired(api):
     unread = ask(api, "a", stream=True)
-    Hold.objects.update(expires_at=pool.now() - timedelta(seconds=1))
+    Hold.objects.update(expires_at=pool.database_time() - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
     assert (ask(api, "a").status_code, debits()) == (200, 1)
     leave(unread)

@@ -21,7 +21,7 @@ from completions.charging.resolution import Resolution
 from completions.chat import Usage
 from completions.models import Completion
 from gateway_project import metrics
-from gateway_project.db.pipelined_transaction import TwoStepConnection
+from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 from tests.chat import everything_written
 from tests.completions import settlements
@@ -68,7 +68,7 @@ def ask(api, **headers: str) -> Any:
 
 
 def read_while_the_database_is_away(reply) -> bytes:
-    TwoStepConnection.close_all()
+    PipelinedConnection.close_all()
     return where_the_database_is_away(lambda: b"".join(reply.streaming_content))
 
 

@@ -10,7 +10,7 @@ from billing.models import LedgerEntry
 from completions import tasks
 from completions.charging import batch, checkpoints
 from completions.models import Completion, LanguageModel, RoutableAlias
-from gateway_project.db.group_commit import Lost
+from gateway_project.db.group_commit import OutcomeUnknown
 from keys.models import ApiKey
 from tests import factories
 from tests.chat import assert_error, body
@@ -223,7 +223,7 @@ def test_a_lost_answer_of_the_database_opens_no_door_to_others(alice, dear, upst
         outcomes = run(visitors, again)
         if not lost:
             lost.append(outcomes)
-            raise Lost
+            raise OutcomeUnknown
         return outcomes
 
     monkeypatch.setattr(batch._door, "_run", losing)

@@ -455,7 +455,7 @@ def test_what_cannot_be_released_now_is_released_a_little_later(api, alice, upst
     gate = threading.Event()
     upstream.will([gate, *refusal(500)])
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100")
-    pipelined_transaction.TwoStepConnection.close_all()
+    pipelined_transaction.PipelinedConnection.close_all()
 
     def lock_when_asked():
         while not upstream.requests:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway_project.db import group_commit
-from gateway_project.db.group_commit import GroupCommit, Lost, TooLate, _Ticket
+from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, WaitTimedOut, _Ticket
 
 
 class Store:
@@ -17,14 +17,14 @@ class Store:
         self.gate = threading.Event()
         self.entered = threading.Event()
         self.batches: list[list[str]] = []
-        self._commit = commit or (lambda items, again: [item.upper() for item in items])
+        self._commit = commit or (lambda items, is_rerun: [item.upper() for item in items])
 
-    def run(self, items: list[str], again: bool) -> list:
+    def run(self, items: list[str], is_rerun: bool) -> list:
         self.batches.append(items)
         if len(self.batches) == 1:
             self.entered.set()
             assert self.gate.wait(10)
-        return self._commit(items, again)
+        return self._commit(items, is_rerun)
 
 
 def submit(group: GroupCommit, *items: str) -> tuple[dict, list[threading.Thread]]:
@@ -41,7 +41,7 @@ def submit(group: GroupCommit, *items: str) -> tuple[dict, list[threading.Thread
     for item in items:
         threads.append(threading.Thread(target=one, args=(item,)))
         threads[-1].start()
-        while not (group._is_led and (len(threads) == 1 or len(group._waiting) == len(threads) - 1)):
+        while not (group._has_leader and (len(threads) == 1 or len(group._waiting) == len(threads) - 1)):
             threading.Event().wait(0.001)
     return told, threads
 
@@ -76,7 +76,7 @@ def test_a_batch_has_a_bound():
 
 
 def test_a_refusal_is_raised_to_its_own_caller():
-    store = Store(lambda items, again: [ValueError(item) if item == "c" else item for item in items])
+    store = Store(lambda items, is_rerun: [ValueError(item) if item == "c" else item for item in items])
     told = after(store, GroupCommit(store.run), "a", "b", "c", "d")
     assert isinstance(told.pop("c"), ValueError)
     assert told == {"a": "a", "b": "b", "d": "d"}
@@ -84,7 +84,7 @@ def test_a_refusal_is_raised_to_its_own_caller():
 
 
 def test_one_poisoned_item_fails_alone():
-    def commit(items: list[str], again: bool) -> list:
+    def commit(items: list[str], is_rerun: bool) -> list:
         if "c" in items:
             raise ValueError("poisoned")
         return items
@@ -99,10 +99,10 @@ def test_one_poisoned_item_fails_alone():
 def test_after_a_lost_connection_the_batch_is_run_again_once():
     asked = []
 
-    def commit(items: list[str], again: bool) -> list:
-        asked.append((items, again))
-        if not again:
-            raise Lost
+    def commit(items: list[str], is_rerun: bool) -> list:
+        asked.append((items, is_rerun))
+        if not is_rerun:
+            raise OutcomeUnknown
         return items
 
     store = Store(commit)
@@ -112,59 +112,59 @@ def test_after_a_lost_connection_the_batch_is_run_again_once():
 
 
 def test_a_store_that_stays_lost_is_said_to_everybody():
-    def commit(items: list[str], again: bool) -> list:
-        raise Lost
+    def commit(items: list[str], is_rerun: bool) -> list:
+        raise OutcomeUnknown
 
     store = Store(commit)
     told = after(store, GroupCommit(store.run), "a", "b", "c")
-    assert [type(told[item]) for item in "abc"] == [Lost] * 3
+    assert [type(told[item]) for item in "abc"] == [OutcomeUnknown] * 3
     assert store.batches == [["a"], ["a"], ["b", "c"], ["b", "c"]]
 
 
 def test_who_waited_too_long_for_a_turn_is_told_and_never_committed():
     store = Store()
-    group = GroupCommit(store.run, patience_seconds=0.05)
+    group = GroupCommit(store.run, timeout_seconds=0.05)
     told, threads = submit(group, "a", "b")
     threads[1].join(10)
     store.gate.set()
     threads[0].join(10)
     assert told["a"] == "A"
-    assert isinstance(told["b"], TooLate)
+    assert isinstance(told["b"], WaitTimedOut)
     assert store.batches == [["a"]]
 
 
 def test_what_is_committed_after_its_caller_left_stands():
     second = threading.Event()
 
-    def commit(items: list[str], again: bool) -> list:
+    def commit(items: list[str], is_rerun: bool) -> list:
         if items != ["a"]:
             assert second.wait(10)
         return [item.upper() for item in items]
 
     store = Store(commit)
-    group = GroupCommit(store.run, patience_seconds=0.2)
+    group = GroupCommit(store.run, timeout_seconds=0.2)
     told, threads = submit(group, "a", "b", "c")
     store.gate.set()
     threads[2].join(10)  # c waits for the batch that b leads
     second.set()
     threads[1].join(10)
-    assert isinstance(told["c"], TooLate)
+    assert isinstance(told["c"], WaitTimedOut)
     assert told["b"] == "B"
     assert store.batches == [["a"], ["b", "c"]]
 
 
-@pytest.mark.parametrize("failure", [KeyError, Lost])
+@pytest.mark.parametrize("failure", [KeyError, OutcomeUnknown])
 def test_what_failed_is_not_tried_again_for_who_has_left(failure):
     failures, left = [failure], threading.Event()
 
-    def commit(items: list[str], again: bool) -> list:
+    def commit(items: list[str], is_rerun: bool) -> list:
         if items != ["a"] and failures:
             assert left.wait(10)
             raise failures.pop()
         return [item.upper() for item in items]
 
     store = Store(commit)
-    group = GroupCommit(store.run, patience_seconds=0.2)
+    group = GroupCommit(store.run, timeout_seconds=0.2)
     told, threads = submit(group, "a", "b", "c", "d")
     store.gate.set()
     for thread in threads[2:]:
@@ -172,16 +172,16 @@ def test_what_failed_is_not_tried_again_for_who_has_left(failure):
     left.set()
     threads[1].join(10)
     assert told.pop("b") == "B"
-    assert all(isinstance(told[item], TooLate) for item in "cd")
+    assert all(isinstance(told[item], WaitTimedOut) for item in "cd")
     assert store.batches == [["a"], ["b", "c", "d"], ["b"]]
 
 
 def test_the_group_serves_on_after_every_kind_of_failure():
-    failures = iter([KeyError, Lost])
+    failures = iter([KeyError, OutcomeUnknown])
 
-    def commit(items: list[str], again: bool) -> list:
+    def commit(items: list[str], is_rerun: bool) -> list:
         failure = next(failures, None)
-        if failure and not again:
+        if failure and not is_rerun:
             raise failure
         return items
 
@@ -251,7 +251,7 @@ def test_who_gives_up_in_the_moment_in_which_it_is_made_to_lead_leads(monkeypatc
     def waiting(ticket: _Ticket, seconds: float) -> bool:
         if ticket.item != "b":
             return wait(ticket, seconds)
-        while not ticket.leads:
+        while not ticket.is_leader:
             time.sleep(0.001)
         return False
 
@@ -289,7 +289,7 @@ def test_who_is_called_away_when_it_was_committed_leaves_the_others_their_turn(m
 
 
 def test_an_alarm_in_who_leads_leaves_the_others_their_turn():
-    def commit(items: list[str], again: bool) -> list:
+    def commit(items: list[str], is_rerun: bool) -> list:
         if items == ["a"]:
             raise Alarm
         return [item.upper() for item in items]
@@ -304,7 +304,7 @@ def test_an_alarm_in_who_leads_leaves_the_others_their_turn():
 def test_the_next_batch_is_begun_before_all_of_the_last_one_are_woken(monkeypatch):
     begun, blinks = threading.Event(), []
 
-    def commit(items: list[str], again: bool) -> list:
+    def commit(items: list[str], is_rerun: bool) -> list:
         if items == ["f"]:
             begun.set()
         return items
@@ -330,7 +330,7 @@ def test_an_alarm_in_who_wakes_the_others_leaves_none_asleep(monkeypatch):
 
     store = Store()
     monkeypatch.setattr(group_commit.time, "sleep", blink)
-    told = after(store, GroupCommit(store.run, patience_seconds=60), *"abcdef")
+    told = after(store, GroupCommit(store.run, timeout_seconds=60), *"abcdef")
     assert isinstance(told.pop("b"), Alarm)
     assert told == {item: item.upper() for item in "acdef"}
 

@@ -65,7 +65,7 @@ def explained(nothing_remembered, settings):
     interval = {"lower": 1495, "upper": 1503.5}
     say(Source.LMSYS_ARENA, {Category.GENERAL: {"best": (1500, interval), "other": 7.5}}, age_hours=216, crowd=99)
     publication.publish(Source.LMSYS_ARENA)
-    today = pool.now().date()
+    today = pool.database_time().date()
     DailyRank.objects.bulk_create(
         DailyRank(
             source=Source.INTERNAL,

@@ -435,7 +435,7 @@ def test_no_label_lies_on_another(db):
 
 
 def test_every_source_says_how_it_fares_and_why(listed):
-    now = pool.now()
+    now = pool.database_time()
     SourceState.objects.create(source=INTERNAL, last_success_at=now)
     SourceState.objects.create(source=ARENA, last_success_at=now - timedelta(days=1), failures=5, error="timed <out>")
     pages.forget()
@@ -621,7 +621,7 @@ def test_a_models_page_names_the_ids_that_stand_for_it(scored):
 
 
 def test_history_is_drawn_and_told_day_by_day(scored):
-    today = pool.now().date()
+    today = pool.database_time().date()
     place = {"source": INTERNAL, "board": GENERAL, "model_id": "acme/best"}
     rows = [(1, 4, 61.25), (2, 2, 70.0), (9, 8, None)]
     DailyRank.objects.filter(model="acme/best").delete()

@@ -46,7 +46,7 @@ def test_a_run_that_finds_nothing_new_is_a_success(sources):
 
 @pytest.mark.parametrize("source", list(Source))
 def test_each_may_be_silent_only_so_long(sources, keys, source):
-    now = pool.now()
+    now = pool.database_time()
     SourceState.objects.create(source=source, last_success_at=now - timedelta(hours=HOURS[source], seconds=-1))
     assert of(source, now).is_healthy
     assert not of(source, now + timedelta(seconds=2)).is_healthy

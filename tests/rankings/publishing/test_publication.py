@@ -214,7 +214,7 @@ def test_without_any_source_models_are_ranked_by_price_and_nothing_is_believed()
         assert rows == {"acme/tiny": (1, None, None, 0, 0), "acme/open": (2, None, None, 0, 0)} | closed
     tiny = entry(INTERNAL, GENERAL, "acme/tiny")
     assert (tiny.overall, tiny.cost, tiny.speed) == (pytest.approx((0.7 * 25 + 0.15 * 100) / 0.85), 100, None)
-    assert (pool.now() - tiny.last_updated) < timedelta(minutes=1)
+    assert (pool.database_time() - tiny.last_updated) < timedelta(minutes=1)
     assert tiny.inputs["cost"] == {"input_usd": 0.05, "output_usd": 0.1, "blended_usd": 0.0625, "score": 100}
     assert [said["is_applicable"] for said in tiny.inputs["sources"]] == [False] * 3
 
@@ -321,7 +321,7 @@ def test_internal_is_computed_anew_when_a_source_is_published():
 
 
 def remember(days_ago, rank, *, board=GENERAL, model_id="acme/best"):
-    day = (pool.now() - timedelta(days=days_ago)).date()
+    day = (pool.database_time() - timedelta(days=days_ago)).date()
     DailyRank.objects.create(source=ARENA, board=board, model_id=model_id, day=day, rank=rank)
 
 
@@ -352,7 +352,13 @@ def test_of_a_day_the_last_rank_is_kept_once():
         say(ARENA, {GENERAL: {"a": 1600, "best": rating}})
         publishing.publish(ARENA)
     [day] = DailyRank.objects.filter(source=ARENA)
-    assert (day.board, day.model_id, day.day, day.rank, day.overall) == (GENERAL, "acme/best", pool.now().date(), 2, 25)
+    assert (day.board, day.model_id, day.day, day.rank, day.overall) == (
+        GENERAL,
+        "acme/best",
+        pool.database_time().date(),
+        2,
+        25,
+    )
     assert shown(ARENA, GENERAL, "rank", "change") == {"acme/best": (2, 0)}
     assert DailyRank.objects.filter(source=INTERNAL, board=GENERAL).count() == 3
 

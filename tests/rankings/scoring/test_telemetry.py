@@ -25,7 +25,7 @@ def caller(alice):
 
 
 def speeds():
-    return telemetry.speeds(pool.now())
+    return telemetry.speeds(pool.database_time())
 
 
 def test_speeds_are_medians_of_a_models_streams(caller):
@@ -96,7 +96,7 @@ def test_only_so_many_of_the_newest_completions_are_read(caller, monkeypatch):
 def test_the_window_is_found_by_the_primary_key(caller):
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"EXPLAIN {telemetry._SPEEDS}", [telemetry._id_at(pool.now()), 10, 32, 3, 3])
+        cursor.execute(f"EXPLAIN {telemetry._SPEEDS}", [telemetry._id_at(pool.database_time()), 10, 32, 3, 3])
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "completions_completion_pkey" in plan
     assert "Index Cond: ((id)::text >= 'chatcmpl-" in plan
