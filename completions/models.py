@@ -1,6 +1,8 @@
-"""The catalog - providers, models, dated prices, routes - and the record of every completion."""
+"""The catalog (providers, models, dated prices, routes) and the record of every completion."""
 
 import os
+from collections.abc import Iterator
+from enum import StrEnum
 from typing import ClassVar, Self
 
 from django.conf import settings
@@ -14,7 +16,7 @@ from keys.models import ApiKey
 
 
 class Provider(models.Model):
-    """Somebody who runs models. Its key is named by environment variable, or kept encrypted, or not needed."""
+    """A company or a server that runs models. Its key is in an environment variable, stored encrypted, or not needed."""
 
     class Kind(models.TextChoices):
         OPENAI = "openai", "OpenAI-compatible"
@@ -60,13 +62,17 @@ class Provider(models.Model):
 
     @property
     def key_in_environment(self) -> str:
-        """Empty where it names no variable, or one that is not set, or blank."""
+        """The key from the environment; empty if no variable is named, or if the variable is unset or blank."""
         return os.environ.get(self.api_key_env, "").strip() if self.api_key_env else ""
 
     @property
-    def can_be_asked(self) -> bool:
-        """Whether it is enabled, and has its key or needs none."""
-        return self.is_enabled and bool(self.sealed_api_key or not self.api_key_env or self.key_in_environment)
+    def is_available(self) -> bool:
+        """Whether completions can be sent to it: it is enabled, of a kind with an adapter, and has its key or needs none."""
+        return self.is_enabled and self.kind in Provider.Kind.values and self._has_key
+
+    @property
+    def _has_key(self) -> bool:
+        return bool(self.sealed_api_key or not self.api_key_env or self.key_in_environment)
 
 
 class Category(models.TextChoices):
@@ -78,11 +84,21 @@ class Category(models.TextChoices):
     OPEN_SOURCE = "OPEN_SOURCE"
 
 
-class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
-    def with_terms(self) -> Self:
-        """Each with ``prices_in_force``, which are one or none, and ``enabled_routes`` with their providers.
+class Obstacle(StrEnum):
+    """A reason why a model is not available, as a predicate: "<model> is disabled"."""
 
-        A route's ``rest`` is how long it still rests, by the one clock that all workers share; negative when it is over.
+    DISABLED = "is disabled"
+    UNPRICED = "has no price in force"
+    UNROUTED = "has no enabled route"
+    UNREACHABLE = "has no route to a provider that is enabled, supported and has its key"
+
+
+class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
+    def with_price_and_routes(self) -> Self:
+        """Prefetch ``prices_in_force`` (at most one) and ``enabled_routes`` with their providers.
+
+        A route's ``rest`` is the time until its circuit may close, by the database's clock, which all workers share;
+        negative when that time is over.
         """
         routes = Route.objects.filter(is_enabled=True).select_related("provider").annotate(rest=F("rests_until") - Now())
         return self.prefetch_related(
@@ -92,7 +108,7 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
 
 
 class LanguageModel(models.Model):
-    """A model under the id that callers send. ``catalog.obstacles`` says when it is served."""
+    """A model under the id that callers send. ``is_available`` is the only rule for whether it is served."""
 
     prices_in_force: list["Price"]
     enabled_routes: list["Route"]
@@ -130,21 +146,34 @@ class LanguageModel(models.Model):
         return self.id
 
     @property
-    def can_be_called(self) -> bool:
-        """Of a model ``with_terms``: whether a completion that names it is answered."""
-        has_way = any(route.provider.can_be_asked for route in self.enabled_routes)
-        return self.is_enabled and bool(self.prices_in_force) and has_way
+    def is_available(self) -> bool:
+        """Whether a completion that names the model is served. Needs ``with_price_and_routes``, as ``obstacles`` does."""
+        return next(self.obstacles(), None) is None
+
+    def obstacles(self) -> Iterator[Obstacle]:
+        """Yield every reason why the model is not available."""
+        if not self.is_enabled:
+            yield Obstacle.DISABLED
+        if not self.prices_in_force:
+            yield Obstacle.UNPRICED
+        if not self.enabled_routes:
+            yield Obstacle.UNROUTED
+        elif not any(route.provider.is_available for route in self.enabled_routes):
+            yield Obstacle.UNREACHABLE
 
 
 class PriceQuerySet(models.QuerySet["Price"]):
     def in_force(self) -> Self:
-        """The latest of each model that has begun, by the database's clock."""
+        """The price of each model that took effect last, by the database's clock."""
         begun = self.filter(effective_from__lte=Now())
         return begun.order_by("model_id", "-effective_from").distinct("model_id")
 
 
 class Price(models.Model):
-    """What a model costs from a moment on, in nanodollars per million tokens. A completion keeps the price of its admission."""
+    """A model's price from ``effective_from`` on, in nanodollars per million tokens.
+
+    A completion is charged at the price that was in force at its admission.
+    """
 
     model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="prices", db_index=False)
     effective_from = models.DateTimeField(db_default=Now())
@@ -175,9 +204,9 @@ class Price(models.Model):
 
 
 class Route(models.Model):
-    """One way to reach a model: a provider and the name it has there. The lowest priority number is tried first.
+    """A provider that serves a model, and the model's name there. The lowest priority number is tried first.
 
-    Those of one priority share the requests by their weights.
+    Routes of the same priority share the requests in proportion to their weights.
     """
 
     model = models.ForeignKey(LanguageModel, on_delete=models.CASCADE, related_name="routes", db_index=False)
@@ -202,7 +231,7 @@ class Route(models.Model):
 
 
 class UpstreamList(models.Model):
-    """The last list of models that a provider gave and that was believed, and how asking it went since."""
+    """The last accepted list of models of a provider, and the outcome of the last request for it."""
 
     provider = models.OneToOneField(Provider, on_delete=models.CASCADE, primary_key=True, related_name="upstream_list")
     url = models.CharField(max_length=250, help_text="Where it is from: that of another address says nothing.")
@@ -213,11 +242,11 @@ class UpstreamList(models.Model):
     retry_at = models.DateTimeField(null=True, help_text="The provider wants to be left alone until then.")
 
     def __str__(self) -> str:
-        return f"what {self.provider_id} lists"
+        return f"list of {self.provider_id}"
 
 
 class CatalogProposal(models.Model):
-    """Something that a provider's list says otherwise than the catalog. Prices are text, in US dollars per million tokens."""
+    """A difference between a provider's list and the catalog. Prices are text, in US dollars per million tokens."""
 
     class Kind(models.TextChoices):
         NEW_MODEL = "new_model", "new model"
@@ -269,12 +298,12 @@ class CatalogProposal(models.Model):
 
     @property
     def subject(self) -> str:
-        """The model, by our id or by the one that it would have."""
+        """The id of the model: ours, or the one that a new model would get."""
         return self.model_id or self.new.get("id") or self.upstream_model
 
 
 class Completion(models.Model):
-    """One admitted request, under the id its caller sees; the hold and the ledger entry have the same id."""
+    """One admitted request, under the id that the caller sees. Its hold and its ledger entry have the same id."""
 
     class Settlement(models.TextChoices):
         REPORTED = "reported", "the upstream's own usage"
@@ -327,9 +356,9 @@ class Completion(models.Model):
 
 
 class RoutableAlias(models.Model):
-    """A model id that stands for another one: the first of the list that is served when a request comes.
+    """An id that callers may send instead of a model's: it selects the first available model of ``model_ids``.
 
-    Whoever ranks models writes these; here it is only known that they may be sent as ``model``.
+    The rankings app writes these rows; completions only read them.
     """
 
     id = models.CharField(primary_key=True, max_length=200)
@@ -344,7 +373,7 @@ class RoutableAlias(models.Model):
 
 
 class IdempotentRequest(models.Model):
-    """What an account asked for under an Idempotency-Key, and the reply, encrypted, once there is one."""
+    """A request under an Idempotency-Key of an account, and its reply, encrypted, once there is one."""
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
     key = models.CharField(max_length=255)

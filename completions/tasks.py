@@ -67,10 +67,10 @@ def forget_idempotent_requests() -> int:
 def sync_catalog() -> int:
     """Hold the catalog against the lists of the providers that are followed; how many differences are new."""
     found = 0
-    for provider in proposals.followed():
+    for provider in proposals.synced_providers():
         try:
             report = proposals.sync(provider, applies=provider.sync == Provider.Sync.APPLY)
-        except proposals.NotListed:  # it is in the log, and on the provider's page; the others have theirs
+        except proposals.SyncFailed:  # it is in the log, and on the provider's page; the others have theirs
             continue
         found += len(report.proposed) + len(report.applied)
     return found

@@ -68,7 +68,7 @@ class ChatCompletionsView(RatedView):
         assert isinstance(fields, dict)  # the parser raises on anything else
         chat = schema.parse(fields, body_bytes=body_bytes)
         with refusal_cache.remembered_of_models(caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)):
-            offers = eligibility.offers(chat)
+            offers = eligibility.eligible_offers(chat)
         attempt = idempotency.attempt(request, fields)
         admitted = admission.admit(chat, offers, caller, attempt)
         if isinstance(admitted, Replay):
@@ -89,14 +89,14 @@ def _reply(body: bytes | stream.Stream, *, is_stream: bool, headers: dict[str, s
 class ModelListView(RatedView):
     @extend_schema(operation_id="v1_models_list", responses=ModelListSerializer)
     def get(self, request: Request) -> Response:
-        listings = lookup.listings(_allowed(request))
+        listings = lookup.list_models(_allowed(request))
         return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
 
 
 class ModelView(RatedView):
     @extend_schema(responses=ModelSerializer)
     def get(self, request: Request, model_id: str) -> Response:
-        listing = lookup.listed(model_id, _allowed(request))
+        listing = lookup.find_listing(model_id, _allowed(request))
         return Response(model_object(listing))
 
 

@@ -497,7 +497,7 @@ mutant(
     code(
         "completions.charging.settlement:recover",
         "lookup.price_list(completion.price)",
-        "catalog.find(completion.model_id).price",
+        "lookup.find_offer(completion.model_id).price",
     ),
     "completions/charging/test_checkpoints.py::test_what_is_recovered_costs_what_it_cost_when_it_was_admitted",
 )

@@ -7,7 +7,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from billing import money
-from completions.catalog import lookup
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
 from completions.catalog.sync import proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
@@ -45,7 +44,7 @@ class ProviderAdmin(KeptAdmin):
 
     @admin.display(description="Its list")
     def own_list(self, provider: Provider) -> str:
-        kept = proposals.kept_list(provider)
+        kept = proposals.stored_list(provider)
         if kept is None:
             return "never asked for"
         since = f"taken on {kept.confirmed_at:%Y-%m-%d %H:%M} UTC" if kept.confirmed_at else "none so far"
@@ -136,7 +135,7 @@ class LanguageModelAdmin(KeptAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[LanguageModel]:
         models = super().get_queryset(request)
         assert isinstance(models, LanguageModelQuerySet)
-        return models.with_terms()
+        return models.with_price_and_routes()
 
     @admin.display(description="$ per million, in / out")
     def price(self, model: LanguageModel) -> str:
@@ -149,8 +148,8 @@ class LanguageModelAdmin(KeptAdmin):
     def served(self, model: LanguageModel) -> str:
         if model._state.adding:
             return "not yet saved"
-        refused = lookup.why_not_served(model)
-        return f"no: it {refused}" if refused else "yes"
+        obstacle = next(model.obstacles(), None)
+        return f"no: it {obstacle}" if obstacle else "yes"
 
 
 @admin.register(Price)

@@ -1,7 +1,8 @@
-"""A request, and what may answer it: before any money is held.
+"""Selects the models and routes that can serve a request, before any money is held.
 
-What was asked for must be able to do what the request needs, or the caller is told which part it is. A model that may answer
-instead is passed over when it cannot, and so is one route of several whose provider cannot say what the request says.
+The requested model must support everything that the request uses; otherwise the caller is told which field it does not
+support. A fallback model that does not support it is skipped. So is one of several routes if its provider cannot express
+the request.
 """
 
 from dataclasses import replace
@@ -13,24 +14,24 @@ from completions.pricing import token_budget
 from gateway_project import errors
 
 
-def offers(request: ChatRequest) -> list[Offer]:
-    """What may answer, in turn: the model asked for, then its fallbacks. Raises ModelNotFound, InvalidRequest."""
-    first = _fitting(request, lookup.find(request.model))
-    named = (lookup.find(model_id, f"models[{place}]") for place, model_id in request.fallbacks)
-    return [first, *(offer for each in named if (offer := _fitting_or_none(request, each)))]
+def eligible_offers(request: ChatRequest) -> list[Offer]:
+    """Return the offers to try, in order: the requested model, then its fallbacks. Raises ModelNotFound, InvalidRequest."""
+    first = _require_eligible(request, lookup.find_offer(request.model))
+    fallbacks = (lookup.find_offer(model_id, f"models[{place}]") for place, model_id in request.fallbacks)
+    return [first, *(offer for fallback in fallbacks if (offer := _eligible_or_none(request, fallback)))]
 
 
-def _fitting_or_none(request: ChatRequest, offer: Offer) -> Offer | None:
+def _eligible_or_none(request: ChatRequest, offer: Offer) -> Offer | None:
     try:
-        return _fitting(request, offer)
+        return _require_eligible(request, offer)
     except errors.InvalidRequest:
         return None
 
 
-def _fitting(request: ChatRequest, offer: Offer) -> Offer:
-    """The offer with the routes that will do. Raises InvalidRequest."""
+def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
+    """Return the offer with only the routes that can serve the request. Raises InvalidRequest if there is none."""
     token_budget.require_possible(request, offer)
-    _require_abilities(request, offer)
+    _require_capabilities(request, offer)
     refusal: errors.InvalidRequest | None = None
     routes: list[Route] = []
     for route in offer.routes:
@@ -40,11 +41,11 @@ def _fitting(request: ChatRequest, offer: Offer) -> Offer:
         except errors.InvalidRequest as error:
             refusal = refusal or error
     if not routes:
-        raise refusal or lookup.not_found(offer.model_id)
+        raise refusal or lookup.model_not_found(offer.model_id)
     return offer if len(routes) == len(offer.routes) else replace(offer, routes=tuple(routes))
 
 
-def _require_abilities(request: ChatRequest, offer: Offer) -> None:
+def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
     if request.contents.image_at and not offer.image_support:
         raise errors.wrong(request.contents.image_at, f"is an image, which {offer.model_id} does not read")
     for name in ("tools", "functions"):

@@ -196,13 +196,15 @@ def apply(catalog: Catalog) -> Report:
     """Make the rows as the catalog says, all or none. A second time it changes nothing."""
     report = Report(as_of=catalog.as_of)
     with transaction.atomic():
-        writes.one_at_a_time()  # two hosts may start at once
+        writes.lock_catalog()  # two hosts may start at once
         _write_providers(catalog.providers, report)
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalog.models.items()}, report.models)
         _write_prices(catalog.models, report)
         _write_routes(catalog.models, report)
         loaded = LanguageModel.objects.filter(pk__in=catalog.models)
-        report.warnings += [f"{model.pk} {lack}, so it is not served" for model, lack in lookup.incomplete(loaded)]
+        report.warnings += [
+            f"{model.pk} {obstacle}, so it is not served" for model, obstacle in lookup.incomplete_models(loaded)
+        ]
     return report
 
 
@@ -245,7 +247,7 @@ def _write_prices(tables: Mapping[str, ModelTable], report: Report) -> None:
     for model_id, table in tables.items():
         if table.price is None:
             continue
-        if writes.put_in_force(model_id, in_force.get(model_id), table.price):
+        if writes.set_price(model_id, in_force.get(model_id), table.price):
             report.prices.created += 1
         else:
             report.prices.unchanged += 1

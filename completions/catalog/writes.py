@@ -1,4 +1,4 @@
-"""What all writers of the catalog share: catalog files, and what providers' own lists propose."""
+"""Writes that catalog files and catalog proposals share."""
 
 from collections.abc import Mapping
 
@@ -7,16 +7,16 @@ from django.db import connection
 from completions.models import Price
 
 
-def one_at_a_time() -> None:
-    """Until the end of the transaction nobody else writes the catalog: the second of two finds what the first has done."""
+def lock_catalog() -> None:
+    """Hold the catalog's advisory lock until the transaction ends, so that a second writer sees what the first one wrote."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalog'))")
 
 
-def put_in_force(model_id: str, current: Price | None, columns: Mapping[str, int | None]) -> bool:
-    """A price that differs from the one in force becomes a new row, effective now; whether it does.
+def set_price(model_id: str, current: Price | None, columns: Mapping[str, int | None]) -> bool:
+    """Insert a price, effective now, if it differs from ``current``, the one in force. Return whether it did.
 
-    Old ones stay: completions refer to them, and those that run are charged at the price they were admitted with.
+    Older rows stay: completions refer to them, and running ones are charged at the price of their admission.
     """
     if current and all(getattr(current, name) == nanos for name, nanos in columns.items()):
         return False

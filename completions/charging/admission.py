@@ -108,7 +108,7 @@ class Candidate:
         require_active(key, account, now)
         offers = [offered for offered in self.offers if _is_allowed(key, offered)]
         if offer not in offers:
-            raise lookup.not_found(offer.alias or offer.model_id)
+            raise lookup.model_not_found(offer.alias or offer.model_id)
         if self.attempt:
             known = rows.idempotent.get((account.pk, self.attempt.key))
             if replay := idempotency.check(self.attempt, known, now):

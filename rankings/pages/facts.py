@@ -93,8 +93,8 @@ def forget() -> None:
 
 
 def _read() -> Facts:
-    models = list(LanguageModel.objects.filter(is_enabled=True).with_terms())
-    prices = {model.pk: model.prices_in_force[0] for model in models if model.can_be_called}
+    models = list(LanguageModel.objects.filter(is_enabled=True).with_price_and_routes())
+    prices = {model.pk: model.prices_in_force[0] for model in models if model.is_available}
     now = pool.database_time()
     return Facts(
         now=now,
@@ -108,7 +108,7 @@ def _read() -> Facts:
 def _waits(model: LanguageModel) -> bool:
     """For the key of one of its providers, and for nothing else."""
     is_offered = any(route.provider.is_enabled for route in model.enabled_routes)
-    return bool(model.prices_in_force) and is_offered and not model.can_be_called
+    return bool(model.prices_in_force) and is_offered and not model.is_available
 
 
 def _origin(found: health.Health) -> Origin:

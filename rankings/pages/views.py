@@ -169,11 +169,11 @@ def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
 
 
 def _ranked_model(model_id: str, query: Query, api_url: str) -> str:
-    model = LanguageModel.objects.filter(pk=model_id, is_enabled=True).with_terms().first()
+    model = LanguageModel.objects.filter(pk=model_id, is_enabled=True).with_price_and_routes().first()
     if model is None:
         raise errors.ModelNotFound(f"There is no model {model_id} here.")
     facts = page_facts.current()
-    entries = sorted(Entry.objects.filter(model=model), key=_in_order) if model.can_be_called else []
+    entries = sorted(Entry.objects.filter(model=model), key=_in_order) if model.is_available else []
     shown = next((entry for entry in entries if (entry.source, entry.board) == (query.source, query.board)), None)
     days = _days(model, query)
     context = {

@@ -125,7 +125,7 @@ def _refresh(now: float) -> None:
 
 
 def _boards() -> dict[tuple[str, str], Board]:
-    callable_models = {model.pk: model for model in LanguageModel.objects.with_terms() if model.can_be_called}
+    callable_models = {model.pk: model for model in LanguageModel.objects.with_price_and_routes() if model.is_available}
     rows: dict[tuple[str, str], list[Row]] = {}
     for entry in Entry.objects.filter(model__in=callable_models).order_by("model_id"):
         rows.setdefault((entry.source, entry.board), []).append(_row(entry, callable_models[entry.model_id]))

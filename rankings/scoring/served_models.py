@@ -33,6 +33,6 @@ def served() -> dict[str, Served]:
             output_dollars=model.prices_in_force[0].output_nanos / _NANOS_PER_DOLLAR,
             has_open_weights=profiles.get(model.pk, model.category == Category.OPEN_SOURCE),
         )
-        for model in LanguageModel.objects.filter(is_enabled=True).with_terms()
-        if model.can_be_called
+        for model in LanguageModel.objects.filter(is_enabled=True).with_price_and_routes()
+        if model.is_available
     }

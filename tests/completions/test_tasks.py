@@ -33,7 +33,7 @@ def admit(key: ApiKey) -> admission.Admitted:
     """A request whose process dies right after it was admitted."""
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
     caller = Caller(key_id=key.pk, account_id=key.account_id)
-    return admission.admit(schema.parse(fields, body_bytes=100), [lookup.find("demo/echo")], caller)
+    return admission.admit(schema.parse(fields, body_bytes=100), [lookup.find_offer("demo/echo")], caller)
 
 
 def expire(*admitted: admission.Admitted) -> None:

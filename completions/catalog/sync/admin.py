@@ -63,13 +63,13 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
     def was(self, proposal: CatalogProposal) -> SafeString | str:
         if proposal.kind == CatalogProposal.Kind.GONE:
             return "listed"
-        return _lines(diff.words(proposal.old)) or "none"
+        return _lines(diff.describe_values(proposal.old)) or "none"
 
     @admin.display(description="Becomes")
     def becomes(self, proposal: CatalogProposal) -> SafeString | str:
         if proposal.kind == CatalogProposal.Kind.GONE:
             return "no longer listed: its route is switched off"
-        return _lines(diff.words(proposal.new))
+        return _lines(diff.describe_values(proposal.new))
 
     @admin.display(description="Decided by")
     def decided_by_whom(self, proposal: CatalogProposal) -> str:
@@ -144,14 +144,14 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         assert isinstance(by, User)  # admin_view lets nobody else in
         try:
             proposal = decision(proposal_id, by=by)
-        except proposals.Refused as refusal:
+        except proposals.DecisionRefused as refusal:
             messages.error(request, f"Proposal {proposal_id} {refusal}.")
             return
         self._record(request, proposal)
 
     def _record(self, request: HttpRequest, proposal: CatalogProposal) -> None:
         """The history of the proposal and of the model, and a word to who decided."""
-        change = diff.sentence(proposal.kind, proposal.old, proposal.new)
+        change = diff.describe_change(proposal.kind, proposal.old, proposal.new)
         verb = "Approved" if proposal.state == CatalogProposal.State.APPLIED else "Dismissed"
         said = f"{verb} what {proposal.provider_id} lists of {proposal.subject}: {change}."
         self.log_change(request, proposal, said)

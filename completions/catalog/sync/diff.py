@@ -1,6 +1,6 @@
-"""An upstream's list against the catalog: what differs, in words, and what may change without anybody's approval. Pure.
+"""Compares a provider's list with the catalog, describes the differences, and decides which apply without approval. Pure.
 
-A list speaks for the models that are asked from its provider first. What it does not say stays as it is with us.
+A list can change only the models whose first route leads to its provider. Fields that the list leaves out keep their value.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -9,18 +9,18 @@ from typing import Any
 
 from billing import money
 from completions.catalog import rules
-from completions.catalog.sync import parse as upstream_list
-from completions.catalog.sync.parse import Entry
+from completions.catalog.sync import parse
+from completions.catalog.sync.parse import ListedModel
 from completions.models import CatalogProposal, LanguageModel, Price
 
 Kind = CatalogProposal.Kind
-Values = dict[str, Any]  # as JSON keeps them: counts, booleans, and prices as text, in US dollars per million tokens
-PRICE_FIELDS = ("input", "output", "cached_input", "cache_write", "image")  # the last one for each image
+Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dollars per million tokens
+PRICE_FIELDS = ("input", "output", "cached_input", "cache_write", "image")  # "image" is US dollars per image
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that the list says otherwise. ``model_id`` is ours; empty for a model that we do not offer."""
+    """One difference between list and catalog. ``model_id`` is the catalog's; empty for a model that it does not have."""
 
     kind: Kind
     upstream_model: str
@@ -31,54 +31,61 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """``notes`` are sentences about what differs, or may, and is nothing that could be approved."""
+    """The differences, which staff can approve, and ``notes``: sentences about findings that nobody can approve."""
 
     differences: list[Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def compare(
-    provider: str, entries: Mapping[str, Entry], models: Iterable[LanguageModel], routed: Collection[str]
+    provider: str, listed: Mapping[str, ListedModel], models: Iterable[LanguageModel], routed: Collection[str]
 ) -> Comparison:
-    """``models`` are all there are, ``with_terms``; ``routed`` are the provider's names in all our routes, off ones too."""
-    found = Comparison()
-    known = list(models)
-    for model in known:
+    """Compare a provider's list with the catalog.
+
+    ``models`` is every model of the catalog, ``with_price_and_routes``. ``routed`` has the upstream name in every route to
+    the provider, disabled routes included.
+    """
+    comparison = Comparison()
+    catalog = list(models)
+    for model in catalog:
         for route in model.enabled_routes:
             if route.provider_id != provider:
                 continue
-            entry = upstream_list.find(entries, route.upstream_model)
-            if entry is not None and route is model.enabled_routes[0]:
-                _compare(model, entry, found)
-            elif not upstream_list.is_listed(entries, route.upstream_model):
-                here = {"upstream_model": route.upstream_model}
-                found.differences.append(Difference(Kind.GONE, route.upstream_model, model.pk, here, {}))
-    found.differences += _new(provider, entries, routed, {model.pk for model in known})
-    return found
+            listed_model = parse.find_model(listed, route.upstream_model)
+            if listed_model is not None and route is model.enabled_routes[0]:
+                _compare_model(model, listed_model, comparison)
+            elif not parse.is_listed(listed, route.upstream_model):
+                old = {"upstream_model": route.upstream_model}
+                comparison.differences.append(Difference(Kind.GONE, route.upstream_model, model.pk, old, {}))
+    comparison.differences += _new_models(provider, listed, routed, {model.pk for model in catalog})
+    return comparison
 
 
-def _compare(model: LanguageModel, entry: Entry, found: Comparison) -> None:
-    found.notes += [f"{model.pk} {note}" for note in entry.notes]
-    pairs = [(Kind.LIMITS, *_limits(model, entry)), (Kind.CAPABILITIES, *_capabilities(model, entry))]
-    if entry.price is not None:
-        old, new = _price(model, entry.price)
-        if _is_given_away(old, new):
-            found.notes.append(f"{model.pk} is listed with a price of 0, which is not believed")
+def _compare_model(model: LanguageModel, listed_model: ListedModel, comparison: Comparison) -> None:
+    comparison.notes += [f"{model.pk} {note}" for note in listed_model.notes]
+    pairs = [(Kind.LIMITS, *_limits(model, listed_model)), (Kind.CAPABILITIES, *_capabilities(model, listed_model))]
+    if listed_model.price is not None:
+        old, new = _price(model, listed_model.price)
+        if _becomes_free(old, new):
+            comparison.notes.append(f"{model.pk} is listed with a price of 0, which is not believed")
         else:
             pairs.append((Kind.PRICE, old, new))
-    found.differences += [Difference(kind, entry.id, model.pk, old, new) for kind, old, new in pairs if old != new]
+    comparison.differences += [Difference(kind, listed_model.id, model.pk, old, new) for kind, old, new in pairs if old != new]
 
 
-def _limits(model: LanguageModel, entry: Entry) -> tuple[Values, Values]:
-    window = entry.context_window or model.context_window
-    new = {"context_window": window, "max_output_tokens": min(entry.max_output_tokens or model.max_output_tokens, window)}
+def _limits(model: LanguageModel, listed_model: ListedModel) -> tuple[Values, Values]:
+    window = listed_model.context_window or model.context_window
+    new = {
+        "context_window": window,
+        "max_output_tokens": min(listed_model.max_output_tokens or model.max_output_tokens, window),
+    }
     return {name: getattr(model, name) for name in new}, new
 
 
-def _capabilities(model: LanguageModel, entry: Entry) -> tuple[Values, Values]:
+def _capabilities(model: LanguageModel, listed_model: ListedModel) -> tuple[Values, Values]:
     old = {"image_support": model.image_support, "function_calling": model.function_calling}
-    said = {name: getattr(entry, name) for name in old}
-    return old, {name: old[name] if said[name] is None else said[name] for name in old}
+    new = {name: getattr(listed_model, name) for name in old}
+    return old, {name: old[name] if new[name] is None else new[name] for name in old}
 
 
 def _price(model: LanguageModel, listed: Mapping[str, str]) -> tuple[Values, Values]:
@@ -86,40 +93,47 @@ def _price(model: LanguageModel, listed: Mapping[str, str]) -> tuple[Values, Val
     return old, {**dict.fromkeys(PRICE_FIELDS), **old, **listed}
 
 
-def _is_given_away(old: Values, new: Values) -> bool:
-    """Lists have "0" for what is free, for what is not known, and by mistake."""
+def _becomes_free(old: Values, new: Values) -> bool:
+    """Whether a price changes to 0. That is not accepted: lists write "0" for free, for unknown, and by mistake."""
     return any(not _nanos(new[name]) and old.get(name) != new[name] for name in ("input", "output"))
 
 
-def _new(provider: str, entries: Mapping[str, Entry], routed: Collection[str], taken: Collection[str]) -> Iterator[Difference]:
-    for entry in entries.values():
-        model_id = entry.id if "/" in entry.id else f"{provider}/{entry.id}"
-        if entry.is_chat and _is_id(model_id) and model_id not in taken and not {entry.id, entry.alias} & set(routed):
-            yield Difference(Kind.NEW_MODEL, entry.id, "", {}, _new_values(model_id, entry))
+def _new_models(
+    provider: str, listed: Mapping[str, ListedModel], routed: Collection[str], taken: Collection[str]
+) -> Iterator[Difference]:
+    for listed_model in listed.values():
+        model_id = listed_model.id if "/" in listed_model.id else f"{provider}/{listed_model.id}"
+        if (
+            listed_model.is_chat
+            and _is_valid_id(model_id)
+            and model_id not in taken
+            and not {listed_model.id, listed_model.alias} & set(routed)
+        ):
+            yield Difference(Kind.NEW_MODEL, listed_model.id, "", {}, _new_values(model_id, listed_model))
 
 
-def _is_id(model_id: str) -> bool:
+def _is_valid_id(model_id: str) -> bool:
     try:
         return bool(rules.clean_model_id(model_id))
     except ValueError:
         return False
 
 
-def _new_values(model_id: str, entry: Entry) -> Values:
-    free = entry.price is None or not (_nanos(entry.price["input"]) and _nanos(entry.price["output"]))
+def _new_values(model_id: str, listed_model: ListedModel) -> Values:
+    free = listed_model.price is None or not (_nanos(listed_model.price["input"]) and _nanos(listed_model.price["output"]))
     return {
         "id": model_id,
-        "name": entry.name or model_id,
-        "maker": entry.maker or model_id.partition("/")[0][:100],
-        "context_window": entry.context_window,
-        "max_output_tokens": entry.max_output_tokens or entry.context_window,
-        "image_support": bool(entry.image_support),
-        "function_calling": bool(entry.function_calling),
-        "price": None if free else {**dict.fromkeys(PRICE_FIELDS), **(entry.price or {})},
+        "name": listed_model.name or model_id,
+        "maker": listed_model.maker or model_id.partition("/")[0][:100],
+        "context_window": listed_model.context_window,
+        "max_output_tokens": listed_model.max_output_tokens or listed_model.context_window,
+        "image_support": bool(listed_model.image_support),
+        "function_calling": bool(listed_model.function_calling),
+        "price": None if free else {**dict.fromkeys(PRICE_FIELDS), **(listed_model.price or {})},
     }
 
 
-# --- Prices, between a row and JSON -----------------------------------------------------------------------------------
+# --- Prices, between a row and JSON ---------------------------------------------------------------------------------
 
 
 def price_values(price: Price) -> Values:
@@ -138,14 +152,15 @@ def _nanos(dollars: str | None) -> int | None:
     return None if dollars is None else money.price_nanos(dollars)
 
 
-# --- The rule ---------------------------------------------------------------------------------------------------------
+# --- The rule for changes without approval --------------------------------------------------------------------------
 
 
-def is_small(kind: str, old: Values, new: Values, *, percent: int) -> bool:
-    """Whether it may be applied without approval: it takes nothing from callers, makes nothing new, and is plausible.
+def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int) -> bool:
+    """Whether a change may be applied without approval: it is plausible, takes nothing from callers and adds no model.
 
-    A price moves by at most ``percent``, either way: a list that is wrong by a factor must neither overcharge nor give away.
-    Windows only grow, capabilities are only added. New models, ones that are gone and first prices wait for people.
+    A price may change by at most ``percent`` up or down: a list that is wrong by a factor must not overcharge callers, nor
+    make us sell below cost. Windows may only grow and capabilities may only be added. New models, models that are gone and
+    first prices need approval.
     """
     match kind:
         case Kind.PRICE:
@@ -156,7 +171,7 @@ def is_small(kind: str, old: Values, new: Values, *, percent: int) -> bool:
 
 
 def _effective(name: str, old: Values, new: Values) -> tuple[int, int]:
-    """What is charged before and after, in nanodollars: without a price of its own a cached token costs as input."""
+    """The price in nanodollars before and after. A cached token without its own price costs as much as input."""
     default = None if name == "image" else "input"
     before, after = (_nanos(values[name] or (default and values[default])) or 0 for values in (old, new))
     return before, after
@@ -166,7 +181,7 @@ def _is_near(before_nanos: int, after_nanos: int, percent: int) -> bool:
     return abs(after_nanos - before_nanos) * 100 <= percent * before_nanos
 
 
-# --- Words ------------------------------------------------------------------------------------------------------------
+# --- Descriptions ---------------------------------------------------------------------------------------------------
 
 _LABELS = {
     "input": "input",
@@ -181,23 +196,23 @@ _LABELS = {
 }
 
 
-def words(values: Values) -> list[str]:
-    """Each value as people read it: "input $0.15", "images yes"."""
+def describe_values(values: Values) -> list[str]:
+    """Describe each value: "input $0.15", "images yes"."""
     flat = {**(values.get("price") or {}), **values}
-    return [f"{label} {_said(flat[name])}" for name, label in _LABELS.items() if flat.get(name) is not None]
+    return [f"{label} {_described(flat[name])}" for name, label in _LABELS.items() if flat.get(name) is not None]
 
 
-def sentence(kind: str, old: Values, new: Values) -> str:
-    """What would change, and nothing else: "input $0.15 -> $0.20"."""
+def describe_change(kind: str, old: Values, new: Values) -> str:
+    """Describe what changes, and only that: "input $0.15 -> $0.20"."""
     if kind == Kind.GONE:
         return "no longer listed"
     if kind == Kind.NEW_MODEL:
-        return f"new: {', '.join(words(new)) or 'nothing said of it'}"
+        return f"new: {', '.join(describe_values(new)) or 'nothing said of it'}"
     changed = [name for name in _LABELS if old.get(name) != new.get(name)]
-    return ", ".join(f"{_LABELS[name]} {_said(old.get(name))} -> {_said(new.get(name))}" for name in changed)
+    return ", ".join(f"{_LABELS[name]} {_described(old.get(name))} -> {_described(new.get(name))}" for name in changed)
 
 
-def _said(value: Any) -> str:
+def _described(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):

@@ -22,12 +22,12 @@ _NANOS_PER_MILLION = money.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE
 _NO_CHAT = re.compile(r"embed|whisper|tts|dall-e|moderation|transcribe|realtime|sora|image|rerank")
 
 
-class Unreadable(Exception):
+class InvalidList(Exception):
     """It is not the whole of a list of models; the words say why, as one says it of the list."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedModel:
     """A model as its upstream lists it. None: the list does not say.
 
     ``price`` is in US dollars per million tokens, as text: input, output, and where listed cached_input and cache_write.
@@ -47,35 +47,35 @@ class Entry:
     notes: tuple[str, ...] = ()
 
 
-def read(body: bytes) -> dict[str, Entry]:
-    """Its entries, by the names they have there. Raises Unreadable."""
+def parse_list(body: bytes) -> dict[str, ListedModel]:
+    """Its models, by the names they have there. Raises InvalidList."""
     try:
         answer = strict_json.loads(body)
     except errors.InvalidRequest:
-        raise Unreadable("is not one JSON object") from None
+        raise InvalidList("is not one JSON object") from None
     rows = answer.get("data")
     if not isinstance(rows, list):
-        raise Unreadable('has no "data" with the models')
+        raise InvalidList('has no "data" with the models')
     if _is_part(answer, rows):
-        raise Unreadable("is only a part of what there is")
-    entries: dict[str, Entry] = {}
-    for entry in filter(None, map(_entry, rows)):
-        if entries.setdefault(entry.id, entry) != entry:
-            entries[entry.id] = Entry(entry.id, notes=("is listed twice, and not the same",))
-    return entries
+        raise InvalidList("is only a part of what there is")
+    models: dict[str, ListedModel] = {}
+    for model in filter(None, map(_listed_model, rows)):
+        if models.setdefault(model.id, model) != model:
+            models[model.id] = ListedModel(model.id, notes=("is listed twice, and not the same",))
+    return models
 
 
-def find(entries: Mapping[str, Entry], upstream_model: str) -> Entry | None:
-    """The entry of a model under this name, which may be its permanent one. None: it is not listed."""
-    if upstream_model in entries:
-        return entries[upstream_model]
-    return next((entry for entry in entries.values() if entry.alias == upstream_model), None)
+def find_model(models: Mapping[str, ListedModel], upstream_model: str) -> ListedModel | None:
+    """The model of a model under this name, which may be its permanent one. None: it is not listed."""
+    if upstream_model in models:
+        return models[upstream_model]
+    return next((model for model in models.values() if model.alias == upstream_model), None)
 
 
-def is_listed(entries: Mapping[str, Entry], upstream_model: str) -> bool:
+def is_listed(models: Mapping[str, ListedModel], upstream_model: str) -> bool:
     """Whether it can be asked for: ``model:variant`` can wherever ``model`` is listed, and ``model`` where its latest is."""
     names = (upstream_model, upstream_model.rpartition(":")[0], f"{upstream_model}:latest")
-    return any(find(entries, name) for name in names if name)
+    return any(find_model(models, name) for name in names if name)
 
 
 def _is_part(answer: dict[str, Any], rows: list[Any]) -> bool:
@@ -84,7 +84,7 @@ def _is_part(answer: dict[str, Any], rows: list[Any]) -> bool:
     return is_followed or answer.get("has_more") is True or (type(total) is int and total > len(rows))
 
 
-def _entry(row: Any) -> Entry | None:
+def _listed_model(row: Any) -> ListedModel | None:
     """None for what is no model under a name."""
     row = _table(row)
     model_id = _text(row.get("id"), 200)
@@ -95,7 +95,7 @@ def _entry(row: Any) -> Entry | None:
     inputs, outputs = (_words(_table(row.get("architecture")).get(side)) for side in ("input_modalities", "output_modalities"))
     parameters = _words(row.get("supported_parameters"))
     context_window = _count(row.get("context_length"))
-    return Entry(
+    return ListedModel(
         id=model_id,
         # A variant shares the permanent name of its model, and may have another price.
         alias="" if ":" in model_id else _text(row.get("canonical_slug"), 200) or "",

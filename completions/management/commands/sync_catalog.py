@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from completions.catalog.sync import diff, proposals
-from completions.catalog.sync.proposals import NotListed, Report
+from completions.catalog.sync.proposals import Report, SyncFailed
 from completions.models import CatalogProposal, Provider
 from gateway_project.operator_command import OperatorCommand
 
@@ -33,7 +33,7 @@ class Command(OperatorCommand):
             applies = options["apply"] or provider.sync == Provider.Sync.APPLY
             try:
                 reports.append(proposals.sync(provider, applies=applies, believes=options["believe"]))
-            except NotListed as failure:
+            except SyncFailed as failure:
                 failures[provider.pk] = str(failure)
         facts = {"providers": [_facts(report) for report in reports], "failures": failures}
         self.answer(options, facts, _sentences(reports) or "No list was read.")
@@ -42,7 +42,7 @@ class Command(OperatorCommand):
 
     def _providers(self, slug: str | None) -> Iterable[Provider]:
         if slug is None:
-            return proposals.followed()
+            return proposals.synced_providers()
         provider = Provider.objects.filter(pk=slug).first()
         if provider is None:
             raise CommandError(f"PROVIDER: there is no provider {slug!r}.")
@@ -91,5 +91,5 @@ def _lines(report: Report) -> list[str]:
 
 
 def _line(proposal: CatalogProposal) -> str:
-    change = diff.sentence(proposal.kind, proposal.old, proposal.new)
+    change = diff.describe_change(proposal.kind, proposal.old, proposal.new)
     return f"{proposal.subject}: {change}"

@@ -211,7 +211,7 @@ def test_a_provider_made_with_a_key_can_be_asked_with_it(root):
     barn = Provider.objects.get(pk="barn")
     assert (barn.kind, barn.base_url, barn.api_key_env) == ("openai", "http://ollama:11434/v1", "")
     factories.make_model("m", provider=barn)
-    assert [route.api_key for route in lookup.find("m").routes] == [SECRET]
+    assert [route.api_key for route in lookup.find_offer("m").routes] == [SECRET]
 
 
 def test_the_echo_needs_no_address(echo_model, root):
@@ -331,7 +331,7 @@ def test_a_price_is_added_in_dollars_and_is_in_force_at_once(echo_model, root):
     assert reply.status_code == 302
     assert Price.objects.count() == 2
     assert Price.objects.values().get(pk=old["id"]) == old
-    offered = lookup.find("demo/echo").price
+    offered = lookup.find_offer("demo/echo").price
     assert (offered.input_nanos, offered.output_nanos, offered.cached_input_nanos) == (750_000_000, 2_250_000_000, 75_000_000)
     assert offered.image_nanos == 2_000_000
 
@@ -410,7 +410,7 @@ def test_a_model_is_made_with_its_route_and_price(root):
     }
 
     assert save(root, "languagemodel", None, fields).status_code == 302
-    assert lookup.find("demo/new").price.output_nanos == 2_000_000_000
+    assert lookup.find_offer("demo/new").price.output_nanos == 2_000_000_000
 
 
 def test_the_id_of_a_model_cannot_be_changed(echo_model, root):

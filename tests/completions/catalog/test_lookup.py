@@ -8,7 +8,8 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
-from completions.models import LanguageModel, Price, Provider, Route
+from completions.models import LanguageModel, Obstacle, Price, Provider, Route
+from completions.providers import ADAPTERS
 from gateway_project import secretbox
 from tests import chat, factories
 from tests.conftest import client_for
@@ -223,3 +224,28 @@ def test_a_long_catalog_takes_no_more_queries_than_a_short_one(api, echo_model):
         factories.make_model(f"demo/{number}", provider=factories.make_provider(f"echo-{number}"))
     assert (queries(), len(listed(api))) == (few, 21)
     assert few <= 5
+
+
+# --- The rule itself --------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_provider_has_an_adapter():
+    assert set(ADAPTERS) == set(Provider.Kind.values)  # Provider.is_available relies on it
+
+
+@pytest.mark.parametrize(
+    ("withdraw", "obstacles"),
+    [
+        (lambda: None, []),
+        (lambda: LanguageModel.objects.update(is_enabled=False), [Obstacle.DISABLED]),
+        (lambda: Price.objects.all().delete(), [Obstacle.UNPRICED]),
+        (lambda: Route.objects.update(is_enabled=False), [Obstacle.UNROUTED]),
+        (lambda: Provider.objects.update(kind="klingon"), [Obstacle.UNREACHABLE]),
+        (lambda: (Price.objects.all().delete(), Route.objects.all().delete()), [Obstacle.UNPRICED, Obstacle.UNROUTED]),
+    ],
+)
+def test_a_model_is_available_if_and_only_if_it_has_no_obstacle(echo_model, withdraw, obstacles):
+    withdraw()
+    model = LanguageModel.objects.with_price_and_routes().get()
+    assert list(model.obstacles()) == obstacles
+    assert model.is_available is (not obstacles)

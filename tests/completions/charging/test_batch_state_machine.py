@@ -75,7 +75,7 @@ class AtTheDoor(state_machines.Machine):
     def __init__(self) -> None:
         super().__init__()
         factories.make_model("demo/echo", input="0.001", output="0.001", context_window=10**9, max_output_tokens=10**9)
-        self.offer = lookup.find("demo/echo")
+        self.offer = lookup.find_offer("demo/echo")
         self.accounts = [factories.make_account(name) for name in ("one", "two")]
         self.keys = [factories.make_key(account)[0] for account in self.accounts for _ in range(2)]
         self.account_models = [AccountModel(), AccountModel()]

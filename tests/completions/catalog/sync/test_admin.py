@@ -180,7 +180,7 @@ def test_an_approved_price_is_in_force_at_once_beside_the_old_one_and_on_record(
     assert said(reply) == [sentence]
     assert state(proposal) == ("applied", "staff@example.org")
     assert Price.objects.values().get(pk=old["id"]) == old
-    offered = lookup.find("acme/large").price
+    offered = lookup.find_offer("acme/large").price
     assert (offered.input_nanos, offered.output_nanos, offered.cached_input_nanos) == (
         2_500_000_000,
         15_000_000_000,
@@ -210,7 +210,7 @@ def test_of_two_who_approve_at_once_one_does(large, clerk):
     def approve(_: int) -> str:
         try:
             return proposals.approve(proposal.pk, by=clerk).state
-        except proposals.Refused as refusal:
+        except proposals.DecisionRefused as refusal:
             return str(refusal)
         finally:
             connection.close()
@@ -257,7 +257,7 @@ def test_a_model_that_is_gone_loses_its_route_and_nothing_else(large, office):
     press(office, "approve", proposal)
 
     assert dict(Route.objects.values_list("provider", "is_enabled")) == {"barn": False, "echo": True}
-    assert [route.id for route in lookup.find("acme/large").routes] == [other.pk]
+    assert [route.id for route in lookup.find_offer("acme/large").routes] == [other.pk]
     again = propose("gone", {"upstream_model": "acme/large"}, {})
     assert said(press(office, "approve", again)) == [
         f"Proposal {again.pk} is outdated: the route is switched off, or not there."
@@ -277,10 +277,10 @@ def test_a_new_model_is_made_and_switched_off(large, office):
     assert list(made.prices.values_list("input_nanos", "cache_write_nanos")) == [(2_500_000_000, None)]
     assert CatalogProposal.objects.get().model == made
     with pytest.raises(errors.ModelNotFound):
-        lookup.find("acme/small")
+        lookup.find_offer("acme/small")
 
     LanguageModel.objects.update(is_enabled=True)
-    assert lookup.find("acme/small").price.input_nanos == 2_500_000_000
+    assert lookup.find_offer("acme/small").price.input_nanos == 2_500_000_000
 
 
 def test_a_new_model_without_a_price_is_made_without(large, office):

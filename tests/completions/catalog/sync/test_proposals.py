@@ -15,8 +15,7 @@ from django.db.models.functions import Now
 from billing.models import User
 from completions import tasks
 from completions.catalog import lookup
-from completions.catalog.sync import diff, fetch, proposals
-from completions.catalog.sync import parse as upstream_list
+from completions.catalog.sync import diff, fetch, parse, proposals
 from completions.models import CatalogProposal, LanguageModel, Price, Provider, Route, UpstreamList
 from tests import factories
 from tests.completions import rows
@@ -685,7 +684,7 @@ def prices(**changed: str | None) -> dict[str, str | None]:
     ],
 )
 def test_the_rule_lets_through_what_is_small_and_takes_nothing_away(kind, old, new, is_small):
-    assert diff.is_small(kind, old, new, percent=25) is is_small
+    assert diff.can_apply_automatically(kind, old, new, percent=25) is is_small
 
 
 def test_a_provider_that_applies_changes_what_is_small_and_proposes_the_rest(large, barn, lists, sync, caplog):
@@ -702,7 +701,7 @@ def test_a_provider_that_applies_changes_what_is_small_and_proposes_the_rest(lar
     assert [kind for kind, *_ in proposed("applied")] == ["price"]
     [applied] = CatalogProposal.objects.filter(state="applied")
     assert (applied.decided_by, applied.decided_at is None) == (None, False)
-    offered = lookup.find("acme/large")
+    offered = lookup.find_offer("acme/large")
     assert (offered.price.input_nanos, offered.price.output_nanos, offered.context_window) == (
         2_500_000_000,
         15_000_000_000,
@@ -830,4 +829,4 @@ def test_a_list_that_an_older_reader_took_is_asked_for_anew(large, lists, sync):
 def test_reading_is_pure_and_knows_both_shapes():
     body = json.dumps({"object": "list", "data": [bare("a"), entry("b")]}).encode()
 
-    assert {name: each.maker for name, each in upstream_list.read(body).items()} == {"a": "acme", "b": "Acme"}
+    assert {name: each.maker for name, each in parse.parse_list(body).items()} == {"a": "acme", "b": "Acme"}

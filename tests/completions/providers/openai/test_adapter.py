@@ -473,4 +473,4 @@ def test_tools_and_thoughts_count_as_generated_when_nobody_counted(api, alice, u
 
 def test_the_adapter_refuses_nothing_that_the_upstream_may_understand(large):
     assert OpenAI().check(None) is None
-    assert [route.kind for route in lookup.find("acme/large").routes] == ["openai"]
+    assert [route.kind for route in lookup.find_offer("acme/large").routes] == ["openai"]
