@@ -22,12 +22,12 @@ run: .venv/installed  ## Serve the gateway: PORT=8000, CATALOG=FILE.toml adds mo
 test: .venv/installed-dev  ## Run all tests: ARGS=tests/billing runs some
 	@$(IN) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: .venv/installed-dev  ## Check style, types, migrations and the law of imports
+lint: .venv/installed-dev  ## Check style, types, migrations and which module imports which
 	$(IN) -m ruff check .
 	$(IN) -m ruff format --check .
 	$(IN) -m mypy .
 	$(IN) manage.py makemigrations --check --dry-run
-	$(IN) -m pytest -q tests/test_import_law.py
+	.venv/bin/lint-imports --no-logo --no-cache
 
 bench: .venv/installed  ## Measure completions and rankings, as ratios to bare replies: ARGS=2 for seconds a figure
 	@$(IN) -m bench.run $(ARGS)
