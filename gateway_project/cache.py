@@ -1,7 +1,9 @@
 """LEAF. In-process caches: bounded, and emptied by time. Their values live in one process and are lost with it."""
 
+import threading
 import time
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -49,3 +51,96 @@ class TTLCache(Generic[Key, Value]):
             if len(self._entries) < self._entries_max and now < self._entries[oldest][0]:
                 return
             del self._entries[oldest]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[Value]):
+    value: Value
+    expiry: float
+    version: Hashable
+
+
+class StaleWhileRefresh(Generic[Key, Value]):
+    """A bounded cache that serves an expired value to everybody else while one caller refreshes it.
+
+    The caller that finds a value expired refreshes it. From then on the previous value counts as fresh for another
+    ``seconds``, so a refresh that fails or hangs is tried again by one caller after that time. A refresh that raises one of
+    ``stale_on`` (the database's errors) gives that caller the previous value too. Callers that find no value at all do not
+    wait for each other: each of them loads it.
+
+    Safe for threads and greenlets: the lock is held for dictionary operations only, never during a load. When the cache is
+    full, the entry that was stored longest ago goes first.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: float,
+        entries_max: int = 1,
+        stale_on: tuple[type[Exception], ...] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._seconds = seconds
+        self._entries_max = entries_max
+        self._stale_on = stale_on
+        self._clock = clock
+        self._entries: dict[Key, _Entry[Value]] = {}  # in the order of storing
+        self._lock = threading.Lock()
+
+    def get(self, key: Key, load: Callable[[Value | None], Value], version: Hashable = None) -> Value:
+        """Return the value if it is fresh and of this ``version``, else what ``load`` makes of the previous value, if any.
+
+        Raises what ``load`` raises, but one of ``stale_on`` only while there is no previous value.
+        """
+        entry, is_mine = self._claim(key, version)
+        if entry and not is_mine:
+            return entry.value
+        try:
+            value = load(entry.value if entry else None)
+        except self._stale_on:
+            if entry is None:
+                raise
+            return entry.value
+        self.put(key, value, version)
+        return value
+
+    def fresh(self, key: Key) -> Value | None:
+        """Return the value if it is fresh. None asks this caller to refresh it with ``put`` or ``discard``."""
+        entry, is_mine = self._claim(key, None)
+        return entry.value if entry and not is_mine else None
+
+    def put(self, key: Key, value: Value, version: Hashable = None) -> None:
+        with self._lock:
+            self._store(key, _Entry(value, self._clock() + self._seconds, version))
+
+    def discard(self, key: Key) -> None:
+        with self._lock:
+            self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _claim(self, key: Key, version: Hashable) -> tuple[_Entry[Value] | None, bool]:
+        """Return the entry, if any, and whether this caller must refresh it."""
+        entry = self._entries.get(key)
+        if entry and self._is_fresh(entry, version):  # without the lock: the usual case
+            return entry, False
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or self._is_fresh(entry, version):
+                return entry, entry is None
+            self._store(key, replace(entry, expiry=self._clock() + self._seconds, version=version))
+            return entry, True
+
+    def _is_fresh(self, entry: _Entry[Value], version: Hashable) -> bool:
+        return self._clock() < entry.expiry and entry.version == version
+
+    def _store(self, key: Key, entry: _Entry[Value]) -> None:
+        self._entries.pop(key, None)
+        while len(self._entries) >= self._entries_max:
+            del self._entries[next(iter(self._entries))]
+        self._entries[key] = entry
