@@ -10,6 +10,7 @@ from completions import chat
 from completions.chat import Deadlines, Offer, PriceList
 from completions.models import LanguageModel, LanguageModelQuerySet, Obstacle, Price, Provider, RoutableAlias, Route
 from gateway_project import errors, secretbox
+from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
 
@@ -24,26 +25,19 @@ class Listing:
     alias: str = ""  # the id it is listed under, if that is an alias
 
 
-_offers: dict[str, tuple[float, Offer]] = {}  # model id -> (expiry on the monotonic clock, offer)
+_offers: StaleWhileRefresh[str, Offer] = StaleWhileRefresh(seconds=settings.CATALOG_CACHE_SECONDS, entries_max=10_000)
 
 
 def find_offer(model_id: str, param: str = "model") -> Offer:
     """Return what is offered under a model id or an alias. Raises ModelNotFound, which names ``param``.
 
     Offers are cached for CATALOG_CACHE_SECONDS: a change of the catalog takes at most that long to reach every worker.
+    While one request reads an expired offer anew, the others use the stale one.
     """
-    expires_at, offer = _offers.get(model_id, (0.0, None))
-    if offer is None or expires_at < time.monotonic():
-        if offer is not None:  # other requests use the stale offer while this one reads: only one of them needs to read
-            _cache(offer)
-        offer = _look_ups.submit(model_id)
+    offer = _offers.fresh(model_id) or _look_ups.submit(model_id)
     if offer is None:
         raise model_not_found(model_id, param)
     return offer
-
-
-def _cache(offer: Offer) -> None:
-    _offers[offer.alias or offer.model_id] = (time.monotonic() + settings.CATALOG_CACHE_SECONDS, offer)
 
 
 def _look_up(model_ids: list[str], again: bool) -> list[Offer | None | Exception]:
@@ -55,9 +49,11 @@ def _look_up(model_ids: list[str], again: bool) -> list[Offer | None | Exception
         return [error] * len(model_ids)  # reading each model alone would fail too, only later
     finally:
         pool.release_connection()
-    for offer in found.values():
+    for model_id, offer in found.items():
         if offer:
-            _cache(offer)
+            _offers.put(model_id, offer)
+        else:
+            _offers.discard(model_id)
     return [found[model_id] for model_id in model_ids]
 
 
@@ -67,7 +63,6 @@ def _read_offer(model_id: str) -> Offer | None:
         return _offer(model, model.prices_in_force[0])
     for target in _alias_targets(model_id):
         return replace(_offer(target, target.prices_in_force[0]), alias=model_id)
-    _offers.pop(model_id, None)
     return None
 
 

@@ -7,10 +7,13 @@ memory, and it is bounded.
 """
 
 import hashlib
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from gateway_project import compact_json, timestamps
+from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from rankings.api import filters
 from rankings.api.filters import Query
@@ -44,66 +47,66 @@ class Reply:
         return data == self.data and 0 <= age_seconds <= KEPT_SECONDS_MAX
 
 
-@dataclass
-class _Memory:
-    step: int = 0
-    published: Published | None = None
-    sources: bytes = b""
+@dataclass(frozen=True)
+class _Batch:
+    """What the replies of one step and one publication share, and those that are rendered so far."""
+
+    step: int
+    published: Published
+    sources: bytes
+    replies: dict[Query, Reply] = field(default_factory=dict)
 
 
-_memory = _Memory()
-_replies: dict[Query, Reply] = {}  # of one step and one publication
+_batches: StaleWhileRefresh[None, _Batch] = StaleWhileRefresh(seconds=math.inf)
 
 
 def reply(query: Query, now_seconds: float) -> Reply:
     """As of ``now_seconds`` since the epoch. Raises the database's errors while nothing was ever read."""
     published = listing.published()
-    _turn(int(now_seconds // STEP_SECONDS), published)
-    known = _replies.get(query)
+    step = int(now_seconds // STEP_SECONDS)
+    batch = _batches.get(None, partial(_begin, step, published), version=(step, published))
+    known = batch.replies.get(query)
     if known is None:
-        if len(_replies) >= _REPLIES_MAX:
-            _replies.clear()
-        known = _replies[query] = _rendered(query, published)
+        if len(batch.replies) >= _REPLIES_MAX:
+            batch.replies.clear()
+        known = batch.replies[query] = _rendered(query, batch)
     return known
 
 
-def _turn(step: int, published: Published) -> None:
-    """Forget what is of another step or another publication."""
-    if _memory.step == step and _memory.published is published:
-        return
-    _replies.clear()
-    _memory.sources = _health(_moment(step)) or _memory.sources
-    _memory.step, _memory.published = step, published
+def forget() -> None:
+    """Render every reply again when it is next asked for."""
+    _batches.clear()
 
 
-def _health(now: datetime) -> bytes:
-    """Nothing when the database is away, and what it said before still serves."""
+def _begin(step: int, published: Published, previous: _Batch | None) -> _Batch:
+    """When the database is unavailable, what the sources' health was before still serves."""
     try:
         with pool.time_limit():
-            return compact_json.dumps(health.items(now))
+            sources = compact_json.dumps(health.items(_moment(step)))
     except pool.DATABASE_ERRORS:
-        if not _memory.sources:
+        if previous is None:
             raise
-        return b""
+        sources = previous.sources
+    return _Batch(step, published, sources)
 
 
-def _rendered(query: Query, published: Published) -> Reply:
-    rows = filters.apply(query, published.board(query.source, query.board)).rows
+def _rendered(query: Query, batch: _Batch) -> Reply:
+    rows = filters.apply(query, batch.published.board(query.source, query.board)).rows
     page = rows[query.offset : query.offset + query.limit]
     has_more = query.offset + len(page) < len(rows)
     pagination = compact_json.dumps({"total": len(rows), "limit": query.limit, "offset": query.offset, "hasMore": has_more})
-    now = _moment(_memory.step)
+    now = _moment(batch.step)
     body = b'{"rankings":[%s],"pagination":%s,"sources":%s,"timestamp":"%s"}' % (
         b",".join(row.json(now) for row in page),
         pagination,
-        _memory.sources,
+        batch.sources,
         timestamps.iso_millis(now).encode(),
     )
-    return Reply(body, _digest(page, pagination), _memory.step)
+    return Reply(body, _digest(page, pagination, batch.sources), batch.step)
 
 
-def _digest(page: tuple[Row, ...], pagination: bytes) -> str:
-    digest = hashlib.sha256(pagination + _memory.sources)
+def _digest(page: tuple[Row, ...], pagination: bytes, sources: bytes) -> str:
+    digest = hashlib.sha256(pagination + sources)
     for row in page:
         digest.update(row.head)
     return digest.hexdigest()[:24]

@@ -3,13 +3,12 @@
 When the database is away, what was read before still serves.
 """
 
-import math
-import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from completions.models import LanguageModel, Price, RoutableAlias
+from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from rankings import sources
 from rankings.identity import mapping
@@ -63,46 +62,31 @@ class Facts:
     pointers: list[Pointer]
 
 
-@dataclass
-class _Memory:
-    facts: Facts | None = None
-    read_at: float = -math.inf  # by the monotonic clock
-
-
-_memory = _Memory()
+_facts: StaleWhileRefresh[None, Facts] = StaleWhileRefresh(seconds=_KEPT_SECONDS, stale_on=pool.DATABASE_ERRORS)
 
 
 def current() -> Facts:
     """Raises the database's errors only while nothing was ever read."""
-    now = time.monotonic()
-    if _memory.facts is None or now - _memory.read_at >= _KEPT_SECONDS:
-        _memory.read_at = now  # while we ask, the others go on with what there was
-        try:
-            with pool.time_limit():
-                _memory.facts = _read()
-        except pool.DATABASE_ERRORS:
-            if _memory.facts is None:
-                raise
-    assert _memory.facts
-    return _memory.facts
+    return _facts.get(None, _read)
 
 
 def forget() -> None:
-    """Read everything again when it is next asked for."""
-    _memory.facts = None
+    """Read everything again on the next call."""
+    _facts.clear()
 
 
-def _read() -> Facts:
-    models = list(LanguageModel.objects.filter(is_enabled=True).with_price_and_routes())
-    prices = {model.pk: model.prices_in_force[0] for model in models if model.is_available}
-    now = pool.database_time()
-    return Facts(
-        now=now,
-        prices=prices,
-        waiting=sum(_waits(model) for model in models),
-        origins=[_origin(found) for found in health.report(now)],
-        pointers=_pointers(prices),
-    )
+def _read(previous: Facts | None) -> Facts:
+    with pool.time_limit():
+        models = list(LanguageModel.objects.filter(is_enabled=True).with_price_and_routes())
+        prices = {model.pk: model.prices_in_force[0] for model in models if model.is_available}
+        now = pool.database_time()
+        return Facts(
+            now=now,
+            prices=prices,
+            waiting=sum(_waits(model) for model in models),
+            origins=[_origin(found) for found in health.report(now)],
+            pointers=_pointers(prices),
+        )
 
 
 def _waits(model: LanguageModel) -> bool:

@@ -3,7 +3,6 @@
 So a reply costs no query, and goes on when the database does not.
 """
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from completions.models import LanguageModel
 from gateway_project import compact_json, timestamps
+from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from rankings.models import Entry, Publication
 
@@ -75,53 +75,38 @@ class Board:
         return Board((*known, *unknown))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Published:
-    """Everything that is published under one number; of models that can be called now."""
+    """Everything that is published under one number, of models that can be called now. Each reading equals only itself."""
 
     number: int
     boards: dict[tuple[str, str], Board]
+    read_at: float  # by the monotonic clock, in seconds
 
     def board(self, source: str, category: str) -> Board:
         return self.boards.get((source, category), Board(()))
 
 
-@dataclass
-class _Memory:
-    published: Published | None = None
-    asked_at: float = -math.inf  # by the monotonic clock
-    read_at: float = -math.inf
-
-
-_memory = _Memory()
+_published: StaleWhileRefresh[None, Published] = StaleWhileRefresh(seconds=_ASK_EVERY_SECONDS, stale_on=pool.DATABASE_ERRORS)
 
 
 def published() -> Published:
-    """What is published now, or was a moment ago. Raises the database's errors only while nothing was ever read."""
-    now = time.monotonic()
-    if _memory.published is None or now - _memory.asked_at >= _ASK_EVERY_SECONDS:
-        _memory.asked_at = now  # while we ask, the others go on with what there was
-        try:
-            _refresh(now)
-        except pool.DATABASE_ERRORS:
-            if _memory.published is None:
-                raise
-    assert _memory.published
-    return _memory.published
+    """Return what is published, as of about a second ago. Raises the database's errors only while nothing was ever read."""
+    return _published.get(None, _refresh)
 
 
 def forget() -> None:
-    """Read everything again when it is next asked for."""
-    _memory.published = None
+    """Read everything again on the next call."""
+    _published.clear()
 
 
-def _refresh(now: float) -> None:
+def _refresh(previous: Published | None) -> Published:
     with pool.time_limit():
         number = Publication.objects.values_list("number", flat=True).first() or 0
-        is_old = now - _memory.read_at >= _READ_EVERY_SECONDS
-        if _memory.published is None or _memory.published.number != number or is_old:
-            _memory.published = Published(number, _boards())
-            _memory.read_at = now
+        now = time.monotonic()
+        if previous and previous.number == number and now - previous.read_at < _READ_EVERY_SECONDS:
+            return previous
+        return Published(number, _boards(), read_at=now)
 
 
 def _boards() -> dict[tuple[str, str], Board]:

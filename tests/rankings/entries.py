@@ -40,6 +40,5 @@ def publish() -> None:
 
 def forget() -> None:
     listing.forget()
-    replies._replies.clear()
-    replies._memory.published = None
+    replies.forget()
     views._queries.clear()

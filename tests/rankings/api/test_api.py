@@ -2,15 +2,16 @@
 
 import itertools
 import re
+import time
 from datetime import UTC, datetime
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from completions.models import LanguageModel, Provider
 from rankings.api import filters, replies
 from rankings.api.filters import Query
-from rankings.models import Source
+from rankings.models import Publication, Source
 from rankings.publishing import listing
 from tests import factories
 from tests.chat import assert_error
@@ -281,7 +282,7 @@ def test_a_parameter_that_is_wrong_is_named(db, name, value, says):
 
 def test_parameters_that_nobody_knows_change_nothing(listed):
     assert get(utm_source="x").content == get().content
-    assert list(replies._replies) == [Query()]
+    assert list(cached_replies()) == [Query()]
 
 
 def test_no_key_is_asked_for_and_a_wrong_one_does_not_matter(listed):
@@ -290,6 +291,12 @@ def test_no_key_is_asked_for_and_a_wrong_one_does_not_matter(listed):
 
 def test_other_methods_are_refused_as_json(db):
     assert_error(client_for(None).post(PATH, {}), 405, "invalid_request_error")
+
+
+def cached_replies():
+    """The replies of the present step and publication, by query."""
+    [entry] = replies._batches._entries.values()
+    return entry.value.replies
 
 
 # --- Keeping it ---------------------------------------------------------------------------------------------------
@@ -301,6 +308,11 @@ def now(monkeypatch):
     clock = {"seconds": 1_800_000_000.0}
     monkeypatch.setattr("rankings.api.views.time.time", lambda: clock["seconds"])
     return clock
+
+
+def a_second_later(monkeypatch):
+    """Let what is published be read again on the next request."""
+    monkeypatch.setattr(listing._published, "_clock", lambda: time.monotonic() + 1.1)
 
 
 def test_it_may_be_kept_by_everybody_for_at_most_an_hour(listed):
@@ -370,10 +382,8 @@ def test_a_reply_from_memory_costs_no_query(listed, now, django_assert_num_queri
 def test_what_is_published_shows_without_a_restart(listed, monkeypatch):
     assert len(ids(get())) == 5
     list_model("new/model", rank=6)
-    from rankings.models import Publication
-
     Publication.objects.update(number=99)
-    monkeypatch.setattr(listing._memory, "asked_at", 0)  # a second later
+    a_second_later(monkeypatch)
     assert len(ids(get())) == 6
 
 
@@ -381,22 +391,20 @@ def test_only_what_was_validated_is_remembered_and_not_without_bound(listed, mon
     monkeypatch.setattr(replies, "_REPLIES_MAX", 10)
     for offset in range(50):
         get(offset=offset, junk=str(offset))
-    assert len(replies._replies) <= 10
-    assert all(isinstance(key, Query) for key in replies._replies)
+    assert len(cached_replies()) <= 10
+    assert all(isinstance(key, Query) for key in cached_replies())
 
 
-def test_it_goes_on_when_the_database_does_not(listed, monkeypatch):
+def test_it_goes_on_when_the_database_does_not(listed, now, monkeypatch):
     before = get().json()["rankings"]
 
-    def away(*args, **kwargs):
-        from django.db import OperationalError
+    def fail(*args, **kwargs):
+        raise OperationalError("the database is unavailable")
 
-        raise OperationalError("away")
-
-    monkeypatch.setattr(listing, "_refresh", away)
-    monkeypatch.setattr(replies.health, "items", away)
-    monkeypatch.setattr(listing._memory, "asked_at", 0)
-    replies._memory.step = 0
+    monkeypatch.setattr(listing, "_refresh", fail)
+    monkeypatch.setattr(replies.health, "items", fail)
+    a_second_later(monkeypatch)
+    now["seconds"] += replies.STEP_SECONDS
     reply = get(limit=10)
     assert [entry["model"] for entry in reply.json()["rankings"]] == [entry["model"] for entry in before]
     assert len(reply.json()["sources"]) == 5
