@@ -69,8 +69,8 @@ class ChatCompletionsView(RatedView):
         chat = schema.parse(fields, body_bytes=body_bytes)
         with refusal_cache.remembered_of_models(caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)):
             offers = eligibility.eligible_offers(chat)
-        attempt = idempotency.attempt(request, fields)
-        admitted = admission.admit(chat, offers, caller, attempt)
+        idempotency_key = idempotency.read_key(request, fields)
+        admitted = admission.admit(chat, offers, caller, idempotency_key)
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
         inquiry = Inquiry(admitted, request.META.get("gunicorn.socket"))

@@ -150,10 +150,10 @@ mutant(
         "completions.charging.batch:_read",
         "accounts, keys, sums",
         "keys, accounts, sums",
-        "account_locks.accounts({visitor.account_id for visitor in visitors}),",
+        "account_locks.accounts({operation.account_id for operation in operations}),",
         "key_locks.keys(key_ids),",
         "key_locks.keys(key_ids),\n        spending",
-        "account_locks.accounts({each.account_id for each in visitors}),\n        spending",
+        "account_locks.accounts({each.account_id for each in operations}),\n        spending",
     ),
     f"{DOOR}::test_the_door_locks_accounts_before_keys_as_everybody_does",
 )
@@ -192,7 +192,7 @@ mutant(
 mutant(
     "a_batch_forgets_what_a_key_held",
     "Of those in one batch, each is let in on the spending limit that was there before all of them.",
-    code("completions.charging.admission:Candidate.decide", "window.held_nanos += held_nanos", "pass"),
+    code("completions.charging.admission:AdmissionRequest.decide", "window.held_nanos += held_nanos", "pass"),
     f"{DOOR}::test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for[limit]",
 )
 mutant(
@@ -204,7 +204,7 @@ mutant(
 mutant(
     "who_enters_is_decided_first",
     "What those who leave a batch give back, those who enter it do not get.",
-    code("completions.charging.batch:_serve", "not each[1].is_leaving", "each[1].is_leaving"),
+    code("completions.charging.batch:_serve", "not each[1].is_settlement", "each[1].is_settlement"),
     f"{DOOR}::test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back[balance]",
 )
 mutant(
@@ -228,7 +228,7 @@ mutant(
 mutant(
     "a_lost_commit_is_taken_for_none",
     "Who was let in by a commit whose answer was lost is let in again.",
-    code("completions.charging.admission:Candidate.decide", "if self.completion_id in rows.holds:", "if False:"),
+    code("completions.charging.admission:AdmissionRequest.decide", "if self.completion_id in rows.holds:", "if False:"),
     f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who comes in]",
 )
 mutant(
@@ -465,14 +465,18 @@ mutant(
 mutant(
     "cached_tokens_are_charged_twice",
     "Cached tokens cost the price of cached tokens, and that of the prompt as well.",
-    code("completions.pricing.cost:cost", "usage.prompt_tokens - usage.cached_tokens", "usage.prompt_tokens"),
+    code("completions.pricing.cost:usage_cost_nanos", "usage.prompt_tokens - usage.cached_tokens", "usage.prompt_tokens"),
     f"{PRICING}::test_a_cost_is_exact_and_rounded_up_once",
     f"{RELAY}::test_cached_tokens_have_their_own_price_and_are_part_of_the_prompt[9-9-32700]",
 )
 mutant(
     "reasoning_is_charged_twice",
     "Reasoning tokens, which are part of the completion, are charged beside it.",
-    code("completions.pricing.cost:cost", "usage.completion_tokens *", "(usage.completion_tokens + usage.reasoning_tokens) *"),
+    code(
+        "completions.pricing.cost:usage_cost_nanos",
+        "usage.completion_tokens *",
+        "(usage.completion_tokens + usage.reasoning_tokens) *",
+    ),
     f"{RELAY}::test_reasoning_tokens_are_told_and_not_charged_twice",
 )
 mutant(
@@ -486,8 +490,9 @@ mutant(
     "A completion costs what its model costs when it ends, not what it cost when it was admitted.",
     code(
         "completions.charging.settlement:settle",
-        "cost.cost(usage, ",
-        "(lambda usage, price, *more: cost.cost(usage, lookup.price_list(lookup.Price.objects.latest('pk')), *more))(usage, ",
+        "cost.usage_cost_nanos(usage, ",
+        "(lambda usage, price, *more: "
+        "cost.usage_cost_nanos(usage, lookup.price_list(lookup.Price.objects.latest('pk')), *more))(usage, ",
     ),
     f"{RELAY}::test_a_price_that_changes_while_a_completion_runs_is_not_its_price",
 )
@@ -546,7 +551,7 @@ mutant(
     "spent_on_a_day_of_another_place",
     "A completion counts on the day that it is in the server's own time zone.",
     code(
-        "completions.charging.admission:Candidate._running",
+        "completions.charging.admission:AdmissionRequest._record",
         "spending_day=now.date()",
         f"spending_day=now.astimezone(__import__('zoneinfo').ZoneInfo('{ELSEWHERE}')).date()",
     ),
@@ -566,7 +571,7 @@ mutant(
     "spent_on_the_day_it_ended",
     "A completion counts on the day of its settlement.",
     code(
-        "completions.charging.resolution:Resolution._movement",
+        "completions.charging.resolution:Resolution._spending_change",
         "self.completion.spending_day",
         "__import__('django.utils.timezone', fromlist=['now']).now().date()",
     ),
@@ -589,9 +594,9 @@ mutant(
     "a_refusal_is_counted",
     "A request that is refused for want of money is counted against the requests per minute.",
     code(
-        "completions.charging.admission:Candidate.decide",
-        "budget_nanos = _smaller",
-        "count.apply(key)\n    rows.changes.counted[key.pk] = key\n    budget_nanos = _smaller",
+        "completions.charging.admission:AdmissionRequest.decide",
+        "budget_nanos = _min_nanos",
+        "count.apply(key)\n    rows.writes.rate_limits_updated[key.pk] = key\n    budget_nanos = _min_nanos",
     ),
     f"{ADMISSION}::test_a_request_that_cannot_be_paid_uses_up_no_allowance",
 )
@@ -646,7 +651,7 @@ mutant(
 mutant(
     "fingerprints_are_ignored",
     "Another request under a known Idempotency-Key gets the reply of the first.",
-    code("completions.charging.idempotency:check", "known.fingerprint != attempt.fingerprint", "False"),
+    code("completions.charging.idempotency:check", "known.fingerprint != idempotency_key.fingerprint", "False"),
     f"{IDEMPOTENCY}::test_another_body_under_the_same_key_is_refused[fields0]",
 )
 mutant(
@@ -655,10 +660,11 @@ mutant(
     code(
         "completions.charging.batch:_outcome",
         "return refusal",
-        """if visitor.attempt:
+        """if operation.idempotency_key:
             IdempotentRequest.objects.create(
-                account_id=visitor.account_id, key=visitor.attempt.key, fingerprint=visitor.attempt.fingerprint,
-                completion_id=visitor.completion_id, is_stream=False, expires_at=rows.now)
+                account_id=operation.account_id, key=operation.idempotency_key.value,
+                fingerprint=operation.idempotency_key.fingerprint,
+                completion_id=operation.completion_id, is_stream=False, expires_at=rows.now)
         return refusal""",
     ),
     f"{IDEMPOTENCY}::test_a_refused_request_is_not_remembered",
@@ -666,7 +672,7 @@ mutant(
 mutant(
     "a_failure_is_remembered",
     "A request whose provider failed uses up its Idempotency-Key.",
-    code("completions.charging.resolution:Resolution._note", "elif not self.usage or self.retry:", "elif False:"),
+    code("completions.charging.resolution:Resolution._note", "elif not self.usage or self.reply_retention:", "elif False:"),
     f"{IDEMPOTENCY}::test_a_request_whose_provider_failed_may_be_tried_again",
 )
 mutant(

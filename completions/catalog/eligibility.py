@@ -30,7 +30,7 @@ def _eligible_or_none(request: ChatRequest, offer: Offer) -> Offer | None:
 
 def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     """Return the offer with only the routes that can serve the request. Raises InvalidRequest if there is none."""
-    token_budget.require_possible(request, offer)
+    token_budget.require_possible_max_tokens(request, offer)
     _require_capabilities(request, offer)
     refusal: errors.InvalidRequest | None = None
     routes: list[Route] = []

@@ -25,10 +25,10 @@ from billing import holds
 from billing.holds import NewHold
 from billing.models import Account, Hold
 from completions.catalog import lookup
-from completions.charging import batch, idempotency, records
-from completions.charging.batch import Rows
-from completions.charging.idempotency import Attempt, Replay
-from completions.charging.records import Running
+from completions.charging import batch, idempotency
+from completions.charging.batch import LockedRows
+from completions.charging.idempotency import IdempotencyKey, Replay
+from completions.charging.records import CompletionRecord
 from completions.chat import ChatRequest, Offer
 from completions.models import IdempotentRequest
 from completions.pricing import cost, token_budget
@@ -44,7 +44,7 @@ _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes 
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AdmittedOffer:
     """An offer that the hold pays for, with so many tokens."""
 
     offer: Offer
@@ -55,15 +55,17 @@ class Terms:
 class Admitted:
     """A request that may run: its committed record and hold, and on which terms; the first was asked for."""
 
-    completion: Running
+    completion: CompletionRecord
     held_nanos: int
     request: ChatRequest
-    terms: tuple[Terms, ...]
+    admitted_offers: tuple[AdmittedOffer, ...]
     headers: dict[str, str]
-    attempt: Attempt | None = None
+    idempotency_key: IdempotencyKey | None = None
 
 
-def admit(request: ChatRequest, offers: Sequence[Offer], caller: Caller, attempt: Attempt | None = None) -> Admitted | Replay:
+def admit(
+    request: ChatRequest, offers: Sequence[Offer], caller: Caller, idempotency_key: IdempotencyKey | None = None
+) -> Admitted | Replay:
     """Hold the money for ``request``, or raise the refusal. Shares its transaction with whoever is at the door too.
 
     The first offer is what is asked for; the others may answer instead, as far as the key may use them and the money pays
@@ -72,24 +74,24 @@ def admit(request: ChatRequest, offers: Sequence[Offer], caller: Caller, attempt
     # What the views asked for is answered. From here to the end of the reply no connection of the pool is held.
     pool.release_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
-    prompt_estimate = min(cost.prompt_tokens_estimate(request), cost.prompt_tokens_max(request, offers[0]))
-    candidate = Candidate(completion_id, request, tuple(offers), caller, attempt, prompt_estimate)
-    with refusal_cache.remembered(caller.key_id, candidate.ask()):
-        outcome: Admitted | Replay = batch.pass_through(candidate)
+    prompt_estimate = min(cost.estimate_prompt_tokens(request), cost.max_prompt_tokens(request, offers[0]))
+    admission_request = AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, prompt_estimate)
+    with refusal_cache.remembered(caller.key_id, admission_request.ask()):
+        outcome: Admitted | Replay = batch.commit(admission_request)
     return outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class AdmissionRequest:
     """A request at the door, with the id that it will have if it is let in."""
 
     completion_id: str
     request: ChatRequest
     offers: tuple[Offer, ...]
     caller: Caller
-    attempt: Attempt | None
+    idempotency_key: IdempotencyKey | None
     prompt_estimate: int  # it takes a walk through the whole prompt, which is not for the time that rows are locked
-    is_leaving = False
+    is_settlement = False
 
     @property
     def account_id(self) -> UUID:
@@ -99,42 +101,44 @@ class Candidate:
     def key_id(self) -> str:
         return self.caller.key_id
 
-    def decide(self, rows: Rows) -> Admitted | Replay:
+    def decide(self, rows: LockedRows) -> Admitted | Replay:
         """Let in, or refused: a column of refusals, in the order above."""
         if self.completion_id in rows.holds:
-            return _recalled(self, rows)
-        account, key = _rows_of(self.caller, rows)
+            return _admitted_before(self, rows)
+        account, key = _account_and_key(self.caller, rows)
         request, offer, now, window = self.request, self.offers[0], rows.now, rows.windows[key.pk]
         require_active(key, account, now)
         offers = [offered for offered in self.offers if _is_allowed(key, offered)]
         if offer not in offers:
             raise lookup.model_not_found(offer.alias or offer.model_id)
-        if self.attempt:
-            known = rows.idempotent.get((account.pk, self.attempt.key))
-            if replay := idempotency.check(self.attempt, known, now):
+        if self.idempotency_key:
+            known = rows.idempotency_keys.get((account.pk, self.idempotency_key.value))
+            if replay := idempotency.check(self.idempotency_key, known, now):
                 return replay
         count = rate_limits.count(key, account, now, self.countable_tokens())
-        budget_nanos = _smaller(account.balance_nanos, window.unspent_nanos if window else None)
-        least_tokens = token_budget.least_tokens(request, offer, budget_nanos)
-        least_nanos = cost.worst_case(request, offer, least_tokens)
+        budget_nanos = _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
+        least_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
+        least_nanos = cost.worst_case_nanos(request, offer, least_tokens)
         spending.require(window, least_nanos, now)
         _require_funds(request, offer, account, least_nanos)
 
-        available_nanos = _smaller(account.available_nanos, window.available_nanos if window else None)
-        max_tokens = token_budget.cap(request, offer, available_nanos, least_tokens)
-        terms, held_nanos = _terms(request, offers, max_tokens, available_nanos)
-        admitted = Admitted(self._running(now, window), held_nanos, request, terms, count.headers(), self.attempt)
+        available_nanos = _min_nanos(account.available_nanos, window.available_nanos if window else None)
+        max_tokens = token_budget.choose_max_tokens(request, offer, available_nanos, least_tokens)
+        admitted_offers, held_nanos = _admitted_offers(request, offers, max_tokens, available_nanos)
+        admitted = Admitted(
+            self._record(now, window), held_nanos, request, admitted_offers, count.headers(), self.idempotency_key
+        )
         holds.place(account, held_nanos)
         if window:
             window.held_nanos += held_nanos
         count.apply(key)
-        _note(admitted, key, rows)
+        _add_writes(admitted, key, rows)
         return admitted
 
-    def _running(self, now: datetime, window: Window | None) -> Running:
+    def _record(self, now: datetime, window: Window | None) -> CompletionRecord:
         """Its record as it begins. Who answers may be another one in the end."""
         offer = self.offers[0]
-        return Running(
+        return CompletionRecord(
             id=self.completion_id,
             account_id=self.account_id,
             key_id=self.key_id,
@@ -154,8 +158,8 @@ class Candidate:
     def ask(self) -> Ask:
         """What it asks for, as far as refusals depend on it."""
         request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
-        least_nanos = cost.worst_case(request, self.offers[0], request.max_tokens or 1)
-        return Ask(model_ids, self.countable_tokens(), least_nanos, request.max_tokens is not None, self.attempt)
+        least_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens or 1)
+        return Ask(model_ids, self.countable_tokens(), least_nanos, request.max_tokens is not None, self.idempotency_key)
 
     def countable_tokens(self) -> int:
         """What counts against tokens per minute before the truth is known: the prompt, estimated, and what the caller allows.
@@ -169,7 +173,7 @@ def _is_allowed(key: ApiKey, offer: Offer) -> bool:
     return not key.allowed_models or offer.model_id in key.allowed_models or offer.alias in key.allowed_models
 
 
-def _rows_of(caller: Caller, rows: Rows) -> tuple[Account, ApiKey]:
+def _account_and_key(caller: Caller, rows: LockedRows) -> tuple[Account, ApiKey]:
     """The caller's rows. Raises InvalidApiKey when they were deleted since its identity was cached."""
     account, key = rows.accounts.get(caller.account_id), rows.keys.get(caller.key_id)
     if account is None or key is None:
@@ -177,24 +181,27 @@ def _rows_of(caller: Caller, rows: Rows) -> tuple[Account, ApiKey]:
     return account, key
 
 
-def _terms(
+def _admitted_offers(
     request: ChatRequest, offers: Sequence[Offer], max_tokens: int, available_nanos: int
-) -> tuple[tuple[Terms, ...], int]:
+) -> tuple[tuple[AdmittedOffer, ...], int]:
     """What the first offer needs to be held, or more where there is the money for a dearer one that may answer instead."""
-    held_nanos = cost.worst_case(request, offers[0], max_tokens)
+    held_nanos = cost.worst_case_nanos(request, offers[0], max_tokens)
     for offer in offers[1:]:
-        need_nanos = cost.worst_case(request, offer, min(max_tokens, offer.max_output_tokens))
+        need_nanos = cost.worst_case_nanos(request, offer, min(max_tokens, offer.max_output_tokens))
         if held_nanos < need_nanos <= available_nanos:
             held_nanos = need_nanos
     return _payable(request, offers, held_nanos, max_tokens), held_nanos
 
 
-def _payable(request: ChatRequest, offers: Sequence[Offer], held_nanos: int, max_tokens: int) -> tuple[Terms, ...]:
-    others = [Terms(offer, min(token_budget.cap_within(request, offer, held_nanos), max_tokens)) for offer in offers[1:]]
-    return (Terms(offers[0], max_tokens), *(terms for terms in others if terms.max_tokens > 0))
+def _payable(request: ChatRequest, offers: Sequence[Offer], held_nanos: int, max_tokens: int) -> tuple[AdmittedOffer, ...]:
+    others = [
+        AdmittedOffer(offer, min(token_budget.max_tokens_within_hold(request, offer, held_nanos), max_tokens))
+        for offer in offers[1:]
+    ]
+    return (AdmittedOffer(offers[0], max_tokens), *(other for other in others if other.max_tokens > 0))
 
 
-def _smaller(nanos: int, limit_nanos: int | None) -> int:
+def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
     return nanos if limit_nanos is None else min(nanos, limit_nanos)
 
 
@@ -208,29 +215,31 @@ def _require_funds(request: ChatRequest, offer: Offer, account: Account, need_na
         raise
 
 
-def _note(admitted: Admitted, key: ApiKey, rows: Rows) -> None:
+def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
     """What is to be written for who is let in, and what the next in the batch must know of it."""
-    completion, changes = admitted.completion, rows.changes
+    completion, writes = admitted.completion, rows.writes
     lifetime = timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN
-    changes.counted[key.pk] = key
-    changes.reserved.append(Movement(key.pk, completion.spending_day, admitted.held_nanos))
-    changes.placed.append(
+    writes.rate_limits_updated[key.pk] = key
+    writes.spending_reserved.append(Movement(key.pk, completion.spending_day, admitted.held_nanos))
+    writes.holds_placed.append(
         NewHold(completion.id, completion.account_id, admitted.held_nanos, expires_at=completion.created_at + lifetime)
     )
-    changes.begun.append(completion)
-    if admitted.attempt:
-        changes.attempts.append((completion, admitted.attempt))
-        rows.idempotent[(completion.account_id, admitted.attempt.key)] = IdempotentRequest(
-            fingerprint=admitted.attempt.fingerprint, expires_at=rows.now + idempotency.RETENTION
+    writes.completions_begun.append(completion)
+    if admitted.idempotency_key:
+        writes.idempotency_keys_inserted.append((completion, admitted.idempotency_key))
+        rows.idempotency_keys[(completion.account_id, admitted.idempotency_key.value)] = IdempotentRequest(
+            fingerprint=admitted.idempotency_key.fingerprint, expires_at=rows.now + idempotency.RETENTION
         )
 
 
-def _recalled(candidate: Candidate, rows: Rows) -> Admitted:
+def _admitted_before(admission_request: AdmissionRequest, rows: LockedRows) -> Admitted:
     """What was admitted by a commit whose answer was lost."""
-    hold: Hold = rows.holds[candidate.completion_id]
-    completion = records.running(rows.completions[candidate.completion_id])
-    request, key = candidate.request, rows.keys[candidate.key_id]
-    offers = [offer for offer in candidate.offers if _is_allowed(key, offer)] or candidate.offers[:1]
+    hold: Hold = rows.holds[admission_request.completion_id]
+    completion = CompletionRecord.from_row(rows.completions[admission_request.completion_id])
+    request, key = admission_request.request, rows.keys[admission_request.key_id]
+    offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
     affordable = cost.affordable_tokens(request, offers[0], hold.amount_nanos)
-    terms = _payable(request, offers, hold.amount_nanos, min(affordable, request.max_tokens or offers[0].max_output_tokens))
-    return Admitted(completion, hold.amount_nanos, request, terms, {}, candidate.attempt)
+    admitted_offers = _payable(
+        request, offers, hold.amount_nanos, min(affordable, request.max_tokens or offers[0].max_output_tokens)
+    )
+    return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, admission_request.idempotency_key)

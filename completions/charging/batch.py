@@ -1,8 +1,8 @@
 """The one door: who comes in and who goes out share a transaction. Nothing else moves money for usage.
 
 A batch is read, decided and written in two round trips. Those who leave are decided first, because what they give back the
-next may take. What is decided is kept true on the rows, for the next to see, and noted, to be written at the end: so a visitor
-that is refused has changed nothing.
+next may take. What is decided is kept true on the rows, for the next to see, and noted, to be written at the end: so an
+operation that is refused has changed nothing.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from billing.holds import NewHold
 from billing.ledger import NewEntry
 from billing.models import Account, Hold
 from completions.charging import idempotency, records
-from completions.charging.idempotency import Attempt
-from completions.charging.records import Ending, Running
+from completions.charging.idempotency import IdempotencyKey
+from completions.charging.records import CompletionOutcome, CompletionRecord
 from completions.models import Completion, IdempotentRequest
 from gateway_project import errors
 from gateway_project.db import pipelined_transaction
@@ -30,10 +30,10 @@ from keys.models import ApiKey
 from keys.spending import Movement, Window
 
 
-class Visitor(Protocol):
+class Operation(Protocol):
     """Who comes to the door, with the ids of the rows that it must find there."""
 
-    is_leaving: bool  # so it has a hold, and what it decides must survive a crash of the database
+    is_settlement: bool  # so it has a hold, and what it decides must survive a crash of the database
 
     @property
     def completion_id(self) -> str: ...
@@ -42,14 +42,14 @@ class Visitor(Protocol):
     @property
     def key_id(self) -> str: ...
     @property
-    def attempt(self) -> Attempt | None: ...
+    def idempotency_key(self) -> IdempotencyKey | None: ...
 
-    def decide(self, rows: "Rows") -> Any:
+    def decide(self, rows: "LockedRows") -> Any:
         """The outcome, noted on the rows. Raises ApiError, having noted nothing."""
 
 
 @dataclass(slots=True)
-class Rows:
+class LockedRows:
     """What a batch has locked, by id, and when; and what was decided on it."""
 
     now: datetime
@@ -58,97 +58,99 @@ class Rows:
     windows: dict[str, Window | None]
     holds: dict[str, Hold]  # of those who leave; of all, when the batch is run again
     completions: dict[str, Completion]  # only when it is: what was begun by a commit whose answer was lost
-    idempotent: dict[tuple[UUID, str], IdempotentRequest]
-    changes: "Changes" = field(default_factory=lambda: Changes())
+    idempotency_keys: dict[tuple[UUID, str], IdempotentRequest]
+    writes: "PendingWrites" = field(default_factory=lambda: PendingWrites())
 
 
 @dataclass(slots=True)
-class Changes:
+class PendingWrites:
     """What a batch decided: the rows to write."""
 
-    counted: dict[str, ApiKey] = field(default_factory=dict)
-    moved: list[Movement] = field(default_factory=list)
-    reserved: list[Movement] = field(default_factory=list)
-    resolved: list[Hold] = field(default_factory=list)
-    placed: list[NewHold] = field(default_factory=list)
-    entries: list[NewEntry] = field(default_factory=list)
-    ended: list[Ending] = field(default_factory=list)
-    begun: list[Running] = field(default_factory=list)
-    attempts: list[tuple[Running, Attempt]] = field(default_factory=list)
-    kept: list[tuple[str, str | None]] = field(default_factory=list)
-    forgotten: list[str] = field(default_factory=list)
+    rate_limits_updated: dict[str, ApiKey] = field(default_factory=dict)
+    spending_settled: list[Movement] = field(default_factory=list)
+    spending_reserved: list[Movement] = field(default_factory=list)
+    holds_resolved: list[Hold] = field(default_factory=list)
+    holds_placed: list[NewHold] = field(default_factory=list)
+    entries_inserted: list[NewEntry] = field(default_factory=list)
+    completions_ended: list[CompletionOutcome] = field(default_factory=list)
+    completions_begun: list[CompletionRecord] = field(default_factory=list)
+    idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = field(default_factory=list)
+    replies_stored: list[tuple[str, str | None]] = field(default_factory=list)
+    idempotency_keys_deleted: list[str] = field(default_factory=list)
 
     def statements(self) -> list[Statement]:
         """In the order of the locks; those without rows are left out."""
         written: list[tuple[Callable[[Any], Statement], list[Any]]] = [
-            (spending.moved, self.moved),
-            (spending.reserved, self.reserved),
-            (holds.resolved, self.resolved),
-            (holds.placed, self.placed),
-            (ledger.appended, self.entries),
-            (records.ended, self.ended),
-            (records.begun, self.begun),
-            (idempotency.kept, self.kept),
-            (idempotency.forgotten, self.forgotten),
-            (idempotency.begun, self.attempts),
+            (spending.moved, self.spending_settled),
+            (spending.reserved, self.spending_reserved),
+            (holds.resolved, self.holds_resolved),
+            (holds.placed, self.holds_placed),
+            (ledger.appended, self.entries_inserted),
+            (records.update_completions_statement, self.completions_ended),
+            (records.insert_completions_statement, self.completions_begun),
+            (idempotency.store_replies_statement, self.replies_stored),
+            (idempotency.delete_keys_statement, self.idempotency_keys_deleted),
+            (idempotency.insert_keys_statement, self.idempotency_keys_inserted),
         ]
-        return [*rate_limits.counted(self.counted.values()), *(write(found) for write, found in written if found)]
+        return [*rate_limits.counted(self.rate_limits_updated.values()), *(write(found) for write, found in written if found)]
 
 
-def pass_through(visitor: Visitor) -> Any:
-    """Wait until the visitor's batch is committed; what it decided. Raises its ApiError, or that the database is away."""
-    return _door.submit(visitor)
+def commit(operation: Operation) -> Any:
+    """Wait until the operation's batch is committed; what it decided. Raises its ApiError, or that the database is away."""
+    return _group_commit.submit(operation)
 
 
-def _serve(visitors: list[Visitor], again: bool) -> list[Any]:
-    with _connection.transaction(is_durable=any(visitor.is_leaving for visitor in visitors)) as steps:
-        rows = _read(steps, visitors, again)
-        in_turn = sorted(enumerate(visitors), key=lambda each: not each[1].is_leaving)
-        outcomes = {place: _outcome(visitor, rows) for place, visitor in in_turn}
-        if statements := rows.changes.statements():
+def _serve(operations: list[Operation], is_rerun: bool) -> list[Any]:
+    with _connection.transaction(is_durable=any(operation.is_settlement for operation in operations)) as steps:
+        rows = _read(steps, operations, is_rerun)
+        in_turn = sorted(enumerate(operations), key=lambda each: not each[1].is_settlement)
+        outcomes = {place: _outcome(operation, rows) for place, operation in in_turn}
+        if statements := rows.writes.statements():
             steps.write(statements)
     for key in rows.keys.values():
         rate_limit_cache.see(key, rows.accounts[key.account_id], rows.now)
-    for visitor in visitors:
-        if visitor.is_leaving:
-            refusal_cache.memory.relent(visitor.key_id)
-    return [outcomes[place] for place in range(len(visitors))]
+    for operation in operations:
+        if operation.is_settlement:
+            refusal_cache.memory.relent(operation.key_id)
+    return [outcomes[place] for place in range(len(operations))]
 
 
-def _outcome(visitor: Visitor, rows: Rows) -> Any:
+def _outcome(operation: Operation, rows: LockedRows) -> Any:
     try:
-        return visitor.decide(rows)
+        return operation.decide(rows)
     except errors.ApiError as refusal:
         return refusal
 
 
-def _read(steps: PipelinedTransaction, visitors: list[Visitor], again: bool) -> Rows:
-    key_ids = {visitor.key_id for visitor in visitors}
-    hold_ids = [visitor.completion_id for visitor in visitors if visitor.is_leaving or again]
-    attempts = [(visitor.account_id, visitor.attempt) for visitor in visitors if visitor.attempt]
-    is_entered = any(not visitor.is_leaving for visitor in visitors)
-    now, (accounts, keys, sums, found_holds, completions, known) = steps.read(
-        account_locks.accounts({visitor.account_id for visitor in visitors}),
+def _read(steps: PipelinedTransaction, operations: list[Operation], is_rerun: bool) -> LockedRows:
+    key_ids = {operation.key_id for operation in operations}
+    hold_ids = [operation.completion_id for operation in operations if operation.is_settlement or is_rerun]
+    idempotency_keys = [
+        (operation.account_id, operation.idempotency_key) for operation in operations if operation.idempotency_key
+    ]
+    has_admissions = any(not operation.is_settlement for operation in operations)
+    now, (accounts, keys, sums, found_holds, completions, stored) = steps.read(
+        account_locks.accounts({operation.account_id for operation in operations}),
         key_locks.keys(key_ids),
-        spending.sums(key_ids) if is_entered else None,
+        spending.sums(key_ids) if has_admissions else None,
         account_locks.holds(hold_ids) if hold_ids else None,
-        pipelined_transaction.lock_rows_statement(Completion, hold_ids) if again else None,
-        idempotency.known(attempts) if attempts else None,
+        pipelined_transaction.lock_rows_statement(Completion, hold_ids) if is_rerun else None,
+        idempotency.select_keys_statement(idempotency_keys) if idempotency_keys else None,
     )
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
-    return Rows(
+    return LockedRows(
         now=now,
         accounts=pipelined_transaction.instances(Account, accounts),
         keys=keys_by_id,
-        windows=spending.windows(keys_by_id.values(), sums, now) if is_entered else {},
+        windows=spending.windows(keys_by_id.values(), sums, now) if has_admissions else {},
         holds=pipelined_transaction.instances(Hold, found_holds),
         completions=pipelined_transaction.instances(Completion, completions),
-        idempotent={
-            (row.account_id, row.key): row for row in pipelined_transaction.instances(IdempotentRequest, known).values()
+        idempotency_keys={
+            (row.account_id, row.key): row for row in pipelined_transaction.instances(IdempotentRequest, stored).values()
         },
     )
 
 
 _connection = pipelined_transaction.PipelinedConnection()
 # Nobody waits for what was let in too late: its hold is left to expire, as that of a process that died.
-_door: GroupCommit[Visitor, Any] = GroupCommit(_serve)
+_group_commit: GroupCommit[Operation, Any] = GroupCommit(_serve)

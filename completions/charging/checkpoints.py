@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import gevent
 
-from completions.charging.records import Answering, Running
+from completions.charging.records import CompletionRecord, ServedBy
 from gateway_project.db import pipelined_transaction, pool
 from gateway_project.db.pipelined_transaction import Statement
 
@@ -27,14 +27,14 @@ class Checkpoint:
     """Bytes of text relayed so far; None until an upstream has begun, and then it is known which."""
 
     relayed_bytes: int | None = None
-    answering: Answering | None = None
+    served_by: ServedBy | None = None
 
 
 _running: dict[str, Checkpoint] = {}  # by completion id
 
 
 @contextmanager
-def kept(completion: Running) -> Iterator[Checkpoint]:
+def kept(completion: CompletionRecord) -> Iterator[Checkpoint]:
     """While it runs, the completion's checkpoint is written with the others."""
     checkpoint = _running[completion.id] = Checkpoint()
     try:
@@ -60,7 +60,7 @@ def _write_regularly() -> None:
 
 
 def write() -> None:
-    """Write down what runs now. Rows that somebody has locked are being settled: they need no checkpoint, and no deadlock."""
+    """Write down what runs now. Locked rows are skipped: they are being settled, and waiting could deadlock."""
     if not _running:
         return
     running = dict(_running)
@@ -80,7 +80,7 @@ def write() -> None:
         WHERE completions_completion.id = checkpoint.id
         """
     relayed = [
-        {"id": id, "relayed_bytes": each.relayed_bytes, **(each.answering._asdict() if each.answering else {})}
+        {"id": id, "relayed_bytes": each.relayed_bytes, **(each.served_by._asdict() if each.served_by else {})}
         for id, each in running.items()
     ]
     with pool.time_limit():

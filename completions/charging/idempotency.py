@@ -1,7 +1,7 @@
 """A retry with the same Idempotency-Key gets the same reply, and pays once.
 
 A key is known from the admission of its request until RETENTION after. What was refused, cost nothing or broke off is
-forgotten: it may be tried again. Rows are read and written in the transactions of admission and settlement, under the
+forgotten: it may be tried again. LockedRows are read and written in the transactions of admission and settlement, under the
 account's lock; so of two requests with one key, one runs and the other is told so.
 """
 
@@ -17,7 +17,7 @@ from uuid import UUID
 from django.conf import settings
 from rest_framework.request import Request
 
-from completions.charging.records import Running
+from completions.charging.records import CompletionRecord
 from completions.models import IdempotentRequest
 from gateway_project import errors, secretbox
 from gateway_project.db.pipelined_transaction import Statement
@@ -29,10 +29,10 @@ _PURPOSE = "idempotent-reply"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class IdempotencyKey:
     """What a caller says makes two requests the same, and a digest of what it asked for."""
 
-    key: str
+    value: str
     fingerprint: str
 
 
@@ -44,22 +44,22 @@ class Replay:
     is_stream: bool
 
 
-def attempt(request: Request, fields: dict[str, Any]) -> Attempt | None:
+def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
     """From the request's header, if it has one. Raises InvalidRequest."""
-    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
-    if key is None:
+    value = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    if value is None:
         return None
-    if not (0 < len(key) <= _CHARACTERS_MAX and key.isascii() and key.isprintable()):
+    if not (0 < len(value) <= _CHARACTERS_MAX and value.isascii() and value.isprintable()):
         raise errors.wrong(HEADER, f"must have 1 to {_CHARACTERS_MAX} printable ASCII characters")
     asked = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    return Attempt(key, hashlib.sha256(asked).hexdigest())
+    return IdempotencyKey(value, hashlib.sha256(asked).hexdigest())
 
 
-def check(attempt: Attempt, known: IdempotentRequest | None, now: datetime) -> Replay | None:
+def check(idempotency_key: IdempotencyKey, known: IdempotentRequest | None, now: datetime) -> Replay | None:
     """What to do with an attempt: None lets it run. Raises InvalidRequest or RequestInProgress."""
     if known is None or known.expires_at <= now:
         return None
-    if known.fingerprint != attempt.fingerprint:
+    if known.fingerprint != idempotency_key.fingerprint:
         raise errors.InvalidRequest(f"This {HEADER} was used for another request body.", param=HEADER)
     if known.is_too_large:
         raise errors.InvalidRequest(
@@ -84,18 +84,18 @@ def _unseal(sealed: str) -> bytes:
 # --- Statements --------------------------------------------------------------------------------------------------
 
 
-def known(attempts: Collection[tuple[UUID, Attempt]]) -> Statement:
+def select_keys_statement(keys: Collection[tuple[UUID, IdempotencyKey]]) -> Statement:
     """What is known of these accounts' keys; ``made`` makes objects of it. Ask with the accounts locked."""
     columns = ", ".join(str(field.column) for field in IdempotentRequest._meta.concrete_fields)
     return Statement(
         # Names of our own model; what callers send is a parameter.
         f"SELECT row_to_json(known) FROM (SELECT {columns} FROM completions_idempotentrequest WHERE (account_id, key)"  # noqa: S608
         " IN (SELECT account_id, key FROM json_to_recordset($1::json) AS asked (account_id uuid, key text))) AS known",
-        [{"account_id": account_id, "key": attempt.key} for account_id, attempt in attempts],
+        [{"account_id": account_id, "key": key.value} for account_id, key in keys],
     )
 
 
-def begun(completions: Sequence[tuple[Running, Attempt]]) -> Statement:
+def insert_keys_statement(keys: Sequence[tuple[CompletionRecord, IdempotencyKey]]) -> Statement:
     """Remember that these run. What was known of an expired key is replaced."""
     return Statement(
         """
@@ -111,18 +111,18 @@ def begun(completions: Sequence[tuple[Running, Attempt]]) -> Statement:
         [
             {
                 "account_id": completion.account_id,
-                "key": attempt.key,
-                "fingerprint": attempt.fingerprint,
+                "key": key.value,
+                "fingerprint": key.fingerprint,
                 "completion_id": completion.id,
                 "is_stream": completion.is_stream,
                 "expires_at": completion.created_at + RETENTION,
             }
-            for completion, attempt in completions
+            for completion, key in keys
         ],
     )
 
 
-def kept(replies: Sequence[tuple[str, str | None]]) -> Statement:
+def store_replies_statement(replies: Sequence[tuple[str, str | None]]) -> Statement:
     """Keep the sealed replies of these completions; None says that it was too large."""
     return Statement(
         """
@@ -134,7 +134,7 @@ def kept(replies: Sequence[tuple[str, str | None]]) -> Statement:
     )
 
 
-def forgotten(completion_ids: Sequence[str]) -> Statement:
+def delete_keys_statement(completion_ids: Sequence[str]) -> Statement:
     """These cost nothing: their keys may be used again."""
     return Statement(
         "DELETE FROM completions_idempotentrequest"

@@ -20,9 +20,8 @@ import gevent
 from django.conf import settings
 from django.db import DataError, IntegrityError, InternalError
 
-from completions.charging import records
-from completions.charging.records import Answering
-from completions.charging.resolution import Resolution, Retry
+from completions.charging.records import CompletionRecord, ServedBy
+from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import Usage
 from completions.models import Completion
 from gateway_project import metrics
@@ -31,7 +30,7 @@ from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
 logger = logging.getLogger("gateway.spool")
 
-VERSION = 1
+VERSION = 2
 INTERVAL_SECONDS = 2
 _PROGRESS_EVERY = 100
 
@@ -107,11 +106,11 @@ def _dumps(resolution: Resolution) -> str:
     record = {
         "version": VERSION,
         "completion": resolution.completion.id,
-        "answering": list(resolution.answering),
+        "served_by": list(resolution.served_by),
         "settlement": resolution.settlement,
         "usage": asdict(resolution.usage) if resolution.usage else None,
         "cost_nanos": resolution.cost_nanos,
-        "retry": asdict(resolution.retry) if resolution.retry else None,
+        "reply_retention": asdict(resolution.reply_retention) if resolution.reply_retention else None,
     }
     return json.dumps(record)
 
@@ -134,9 +133,9 @@ def _loaded(path: Path) -> Resolution:
         record = json.loads(path.read_text())
         if (record["version"], record["completion"]) != (VERSION, path.stem):
             raise _Unreadable(f"it is of version {record['version']}, for {record['completion']}")
-        answering = Answering(*record["answering"])
+        served_by = ServedBy(*record["served_by"])
         usage = Usage(**record["usage"]) if record["usage"] else None
-        retry = Retry(**record["retry"]) if record["retry"] else None
+        reply_retention = ReplyRetention(**record["reply_retention"]) if record["reply_retention"] else None
         settlement, cost_nanos = Completion.Settlement(record["settlement"]), record["cost_nanos"]
         _require_whole_numbers(usage, cost_nanos)
     except (ValueError, LookupError, TypeError) as error:
@@ -145,7 +144,7 @@ def _loaded(path: Path) -> Resolution:
         completion = Completion.objects.filter(pk=path.stem).first()
     if completion is None:  # admitted without waiting for the disk, just before a crash of the database; or in another one
         raise _Unreadable(f"the database knows no such completion; it was to cost {cost_nanos or 0} nanodollars")
-    return Resolution(records.running(completion), answering, settlement, usage, cost_nanos, retry)
+    return Resolution(CompletionRecord.from_row(completion), served_by, settlement, usage, cost_nanos, reply_retention)
 
 
 def _require_whole_numbers(usage: Usage | None, cost_nanos: Any) -> None:

@@ -11,7 +11,7 @@ from gateway_project.db.pipelined_transaction import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class CompletionRecord:
     """A completion that was let in, by the names of its columns; a plain value, because every request makes one."""
 
     id: str
@@ -29,8 +29,13 @@ class Running:
     limit_since: date | None
     created_at: datetime
 
+    @classmethod
+    def from_row(cls, completion: Completion) -> "CompletionRecord":
+        """Read the record back from the row of a completion that runs, or ran when its process died."""
+        return cls(**{name: getattr(completion, name) for name in _COLUMNS})
 
-class Ending(NamedTuple):
+
+class CompletionOutcome(NamedTuple):
     """How a completion ended, and which model of which provider answered."""
 
     id: str
@@ -48,7 +53,7 @@ class Ending(NamedTuple):
     cost_nanos: int
 
 
-class Answering(NamedTuple):
+class ServedBy(NamedTuple):
     """Which model of which provider answers a completion, at which price, at which attempt, and, of a stream, how fast."""
 
     model_id: str
@@ -58,21 +63,15 @@ class Answering(NamedTuple):
     first_token_ms: int | None = None
     streamed_ms: int | None = None
 
-
-def running(completion: Completion) -> Running:
-    """What its row says of a completion that runs, or ran when its process died."""
-    return Running(**{name: getattr(completion, name) for name in _COLUMNS})
-
-
-def answering(completion: Completion) -> Answering:
-    """What its row says of who answers it."""
-    return Answering(completion.model_id, completion.price_id, completion.provider_id, completion.attempts)
+    @classmethod
+    def from_row(cls, completion: Completion) -> "ServedBy":
+        return cls(completion.model_id, completion.price_id, completion.provider_id, completion.attempts)
 
 
-_COLUMNS = tuple(Running.__dataclass_fields__)
+_COLUMNS = tuple(CompletionRecord.__dataclass_fields__)
 
 
-def begun(completions: Sequence[Running]) -> Statement:
+def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Statement:
     """Write those that begin."""
     return Statement(
         """
@@ -87,7 +86,7 @@ def begun(completions: Sequence[Running]) -> Statement:
     )
 
 
-def ended(endings: Sequence[Ending]) -> Statement:
+def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> Statement:
     """Write how these ended."""
     return Statement(
         """
@@ -102,5 +101,5 @@ def ended(endings: Sequence[Ending]) -> Statement:
             cached_tokens bigint, cache_write_tokens bigint, completion_tokens bigint, cost_nanos bigint)
         WHERE completions_completion.id = ended.id
         """,
-        [ending._asdict() for ending in endings],
+        [outcome._asdict() for outcome in outcomes],
     )

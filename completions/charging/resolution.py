@@ -6,9 +6,9 @@ from uuid import UUID
 from billing import holds, ledger
 from billing.ledger import NewEntry
 from billing.models import Account, Hold
-from completions.charging.batch import Rows
-from completions.charging.idempotency import Attempt
-from completions.charging.records import Answering, Ending, Running
+from completions.charging.batch import LockedRows
+from completions.charging.idempotency import IdempotencyKey
+from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
 from completions.chat import Usage
 from completions.models import Completion
 from keys import rate_limits
@@ -18,7 +18,7 @@ _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settl
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class ReplyRetention:
     """What becomes of its Idempotency-Key: the sealed reply (None: too large to keep) is kept, or the key is forgotten."""
 
     sealed_reply: str | None
@@ -29,13 +29,13 @@ class Retry:
 class Resolution:
     """How a completion ends: at a cost, or, with no usage, without one."""
 
-    completion: Running
-    answering: Answering
+    completion: CompletionRecord
+    served_by: ServedBy
     settlement: Completion.Settlement
     usage: Usage | None = None
     cost_nanos: int | None = None
-    retry: Retry | None = None
-    is_leaving = True
+    reply_retention: ReplyRetention | None = None
+    is_settlement = True
 
     @property
     def completion_id(self) -> str:
@@ -50,10 +50,10 @@ class Resolution:
         return self.completion.key_id
 
     @property
-    def attempt(self) -> Attempt | None:
+    def idempotency_key(self) -> IdempotencyKey | None:
         return None  # what is known of its Idempotency-Key is written, not asked
 
-    def decide(self, rows: Rows) -> int | None:
+    def decide(self, rows: LockedRows) -> int | None:
         """What is charged; None when the hold was resolved before."""
         completion, hold = self.completion, rows.holds[self.completion.id]
         account, key = rows.accounts[completion.account_id], rows.keys[completion.key_id]
@@ -64,25 +64,25 @@ class Resolution:
         rate_limits.correct(key, account, rows.now, tokens - completion.counted_tokens)
         if window := rows.windows.get(key.pk):
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
-        rows.changes.counted[key.pk] = key
+        rows.writes.rate_limits_updated[key.pk] = key
         self._note(hold, rows)
         return hold.settled_nanos or 0
 
-    def _note(self, hold: Hold, rows: Rows) -> None:
+    def _note(self, hold: Hold, rows: LockedRows) -> None:
         """What is to be written."""
-        completion_id, changes = self.completion.id, rows.changes
-        changes.resolved.append(hold)
-        changes.moved.append(self._movement(hold))
-        changes.ended.append(self._ending(hold))
+        completion_id, writes = self.completion.id, rows.writes
+        writes.holds_resolved.append(hold)
+        writes.spending_settled.append(self._spending_change(hold))
+        writes.completions_ended.append(self._outcome(hold))
         if self.usage:
-            changes.entries.append(self._entry(hold, self.usage, rows.accounts[self.account_id]))
+            writes.entries_inserted.append(self._entry(hold, self.usage, rows.accounts[self.account_id]))
         # What was answered is repeated to who asks again; what was not may be tried again.
-        if self.usage and self.retry and self.retry.is_kept:
-            changes.kept.append((completion_id, self.retry.sealed_reply))
-        elif not self.usage or self.retry:
-            changes.forgotten.append(completion_id)
+        if self.usage and self.reply_retention and self.reply_retention.is_kept:
+            writes.replies_stored.append((completion_id, self.reply_retention.sealed_reply))
+        elif not self.usage or self.reply_retention:
+            writes.idempotency_keys_deleted.append(completion_id)
 
-    def _movement(self, hold: Hold) -> Movement:
+    def _spending_change(self, hold: Hold) -> Movement:
         usage = self.usage or Usage(0, 0)
         return Movement(
             self.key_id,
@@ -94,11 +94,11 @@ class Resolution:
             usage.completion_tokens,
         )
 
-    def _ending(self, hold: Hold) -> Ending:
+    def _outcome(self, hold: Hold) -> CompletionOutcome:
         usage = self.usage or Usage(0, 0)
-        return Ending(
+        return CompletionOutcome(
             self.completion.id,
-            *self.answering,
+            *self.served_by,
             self.settlement,
             usage.prompt_tokens,
             usage.cached_tokens,
@@ -112,7 +112,7 @@ class Resolution:
             account,
             cost_nanos=hold.settled_nanos or 0,
             reference=self.completion.id,
-            model=self.answering.model_id,
+            model=self.served_by.model_id,
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             settlement=self.settlement,

@@ -11,9 +11,9 @@ from typing import Any
 import gevent
 
 from completions.catalog import lookup
-from completions.charging import batch, idempotency, outbox, records
-from completions.charging.records import Answering, Running
-from completions.charging.resolution import Resolution, Retry
+from completions.charging import batch, idempotency, outbox
+from completions.charging.records import CompletionRecord, ServedBy
+from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import PriceList, Usage
 from completions.models import Completion
 from completions.pricing import cost
@@ -27,8 +27,8 @@ _INSISTENCE_SECONDS = 3
 
 
 def settle(
-    completion: Running,
-    answering: Answering,
+    completion: CompletionRecord,
+    served_by: ServedBy,
     usage: Usage,
     price: PriceList,
     settlement: Completion.Settlement,
@@ -42,24 +42,26 @@ def settle(
     outbox and charged from there. ``reply`` is what the client gets, and gets again for the same Idempotency-Key; without a
     reply, a retry under that key runs again. Raises the database error when the disk refuses, too.
     """
-    cost_nanos = cost.cost(usage, price, completion.images)
-    retry = Retry(None if reply is None else idempotency.seal(reply), reply is not None) if has_idempotency_key else None
-    return _insist(Resolution(completion, answering, settlement, usage, cost_nanos, retry))
+    cost_nanos = cost.usage_cost_nanos(usage, price, completion.images)
+    reply_retention = (
+        ReplyRetention(None if reply is None else idempotency.seal(reply), reply is not None) if has_idempotency_key else None
+    )
+    return _insist(Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention))
 
 
-def release(completion: Running, answering: Answering) -> bool:
+def release(completion: CompletionRecord, served_by: ServedBy) -> bool:
     """Release the hold: nothing is charged. Waits like ``settle``.
 
     Return False when the hold was resolved before, or when the release is stored in the outbox.
     """
-    return _insist(Resolution(completion, answering, Completion.Settlement.RELEASED)) is not None
+    return _insist(Resolution(completion, served_by, Completion.Settlement.RELEASED)) is not None
 
 
 def recover(completion: Completion, relayed_bytes: int) -> bool:
     """Charge what its process had noted before it died: the prompt, estimated, and what was relayed. Does not wait."""
-    usage = Usage(completion.prompt_estimate, cost.estimate(relayed_bytes))
-    cost_nanos = cost.cost(usage, lookup.price_list(completion.price), completion.images)
-    return _resolve_row(completion, Completion.Settlement.RECOVERED, usage, cost_nanos, Retry(None, is_kept=False))
+    usage = Usage(completion.prompt_estimate, cost.estimate_tokens(relayed_bytes))
+    cost_nanos = cost.usage_cost_nanos(usage, lookup.price_list(completion.price), completion.images)
+    return _resolve_row(completion, Completion.Settlement.RECOVERED, usage, cost_nanos, ReplyRetention(None, is_kept=False))
 
 
 def expire(completion: Completion) -> bool:
@@ -68,13 +70,13 @@ def expire(completion: Completion) -> bool:
 
 
 def _resolve_row(completion: Completion, settlement: Completion.Settlement, *charge: Any) -> bool:
-    running, answering = records.running(completion), records.answering(completion)
-    return resolve(Resolution(running, answering, settlement, *charge)) is not None
+    record, served_by = CompletionRecord.from_row(completion), ServedBy.from_row(completion)
+    return resolve(Resolution(record, served_by, settlement, *charge)) is not None
 
 
 def resolve(resolution: Resolution) -> int | None:
     """What is charged; None when the hold was resolved before. Does not wait: the spool will come back to it."""
-    charged_nanos: int | None = batch.pass_through(resolution)
+    charged_nanos: int | None = batch.commit(resolution)
     if charged_nanos is not None and resolution.cost_nanos is not None:
         _report(resolution, resolution.cost_nanos, charged_nanos)
     return charged_nanos
@@ -106,7 +108,7 @@ def _resolve_first(resolution: Resolution) -> int | None:
 
 
 def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None:
-    completion_id, model_id = resolution.completion.id, resolution.answering.model_id
+    completion_id, model_id = resolution.completion.id, resolution.served_by.model_id
     metrics.completions_total.labels(model_id, resolution.settlement).inc()
     if cost_nanos > charged_nanos:
         metrics.operator_loss_nanos.inc(cost_nanos - charged_nanos)

@@ -9,7 +9,7 @@ BYTES_PER_TOKEN = 4  # for estimates, and on the low side of what tokenizers mak
 IMAGE_TOKENS = 85  # for estimates: what the makers count for the smallest
 
 
-def prompt_tokens_max(request: ChatRequest, offer: Offer) -> int:
+def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     """No text has more tokens than bytes; the JSON around it pays for what a chat template adds.
 
     Images, sounds and documents are compressed: few bytes may be many tokens, but not more than the model can read. An image
@@ -22,24 +22,24 @@ def prompt_tokens_max(request: ChatRequest, offer: Offer) -> int:
     return min(text_tokens + contents.images * offer.image_tokens_max, offer.context_window)
 
 
-def prompt_tokens_estimate(request: ChatRequest) -> int:
-    return estimate(request.contents.text_bytes) + request.contents.images * IMAGE_TOKENS
+def estimate_prompt_tokens(request: ChatRequest) -> int:
+    return estimate_tokens(request.contents.text_bytes) + request.contents.images * IMAGE_TOKENS
 
 
-def estimate(text_bytes: int) -> int:
+def estimate_tokens(text_bytes: int) -> int:
     """Tokens in so many bytes of text, when nobody counted them."""
     return math.ceil(text_bytes / BYTES_PER_TOKEN)
 
 
-def worst_case(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
+def worst_case_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
     """The most that the request can cost when each of its choices generates ``max_tokens``."""
-    return money.round_up(_dearest_prompt(request, offer) + request.choices * max_tokens * offer.price.output_nanos)
+    return money.round_up(_max_prompt_cost_unrounded(request, offer) + request.choices * max_tokens * offer.price.output_nanos)
 
 
 def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
     """How many tokens of each choice the budget pays for beside the prompt; negative when it does not pay for the prompt."""
     # Before any rounding, so that it is the largest cap whose worst case fits.
-    left = budget_nanos * money.TOKENS_PER_PRICE - _dearest_prompt(request, offer)
+    left = budget_nanos * money.TOKENS_PER_PRICE - _max_prompt_cost_unrounded(request, offer)
     if left < 0:
         return -1
     if offer.price.output_nanos == 0:
@@ -47,18 +47,18 @@ def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> 
     return left // (request.choices * offer.price.output_nanos)
 
 
-def _dearest_prompt(request: ChatRequest, offer: Offer) -> int:
+def _max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> int:
     """Nanodollars times a million: what the prompt costs at most, not rounded yet."""
     price = offer.price
     dearest_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
-    return prompt_tokens_max(request, offer) * dearest_nanos + _images(request.contents.images, price)
+    return max_prompt_tokens(request, offer) * dearest_nanos + _images_cost_unrounded(request.contents.images, price)
 
 
-def _images(images: int, price: PriceList) -> int:
+def _images_cost_unrounded(images: int, price: PriceList) -> int:
     return images * price.image_nanos * money.TOKENS_PER_PRICE
 
 
-def cost(usage: Usage, price: PriceList, images: int = 0) -> int:
+def usage_cost_nanos(usage: Usage, price: PriceList, images: int = 0) -> int:
     """What this usage costs, exactly, rounded up to the next nanodollar."""
     uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
     return money.round_up(
@@ -66,5 +66,5 @@ def cost(usage: Usage, price: PriceList, images: int = 0) -> int:
         + usage.cached_tokens * price.cached_input_nanos
         + usage.cache_write_tokens * price.cache_write_nanos
         + usage.completion_tokens * price.output_nanos
-        + _images(images, price)
+        + _images_cost_unrounded(images, price)
     )

@@ -20,7 +20,7 @@ from django.conf import settings
 from billing import money
 from completions import providers
 from completions.charging.admission import Admitted
-from completions.charging.records import Answering
+from completions.charging.records import ServedBy
 from completions.chat import Call, Chunk, Route, WholeReply
 from completions.providers import base
 from completions.providers.base import FailureKind, ProviderFailed
@@ -61,10 +61,10 @@ class Inquiry:
         self.call = self._ways()[0]
 
     @property
-    def answering(self) -> Answering:
+    def served_by(self) -> ServedBy:
         """What is known of who answers, for the record."""
         offer, provider_slug = self.call.offer, self.call.route.provider_slug
-        return Answering(offer.model_id, offer.price_id, provider_slug, self.attempts, *self._pace_ms())
+        return ServedBy(offer.model_id, offer.price_id, provider_slug, self.attempts, *self._pace_ms())
 
     def hear(self) -> None:
         """Words of a stream have come."""
@@ -116,7 +116,7 @@ class Inquiry:
     def _ways(self) -> list[Call]:
         until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
         ways: dict[int, Call] = {}  # by route: an alias may stand for a model that was named as well
-        for terms in self.admitted.terms:
+        for terms in self.admitted.admitted_offers:
             for route in in_turn(terms.offer.routes):
                 ways.setdefault(route.id, Call(self.admitted.request, terms.offer, route, terms.max_tokens, until))
         return list(ways.values())
@@ -169,7 +169,7 @@ class Inquiry:
     def _waiting(self, call: Call) -> Iterator[None]:
         """Around every wait before the answer begins: it ends when the worker must, and when the caller has left."""
         # ... unless it may ask for the same again, or must pay for it anyway.
-        client = None if self.admitted.attempt or call.route.drains else self.client
+        client = None if self.admitted.idempotency_key or call.route.drains else self.client
         try:
             with (
                 draining.interruptible(base.shutting_down(upstream_worked=False)),

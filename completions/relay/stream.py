@@ -70,17 +70,17 @@ def _settle(inquiry: Inquiry, usage: Usage, settled_by: Completion.Settlement, *
     admitted = inquiry.admitted
     inquiry.charged_nanos = settlement.settle(
         admitted.completion,
-        inquiry.answering,
+        inquiry.served_by,
         usage,
         inquiry.call.offer.price,
         settled_by,
-        has_idempotency_key=admitted.attempt is not None,
+        has_idempotency_key=admitted.idempotency_key is not None,
         reply=reply,
     )
 
 
 def _release(inquiry: Inquiry) -> None:
-    settlement.release(inquiry.admitted.completion, inquiry.answering)
+    settlement.release(inquiry.admitted.completion, inquiry.served_by)
 
 
 class Stream:
@@ -167,7 +167,7 @@ class _Progress:
 
     def take(self, chunks: list[Chunk]) -> bytes:
         """Count what one read brought; what is to be sent for it."""
-        self._checkpoint.answering = self.inquiry.answering
+        self._checkpoint.served_by = self.inquiry.served_by
         self._usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), self._usage)
         self._is_finished = self._is_finished or any(chunk.has_finish_reason for chunk in chunks)
         text_bytes = sum(chunk.text_bytes for chunk in chunks)
@@ -201,7 +201,7 @@ class _Progress:
 
         It is read to its end where somebody may ask for the reply again, and where it must be paid to its end anyway.
         """
-        is_read_on = self.inquiry.admitted.attempt is not None or self.inquiry.call.route.drains
+        is_read_on = self.inquiry.admitted.idempotency_key is not None or self.inquiry.call.route.drains
         try:
             is_read_on = is_read_on and self._read_on(upstream)
         except ProviderFailed as failure:
@@ -238,7 +238,7 @@ class _Progress:
 
 
 def _estimate(inquiry: Inquiry, relayed_bytes: int) -> Usage:
-    completion_tokens = min(cost.estimate(relayed_bytes), inquiry.admitted.request.choices * inquiry.call.max_tokens)
+    completion_tokens = min(cost.estimate_tokens(relayed_bytes), inquiry.admitted.request.choices * inquiry.call.max_tokens)
     return Usage(inquiry.admitted.completion.prompt_estimate, completion_tokens)
 
 
@@ -258,7 +258,7 @@ class _EventWriter:
 
     def __init__(self, inquiry: Inquiry) -> None:
         self._kept: list[bytes] = []  # for who may ask again
-        self._kept_bytes = 0 if inquiry.admitted.attempt else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
+        self._kept_bytes = 0 if inquiry.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
         head = _head(inquiry, "chat.completion.chunk")
         self._include_usage = inquiry.admitted.request.include_usage
         self._head = b"data: " + compact_json.dumps_ascii(head)[:-1]

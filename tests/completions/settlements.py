@@ -2,27 +2,27 @@
 
 from completions.charging import settlement
 from completions.charging.admission import Admitted
-from completions.charging.records import Answering
+from completions.charging.records import ServedBy
 from completions.chat import Usage
 from completions.models import Completion
 
 
-def answering(admitted: Admitted) -> Answering:
-    offer = admitted.terms[0].offer
-    return Answering(offer.model_id, offer.price_id, offer.routes[0].provider_slug, 1)
+def served_by(admitted: Admitted) -> ServedBy:
+    offer = admitted.admitted_offers[0].offer
+    return ServedBy(offer.model_id, offer.price_id, offer.routes[0].provider_slug, 1)
 
 
 def settle(admitted: Admitted, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> int | None:
     return settlement.settle(
         admitted.completion,
-        answering(admitted),
+        served_by(admitted),
         usage,
-        admitted.terms[0].offer.price,
+        admitted.admitted_offers[0].offer.price,
         settled_by,
-        has_idempotency_key=admitted.attempt is not None,
+        has_idempotency_key=admitted.idempotency_key is not None,
         reply=reply,
     )
 
 
 def release(admitted: Admitted) -> bool:
-    return settlement.release(admitted.completion, answering(admitted))
+    return settlement.release(admitted.completion, served_by(admitted))

@@ -9,7 +9,8 @@ import pytest
 from billing import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions import audit as completions_audit
-from completions.charging import records, settlement
+from completions.charging import settlement
+from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import Resolution
 from completions.models import Completion
 from gateway_project import identifiers
@@ -52,7 +53,7 @@ def unsettle(account: Account, key: ApiKey) -> None:
             counted_tokens=1,
         )
     left = Completion.objects.get(pk="released")
-    settlement.resolve(Resolution(records.running(left), records.answering(left), Completion.Settlement.RELEASED))
+    settlement.resolve(Resolution(CompletionRecord.from_row(left), ServedBy.from_row(left), Completion.Settlement.RELEASED))
 
 
 @pytest.fixture

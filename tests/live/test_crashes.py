@@ -142,7 +142,7 @@ def assert_paid(point: Point, account: Account) -> None:
         assert_released(account, "expired")
     else:
         assert done.relayed_bytes == len(TEXT) or point.armed is Armed.AT_ONCE
-        tokens = cost.estimate(done.relayed_bytes)
+        tokens = cost.estimate_tokens(done.relayed_bytes)
         assert_charged(account, "recovered", prompt=4, completion=tokens, nanos=4 * 3_000 + tokens * 15_000)
 
 

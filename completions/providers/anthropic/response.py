@@ -119,7 +119,7 @@ class EventReader:
     def _end(self, stop_reason: str | None, usage: Any) -> list[Chunk]:
         if not (isinstance(usage, dict) and wire.is_count(usage.get("output_tokens"))):
             # The last count is from before the text.
-            usage = {"output_tokens": cost.estimate(self._text_bytes)}
+            usage = {"output_tokens": cost.estimate_tokens(self._text_bytes)}
         self._count(usage)
         chunks = self._open()
         if stop_reason is not None and not self.has_finish_reason:

@@ -370,8 +370,8 @@ def usages(draw, request, offer, max_tokens):
 def test_no_usage_within_its_caps_costs_more_than_was_held(data, request, price, context_window, image_tokens_max, max_tokens):
     offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
     usage = data.draw(usages(request, offer, max_tokens))
-    held_nanos = cost.worst_case(request, offer, max_tokens)
-    assert 0 <= cost.cost(usage, price, request.contents.images) <= held_nanos
+    held_nanos = cost.worst_case_nanos(request, offer, max_tokens)
+    assert 0 <= cost.usage_cost_nanos(usage, price, request.contents.images) <= held_nanos
 
 
 @given(requests(), PRICES, st.integers(1, 2_000_000), st.integers(0, 20_000), st.integers(0, money.nanos(100_000)))
@@ -379,7 +379,7 @@ def test_what_is_affordable_is_the_most_that_is(request, price, context_window, 
     offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
     affordable = cost.affordable_tokens(request, offer, budget_nanos)
     if affordable < 0:
-        assert cost.worst_case(request, offer, 0) > budget_nanos
+        assert cost.worst_case_nanos(request, offer, 0) > budget_nanos
     else:
-        assert cost.worst_case(request, offer, affordable) <= budget_nanos
-        assert not price.output_nanos or cost.worst_case(request, offer, affordable + 1) > budget_nanos
+        assert cost.worst_case_nanos(request, offer, affordable) <= budget_nanos
+        assert not price.output_nanos or cost.worst_case_nanos(request, offer, affordable + 1) > budget_nanos

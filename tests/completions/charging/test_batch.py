@@ -74,10 +74,10 @@ def in_one_batch(threads: ThreadPoolExecutor, other: tuple[ApiKey, str], *works:
         begun = []
         for work in works:
             begun.append(begin(threads, work))
-            until(lambda: len(door._door._waiting) == len(begun))
-        batch = list(door._door._waiting)
+            until(lambda: len(door._group_commit._waiting) == len(begun))
+        batch = list(door._group_commit._waiting)
         assert len(batch) == len(works)
-    until(lambda: not any(each in door._door._waiting for each in batch))
+    until(lambda: not any(each in door._group_commit._waiting for each in batch))
     return begun
 
 

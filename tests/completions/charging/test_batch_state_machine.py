@@ -20,7 +20,7 @@ from completions import tasks
 from completions.catalog import lookup
 from completions.charging import admission, batch, checkpoints, settlement
 from completions.charging.admission import Admitted
-from completions.charging.idempotency import Attempt, Replay
+from completions.charging.idempotency import IdempotencyKey, Replay
 from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
 from completions.request import schema
@@ -142,7 +142,7 @@ class AtTheDoor(state_machines.Machine):
     def asking(self, key: int, need: int, retry: str | None, body: str) -> Callable[[], Any]:
         request = schema.parse(FIELDS, body_bytes=need - 1)
         caller = Caller(key_id=self.keys[key].pk, account_id=self.keys[key].account_id)
-        return lambda: admission.admit(request, [self.offer], caller, Attempt(retry, body) if retry else None)
+        return lambda: admission.admit(request, [self.offer], caller, IdempotencyKey(retry, body) if retry else None)
 
     @rule(key=which_key, size=sizes, retry=retries, body=bodies)
     def ask(self, key: int, size: Size, retry: str | None, body: str) -> None:
@@ -234,7 +234,7 @@ class AtTheDoor(state_machines.Machine):
         """What every process does every few seconds with what it runs."""
         admitted, completion = self.of_those_let_in(place)
         with checkpoints.kept(admitted.completion) as checkpoint:
-            checkpoint.relayed_bytes, checkpoint.answering = relayed, settlements.answering(admitted)
+            checkpoint.relayed_bytes, checkpoint.served_by = relayed, settlements.served_by(admitted)
             checkpoints.write()
         if completion.state == "HELD":
             completion.relayed, completion.seen_at = relayed, self.model.now
@@ -362,7 +362,7 @@ def visitor(call: Callable[[], Any]) -> Any:
         raise _Caught
 
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_Caught):
-        patch.setattr(batch, "pass_through", catch)
+        patch.setattr(batch, "commit", catch)
         call()
     return sent[0]
 

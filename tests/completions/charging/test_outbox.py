@@ -58,7 +58,7 @@ def files(settings) -> list[str]:
 def keep(admitted, *ending: Any) -> str:
     """What a settlement does that the database refuses: of 20 tokens for 20,000 nanodollars, or ``ending``."""
     ending = ending or (Completion.Settlement.REPORTED, Usage(10, 10), 20_000)
-    outbox.keep(Resolution(admitted.completion, settlements.answering(admitted), *ending), AWAY)
+    outbox.keep(Resolution(admitted.completion, settlements.served_by(admitted), *ending), AWAY)
     return admitted.completion.id
 
 
@@ -91,15 +91,15 @@ def test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_dis
     assert files(settings) == [path.name]
     assert [stat.S_IMODE(each.stat().st_mode) for each in (settings.SPOOL_DIR, path)] == [0o700, 0o600]
     record = json.loads(path.read_text())
-    sealed_reply, prompt_tokens = record["retry"].pop("sealed_reply"), record["usage"]["prompt_tokens"]
-    *_, first_token_ms, streamed_ms = record["answering"]
+    sealed_reply, prompt_tokens = record["reply_retention"].pop("sealed_reply"), record["usage"]["prompt_tokens"]
+    *_, first_token_ms, streamed_ms = record["served_by"]
     assert min(first_token_ms, streamed_ms) >= 0
     assert "four bytes" not in path.read_text()
     assert len(sealed_reply) > len(body)
     assert record == {
-        "version": 1,
+        "version": 2,
         "completion": completion.pk,
-        "answering": ["demo/echo", completion.price_id, "echo", 1, first_token_ms, streamed_ms],
+        "served_by": ["demo/echo", completion.price_id, "echo", 1, first_token_ms, streamed_ms],
         "settlement": "reported",
         "usage": {
             "prompt_tokens": prompt_tokens,
@@ -109,7 +109,7 @@ def test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_dis
             "reasoning_tokens": 0,
         },
         "cost_nanos": prompt_tokens * 500 + 40 * 1_500,
-        "retry": {"is_kept": True},
+        "reply_retention": {"is_kept": True},
     }
     assert (total(metrics.spooled_total) - spooled, total(metrics.spool_waiting)) == (1, 1)
 
@@ -225,7 +225,7 @@ BROKEN = {
     "empty": lambda record: "",
     "cut off": lambda record: json.dumps(record)[:-9],
     "no object": lambda record: "[1]",
-    "of another version": lambda record: json.dumps({**record, "version": 2}),
+    "of another version": lambda record: json.dumps({**record, "version": 3}),
     "for another completion": lambda record: json.dumps({**record, "completion": "chatcmpl-other"}),
     "a settlement unknown": lambda record: json.dumps({**record, "settlement": "free"}),
     "a cost that is a float": lambda record: json.dumps({**record, "cost_nanos": 1.5}),

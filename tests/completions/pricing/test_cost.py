@@ -43,25 +43,29 @@ def usages(draw: st.DrawFn, prompt_max: int, completion_max: int) -> Usage:
 @given(st.data(), price_lists, TOKENS, TOKENS)
 def test_what_stays_within_the_caps_never_costs_more_than_the_worst_case(data, price, body_bytes, max_tokens):
     usage = data.draw(usages(prompt_max=body_bytes, completion_max=max_tokens))
-    assert 0 <= cost.cost(usage, price) <= cost.worst_case(request(body_bytes), make_offer(price=price), max_tokens)
+    assert (
+        0
+        <= cost.usage_cost_nanos(usage, price)
+        <= cost.worst_case_nanos(request(body_bytes), make_offer(price=price), max_tokens)
+    )
 
 
 @given(price_lists, st.integers(0, 100_000), st.integers(0, money.nanos(100_000)))
 def test_affordable_tokens_is_the_largest_cap_that_the_budget_pays_for(price, body_bytes, budget_nanos):
     affordable = cost.affordable_tokens(request(body_bytes), make_offer(price=price), budget_nanos)
     if affordable < 0:
-        assert cost.worst_case(request(body_bytes), make_offer(price=price), 0) > budget_nanos
+        assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), 0) > budget_nanos
     else:
-        assert cost.worst_case(request(body_bytes), make_offer(price=price), affordable) <= budget_nanos
+        assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), affordable) <= budget_nanos
         if price.output_nanos:
-            assert cost.worst_case(request(body_bytes), make_offer(price=price), affordable + 1) > budget_nanos
+            assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), affordable + 1) > budget_nanos
 
 
 @given(st.data(), price_lists)
 def test_more_tokens_never_cost_less(data, price):
     usage = data.draw(usages(prompt_max=1_000, completion_max=1_000))
     more = Usage(usage.prompt_tokens + 1, usage.completion_tokens + 1, cached_tokens=usage.cached_tokens)
-    assert cost.cost(more, price) >= cost.cost(usage, price)
+    assert cost.usage_cost_nanos(more, price) >= cost.usage_cost_nanos(usage, price)
 
 
 @given(st.data(), price_lists)
@@ -72,7 +76,7 @@ def test_a_cost_is_exact_and_rounded_up_once(data, price):
         + usage.cached_tokens * price.cached_input_nanos
         + usage.completion_tokens * price.output_nanos
     )
-    assert 0 <= cost.cost(usage, price) * 1_000_000 - exact < 1_000_000
+    assert 0 <= cost.usage_cost_nanos(usage, price) * 1_000_000 - exact < 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,7 @@ def test_a_cost_is_exact_and_rounded_up_once(data, price):
     ],
 )
 def test_worked_examples_of_cost(price, usage, nanos):
-    assert cost.cost(usage, price) == nanos
+    assert cost.usage_cost_nanos(usage, price) == nanos
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_worked_examples_of_cost(price, usage, nanos):
     ],
 )
 def test_worked_examples_of_the_worst_case(price, body_bytes, max_tokens, nanos):
-    assert cost.worst_case(request(body_bytes), make_offer(price=price), max_tokens) == nanos
+    assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), max_tokens) == nanos
 
 
 def test_what_costs_nothing_is_affordable_without_end():
@@ -119,4 +123,4 @@ def test_a_debt_affords_nothing():
     ("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éé", 1), ("\N{GRINNING FACE}" * 2, 2)]
 )
 def test_an_uncounted_prompt_is_a_token_for_each_four_bytes(text, tokens):
-    assert cost.prompt_tokens_estimate(request(1_000, text)) == tokens
+    assert cost.estimate_prompt_tokens(request(1_000, text)) == tokens

@@ -217,7 +217,7 @@ def test_a_lost_answer_of_the_database_opens_no_door_to_others(alice, dear, upst
     """The admission is committed, and nobody is told; it is looked up again."""
     key, secret = factories.make_key(alice)
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["acme/large", "acme/small"])
-    run, lost = batch._door._run, []
+    run, lost = batch._group_commit._run, []
 
     def losing(visitors, again):
         outcomes = run(visitors, again)
@@ -226,7 +226,7 @@ def test_a_lost_answer_of_the_database_opens_no_door_to_others(alice, dear, upst
             raise OutcomeUnknown
         return outcomes
 
-    monkeypatch.setattr(batch._door, "_run", losing)
+    monkeypatch.setattr(batch._group_commit, "_run", losing)
     upstream.will(refusal(401))
     answer = ask(client_for(secret), models=["acme/dear", "acme/small"])
     assert lost
