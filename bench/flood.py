@@ -32,15 +32,15 @@ REPORTED_SECONDS = 11
 FILL = """
 import json
 from billing.models import Account, User
-from keys import keyring, secret
+from keys import lifecycle, secret
 from keys.models import ApiKey
 rich = User.objects.get(email="bench@example.org").accounts.get()
 poor = Account.objects.create()
 limits = {"requests per minute": {"requests_per_minute": 1}, "tokens per minute": {"tokens_per_minute": 100},
     "the spending limit": {"limit_cents": 0, "type": "FIXED"}}
-made = {name: keyring.issue(poor if name == "too few credits" else rich, name=name, **limits.get(name, {}))
+made = {name: lifecycle.issue_key(poor if name == "too few credits" else rich, name=name, **limits.get(name, {}))
     for name in ("a revoked key", "a model that is not for the key", "too few credits", "any", *limits)}
-keyring.revoke(made["a revoked key"][0])
+lifecycle.revoke_key(made["a revoked key"][0])
 ApiKey.objects.filter(name="a model that is not for the key").update(allowed_models=["bench/other"])
 strangers = [secret.mint(ApiKey().pk) for _ in range(2 * %d + 1)]
 print(json.dumps({"secrets": {name: given for name, (_, given) in made.items()}, "strangers": strangers}))

@@ -16,7 +16,7 @@ class SeveralAccounts(LookupError):
     """The person is a member of several accounts; somebody must say which is meant."""
 
 
-def open_for(email: str, *, name: str) -> tuple[Account, bool]:
+def open_account(email: str, *, name: str) -> tuple[Account, bool]:
     """The person's account, and whether it was made just now. An unknown person is made too, without a password.
 
     Opening twice opens one account: whoever is a member of one keeps it, under its own name. Raises SeveralAccounts.
@@ -27,14 +27,14 @@ def open_for(email: str, *, name: str) -> tuple[Account, bool]:
         # Locked, so that two who open at once open one.
         person = User.objects.select_for_update(no_key=True).get(email=address)
         try:
-            return of(address), False
+            return find_account(address), False
         except NoAccount:
             account = Account.objects.create(name=name)
             Membership.objects.create(account=account, user=person)
             return account, True
 
 
-def of(email: str, account_id: UUID | None = None) -> Account:
+def find_account(email: str, account_id: UUID | None = None) -> Account:
     """The account that the person is a member of; ``account_id`` says which of several. Raises NoAccount, SeveralAccounts."""
     accounts = Account.objects.filter(members__email=email.strip().lower()).order_by("id")
     if account_id is not None:

@@ -196,10 +196,10 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
         return True
 
 
-def _latest_rows(account: Account) -> list[statement.Row]:
-    entries = ledger_pages.page(account, limit=LATEST_ENTRIES, offset=0)
+def _latest_rows(account: Account) -> list[statement.StatementLine]:
+    entries = ledger_pages.read_page(account, limit=LATEST_ENTRIES, offset=0)
     emails = dict(User.objects.filter(pk__in={entry.issued_by_id for entry in entries}).values_list("pk", "email"))
-    return [statement.row(entry, issued_by=emails.get(entry.issued_by_id or 0, "")) for entry in entries]
+    return [statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")) for entry in entries]
 
 
 @admin.register(Membership)
@@ -244,7 +244,7 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="amount in cents, as the API reports it")
     def amount_cents(self, entry: LedgerEntry) -> int:
-        return statement.row(entry).amount_cents
+        return statement.format_entry(entry).amount_cents
 
     @admin.display(description="balance after in cents")
     def balance_after_cents(self, entry: LedgerEntry) -> int:

@@ -1,6 +1,6 @@
 """Questions to the whole book that must return no rows. Tests, the nightly task and ``verify_ledger`` ask the same ones.
 
-An app with something to ask has a module ``audit`` with its QUESTIONS; ``questions`` collects them from the installed apps,
+An app with something to ask has a module ``audit`` with its INVARIANTS; ``invariants`` collects them from the installed apps,
 so that billing asks about keys and completions without having heard of them.
 
 A question is about every account at once: on millions of rows it costs scans, not round trips. First the rows against it
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 # What questions select from, by name: the tables, or one account's part of them.
-BOOK = {
+LEDGER_TABLES = {
     "account": "SELECT * FROM billing_account WHERE %(account)s::uuid IS NULL OR id = %(account)s::uuid",
     "entry": "SELECT * FROM billing_ledgerentry WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "hold": "SELECT * FROM billing_hold WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
@@ -40,71 +40,71 @@ BOOK = {
 
 
 @dataclass(frozen=True)
-class Question:
+class Invariant:
     """An invariant as a sentence, and the SQL that finds the rows that break it. A literal % in it is doubled.
 
-    ``reading`` and ``breaks`` are of a question that shares its rows with others: see ``Reading``.
+    ``reading`` and ``breaks`` are of a question that shares its rows with others: see ``SharedQuery``.
     """
 
     name: str
-    invariant: str
+    sentence: str
     sql: str
     kind: Kind = Kind.UNTRUE
-    tables: dict[str, str] = field(default_factory=lambda: BOOK)
-    reading: "Reading | None" = None
+    tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
+    shared: "SharedQuery | None" = None
     breaks: str = "true"
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class SharedQuery:
     """Rows that several questions are about: read once, for all of them."""
 
     sql: str
-    tables: dict[str, str] = field(default_factory=lambda: BOOK)
+    tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
 
-    def question(self, name: str, invariant: str, *, shows: str, breaks: str) -> Question:
+    def invariant(self, name: str, sentence: str, *, shows: str, breaks: str) -> Invariant:
         """A question about these rows: the condition of those that break it, and the columns to show of them."""
-        sql = f"SELECT {shows} FROM ({self.sql}) AS reading WHERE {breaks}"  # noqa: S608  all ours
-        return Question(name, invariant, sql, tables=self.tables, reading=self, breaks=breaks)
+        sql = f"SELECT {shows} FROM ({self.sql}) AS shared WHERE {breaks}"  # noqa: S608  all ours
+        return Invariant(name, sentence, sql, tables=self.tables, shared=self, breaks=breaks)
 
 
 @dataclass(frozen=True)
 class Violation:
     """A question that found ``count`` rows; the first ROWS_SHOWN_MAX of them, by column name."""
 
-    question: Question
+    invariant: Invariant
     count: int
     rows: list[dict[str, Any]]
 
     def __str__(self) -> str:
-        return f"{self.question.kind}: {self.question.name}: {self.count} rows against: {self.question.invariant}"
+        return f"{self.invariant.kind}: {self.invariant.name}: {self.count} rows against: {self.invariant.sentence}"
 
 
 def verify(account_id: UUID | None = None, progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
-    """Ask every question, of one account or of all. An empty list means that the book is true.
+    """Ask every invariant, of one account or of all. An empty list means that the book is true.
 
     Everything is asked of one moment, in a read-only REPEATABLE READ transaction; inside a transaction of the caller's, it
     is asked of what that transaction sees. Guards belong to the whole book: asking about one account skips them.
     """
-    asked = questions(account_id)
+    asked = invariants(account_id)
     counts: dict[str, int] = {}
     violations = []
     with _snapshot() as cursor:
-        for number, question in enumerate(asked, start=1):
-            progress(f"{number}/{len(asked)} {question.name}")
-            if question.name not in counts:
-                counts |= _count(cursor, _with_its_reading(question, asked), account_id)
-            if counts[question.name]:
-                violations.append(Violation(question, counts[question.name], _rows(cursor, question, account_id)))
+        for number, invariant in enumerate(asked, start=1):
+            progress(f"{number}/{len(asked)} {invariant.name}")
+            if invariant.name not in counts:
+                counts |= _count(cursor, _with_same_query(invariant, asked), account_id)
+            if counts[invariant.name]:
+                violations.append(Violation(invariant, counts[invariant.name], _rows(cursor, invariant, account_id)))
     return violations
 
 
-def questions(account_id: UUID | None = None) -> list[Question]:
+def invariants(account_id: UUID | None = None) -> list[Invariant]:
     """What there is to ask of the whole book, or of one account: of every installed app, in the order of the apps."""
-    found: list[Question] = []
+    found: list[Invariant] = []
     for app in apps.get_app_configs():
         if module_has_submodule(app.module, "audit"):
-            found += getattr(import_module(f"{app.name}.audit"), "QUESTIONS", [])
+            found += getattr(import_module(f"{app.name}.audit"), "INVARIANTS", [])
     return [each for each in found if account_id is None or each.kind != Kind.UNGUARDED]
 
 
@@ -118,22 +118,22 @@ def _snapshot() -> Iterator[CursorWrapper]:
         yield cursor
 
 
-def _with_its_reading(question: Question, asked: list[Question]) -> list[Question]:
-    if question.reading is None:
-        return [question]
-    return [each for each in asked if each.reading is question.reading]
+def _with_same_query(invariant: Invariant, asked: list[Invariant]) -> list[Invariant]:
+    if invariant.shared is None:
+        return [invariant]
+    return [each for each in asked if each.shared is invariant.shared]
 
 
-def _count(cursor: CursorWrapper, questions: list[Question], account_id: UUID | None) -> dict[str, int]:
-    """The number of rows against each question, by its name. They have one reading, or there is one question."""
-    source = questions[0].reading.sql if questions[0].reading else questions[0].sql
-    counts = ", ".join(f"count(*) FILTER (WHERE {question.breaks})" for question in questions)
-    _select(cursor, f"{counts} FROM ({source}) AS reading", questions[0].tables, account_id)
-    return dict(zip((question.name for question in questions), cursor.fetchone(), strict=True))
+def _count(cursor: CursorWrapper, questions: list[Invariant], account_id: UUID | None) -> dict[str, int]:
+    """The number of rows against each invariant, by its name. They have one reading, or there is one invariant."""
+    source = questions[0].shared.sql if questions[0].shared else questions[0].sql
+    counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in questions)
+    _select(cursor, f"{counts} FROM ({source}) AS shared", questions[0].tables, account_id)
+    return dict(zip((invariant.name for invariant in questions), cursor.fetchone(), strict=True))
 
 
-def _rows(cursor: CursorWrapper, question: Question, account_id: UUID | None) -> list[dict[str, Any]]:
-    _select(cursor, f"* FROM ({question.sql}) AS finding LIMIT {ROWS_SHOWN_MAX}", question.tables, account_id)
+def _rows(cursor: CursorWrapper, invariant: Invariant, account_id: UUID | None) -> list[dict[str, Any]]:
+    _select(cursor, f"* FROM ({invariant.sql}) AS finding LIMIT {ROWS_SHOWN_MAX}", invariant.tables, account_id)
     columns = [column.name for column in cursor.description or ()]
     return [dict(zip(columns, map(_plain, row), strict=True)) for row in cursor.fetchall()]
 
@@ -151,7 +151,7 @@ def _plain(value: Any) -> Any:
 # --- The book ----------------------------------------------------------------------------------------------------
 
 # One sort of the book for what is between an entry and the one before it.
-IN_ORDER = Reading(
+ENTRIES_IN_ORDER = SharedQuery(
     """
     SELECT account_id, id AS entry_id, seq, amount_nanos, balance_after_nanos, created_at, row_number() OVER book AS place,
         lag(balance_after_nanos, 1, 0::bigint) OVER book AS balance_before_nanos, lag(created_at) OVER book AS created_before
@@ -159,28 +159,28 @@ IN_ORDER = Reading(
     """
 )
 
-SEQ_HAS_NO_GAPS = IN_ORDER.question(
+SEQ_HAS_NO_GAPS = ENTRIES_IN_ORDER.invariant(
     "seq_has_no_gaps",
     "The entries of an account are numbered 1, 2, 3 ... without gaps.",
     shows="account_id, entry_id, seq, place",
     breaks="seq <> place",
 )
 
-BALANCES_CHAIN = IN_ORDER.question(
+BALANCES_CHAIN = ENTRIES_IN_ORDER.invariant(
     "balances_chain",
     "The balance after an entry is the balance after the one before it, plus the entry's amount.",
     shows="account_id, entry_id, seq, balance_before_nanos, amount_nanos, balance_after_nanos",
     breaks="balance_after_nanos::numeric <> balance_before_nanos::numeric + amount_nanos",
 )
 
-TIMES_DO_NOT_RUN_BACK = IN_ORDER.question(
+TIMES_DO_NOT_RUN_BACK = ENTRIES_IN_ORDER.invariant(
     "times_do_not_run_back",
     "No entry was booked before the one before it.",
     shows="account_id, entry_id, seq, created_before, created_at",
     breaks="created_at < created_before",
 )
 
-ACCOUNTS_SAY_WHAT_THEIR_LAST_ENTRY_SAYS = Question(
+ACCOUNTS_SAY_WHAT_THEIR_LAST_ENTRY_SAYS = Invariant(
     "accounts_say_what_their_last_entry_says",
     "An account's balance and last seq are those of its last entry; without entries, both are zero.",
     """
@@ -192,7 +192,7 @@ ACCOUNTS_SAY_WHAT_THEIR_LAST_ENTRY_SAYS = Question(
     """,
 )
 
-ENTRIES_SUM_TO_THE_BALANCE = Question(
+ENTRIES_SUM_TO_THE_BALANCE = Invariant(
     "entries_sum_to_the_balance",
     "The amounts of an account's entries sum to its balance.",
     """
@@ -203,7 +203,7 @@ ENTRIES_SUM_TO_THE_BALANCE = Question(
     """,
 )
 
-CREDITS_ADD_AND_DEBITS_TAKE = Question(
+CREDITS_ADD_AND_DEBITS_TAKE = Invariant(
     "credits_add_and_debits_take",
     "Credits are positive, refunds negative, usage is never positive, and there is no other type.",
     """
@@ -216,7 +216,7 @@ CREDITS_ADD_AND_DEBITS_TAKE = Question(
 )
 
 # Across accounts: a reference that two accounts have booked is booked twice, whichever of them one asks about.
-A_REFERENCE_IS_BOOKED_ONCE = Question(
+A_REFERENCE_IS_BOOKED_ONCE = Invariant(
     "a_reference_is_booked_once",
     "No two entries have the same reference.",
     """
@@ -225,7 +225,7 @@ A_REFERENCE_IS_BOOKED_ONCE = Question(
     """,
 )
 
-USAGE_SAYS_WHAT_WAS_USED = Question(
+USAGE_SAYS_WHAT_WAS_USED = Invariant(
     "usage_says_what_was_used",
     "A usage entry names its model and its tokens, and the tokens of prompt and completion add up to them.",
     """
@@ -239,7 +239,7 @@ USAGE_SAYS_WHAT_WAS_USED = Question(
 
 # --- The holds ---------------------------------------------------------------------------------------------------
 
-OPEN_HOLDS_SUM_TO_WHAT_IS_HELD = Question(
+OPEN_HOLDS_SUM_TO_WHAT_IS_HELD = Invariant(
     "open_holds_sum_to_what_is_held",
     "What an account holds is the sum of its open holds.",
     """
@@ -251,7 +251,7 @@ OPEN_HOLDS_SUM_TO_WHAT_IS_HELD = Question(
     """,
 )
 
-NO_MORE_IS_SETTLED_THAN_WAS_HELD = Question(
+NO_MORE_IS_SETTLED_THAN_WAS_HELD = Invariant(
     "no_more_is_settled_than_was_held",
     "Holds and what is settled of them are not negative, and no more is settled than was held.",
     """
@@ -260,7 +260,7 @@ NO_MORE_IS_SETTLED_THAN_WAS_HELD = Question(
     """,
 )
 
-HOLDS_ARE_IN_ONE_STATE = Question(
+HOLDS_ARE_IN_ONE_STATE = Invariant(
     "holds_are_in_one_state",
     "A hold is open, or was resolved at some time: then only a settled one says what it cost.",
     """
@@ -273,7 +273,7 @@ HOLDS_ARE_IN_ONE_STATE = Question(
 
 # --- Usage, and the holds by its references ----------------------------------------------------------------------
 
-USAGE_AND_HOLDS = Reading(
+USAGE_AND_HOLDS = SharedQuery(
     """
     SELECT coalesce(debit.account_id, hold.account_id) AS account_id, coalesce(debit.reference, hold.reference) AS reference,
         debit.id AS entry_id, debit.amount_nanos, hold.state, hold.settled_nanos
@@ -282,14 +282,14 @@ USAGE_AND_HOLDS = Reading(
     """
 )
 
-SETTLED_HOLDS_ARE_DEBITED = USAGE_AND_HOLDS.question(
+SETTLED_HOLDS_ARE_DEBITED = USAGE_AND_HOLDS.invariant(
     "settled_holds_are_debited",
     "A settled hold has one USAGE_DEBIT under its reference, of exactly what was settled.",
     shows="account_id, reference, settled_nanos, amount_nanos",
     breaks="state = 'SETTLED' AND amount_nanos IS DISTINCT FROM -settled_nanos",
 )
 
-DEBITS_WERE_HELD = USAGE_AND_HOLDS.question(
+DEBITS_WERE_HELD = USAGE_AND_HOLDS.invariant(
     "debits_were_held",
     "A USAGE_DEBIT has a settled hold under its reference: usage is never charged without having been admitted.",
     shows="account_id, entry_id, reference, amount_nanos, state",
@@ -297,7 +297,7 @@ DEBITS_WERE_HELD = USAGE_AND_HOLDS.question(
 )
 
 # What is admitted fits the balance, and costs no more than was held: so only a refund that came after that can be the cause.
-ONLY_A_REFUND_OVERDRAWS = Question(
+ONLY_A_REFUND_OVERDRAWS = Invariant(
     "only_a_refund_overdraws",
     "Usage leaves no balance below zero, and open holds none below what they hold, unless money was refunded meanwhile.",
     """
@@ -324,7 +324,7 @@ ONLY_A_REFUND_OVERDRAWS = Question(
 # --- What is left undone -----------------------------------------------------------------------------------------
 
 # Expired holds are released every minute; a quarter of an hour later somebody should ask why they are not.
-HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY = Question(
+HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY = Invariant(
     "holds_do_not_outlive_their_expiry",
     "No hold is still open a quarter of an hour after it expired.",
     """
@@ -336,7 +336,7 @@ HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY = Question(
 
 # --- The guards --------------------------------------------------------------------------------------------------
 
-TRIGGERS_STAND_GUARD = Question(
+TRIGGERS_STAND_GUARD = Invariant(
     "triggers_stand_guard",
     "The triggers that keep the book exist, call what they should, and are enabled.",
     """
@@ -358,7 +358,7 @@ TRIGGERS_STAND_GUARD = Question(
 
 # Of the tables of the book, all but NOT NULL. NOT ENFORCED is of PostgreSQL 18, which has a column for it; as JSON it may be
 # asked of all. A foreign key is kept by triggers of PostgreSQL's own, which DISABLE TRIGGER ALL takes away with ours.
-CONSTRAINTS_STAND_GUARD = Question(
+CONSTRAINTS_STAND_GUARD = Invariant(
     "constraints_stand_guard",
     "The constraints that keep the book exist, are enforced, and have been validated.",
     """
@@ -398,7 +398,7 @@ CONSTRAINTS_STAND_GUARD = Question(
     kind=Kind.UNGUARDED,
 )
 
-QUESTIONS = [
+INVARIANTS = [
     SEQ_HAS_NO_GAPS,
     BALANCES_CHAIN,
     TIMES_DO_NOT_RUN_BACK,

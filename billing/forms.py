@@ -7,7 +7,7 @@ from django import forms
 from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
 
 from billing import ledger, money, statement
-from billing.ledger import Booked
+from billing.ledger import BookedEntry
 from billing.models import Account, User
 from gateway_project import identifiers
 
@@ -71,7 +71,7 @@ class SupportCreditForm(forms.Form):
             raise forms.ValidationError("The account's balance would be more than the book can hold.")
         return cents
 
-    def grant(self, issued_by: User) -> Booked | None:
+    def grant(self, issued_by: User) -> BookedEntry | None:
         """Book the credit. None, and an error on the form, when the form was used for another amount before."""
         try:
             return ledger.grant_support_credit(

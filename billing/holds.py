@@ -1,7 +1,8 @@
-"""Money set aside for usage: placed at admission; settled, released or expired once, by whoever comes first.
+"""Money reserved for usage: a hold is placed at admission, and settled, released or expired exactly once.
 
-``require``, ``place`` and ``resolve`` decide, on rows locked by the caller, and keep those rows true so that a batch can go
-on deciding with them. ``placed`` and ``resolved`` are the statements that write what was decided.
+``require_available``, ``place`` and ``resolve`` decide. The caller has locked the rows; these functions keep the rows up to
+date, so that a batch can decide its next request with them. ``insert_holds_statement`` and ``update_holds_statement`` build
+the SQL that writes the decisions.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from gateway_project.db.pipelined_transaction import Statement
 
 
 class NewHold(NamedTuple):
-    """A hold as ``placed`` writes it. ``reference`` is the id of what it is for."""
+    """A hold as ``insert_holds_statement`` writes it. ``reference`` is the id of what it is for."""
 
     reference: str
     account_id: UUID
@@ -24,7 +25,7 @@ class NewHold(NamedTuple):
     expires_at: datetime
 
 
-def require(account: Account, need_nanos: int) -> None:
+def require_available(account: Account, need_nanos: int) -> None:
     """Raises InsufficientQuota (402) when the balance is too small, TiedUp (429) when it would do but is held by others."""
     if account.available_nanos >= need_nanos:
         return
@@ -37,8 +38,8 @@ def require(account: Account, need_nanos: int) -> None:
 
 
 def place(account: Account, amount_nanos: int) -> None:
-    """Set ``amount_nanos`` aside on the given row; ``placed`` writes it. Raises as ``require`` does."""
-    require(account, amount_nanos)
+    """Reserve ``amount_nanos`` on the given row (``insert_holds_statement`` writes it). Raises like ``require_available``."""
+    require_available(account, amount_nanos)
     account.held_nanos += amount_nanos
 
 
@@ -55,7 +56,7 @@ def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int 
     return True
 
 
-def placed(holds: Sequence[NewHold]) -> Statement:
+def insert_holds_statement(holds: Sequence[NewHold]) -> Statement:
     """Write new holds, and what they hold of their accounts."""
     return Statement(
         """
@@ -74,7 +75,7 @@ def placed(holds: Sequence[NewHold]) -> Statement:
     )
 
 
-def resolved(holds: Sequence[Hold]) -> Statement:
+def update_holds_statement(holds: Sequence[Hold]) -> Statement:
     """Write how holds ended, and give back to their accounts what they held."""
     return Statement(
         """

@@ -23,7 +23,7 @@ class ReferenceReused(Exception):
 
 
 class NewEntry(NamedTuple):
-    """An entry as ``appended`` writes it."""
+    """An entry as ``insert_entries_statement`` writes it."""
 
     id: UUID
     account_id: UUID
@@ -42,7 +42,7 @@ class AmountNotPositive(ValueError):
 
 
 @dataclass(frozen=True)
-class Booked:
+class BookedEntry:
     """The entry of a reference, and whether this call wrote it or found it."""
 
     entry: LedgerEntry
@@ -60,7 +60,7 @@ def debit_usage(
     settlement: str,
     spender: str | None = None,
 ) -> NewEntry:
-    """Charge one completion; ``appended`` writes it. ``cost_nanos`` may be 0: what cost nothing still has its line.
+    """Charge one completion; ``insert_entries_statement`` writes the entry. A completion that costs 0 has an entry, too.
 
     ``settlement`` says what the figures rest on: reported by the upstream, estimated, or partial. ``spender`` is an id of the
     caller's own, by which the account can find what was spent.
@@ -74,30 +74,30 @@ def debit_usage(
         "costInDollars": money.dollars(cost_nanos),
         "settlement": settlement,
     }
-    return _next(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)
+    return _make_entry(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)
 
 
-def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> Booked:
+def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> BookedEntry:
     """Book a payment that the processor confirmed. Booking the same payment again finds the entry it has."""
     metadata = {f"{processor}PaymentId": payment_id}
     return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"pay:{processor}:{payment_id}", metadata)
 
 
-def refund(account: Account, *, amount_cents: int, reference: str, reason: str) -> Booked:
+def refund(account: Account, *, amount_cents: int, reference: str, reason: str) -> BookedEntry:
     """Take back money that went back to the card. The only entry that may push a balance below zero."""
     return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", {"reason": reason})
 
 
 def grant_support_credit(
     account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
-) -> Booked:
+) -> BookedEntry:
     """Credit an account on behalf of support, in a transaction of its own.
 
     ``reference`` is made before the first try (by the form, say): submitting twice credits once and finds that entry.
     Raises ReferenceReused when it named something else, AmountNotPositive.
     """
     with transaction.atomic():
-        account = locks.account(account_id)
+        account = locks.lock_account(account_id)
         return _book_once(
             account, LedgerEntry.Type.SUPPORT_CREDIT, amount_cents, f"support:{reference}", {"reason": reason}, issued_by
         )
@@ -110,7 +110,7 @@ def _book_once(
     reference: str,
     metadata: dict[str, Any],
     issued_by: User | None = None,
-) -> Booked:
+) -> BookedEntry:
     if amount_cents <= 0:
         raise AmountNotPositive(f"{amount_cents} cents is not a positive amount")
     amount_nanos = money.nanos(amount_cents) * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1)
@@ -118,7 +118,7 @@ def _book_once(
     if booked is None:
         try:
             with transaction.atomic():
-                return Booked(_append(account, type, amount_nanos, reference, metadata, issued_by), is_new=True)
+                return BookedEntry(_append(account, type, amount_nanos, reference, metadata, issued_by), is_new=True)
         except IntegrityError:
             # Our lock keeps out who books for this account, but not who books the same reference for another one.
             booked = LedgerEntry.objects.filter(reference=reference).first()
@@ -126,7 +126,7 @@ def _book_once(
                 raise
     if (booked.account_id, booked.type, booked.amount_nanos) != (account.pk, type, amount_nanos):
         raise ReferenceReused(f"{reference} is already booked as something else")
-    return Booked(booked, is_new=False)
+    return BookedEntry(booked, is_new=False)
 
 
 def _append(
@@ -137,12 +137,12 @@ def _append(
     metadata: dict[str, Any],
     issued_by: User | None = None,
 ) -> LedgerEntry:
-    entry = _next(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
-    pipelined_transaction.execute(appended([entry]))
+    entry = _make_entry(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
+    pipelined_transaction.execute(insert_entries_statement([entry]))
     return LedgerEntry.objects.get(pk=entry.id)
 
 
-def _next(
+def _make_entry(
     account: Account,
     type: LedgerEntry.Type,
     amount_nanos: int,
@@ -168,7 +168,7 @@ def _next(
     )
 
 
-def appended(entries: Sequence[NewEntry]) -> Statement:
+def insert_entries_statement(entries: Sequence[NewEntry]) -> Statement:
     """Write entries, those of an account in the order of their seq, and the balances they make."""
     return Statement(
         """

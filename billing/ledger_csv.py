@@ -39,9 +39,9 @@ COLUMNS = [
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def download(account: Account, choice: ledger_pages.Choice = ledger_pages.EVERYTHING) -> StreamingHttpResponse:
+def download(account: Account, entry_filter: ledger_pages.EntryFilter = ledger_pages.ALL_ENTRIES) -> StreamingHttpResponse:
     """The reply. Its first part is made here: what fails before anything is sent is still an error with its status."""
-    parts = _parts(account, choice)
+    parts = _parts(account, entry_filter)
     headers = {
         "Content-Disposition": 'attachment; filename="ledger.csv"',
         "Cache-Control": "no-store",
@@ -51,9 +51,9 @@ def download(account: Account, choice: ledger_pages.Choice = ledger_pages.EVERYT
     return StreamingHttpResponse(body, content_type=f"{CONTENT_TYPE}; charset=utf-8", headers=headers)
 
 
-def _parts(account: Account, choice: ledger_pages.Choice) -> Iterator[bytes]:
+def _parts(account: Account, entry_filter: ledger_pages.EntryFilter) -> Iterator[bytes]:
     head = _lines([COLUMNS])
-    for batch in ledger_pages.batches(account, choice):
+    for batch in ledger_pages.read_batches(account, entry_filter):
         yield head + _lines(map(_row, batch))
         head = b""
     if head:

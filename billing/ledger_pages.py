@@ -15,12 +15,12 @@ from django.db.models.functions import RowNumber
 from billing.models import Account, LedgerEntry
 from gateway_project.db import pool
 
-# What one query of ``batches`` reads. To write 250 lines takes 8 ms, in which the process answers nobody else.
+# What one query of ``read_batches`` reads. To write 250 lines takes 8 ms, in which the process answers nobody else.
 BATCH_ENTRIES = 250
 
 
 @dataclass(frozen=True)
-class Choice:
+class EntryFilter:
     """Which entries of a book: of a type, of a spender, booked in ``since <= created_at < until``. None: any."""
 
     type: str | None = None
@@ -29,52 +29,52 @@ class Choice:
     until: datetime | None = None
 
 
-EVERYTHING = Choice()
+ALL_ENTRIES = EntryFilter()
 
 
-def page(account: Account, *, limit: int, offset: int, choice: Choice = EVERYTHING) -> list[LedgerEntry]:
-    """Entries of the choice, the most recent first, after skipping ``offset`` of them.
+def read_page(account: Account, *, limit: int, offset: int, entry_filter: EntryFilter = ALL_ENTRIES) -> list[LedgerEntry]:
+    """Entries of the entry_filter, the most recent first, after skipping ``offset`` of them.
 
     What is skipped costs nothing, except of a spender or of a type that is not usage: there an index says where they are,
     and is read from its end.
     """
-    first_seq, last_seq = _span(account, choice)
+    first_seq, last_seq = _span(account, entry_filter)
     offset = min(offset, last_seq)
-    chosen = _chosen(account, choice).filter(seq__gte=first_seq)
-    if choice.spender is None and choice.type in (None, LedgerEntry.Type.USAGE_DEBIT):
-        others = 0 if choice.type is None else _others_passed(account, last_seq, offset)
-        return list(chosen.filter(seq__lte=last_seq - offset - others)[:limit])
-    places = chosen.filter(seq__lte=last_seq).values("seq")[offset : offset + limit]
-    return list(_chosen(account, EVERYTHING).filter(seq__in=places))
+    entries = _filtered(account, entry_filter).filter(seq__gte=first_seq)
+    if entry_filter.spender is None and entry_filter.type in (None, LedgerEntry.Type.USAGE_DEBIT):
+        others = 0 if entry_filter.type is None else _others_passed(account, last_seq, offset)
+        return list(entries.filter(seq__lte=last_seq - offset - others)[:limit])
+    places = entries.filter(seq__lte=last_seq).values("seq")[offset : offset + limit]
+    return list(_filtered(account, ALL_ENTRIES).filter(seq__in=places))
 
 
-def batches(account: Account, choice: Choice = EVERYTHING) -> Iterator[list[LedgerEntry]]:
-    """Every entry of the choice that is in the book as ``account`` was read, the most recent first, some at a time.
+def read_batches(account: Account, entry_filter: EntryFilter = ALL_ENTRIES) -> Iterator[list[LedgerEntry]]:
+    """Every entry of the entry_filter that is in the book as ``account`` was read, the most recent first, some at a time.
 
     No connection is held between two batches.
     """
-    first_seq, last_seq = _span(account, choice)
-    chosen = _chosen(account, choice).filter(seq__gte=first_seq)
-    while batch := list(chosen.filter(seq__lte=last_seq)[:BATCH_ENTRIES]):
+    first_seq, last_seq = _span(account, entry_filter)
+    entries = _filtered(account, entry_filter).filter(seq__gte=first_seq)
+    while batch := list(entries.filter(seq__lte=last_seq)[:BATCH_ENTRIES]):
         pool.release_connection()
         yield batch
         last_seq = batch[-1].seq - 1
     pool.release_connection()
 
 
-def _chosen(account: Account, choice: Choice) -> QuerySet[LedgerEntry]:
-    chosen = LedgerEntry.objects.filter(account=account).order_by("-seq")
-    if choice.spender is not None:
-        chosen = chosen.filter(spender=choice.spender)
+def _filtered(account: Account, entry_filter: EntryFilter) -> QuerySet[LedgerEntry]:
+    entries = LedgerEntry.objects.filter(account=account).order_by("-seq")
+    if entry_filter.spender is not None:
+        entries = entries.filter(spender=entry_filter.spender)
         # Only usage has a spender. To say so again would have every entry read that the index alone can skip.
-        return chosen if choice.type in (None, LedgerEntry.Type.USAGE_DEBIT) else chosen.none()
-    return chosen if choice.type is None else chosen.filter(type=choice.type)
+        return entries if entry_filter.type in (None, LedgerEntry.Type.USAGE_DEBIT) else entries.none()
+    return entries if entry_filter.type is None else entries.filter(type=entry_filter.type)
 
 
-def _span(account: Account, choice: Choice) -> tuple[int, int]:
-    """The first and the last seq that the times of the choice allow. Without any between them, the last is less."""
-    first_seq = 1 if choice.since is None else _entries_before(account, choice.since) + 1
-    last_seq = account.last_seq if choice.until is None else _entries_before(account, choice.until)
+def _span(account: Account, entry_filter: EntryFilter) -> tuple[int, int]:
+    """The first and the last seq that the times of the entry_filter allow. Without any between them, the last is less."""
+    first_seq = 1 if entry_filter.since is None else _entries_before(account, entry_filter.since) + 1
+    last_seq = account.last_seq if entry_filter.until is None else _entries_before(account, entry_filter.until)
     return first_seq, last_seq
 
 

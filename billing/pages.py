@@ -25,7 +25,7 @@ Page = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True)
-class Choice:
+class AccountChoice:
     id: str
     name: str
     is_chosen: bool
@@ -39,7 +39,7 @@ class Member:
     is_staff: bool
     account_name: str
     account_is_active: bool
-    choices: list[Choice]
+    choices: list[AccountChoice]
 
 
 def member_page(view: Page) -> Page:
@@ -67,7 +67,7 @@ def _member(request: HttpRequest, account: Account, accounts: list[Account]) -> 
         is_staff=request.user.is_staff,
         account_name=account.name,
         account_is_active=account.is_active,
-        choices=[Choice(str(one.pk), one.name, one == account) for one in accounts],
+        choices=[AccountChoice(str(one.pk), one.name, one == account) for one in accounts],
     )
 
 
@@ -87,9 +87,9 @@ def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
 def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     """The book, newest first."""
     pager = Pager.of(request, count=account.last_seq, per_page=ENTRIES_PER_PAGE)
-    entries = ledger_pages.page(account, limit=ENTRIES_PER_PAGE, offset=pager.offset)
+    entries = ledger_pages.read_page(account, limit=ENTRIES_PER_PAGE, offset=pager.offset)
     context = {
-        "rows": [statement.row(entry) for entry in entries],
+        "rows": [statement.format_entry(entry) for entry in entries],
         "pager": pager,
         "balance": statement.usd(account.balance_nanos),
         "balance_cents": money.floor_cents(account.balance_nanos),

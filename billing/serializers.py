@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from billing import money
-from billing.ledger_pages import Choice
+from billing.ledger_pages import EntryFilter
 from billing.models import Account, LedgerEntry
 from gateway_project import timestamps
 
@@ -61,7 +61,7 @@ class MomentField(serializers.DateTimeField):
             self.fail("invalid")
 
 
-class LedgerChoiceSerializer(serializers.Serializer[Any]):
+class LedgerFilterSerializer(serializers.Serializer[Any]):
     """Which entries of the book. Those that are left out choose all."""
 
     type = serializers.ChoiceField(
@@ -73,8 +73,8 @@ class LedgerChoiceSerializer(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         # "from" is a word of Python's, which no attribute can have for its name.
-        since = MomentField(source="since", required=False, help_text="Booked then or later: ISO 8601 with Z or an offset")
-        until = MomentField(source="until", required=False, help_text="Booked before: ISO 8601 with Z or an offset")
+        since = MomentField(source="since", required=False, help_text="BookedEntry then or later: ISO 8601 with Z or an offset")
+        until = MomentField(source="until", required=False, help_text="BookedEntry before: ISO 8601 with Z or an offset")
         return {**super().get_fields(), "from": since, "to": until}
 
     def validate(self, attributes: dict[str, Any]) -> dict[str, Any]:
@@ -83,12 +83,12 @@ class LedgerChoiceSerializer(serializers.Serializer[Any]):
         return attributes
 
     @property
-    def choice(self) -> Choice:
+    def entry_filter(self) -> EntryFilter:
         """What was asked for, once it is valid."""
-        return Choice(**{name: self.validated_data.get(name) for name in ("type", "spender", "since", "until")})
+        return EntryFilter(**{name: self.validated_data.get(name) for name in ("type", "spender", "since", "until")})
 
 
-class LedgerQuerySerializer(LedgerChoiceSerializer):
+class LedgerQuerySerializer(LedgerFilterSerializer):
     """Which page of the book, or of the entries that are chosen."""
 
     limit = serializers.IntegerField(default=10, min_value=1, max_value=100)

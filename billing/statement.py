@@ -16,7 +16,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True)
-class Row:
+class StatementLine:
     """One entry of the book."""
 
     id: str
@@ -32,9 +32,9 @@ class Row:
     issued_by: str
 
 
-def row(entry: LedgerEntry, *, issued_by: str = "") -> Row:
+def format_entry(entry: LedgerEntry, *, issued_by: str = "") -> StatementLine:
     """``issued_by`` is who granted a credit, where the reader may know."""
-    return Row(
+    return StatementLine(
         id=str(entry.pk),
         type=entry.type,
         title=_TITLES[LedgerEntry.Type(entry.type)],

@@ -11,8 +11,8 @@ from billing import ledger_csv, ledger_pages
 from billing.models import Account
 from billing.serializers import (
     BalanceSerializer,
-    LedgerChoiceSerializer,
     LedgerEntrySerializer,
+    LedgerFilterSerializer,
     LedgerPageSerializer,
     LedgerQuerySerializer,
 )
@@ -31,7 +31,7 @@ class LedgerView(APIView):
         query = LedgerQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         place = {name: query.validated_data[name] for name in ("limit", "offset")}
-        entries = ledger_pages.page(_account(request), **place, choice=query.choice)
+        entries = ledger_pages.read_page(_account(request), **place, entry_filter=query.entry_filter)
         data = [LedgerEntrySerializer(entry).data for entry in entries]
         return Response({"entries": data, **place, "count": len(data)})
 
@@ -39,11 +39,11 @@ class LedgerView(APIView):
 class LedgerSheetView(APIView):
     http_method_names = ["get", "options"]  # no HEAD: it would cost what GET costs, to throw it away
 
-    @extend_schema(parameters=[LedgerChoiceSerializer], responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR})
+    @extend_schema(parameters=[LedgerFilterSerializer], responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR})
     def get(self, request: Request) -> StreamingHttpResponse:
-        query = LedgerChoiceSerializer(data=request.query_params.dict())
+        query = LedgerFilterSerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
-        return ledger_csv.download(_account(request), query.choice)
+        return ledger_csv.download(_account(request), query.entry_filter)
 
 
 def _account(request: Request) -> Account:

@@ -1,15 +1,15 @@
 """What completions ask the whole book (``billing.audit``): do completions, holds and the days of keys tell one story?"""
 
-from billing.audit import Question, Reading
-from keys.audit import KEYS
+from billing.audit import Invariant, SharedQuery
+from keys.audit import KEY_TABLES
 
-COMPLETIONS = {
-    **KEYS,
+COMPLETION_TABLES = {
+    **KEY_TABLES,
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
 
 # A completion with its key, and the hold under its id, whoever has it.
-ADMITTED = Reading(
+ADMITTED = SharedQuery(
     """
     SELECT completion.account_id, completion.id AS completion_id, key_id, keys_apikey.account_id AS key_account_id,
         billing_hold.account_id AS hold_account_id, settlement, state, cost_nanos, settled_nanos
@@ -17,17 +17,17 @@ ADMITTED = Reading(
     JOIN keys_apikey ON keys_apikey.id = completion.key_id
     LEFT JOIN billing_hold ON billing_hold.reference = completion.id
     """,
-    COMPLETIONS,
+    COMPLETION_TABLES,
 )
 
-COMPLETIONS_ARE_THEIR_ACCOUNTS = ADMITTED.question(
+COMPLETIONS_ARE_THEIR_ACCOUNTS = ADMITTED.invariant(
     "completions_are_their_accounts",
     "A completion belongs to the account of its key and has a hold there.",
     shows="account_id, completion_id, key_id, key_account_id, hold_account_id",
     breaks="key_account_id <> account_id OR hold_account_id IS DISTINCT FROM account_id",
 )
 
-COMPLETIONS_END_AS_THEIR_HOLDS_DO = ADMITTED.question(
+COMPLETIONS_END_AS_THEIR_HOLDS_DO = ADMITTED.invariant(
     "completions_end_as_their_holds_do",
     "A completion runs while its hold is open, and then says how the hold was resolved and what was settled.",
     shows="account_id, completion_id, settlement, state, cost_nanos, settled_nanos",
@@ -41,7 +41,7 @@ COMPLETIONS_END_AS_THEIR_HOLDS_DO = ADMITTED.question(
     """,
 )
 
-COMPLETIONS_ARE_BOOKED_AS_USED = Question(
+COMPLETIONS_ARE_BOOKED_AS_USED = Invariant(
     "completions_are_booked_as_used",
     "The usage entry of a completion names its model, its tokens and its key.",
     """
@@ -51,10 +51,10 @@ COMPLETIONS_ARE_BOOKED_AS_USED = Question(
     WHERE (metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', spender)
         IS DISTINCT FROM (model_id::text, prompt_tokens::text, completion_tokens::text, key_id::text)
     """,
-    tables=COMPLETIONS,
+    tables=COMPLETION_TABLES,
 )
 
-DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Question(
+DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
     "days_are_the_sum_of_their_completions",
     "What a key holds, spent and used on a day is what its completions of that day hold, cost and used.",
     """
@@ -77,13 +77,13 @@ DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Question(
     WHERE says IS DISTINCT FROM sums
         AND NOT (says IS NULL AND (sums ->> 'held')::numeric = 0 AND (sums ->> 'completions')::numeric = 0)
     """,
-    tables=COMPLETIONS,
+    tables=COMPLETION_TABLES,
 )
 
 # Sums in the order of admission, less what was spent before the window: no completion is compared with another. Those of a
 # batch share a time, and any order among them does. What is still open was open then, and held. What holds nothing, as of a
 # free model, is let in even where a limit was lowered below what was spent.
-ADMISSIONS_FIT_THEIR_LIMITS = Question(
+ADMISSIONS_FIT_THEIR_LIMITS = Invariant(
     "admissions_fit_their_limits",
     "What a completion held, and what those before it in its key's window cost, fit the limit that the key had then.",
     """
@@ -113,10 +113,10 @@ ADMISSIONS_FIT_THEIR_LIMITS = Question(
     )
     SELECT * FROM admission WHERE held_nanos > 0 AND used_nanos + held_nanos > limit_nanos
     """,
-    tables=COMPLETIONS,
+    tables=COMPLETION_TABLES,
 )
 
-QUESTIONS = [
+INVARIANTS = [
     COMPLETIONS_ARE_THEIR_ACCOUNTS,
     COMPLETIONS_END_AS_THEIR_HOLDS_DO,
     COMPLETIONS_ARE_BOOKED_AS_USED,

@@ -28,7 +28,7 @@ from gateway_project.web import strict_json
 from keys import rate_limit_cache, refusal_cache
 from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
 from keys.models import ApiKey
-from keys.usage import key_usage
+from keys.usage import describe_usage
 
 _AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi: how status is read is nothing to callers
 _RESPONSES = {(200, "application/json"): ChatCompletionSerializer, (200, "text/event-stream"): OpenApiTypes.STR}
@@ -43,7 +43,7 @@ class RatedView(APIView):
         key_id = getattr(request._request, "key_id", None)
         is_told = any(f"x-ratelimit-limit-{what}" in response for what in ("requests", "tokens"))
         if key_id and not is_told and response.status_code != 401:
-            for name, value in rate_limit_cache.headers(key_id).items():
+            for name, value in rate_limit_cache.estimate_headers(key_id).items():
                 response[name] = value
         return response
 
@@ -67,7 +67,9 @@ class ChatCompletionsView(RatedView):
         fields = request.data
         assert isinstance(fields, dict)  # the parser raises on anything else
         chat = schema.parse(fields, body_bytes=body_bytes)
-        with refusal_cache.remembered_of_models(caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)):
+        with refusal_cache.replay_or_record_for_models(
+            caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
+        ):
             offers = eligibility.eligible_offers(chat)
         idempotency_key = idempotency.read_key(request, fields)
         admitted = admission.admit(chat, offers, caller, idempotency_key)
@@ -105,7 +107,7 @@ class UsageView(RatedView):
 
     @extend_schema(responses=UsageSerializer)
     def get(self, request: Request) -> Response:
-        return Response(key_usage(_key(request)))
+        return Response(describe_usage(_key(request)))
 
 
 class NothingView(RatedView):

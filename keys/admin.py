@@ -55,19 +55,19 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
 
     @admin.display(description="secret")
     def hint(self, key: ApiKey) -> str:
-        return summaries.hint(key)
+        return summaries.mask_secret(key)
 
     @admin.display()
     def state(self, key: Any) -> str:
-        return summaries.state(key, key.now)
+        return summaries.describe_state(key, key.now)
 
     @admin.display(description="spending limit")
     def limit(self, key: ApiKey) -> str:
-        return summaries.describe(key.spending_limit_cents, key.spending_period)
+        return summaries.describe_limit(key.spending_limit_cents, key.spending_period)
 
     @admin.display(description="in the limit's window")
     def window(self, key: Any) -> str:
-        [summary] = summaries.summaries([key], key.now)
+        [summary] = summaries.summarize_keys([key], key.now)
         limit = summary.limit
         if limit is None:
             return f"{summary.spent_in_total} spent since ever"
@@ -76,7 +76,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
 
     @admin.display(description="in force, with its account's and the deployment's")
     def rates(self, key: ApiKey) -> str:
-        return rate_limits.describe(rate_limits.limits(key, key.account)) or "no limit per minute"
+        return rate_limits.describe_limits(rate_limits.effective_limits(key, key.account)) or "no limit per minute"
 
     # --- What support does ---------------------------------------------------------------------------------------
 
@@ -108,9 +108,9 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
         return self.show_action(request, "admin/keys/apikey/limit.html", "Spending limit", key, **context)
 
     def _limit(self, request: HttpRequest, key: ApiKey, limit: dict[str, Any]) -> None:
-        before, after = self.limit(key), summaries.describe(limit["limit_cents"], limit["period"])
+        before, after = self.limit(key), summaries.describe_limit(limit["limit_cents"], limit["period"])
         with transaction.atomic():
-            lifecycle.limit(key, **limit)
+            lifecycle.set_spending_limit(key, **limit)
             self.log_change(request, key, f"Set the spending limit to {after}; it was {before}.")
         messages.success(request, f"The spending limit is now: {after}.")
 
@@ -124,12 +124,12 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
 
     def _revoke(self, request: HttpRequest, key: ApiKey) -> None:
         with transaction.atomic():
-            account_locks.account(key.account_id)  # a second click waits here, and finds the key revoked
+            account_locks.lock_account(key.account_id)  # a second click waits here, and finds the key revoked
             key.refresh_from_db(fields=["revoked_at"])
             if key.revoked_at is not None:
                 messages.warning(request, "The key was revoked already.")
                 return
-            lifecycle.revoke(key)
+            lifecycle.revoke_key(key)
             self.log_change(request, key, "Revoked the key.")
         messages.success(request, "The key is revoked. Requests with it are refused from now on.")
 
@@ -161,6 +161,6 @@ class AccountAdmin(billing_admin.AccountAdmin):
     def panels(self, request: HttpRequest, account: Account) -> dict[str, Any]:
         panels = super().panels(request, account)
         if request.user.has_perm("keys.view_apikey"):
-            keys = summaries.newest_first(account)
-            panels |= {"keys": summaries.summaries(keys[:KEYS_SHOWN], pool.database_time()), "keys_count": keys.count()}
+            keys = summaries.keys_newest_first(account)
+            panels |= {"keys": summaries.summarize_keys(keys[:KEYS_SHOWN], pool.database_time()), "keys_count": keys.count()}
         return panels

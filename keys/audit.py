@@ -3,15 +3,15 @@
 That a key's days are the sum of its completions is asked by ``completions.audit``, which knows both.
 """
 
-from billing.audit import BOOK, Question
+from billing.audit import LEDGER_TABLES, Invariant
 
-KEYS = {
-    **BOOK,
+KEY_TABLES = {
+    **LEDGER_TABLES,
     "key": "SELECT * FROM keys_apikey WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "day": "SELECT keys_spendingday.*, account_id FROM keys_spendingday JOIN key ON key.id = key_id",
 }
 
-LIMITS_ARE_WHOLE = Question(
+LIMITS_ARE_WHOLE = Invariant(
     "limits_are_whole",
     "A key has no spending limit, or a FIXED one without a period, or a RECURRING one with a period.",
     """
@@ -22,10 +22,10 @@ LIMITS_ARE_WHOLE = Question(
             AND coalesce(spending_period, '') IN ('DAILY', 'WEEKLY', 'MONTHLY')
     )
     """,
-    tables=KEYS,
+    tables=KEY_TABLES,
 )
 
-A_DAY_IS_NEVER_NEGATIVE = Question(
+A_DAY_IS_NEVER_NEGATIVE = Invariant(
     "a_day_is_never_negative",
     "Nothing that a key spent, holds or used on a day is negative, and nothing is spent or used without a completion.",
     """
@@ -33,10 +33,10 @@ A_DAY_IS_NEVER_NEGATIVE = Question(
     WHERE least(spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens) < 0
         OR completions = 0 AND greatest(spent_nanos, prompt_tokens, completion_tokens) > 0
     """,
-    tables=KEYS,
+    tables=KEY_TABLES,
 )
 
-KEYS_SPEND_WITHIN_THEIR_ACCOUNT = Question(
+KEYS_SPEND_WITHIN_THEIR_ACCOUNT = Invariant(
     "keys_spend_within_their_account",
     "The keys of an account together hold and spent no more than the account did.",
     """
@@ -49,7 +49,7 @@ KEYS_SPEND_WITHIN_THEIR_ACCOUNT = Question(
         AS debits ON debits.account_id = account.id
     WHERE days.held_nanos > account.held_nanos OR days.spent_nanos > coalesce(debited_nanos, 0)
     """,
-    tables=KEYS,
+    tables=KEY_TABLES,
 )
 
-QUESTIONS = [LIMITS_ARE_WHOLE, A_DAY_IS_NEVER_NEGATIVE, KEYS_SPEND_WITHIN_THEIR_ACCOUNT]
+INVARIANTS = [LIMITS_ARE_WHOLE, A_DAY_IS_NEVER_NEGATIVE, KEYS_SPEND_WITHIN_THEIR_ACCOUNT]

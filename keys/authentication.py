@@ -23,7 +23,7 @@ from keys import rate_limit_cache, refusal_cache, secret
 from keys.models import ApiKey
 
 HEADER_CHARACTERS_MAX = 200
-REFUSED = "The API key is invalid: it is unknown, revoked or expired."
+INVALID_KEY_MESSAGE = "The API key is invalid: it is unknown, revoked or expired."
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class BearerKeyAuthentication(CallerAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
-        with refusal_cache.remembered_of_models(caller.key_id):
+        with refusal_cache.replay_or_record_for_models(caller.key_id):
             key = _read(caller.key_id)
         return key.account, key
 
@@ -72,9 +72,9 @@ def _read(key_id: str) -> Any:
     with pool.time_limit():
         key = ApiKey.objects.select_related("account").annotate(now=Now()).filter(pk=key_id).first()
     if key is None:
-        raise errors.InvalidApiKey(REFUSED)
+        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     require_active(key, key.account, key.now)
-    rate_limit_cache.see(key, key.account, key.now)
+    rate_limit_cache.store(key, key.account, key.now)
     return key
 
 
@@ -82,7 +82,7 @@ def require_active(key: ApiKey, account: Account, now: datetime) -> None:
     """Raises InvalidApiKey for a key that is revoked or expired, or of an account that is closed."""
     expired = key.expires_at is not None and key.expires_at <= now
     if key.revoked_at is not None or expired or not account.is_active:
-        raise errors.InvalidApiKey(REFUSED)
+        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
 
 
 def _bearer(request: Request) -> str:
@@ -92,7 +92,7 @@ def _bearer(request: Request) -> str:
     scheme, _, given = header.partition(" ")
     if scheme.lower() != "bearer" or len(header) > HEADER_CHARACTERS_MAX or secret.key_id(given) is None:
         # Decided by shape and checksum alone: a flood of junk costs no query.
-        raise errors.InvalidApiKey(REFUSED)
+        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     return given
 
 
@@ -100,8 +100,8 @@ _CALLERS_MAX = 65_536
 _callers: dict[str, Caller] = {}  # by digest under the first pepper
 # Secrets that nobody has, by the same digest: no key that is made later can have it. It is forgotten soon all the same,
 # for what an operator may put back into the table.
-_strangers: TTLCache[str, bool] = TTLCache(seconds=10, entries_max=10_000)
-_in_vain: deque[float] = deque(maxlen=20)  # when secrets were last looked up that nobody has
+_unknown_secrets: TTLCache[str, bool] = TTLCache(seconds=10, entries_max=10_000)
+_failed_lookup_times: deque[float] = deque(maxlen=20)  # when secrets were last looked up that nobody has
 _PACE_SECONDS = 0.05
 
 
@@ -110,24 +110,24 @@ def _identify(given: str) -> Caller:
     digest = secret.digest(given, settings.KEY_PEPPERS[0])
     caller = _callers.get(digest)
     if caller is None:
-        if _strangers.get(digest):
-            raise errors.InvalidApiKey(REFUSED)
-        caller = _introduced(given, digest)
+        if _unknown_secrets.get(digest):
+            raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+        caller = _look_up_and_cache(given, digest)
     return caller
 
 
-def _introduced(given: str, digest: str) -> Caller:
-    caller = _look_ups.submit(given)
+def _look_up_and_cache(given: str, digest: str) -> Caller:
+    caller = _lookups.submit(given)
     if caller is None:
-        _strangers.put(digest, True)
-        raise errors.InvalidApiKey(REFUSED)
+        _unknown_secrets.put(digest, True)
+        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     if len(_callers) >= _CALLERS_MAX:
         _callers.pop(next(iter(_callers)), None)
     _callers[digest] = caller
     return caller
 
 
-def _look_up(secrets: list[str], again: bool) -> list[Caller | None | Exception]:
+def _look_up_batch(secrets: list[str], again: bool) -> list[Caller | None | Exception]:
     """One query for all who come at once."""
     _keep_pace()
     ids = [secret.key_id(given) for given in secrets]
@@ -139,8 +139,8 @@ def _look_up(secrets: list[str], again: bool) -> list[Caller | None | Exception]
         return [error] * len(secrets)  # to ask for each of them alone would only take longer
     # The bodies are still to come, at whatever pace; they must not keep a connection that others wait for.
     pool.release_connection()
-    owners = [_owner(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
-    _in_vain.extend(time.monotonic() for owner in owners if owner is None)
+    owners = [_caller_for(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
+    _failed_lookup_times.extend(time.monotonic() for owner in owners if owner is None)
     return list(owners)
 
 
@@ -149,14 +149,14 @@ def _keep_pace() -> None:
 
     Who comes with a key that this process has not seen yet waits that moment with them.
     """
-    if len(_in_vain) == _in_vain.maxlen and time.monotonic() - _in_vain[0] < 1:
+    if len(_failed_lookup_times) == _failed_lookup_times.maxlen and time.monotonic() - _failed_lookup_times[0] < 1:
         gevent.sleep(_PACE_SECONDS)
 
 
-def _owner(given: str, row: Any) -> Caller | None:
+def _caller_for(given: str, row: Any) -> Caller | None:
     if row is None or not secret.matches(given, row["digest"], settings.KEY_PEPPERS):
         return None
     return Caller(key_id=row["pk"], account_id=row["account_id"])
 
 
-_look_ups: GroupCommit[str, Caller | None] = GroupCommit(_look_up)
+_lookups: GroupCommit[str, Caller | None] = GroupCommit(_look_up_batch)

@@ -117,7 +117,7 @@ class KeyForm(LimitForm):
     def issue(self, created_by: Any) -> tuple[ApiKey, str]:
         """The key and its secret."""
         day = self.cleaned_data["last_day"]
-        return lifecycle.issue(
+        return lifecycle.issue_key(
             self.for_account,
             name=self.cleaned_data["name"],
             created_by=created_by,

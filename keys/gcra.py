@@ -35,7 +35,7 @@ def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1
     return Decision(limit, allowed, state, _remaining(limit, state - now), state - now, retry_in)
 
 
-def correct(*, limit: int, full_at: datetime | None, now: datetime, difference: int) -> datetime:
+def correct_full_at(*, limit: int, full_at: datetime | None, now: datetime, difference: int) -> datetime:
     """The state after finding that a request cost ``difference`` units more (or fewer) than was counted.
 
     Takes an hour's allowance at most: what an upstream claims must not lock a key for years, nor leave the calendar.

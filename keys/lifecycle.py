@@ -13,11 +13,11 @@ from keys import locks, secret
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
 
-class BadLimit(ValueError):
+class InvalidLimit(ValueError):
     """A limit out of range, without a type, RECURRING without a period, or FIXED with one."""
 
 
-def issue(
+def issue_key(
     account: Account,
     *,
     name: str,
@@ -29,7 +29,7 @@ def issue(
     requests_per_minute: int | None = None,
     tokens_per_minute: int | None = None,
 ) -> tuple[ApiKey, str]:
-    """Make a key. Returns it and its secret, which nobody can be shown again. Raises BadLimit."""
+    """Make a key. Returns it and its secret, which nobody can be shown again. Raises InvalidLimit."""
     _require_possible(limit_cents, type, period)
     key = ApiKey(
         account=account,
@@ -48,13 +48,13 @@ def issue(
     return key, minted
 
 
-def limit(key: ApiKey, *, limit_cents: int | None, type: str | None, period: str | None) -> None:
-    """Set the key's spending limit, or clear it with three Nones. It applies to the next request. Raises BadLimit."""
+def set_spending_limit(key: ApiKey, *, limit_cents: int | None, type: str | None, period: str | None) -> None:
+    """Set the key's spending limit, or clear it with three Nones. It applies to the next request. Raises InvalidLimit."""
     _require_possible(limit_cents, type, period)
     _write(key, spending_limit_cents=limit_cents, spending_type=type, spending_period=period)
 
 
-def revoke(key: ApiKey) -> None:
+def revoke_key(key: ApiKey) -> None:
     """Stop the key for good, at once and everywhere. What it has running is settled as usual. Revoking twice is fine."""
     if key.revoked_at is None:
         _write(key, revoked_at=Now())
@@ -62,24 +62,24 @@ def revoke(key: ApiKey) -> None:
 
 
 def _require_possible(limit_cents: int | None, type: str | None, period: str | None) -> None:
-    """Raises BadLimit, saying what does not go together."""
+    """Raises InvalidLimit, saying what does not go together."""
     if limit_cents is None and (type or period):
-        raise BadLimit("a type or period needs a spending limit")
+        raise InvalidLimit("a type or period needs a spending limit")
     if limit_cents is not None and not 0 <= limit_cents <= money.CENTS_MAX:
-        raise BadLimit(f"a spending limit is between 0 and {money.CENTS_MAX} cents")
+        raise InvalidLimit(f"a spending limit is between 0 and {money.CENTS_MAX} cents")
     if limit_cents is not None and type not in SpendingType.values:
-        raise BadLimit("a spending limit needs a type, FIXED or RECURRING")
+        raise InvalidLimit("a spending limit needs a type, FIXED or RECURRING")
     if type == SpendingType.RECURRING and period not in SpendingPeriod.values:
-        raise BadLimit("a RECURRING limit needs a period: DAILY, WEEKLY or MONTHLY")
+        raise InvalidLimit("a RECURRING limit needs a period: DAILY, WEEKLY or MONTHLY")
     if type == SpendingType.FIXED and period:
-        raise BadLimit("a FIXED limit has no period")
+        raise InvalidLimit("a FIXED limit has no period")
 
 
 def _write(key: ApiKey, **fields: object) -> None:
     # Only the named columns, under the locks that admission takes: a save() would put back stale rate-limit state.
     with transaction.atomic():
-        account_locks.account(key.account_id)
-        locks.key(key.pk)
+        account_locks.lock_account(key.account_id)
+        locks.lock_key(key.pk)
         ApiKey.objects.filter(pk=key.pk).update(**fields)
     for name, value in fields.items():
         setattr(key, name, value)

@@ -6,11 +6,11 @@ from gateway_project.db.pipelined_transaction import Statement, lock_rows_statem
 from keys.models import ApiKey
 
 
-def key(key_id: str) -> ApiKey:
+def lock_key(key_id: str) -> ApiKey:
     """One key, locked until the transaction ends. Raises ApiKey.DoesNotExist."""
     return ApiKey.objects.select_for_update(of=("self",), no_key=True).get(pk=key_id)
 
 
-def keys(key_ids: Collection[str]) -> Statement:
+def lock_keys_statement(key_ids: Collection[str]) -> Statement:
     """The keys of a batch."""
     return lock_rows_statement(ApiKey, key_ids)

@@ -27,13 +27,13 @@ KEYS_PER_PAGE = 50
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """The balance, what moved it last, the keys, and thirty days of spending."""
     now = pool.database_time()
-    keys = summaries.newest_first(account).filter(revoked_at=None)
+    keys = summaries.keys_newest_first(account).filter(revoked_at=None)
     context = {
         **_balance(account),
-        "rows": [statement.row(entry) for entry in ledger_pages.page(account, limit=LATEST_ENTRIES, offset=0)],
-        "keys": summaries.summaries(keys[:LATEST_KEYS], now),
+        "rows": [statement.format_entry(entry) for entry in ledger_pages.read_page(account, limit=LATEST_ENTRIES, offset=0)],
+        "keys": summaries.summarize_keys(keys[:LATEST_KEYS], now),
         "keys_count": keys.count(),
-        "chart": summaries.chart(account, now.date()),
+        "chart": summaries.build_chart(account, now.date()),
         "api_url": _api_url(request),
     }
     return render(request, "dashboard/overview.html", context)
@@ -58,10 +58,10 @@ def _api_url(request: HttpRequest) -> str:
 @member_page
 def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     """Every key: those that work first, the newest of them on top."""
-    keys = summaries.newest_first(account)
+    keys = summaries.keys_newest_first(account)
     pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
     page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
-    context = {"keys": summaries.summaries(page, pool.database_time()), "pager": pager, "api_url": _api_url(request)}
+    context = {"keys": summaries.summarize_keys(page, pool.database_time()), "pager": pager, "api_url": _api_url(request)}
     return render(request, "dashboard/keys.html", context)
 
 
@@ -72,7 +72,7 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     if request.method != "POST":
         return render(request, "dashboard/key_new.html", {"form": KeyForm(account)})
     with transaction.atomic():
-        account_locks.account(account.pk)
+        account_locks.lock_account(account.pk)
         form = KeyForm(account, request.POST)
         issued = form.issue(request.user) if form.is_valid() else None
     if issued is None:
@@ -89,11 +89,11 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
     key = get_object_or_404(account.keys, pk=key_id, revoked_at=None)
     form = LimitForm(request.POST if request.method == "POST" else None, initial=LimitForm.initial_of(key))
     if request.method == "POST" and form.is_valid():
-        lifecycle.limit(key, **form.limit)
-        limit = summaries.describe(key.spending_limit_cents, key.spending_period)
+        lifecycle.set_spending_limit(key, **form.limit)
+        limit = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
         messages.success(request, f"The spending limit of {key.name} is now: {limit}.")
         return redirect("keys")
-    [summary] = summaries.summaries([key], pool.database_time())
+    [summary] = summaries.summarize_keys([key], pool.database_time())
     return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})
 
 
@@ -103,8 +103,8 @@ def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
     """Ask first, then stop the key for good. Revoking twice is fine."""
     key = get_object_or_404(account.keys, pk=key_id)
     if request.method == "POST":
-        lifecycle.revoke(key)
+        lifecycle.revoke_key(key)
         messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on.")
         return redirect("keys")
-    [summary] = summaries.summaries([key], pool.database_time())
+    [summary] = summaries.summarize_keys([key], pool.database_time())
     return render(request, "dashboard/key_revoke.html", {"key": summary})

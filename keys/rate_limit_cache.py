@@ -12,20 +12,20 @@ from billing.models import Account
 from gateway_project.cache import TTLCache
 from keys import rate_limits
 from keys.models import ApiKey
-from keys.rate_limits import Count, Standing
+from keys.rate_limits import CountedRequest, RateLimitState
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class CachedRateLimit:
     """A key's standing, and when it was that: by the database's clock, and by this process's."""
 
-    standing: Standing
+    state: RateLimitState
     now: datetime
     clock_seconds: float
 
-    def count(self, tokens: int | None, clock_seconds: float) -> Count:
+    def count_request(self, tokens: int | None, clock_seconds: float) -> CountedRequest:
         """Count one request of ``tokens``, or without looking at them, had nothing happened since. Raises RateLimitExceeded."""
-        return self.standing.count(self._moment(clock_seconds), tokens)
+        return self.state.count_request(self._moment(clock_seconds), tokens)
 
     def age(self, clock_seconds: float) -> float:
         """In seconds."""
@@ -33,35 +33,35 @@ class Sighting:
 
     def headers(self, clock_seconds: float) -> dict[str, str]:
         """The x-ratelimit-* headers, had nothing happened since."""
-        return self.standing.peek(self._moment(clock_seconds)).headers()
+        return self.state.inspect(self._moment(clock_seconds)).headers()
 
     def _moment(self, clock_seconds: float) -> datetime:
         return self.now + timedelta(seconds=self.age(clock_seconds))
 
 
-_sightings: TTLCache[str, Sighting] = TTLCache(seconds=60, entries_max=65_536)  # by key id; of keys that have a limit
+_cache: TTLCache[str, CachedRateLimit] = TTLCache(seconds=60, entries_max=65_536)  # by key id; of keys that have a limit
 
 
-def see(key: ApiKey, account: Account, now: datetime) -> None:
+def store(key: ApiKey, account: Account, now: datetime) -> None:
     """Remember where the key stands, as its row is ``now``, by the database's clock."""
-    standing = rate_limits.standing(key, account)
-    if standing.limits.requests is None and standing.limits.tokens is None:
-        _sightings.discard(key.pk)
+    state = rate_limits.read_state(key, account)
+    if state.limits.requests is None and state.limits.tokens is None:
+        _cache.discard(key.pk)
     else:
-        _sightings.put(key.pk, Sighting(standing, now, time.monotonic()))
+        _cache.put(key.pk, CachedRateLimit(state, now, time.monotonic()))
 
 
 def forget(key_id: str) -> None:
     """Nobody may use this key."""
-    _sightings.discard(key_id)
+    _cache.discard(key_id)
 
 
-def last(key_id: str) -> Sighting | None:
+def get(key_id: str) -> CachedRateLimit | None:
     """What was seen last, if it was within a minute."""
-    return _sightings.get(key_id)
+    return _cache.get(key_id)
 
 
-def headers(key_id: str) -> dict[str, str]:
+def estimate_headers(key_id: str) -> dict[str, str]:
     """The x-ratelimit-* headers by what was seen last; none when nothing was."""
-    sighting = last(key_id)
-    return sighting.headers(time.monotonic()) if sighting else {}
+    cached = get(key_id)
+    return cached.headers(time.monotonic()) if cached else {}

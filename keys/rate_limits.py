@@ -19,22 +19,22 @@ from keys.models import ApiKey
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RateLimits:
     """What a key may ask in a minute. None is no limit."""
 
     requests: int | None
     tokens: int | None
 
 
-def limits(key: ApiKey, account: Account) -> Limits:
+def effective_limits(key: ApiKey, account: Account) -> RateLimits:
     """The limits that apply: each is the key's own, else its account's, else the deployment's."""
-    return Limits(
+    return RateLimits(
         _first(key.requests_per_minute, account.requests_per_minute, settings.KEY_REQUESTS_PER_MINUTE),
         _first(key.tokens_per_minute, account.tokens_per_minute, settings.KEY_TOKENS_PER_MINUTE),
     )
 
 
-def describe(limits: Limits) -> str:
+def describe_limits(limits: RateLimits) -> str:
     """In words: "60 requests and 100,000 tokens per minute"; nothing where nothing is limited."""
     counts = ((limits.requests, "request"), (limits.tokens, "token"))
     words = [f"{limit:,} {what}{'' if limit == 1 else 's'}" for limit, what in counts if limit is not None]
@@ -46,14 +46,14 @@ def _first(*limits: int | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CountedRequest:
     """One request counted against its key, but not yet on the key's row: it may still be refused for another reason."""
 
     requests: Decision | None
     tokens: Decision | None
 
     def apply(self, key: ApiKey) -> None:
-        """Keep the count on the given row; ``counted`` writes it."""
+        """Keep the count on the given row; ``update_rate_limits_statements`` writes it."""
         if self.requests:
             key.requests_full_at = self.requests.full_at
         if self.tokens:
@@ -71,50 +71,50 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RateLimitState:
     """A key's limits, and what is used of them: when the whole allowance will be back."""
 
-    limits: Limits
+    limits: RateLimits
     requests_full_at: datetime | None
     tokens_full_at: datetime | None
 
-    def count(self, now: datetime, tokens: int | None) -> Count:
+    def count_request(self, now: datetime, tokens: int | None) -> CountedRequest:
         """Count one request of ``tokens``, or without looking at tokens. Raises RateLimitExceeded."""
         counted = self._decide(now, requests=1, tokens=tokens)
         for what, decision in (("requests", counted.requests), ("tokens", counted.tokens)):
             if decision and not decision.allowed:
-                raise _refusal(what, decision, tokens, self.peek(now).headers())
+                raise _refusal(what, decision, tokens, self.inspect(now).headers())
         return counted
 
-    def peek(self, now: datetime) -> Count:
+    def inspect(self, now: datetime) -> CountedRequest:
         """Where the key stands, without counting anything."""
         return self._decide(now, requests=0, tokens=0)
 
-    def _decide(self, now: datetime, *, requests: int, tokens: int | None) -> Count:
-        return Count(
+    def _decide(self, now: datetime, *, requests: int, tokens: int | None) -> CountedRequest:
+        return CountedRequest(
             requests=_decide(self.limits.requests, self.requests_full_at, now, requests),
             tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens),
         )
 
 
-def standing(key: ApiKey, account: Account) -> Standing:
+def read_state(key: ApiKey, account: Account) -> RateLimitState:
     """Where the key stands, as its row says."""
-    return Standing(limits(key, account), key.requests_full_at, key.tokens_full_at)
+    return RateLimitState(effective_limits(key, account), key.requests_full_at, key.tokens_full_at)
 
 
-def count(key: ApiKey, account: Account, now: datetime, tokens: int) -> Count:
+def count_request(key: ApiKey, account: Account, now: datetime, tokens: int) -> CountedRequest:
     """Count one request of ``tokens``. Raises RateLimitExceeded."""
-    return standing(key, account).count(now, tokens)
+    return read_state(key, account).count_request(now, tokens)
 
 
-def correct(key: ApiKey, account: Account, now: datetime, difference: int) -> None:
+def correct_token_count(key: ApiKey, account: Account, now: datetime, difference: int) -> None:
     """Find that a request cost ``difference`` tokens more, or fewer, than it was counted."""
-    limit = limits(key, account).tokens
+    limit = effective_limits(key, account).tokens
     if limit is not None and key.tokens_full_at is not None:
-        key.tokens_full_at = gcra.correct(limit=limit, full_at=key.tokens_full_at, now=now, difference=difference)
+        key.tokens_full_at = gcra.correct_full_at(limit=limit, full_at=key.tokens_full_at, now=now, difference=difference)
 
 
-def counted(keys: Collection[ApiKey]) -> list[Statement]:
+def update_rate_limits_statements(keys: Collection[ApiKey]) -> list[Statement]:
     """Write the state of those keys that have one, which a limit per minute gave them, whosever limit it is."""
     limited = [key for key in keys if key.requests_full_at is not None or key.tokens_full_at is not None]
     if not limited:

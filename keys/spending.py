@@ -1,8 +1,8 @@
 """What a key spends against its limit: reserved at admission, spent or given back at settlement.
 
 The window of a limit is the sum of the key's days in it, so changing a limit, its type or its period means what it says at
-once: the new limit applies to what was really spent in the new window. ``reserved`` and ``moved`` write what was decided
-with the key locked.
+once: the new limit applies to what was really spent in the new window. ``reserve_spending_statement`` and
+``settle_spending_statement`` build the SQL that writes what was decided with the key locked.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -21,7 +21,7 @@ from keys.models import ApiKey, SpendingDay
 
 
 @dataclass
-class Window:
+class SpendingWindow:
     """A key's limit, and what of it is spent and held in the window that now is in, kept true while a batch decides."""
 
     limit_nanos: int
@@ -47,7 +47,7 @@ class Window:
             self.spent_nanos += spent_nanos
 
 
-def window(key: ApiKey, now: datetime) -> Window | None:
+def read_window(key: ApiKey, now: datetime) -> SpendingWindow | None:
     """The window of the key's limit, or None when it has no limit."""
     if key.spending_limit_nanos is None:
         return None
@@ -56,8 +56,8 @@ def window(key: ApiKey, now: datetime) -> Window | None:
     return _window(key, now, sums["spent"], sums["held"])
 
 
-def sums(key_ids: Collection[str]) -> Statement:
-    """What the limited ones of these keys spent and hold in their windows: key id, spent, held. ``windows`` reads it.
+def select_spending_statement(key_ids: Collection[str]) -> Statement:
+    """What the limited ones of these keys spent and hold in their windows: key id, spent, held. ``build_windows`` reads it.
 
     Ask after the keys are locked, or the sums may be older than the locks.
     """
@@ -77,7 +77,7 @@ def sums(key_ids: Collection[str]) -> Statement:
     )
 
 
-def windows(keys: Collection[ApiKey], found: Iterable[Sequence[Any]], now: datetime) -> dict[str, Window | None]:
+def build_windows(keys: Collection[ApiKey], found: Iterable[Sequence[Any]], now: datetime) -> dict[str, SpendingWindow | None]:
     """The window of each key, None for one without a limit."""
     spent_and_held = {key_id: (spent, held) for key_id, spent, held in found}
     return {
@@ -86,9 +86,9 @@ def windows(keys: Collection[ApiKey], found: Iterable[Sequence[Any]], now: datet
     }
 
 
-def _window(key: ApiKey, now: datetime, spent_nanos: int, held_nanos: int) -> Window:
+def _window(key: ApiKey, now: datetime, spent_nanos: int, held_nanos: int) -> SpendingWindow:
     assert key.spending_limit_nanos is not None
-    return Window(
+    return SpendingWindow(
         limit_nanos=key.spending_limit_nanos,
         spent_nanos=int(spent_nanos),
         held_nanos=int(held_nanos),
@@ -97,7 +97,7 @@ def _window(key: ApiKey, now: datetime, spent_nanos: int, held_nanos: int) -> Wi
     )
 
 
-def require(window: Window | None, need_nanos: int, now: datetime) -> None:
+def require_available(window: SpendingWindow | None, need_nanos: int, now: datetime) -> None:
     """Raises TiedUp (429) when running requests hold the rest of the limit, SpendingLimitReached (429) when it is reached."""
     if window is None or window.available_nanos >= need_nanos:
         return
@@ -111,7 +111,7 @@ def require(window: Window | None, need_nanos: int, now: datetime) -> None:
     )
 
 
-class Movement(NamedTuple):
+class SpendingChange(NamedTuple):
     """What a completion, or all of a batch, does to a key's day."""
 
     key_id: str
@@ -123,42 +123,42 @@ class Movement(NamedTuple):
     completion_tokens: int = 0
 
 
-def reserved(movements: Sequence[Movement]) -> Statement:
+def reserve_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
     """Write what was reserved. The first of a day makes the day's row."""
     return Statement(
         """
         INSERT INTO keys_spendingday
             (key_id, day, spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens)
         SELECT key_id, day, 0, held_nanos, 0, 0, 0
-        FROM json_to_recordset($1::json) AS movement (key_id text, day date, held_nanos bigint)
+        FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint)
         ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos
         """,
-        _days(movements),
+        _days(changes),
     )
 
 
-def moved(movements: Sequence[Movement]) -> Statement:
+def settle_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
     """Write what was spent of what was reserved; ``held_nanos`` is what the day holds no longer."""
     return Statement(
         """
         UPDATE keys_spendingday SET
-            held_nanos = keys_spendingday.held_nanos - movement.held_nanos,
-            spent_nanos = keys_spendingday.spent_nanos + movement.spent_nanos,
-            completions = keys_spendingday.completions + movement.completions,
-            prompt_tokens = keys_spendingday.prompt_tokens + movement.prompt_tokens,
-            completion_tokens = keys_spendingday.completion_tokens + movement.completion_tokens
-        FROM json_to_recordset($1::json) AS movement (key_id text, day date, held_nanos bigint, spent_nanos bigint,
+            held_nanos = keys_spendingday.held_nanos - change.held_nanos,
+            spent_nanos = keys_spendingday.spent_nanos + change.spent_nanos,
+            completions = keys_spendingday.completions + change.completions,
+            prompt_tokens = keys_spendingday.prompt_tokens + change.prompt_tokens,
+            completion_tokens = keys_spendingday.completion_tokens + change.completion_tokens
+        FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint, spent_nanos bigint,
             completions bigint, prompt_tokens bigint, completion_tokens bigint)
-        WHERE keys_spendingday.key_id = movement.key_id AND keys_spendingday.day = movement.day
+        WHERE keys_spendingday.key_id = change.key_id AND keys_spendingday.day = change.day
         """,
-        _days(movements),
+        _days(changes),
     )
 
 
-def _days(movements: Sequence[Movement]) -> list[dict[str, Any]]:
+def _days(changes: Sequence[SpendingChange]) -> list[dict[str, Any]]:
     """One row for each day of each key: an INSERT may not meet a row twice, and so each is written once a batch."""
     days: dict[tuple[str, date], tuple[int, ...]] = {}
-    for key_id, day, *amounts in movements:
+    for key_id, day, *amounts in changes:
         known = days.get((key_id, day))
         days[key_id, day] = tuple(map(add, known, amounts)) if known else tuple(amounts)
-    return [Movement(key_id, day, *amounts)._asdict() for (key_id, day), amounts in days.items()]
+    return [SpendingChange(key_id, day, *amounts)._asdict() for (key_id, day), amounts in days.items()]

@@ -11,7 +11,7 @@ from billing import money, statement
 from billing.models import Account
 from keys import periods, rate_limits, secret, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
-from keys.spending import Window
+from keys.spending import SpendingWindow
 
 CHART_DAYS = 30
 CHART_HEIGHT = 100
@@ -51,32 +51,32 @@ class Summary:
         return self.revoked_at is not None
 
 
-def summaries(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
+def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
     """One query for the spending of all of ``keys``, whose accounts are loaded."""
     keys = list(keys)
     sums = _sums(keys, now.date())
-    windows = spending.windows(keys, [_in_window(key, sums[key.pk]) for key in keys if key.pk in sums], now)
+    windows = spending.build_windows(keys, [_in_window(key, sums[key.pk]) for key in keys if key.pk in sums], now)
     return [_summary(key, sums.get(key.pk, {}), windows[key.pk], now) for key in keys]
 
 
-def newest_first(account: Account) -> QuerySet[ApiKey]:
+def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
     """The account's keys: those not revoked, then the revoked ones, each from the newest."""
     return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
 
 
-def hint(key: ApiKey) -> str:
+def mask_secret(key: ApiKey) -> str:
     """How the key's secret begins and ends. The id between is left out: ids sort by time, and so all begin alike."""
     return f"{secret.PREFIX}…{key.last_four}"
 
 
-def state(key: ApiKey, now: datetime) -> str:
+def describe_state(key: ApiKey, now: datetime) -> str:
     """Active, Expired or Revoked."""
     if key.revoked_at is not None:
         return "Revoked"
     return "Expired" if key.expires_at is not None and key.expires_at <= now else "Active"
 
 
-def describe(limit_cents: int | None, period: str | None) -> str:
+def describe_limit(limit_cents: int | None, period: str | None) -> str:
     """A limit in words: "$5.00 per day", "$5.00 in total", "no limit"."""
     if limit_cents is None:
         return "no limit"
@@ -87,23 +87,23 @@ def _terms(period: str | None) -> str:
     return SpendingPeriod(period).label if period else "in total"
 
 
-def _summary(key: ApiKey, sums: dict[str, Any], window: Window | None, now: datetime) -> Summary:
+def _summary(key: ApiKey, sums: dict[str, Any], window: SpendingWindow | None, now: datetime) -> Summary:
     return Summary(
         id=key.pk,
         name=key.name,
-        hint=hint(key),
-        state=state(key, now),
+        hint=mask_secret(key),
+        state=describe_state(key, now),
         created_at=key.created_at,
         expires_at=key.expires_at,
         revoked_at=key.revoked_at,
         last_used=sums.get("last_day"),
         spent_in_total=statement.usd(int(sums.get("spent_None", 0))),
         limit=_limit(key, window),
-        rates=rate_limits.describe(rate_limits.limits(key, key.account)),
+        rates=rate_limits.describe_limits(rate_limits.effective_limits(key, key.account)),
     )
 
 
-def _limit(key: ApiKey, window: Window | None) -> Limit | None:
+def _limit(key: ApiKey, window: SpendingWindow | None) -> Limit | None:
     if window is None:
         return None
     used_nanos = min(window.spent_nanos + window.held_nanos, window.limit_nanos)
@@ -163,7 +163,7 @@ class Chart:
         return 10 * len(self.bars)
 
 
-def chart(account: Account, today: date) -> Chart | None:
+def build_chart(account: Account, today: date) -> Chart | None:
     """What all of the account's keys spent on each of the last CHART_DAYS UTC days; None when it was nothing."""
     days = [today - timedelta(days=ago) for ago in reversed(range(CHART_DAYS))]
     rows = SpendingDay.objects.filter(key__account=account, day__gte=days[0]).values("day").annotate(sum=Sum("spent_nanos"))

@@ -13,7 +13,7 @@ from keys import periods, rate_limits, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 
 
-def key_usage(key: ApiKey) -> dict[str, Any]:
+def describe_usage(key: ApiKey) -> dict[str, Any]:
     """The reply, in the names of the spec where it has them. Cents are floors; dollars are exact, as strings."""
     now = pool.database_time()
     return {
@@ -24,7 +24,7 @@ def key_usage(key: ApiKey) -> dict[str, Any]:
             "createdAt": timestamps.iso_millis(key.created_at),
             "expiresAt": key.expires_at and timestamps.iso_millis(key.expires_at),
         },
-        "limit": _limit(key, spending.window(key, now)),
+        "limit": _limit(key, spending.read_window(key, now)),
         "rateLimits": _rate_limits(key),
         "usage": _usage(key, now.date()),
         "balance": {
@@ -35,7 +35,7 @@ def key_usage(key: ApiKey) -> dict[str, Any]:
     }
 
 
-def _limit(key: ApiKey, window: spending.Window | None) -> dict[str, Any] | None:
+def _limit(key: ApiKey, window: spending.SpendingWindow | None) -> dict[str, Any] | None:
     if window is None:
         return None
     return {
@@ -51,7 +51,7 @@ def _limit(key: ApiKey, window: spending.Window | None) -> dict[str, Any] | None
 
 
 def _rate_limits(key: ApiKey) -> dict[str, int | None]:
-    limits = rate_limits.limits(key, key.account)
+    limits = rate_limits.effective_limits(key, key.account)
     return {"requestsPerMinute": limits.requests, "tokensPerMinute": limits.tokens}
 
 

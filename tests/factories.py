@@ -31,7 +31,7 @@ def credit(account: Account, cents: int) -> None:
 
 
 def make_key(account: Account, name: str = "test", **fields: Any) -> tuple[ApiKey, str]:
-    return lifecycle.issue(account, name=name, **fields)
+    return lifecycle.issue_key(account, name=name, **fields)
 
 
 def make_provider(slug: str = "echo", *, kind: str = "echo", **fields: Any) -> Provider:

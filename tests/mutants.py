@@ -119,7 +119,7 @@ DOOR = "completions/charging/test_batch.py"
 mutant(
     "no_lock_on_the_account",
     "Who books for an account does not lock it.",
-    code("billing.locks:account", '.select_for_update(of=("self",), no_key=True)', ""),
+    code("billing.locks:lock_account", '.select_for_update(of=("self",), no_key=True)', ""),
     "billing/test_ledger.py::test_the_account_is_locked_before_its_balance_is_written",
     f"{LOAD}::test_who_holds_waits_for_what_others_hold_and_counts_it",
 )
@@ -127,7 +127,7 @@ mutant(
     "no_lock_on_accounts_at_the_door",
     "Who comes and goes reads accounts without locking them.",
     code(
-        "billing.locks:accounts",
+        "billing.locks:lock_accounts_statement",
         "lock_rows_statement(Account, account_ids)",
         'Statement(lock_rows_statement(Account, account_ids).sql.replace("FOR NO KEY UPDATE", ""), list(account_ids))',
     ),
@@ -137,7 +137,7 @@ mutant(
     "no_lock_on_keys_at_the_door",
     "Who comes and goes reads keys without locking them.",
     code(
-        "keys.locks:keys",
+        "keys.locks:lock_keys_statement",
         "lock_rows_statement(ApiKey, key_ids)",
         'Statement(lock_rows_statement(ApiKey, key_ids).sql.replace("FOR NO KEY UPDATE", ""), list(key_ids))',
     ),
@@ -150,10 +150,10 @@ mutant(
         "completions.charging.batch:_read",
         "accounts, keys, sums",
         "keys, accounts, sums",
-        "account_locks.accounts({operation.account_id for operation in operations}),",
-        "key_locks.keys(key_ids),",
-        "key_locks.keys(key_ids),\n        spending",
-        "account_locks.accounts({each.account_id for each in operations}),\n        spending",
+        "account_locks.lock_accounts_statement({operation.account_id for operation in operations}),",
+        "key_locks.lock_keys_statement(key_ids),",
+        "key_locks.lock_keys_statement(key_ids),\n        spending",
+        "account_locks.lock_accounts_statement({each.account_id for each in operations}),\n        spending",
     ),
     f"{DOOR}::test_the_door_locks_accounts_before_keys_as_everybody_does",
 )
@@ -161,7 +161,7 @@ mutant(
     "accounts_locked_backwards",
     "A batch locks its accounts in the descending order of their ids.",
     code(
-        "billing.locks:accounts",
+        "billing.locks:lock_accounts_statement",
         "lock_rows_statement(Account, account_ids)",
         'Statement(lock_rows_statement(Account, account_ids).sql.replace("ORDER BY id", "ORDER BY id DESC"),'
         " list(account_ids))",
@@ -172,7 +172,7 @@ mutant(
     "check_then_act",
     "The balance that is decided on was read before the lock was granted.",
     code(
-        "billing.locks:account",
+        "billing.locks:lock_account",
         "return Account",
         "seen = Account.objects.get(pk=account_id)\n    Account",
         "no_key=True).get(pk=account_id)",
@@ -198,7 +198,7 @@ mutant(
 mutant(
     "requests_are_not_counted",
     "Nobody is counted against the requests per minute.",
-    code("keys.rate_limits:Count.apply", "if self.requests:", "if False:"),
+    code("keys.rate_limits:CountedRequest.apply", "if self.requests:", "if False:"),
     f"{DOOR}::test_of_those_who_share_a_batch_as_many_are_let_in_as_there_are_requests_left",
 )
 mutant(
@@ -210,13 +210,13 @@ mutant(
 mutant(
     "a_batch_forgets_what_was_given_back",
     "What those who leave a batch give back of a spending limit, those who enter it do not get.",
-    code("keys.spending:Window.settle", "self.held_nanos -= held_nanos", "pass"),
+    code("keys.spending:SpendingWindow.settle", "self.held_nanos -= held_nanos", "pass"),
     f"{DOOR}::test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back[limit]",
 )
 mutant(
     "a_batch_forgets_what_was_spent",
     "What those who leave a batch spent of a spending limit, those who enter it get again.",
-    code("keys.spending:Window.settle", "self.spent_nanos += spent_nanos", "pass"),
+    code("keys.spending:SpendingWindow.settle", "self.spent_nanos += spent_nanos", "pass"),
     f"{DOOR}::test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent[limit]",
 )
 mutant(
@@ -268,7 +268,9 @@ mutant(
 mutant(
     "one_nanodollar_too_much",
     "A hold may be a nanodollar larger than what is available.",
-    code("billing.holds:require", "account.available_nanos >= need_nanos", "account.available_nanos >= need_nanos - 1"),
+    code(
+        "billing.holds:require_available", "account.available_nanos >= need_nanos", "account.available_nanos >= need_nanos - 1"
+    ),
     f"{ADMISSION}::test_one_nanodollar_too_little_is_too_little",
     MACHINE,
 )
@@ -312,7 +314,7 @@ mutant(
 mutant(
     "a_hold_is_never_given_back",
     "What a resolved hold held stays held.",
-    code("billing.holds:resolved", "held_nanos - less.nanos", "held_nanos"),
+    code("billing.holds:update_holds_statement", "held_nanos - less.nanos", "held_nanos"),
     f"{HOLDS}::test_giving_back_frees_all_and_books_nothing[release-RELEASED]",
     MACHINE,
     f"{RELAY}::test_a_whole_reply_is_ours_in_everything_but_the_words",
@@ -321,7 +323,7 @@ mutant(
     "the_remainder_is_not_returned",
     "What a settled hold held beyond the cost stays held.",
     code(
-        "billing.holds:resolved",
+        "billing.holds:update_holds_statement",
         "RETURNING account_id, amount_nanos",
         "RETURNING account_id, coalesce(billing_hold.settled_nanos, amount_nanos) AS amount_nanos",
     ),
@@ -331,7 +333,11 @@ mutant(
 mutant(
     "a_key_keeps_its_hold",
     "What a resolved hold held of the key's spending limit stays held.",
-    code("keys.spending:moved", "keys_spendingday.held_nanos - movement.held_nanos", "keys_spendingday.held_nanos"),
+    code(
+        "keys.spending:settle_spending_statement",
+        "keys_spendingday.held_nanos - change.held_nanos",
+        "keys_spendingday.held_nanos",
+    ),
     f"{RELAY}::test_a_whole_reply_is_ours_in_everything_but_the_words",
 )
 
@@ -405,8 +411,8 @@ for question, broken_by in {
         "verify_ledger is blind in one eye.",
         code(
             "billing.audit:verify",
-            "asked = questions(account_id)",
-            f"asked = [each for each in questions(account_id) if each.name != {question!r}]",
+            "asked = invariants(account_id)",
+            f"asked = [each for each in invariants(account_id) if each.name != {question!r}]",
         ),
         f"billing/test_audit.py::test_one_account_can_be_asked_about[{broken_by}]",
     )
@@ -517,7 +523,7 @@ ELSEWHERE = "Etc/GMT-14" if datetime.now(UTC).hour >= 11 else "Etc/GMT+12"
 mutant(
     "a_window_ignores_what_is_held",
     "What running requests hold of a spending limit is available to others.",
-    code("keys.spending:Window.available_nanos", " - self.held_nanos", ""),
+    code("keys.spending:SpendingWindow.available_nanos", " - self.held_nanos", ""),
     f"{ADMISSION}::test_what_runs_counts_against_the_limit_to_the_nanodollar",
     f"{SPENDING}::test_what_is_reserved_is_not_available_but_not_spent",
 )
@@ -525,7 +531,7 @@ mutant(
     "a_week_begins_on_sunday",
     "A WEEKLY limit counts from Sunday.",
     code(
-        "keys.spending:sums",
+        "keys.spending:select_spending_statement",
         "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date",
         "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC' + interval '1 day')::date - 1",
     ),
@@ -541,7 +547,7 @@ mutant(
     "days_of_another_place",
     "A spending limit counts the days of the server's own time zone.",
     code(
-        "keys.spending:sums",
+        "keys.spending:select_spending_statement",
         "(statement_timestamp() AT TIME ZONE 'UTC')::date",
         f"(statement_timestamp() AT TIME ZONE '{ELSEWHERE}')::date",
     ),
@@ -561,7 +567,7 @@ mutant(
     "limits_in_cents",
     "A spending limit is compared in whole cents.",
     code(
-        "keys.spending:require",
+        "keys.spending:require_available",
         "window.available_nanos >= need_nanos",
         "window.available_nanos // 10_000_000 >= need_nanos // 10_000_000",
     ),
@@ -587,7 +593,7 @@ mutant(
 mutant(
     "tokens_are_not_corrected",
     "The tokens per minute that a request was counted are not corrected by what it used.",
-    code("completions.charging.resolution:Resolution.decide", "rate_limits.correct(", "("),
+    code("completions.charging.resolution:Resolution.decide", "rate_limits.correct_token_count(", "("),
     f"{ADMISSION}::test_settlement_corrects_the_count_of_tokens",
 )
 mutant(
@@ -612,7 +618,7 @@ mutant(
     "a_week_begins_a_day_late",
     "What is spent on a Monday does not count against a WEEKLY limit.",
     code(
-        "keys.spending:sums",
+        "keys.spending:select_spending_statement",
         "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date",
         "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date + 1",
     ),
@@ -621,20 +627,24 @@ mutant(
 mutant(
     "a_fixed_limit_begins_anew",
     "A FIXED limit counts from the first of the month, as if it were a MONTHLY one.",
-    code("keys.spending:sums", "ELSE '-infinity'", "ELSE date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date"),
+    code(
+        "keys.spending:select_spending_statement",
+        "ELSE '-infinity'",
+        "ELSE date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date",
+    ),
     f"{ADMISSION}::test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone[FIXED-None-True]",
 )
 mutant(
     "the_door_does_not_read_what_a_key_holds",
     "What running requests hold is not counted against the spending limit of a request that comes later.",
-    code("keys.spending:sums", "sum(held_nanos)", "0"),
+    code("keys.spending:select_spending_statement", "sum(held_nanos)", "0"),
     f"{ADMISSION}::test_what_runs_counts_against_the_limit_to_the_nanodollar",
     DOOR_MACHINE.removeprefix("tests/"),
 )
 mutant(
     "a_nanodollar_above_the_limit",
     "A request may hold a nanodollar more than is left of the spending limit.",
-    code("keys.spending:require", "window.available_nanos >= need_nanos", "window.available_nanos >= need_nanos - 1"),
+    code("keys.spending:require_available", "window.available_nanos >= need_nanos", "window.available_nanos >= need_nanos - 1"),
     f"{ADMISSION}::test_a_limit_holds_to_the_nanodollar[FIXED-None]",
 )
 # --- Idempotency -------------------------------------------------------------------------------------------------------

@@ -246,7 +246,7 @@ def test_every_constraint_and_trigger_that_keeps_what_always_holds_exists(db):
 
 
 def test_every_question_of_the_audit_keeps_something_that_always_holds_and_no_other():
-    assert cited(3) == {question.name for question in audit.questions()}
+    assert cited(3) == {invariant.name for invariant in audit.invariants()}
 
 
 def test_every_test_of_what_always_holds_exists():

@@ -64,7 +64,7 @@ class Stage:
 
     def spend_limit(self, type: str, period: str | None = None) -> Ask:
         """A limit of one cent, all of it spent today."""
-        lifecycle.limit(self.key, limit_cents=1, type=type, period=period)
+        lifecycle.set_spending_limit(self.key, limit_cents=1, type=type, period=period)
         today = pool.database_time().date()
         usage.reserve(self.key, day=today, amount_nanos=10_000_000)
         usage.commit(self.key, day=today, held_nanos=10_000_000, spent_nanos=10_000_000, prompt_tokens=1, completion_tokens=1)
@@ -105,7 +105,7 @@ def deleted_key(stage: Stage) -> Ask:
 
 def revoked(stage: Stage) -> Ask:
     assert stage.ask(path="/v1/usage", method="GET").send().status_code == 200
-    lifecycle.revoke(stage.key)
+    lifecycle.revoke_key(stage.key)
     return stage.ask()
 
 
@@ -138,25 +138,25 @@ def unrouted(stage: Stage) -> Ask:
 
 
 def tied_up_account(stage: Stage) -> Ask:
-    account = locks.account(stage.account.pk)
+    account = locks.lock_account(stage.account.pk)
     later = timezone.now() + timedelta(hours=1)
     usage.place(account, account.balance_nanos, reference="running", expires_at=later)
     return stage.ask()
 
 
 def tied_up_window(stage: Stage) -> Ask:
-    lifecycle.limit(stage.key, limit_cents=100, type="FIXED", period=None)
+    lifecycle.set_spending_limit(stage.key, limit_cents=100, type="FIXED", period=None)
     usage.reserve(stage.key, day=pool.database_time().date(), amount_nanos=1_000_000_000)
     return stage.ask()
 
 
 def broke(stage: Stage) -> Ask:
-    ledger.refund(locks.account(stage.account.pk), amount_cents=1000, reference="all of it", reason="test")
+    ledger.refund(locks.lock_account(stage.account.pk), amount_cents=1000, reference="all of it", reason="test")
     return stage.ask()
 
 
 def in_debt(stage: Stage) -> Ask:
-    ledger.refund(locks.account(stage.account.pk), amount_cents=2000, reference="twice it", reason="test")
+    ledger.refund(locks.lock_account(stage.account.pk), amount_cents=2000, reference="twice it", reason="test")
     return stage.ask()
 
 
@@ -402,7 +402,7 @@ def _above_the_model(stage: Stage, ask: Ask) -> None:
 
 
 def _revoked(stage: Stage, ask: Ask) -> None:
-    lifecycle.revoke(stage.key)
+    lifecycle.revoke_key(stage.key)
 
 
 def _not_allowed(stage: Stage, ask: Ask) -> None:

@@ -250,7 +250,7 @@ def test_a_usage_entry_names_model_and_tokens(api, echo_model):
 
 
 def test_a_purchase_entry_names_the_payment(alice, api):
-    ledger.credit_purchase(locks.account(alice.pk), amount_cents=500, processor="stripe", payment_id="pi_1")
+    ledger.credit_purchase(locks.lock_account(alice.pk), amount_cents=500, processor="stripe", payment_id="pi_1")
     entry = api.get(LEDGER).json()["entries"][0]
     assert (entry["type"], entry["metadata"]) == ("CREDIT_PURCHASE", {"stripePaymentId": "pi_1"})
 
@@ -310,14 +310,14 @@ def test_spending_types_and_periods_are_these():
     [(None, None), ("FIXED", "DAILY"), ("RECURRING", None), ("RECURRING", "YEARLY"), ("fixed", None), ("MONTHLY", "MONTHLY")],
 )
 def test_a_spending_limit_needs_a_type_and_a_period_that_go_together(alice, type, period):
-    with pytest.raises(lifecycle.BadLimit):
+    with pytest.raises(lifecycle.InvalidLimit):
         factories.make_key(alice, limit_cents=1, type=type, period=period)
     assert not ApiKey.objects.exists()
 
 
 @pytest.mark.parametrize("limit_cents", [-1, 2**63, money.CENTS_MAX + 1])
 def test_a_spending_limit_is_no_negative_and_no_impossible_amount(alice, limit_cents):
-    with pytest.raises(lifecycle.BadLimit):
+    with pytest.raises(lifecycle.InvalidLimit):
         factories.make_key(alice, limit_cents=limit_cents, type="FIXED")
 
 

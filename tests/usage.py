@@ -7,13 +7,13 @@ from django.db import connection, transaction
 
 from billing import holds, ledger, locks
 from billing.holds import NewHold
-from billing.ledger import Booked
+from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
 from keys import spending
 from keys.models import ApiKey
-from keys.spending import Movement
+from keys.spending import SpendingChange
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 
@@ -21,14 +21,14 @@ TOMORROW = datetime.now(UTC) + timedelta(days=1)
 def place(account: Account, nanos: int, *, reference: str | None = None, expires_at: datetime = TOMORROW) -> Hold:
     hold = NewHold(reference or identifiers.short_uuid7(), account.pk, nanos, expires_at)
     with transaction.atomic():
-        holds.place(locks.account(account.pk), nanos)
-        pipelined_transaction.execute(holds.placed([hold]))
+        holds.place(locks.lock_account(account.pk), nanos)
+        pipelined_transaction.execute(holds.insert_holds_statement([hold]))
     return Hold.objects.get(pk=hold.reference)
 
 
 def settle(account: Account, hold: Hold, nanos: int) -> Hold | None:
     with transaction.atomic():
-        locked = locks.account(account.pk)
+        locked = locks.lock_account(account.pk)
         settled = _resolve(locked, hold, Hold.State.SETTLED, nanos)
         if settled:
             debit(locked, settled.settled_nanos or 0, settled.pk)
@@ -53,25 +53,25 @@ def debit(
         completion_tokens=completion_tokens,
         settlement="reported",
     )
-    pipelined_transaction.execute(ledger.appended([entry]))
+    pipelined_transaction.execute(ledger.insert_entries_statement([entry]))
     return LedgerEntry.objects.get(reference=reference)
 
 
 def release(account: Account, hold: Hold) -> Hold | None:
     with transaction.atomic():
-        return _resolve(locks.account(account.pk), hold, Hold.State.RELEASED)
+        return _resolve(locks.lock_account(account.pk), hold, Hold.State.RELEASED)
 
 
 def expire(account: Account, hold: Hold) -> Hold | None:
     with transaction.atomic():
-        return _resolve(locks.account(account.pk), hold, Hold.State.EXPIRED)
+        return _resolve(locks.lock_account(account.pk), hold, Hold.State.EXPIRED)
 
 
 def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | None = None) -> Hold | None:
-    [locked] = pipelined_transaction.instances(Hold, pipelined_transaction.execute(locks.holds([hold.pk]))).values()
+    [locked] = pipelined_transaction.instances(Hold, pipelined_transaction.execute(locks.lock_holds_statement([hold.pk]))).values()
     if not holds.resolve(account, locked, state, cost_nanos=cost_nanos):
         return None
-    pipelined_transaction.execute(holds.resolved([locked]))
+    pipelined_transaction.execute(holds.update_holds_statement([locked]))
     return Hold.objects.get(pk=hold.pk)
 
 
@@ -79,16 +79,16 @@ def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | 
 
 
 def reserve(key: ApiKey, *, day: date, amount_nanos: int) -> None:
-    pipelined_transaction.execute(spending.reserved([Movement(key.pk, day, amount_nanos)]))
+    pipelined_transaction.execute(spending.reserve_spending_statement([SpendingChange(key.pk, day, amount_nanos)]))
 
 
 def commit(key: ApiKey, *, day: date, held_nanos: int, spent_nanos: int, prompt_tokens: int, completion_tokens: int) -> None:
-    movement = Movement(key.pk, day, held_nanos, spent_nanos, 1, prompt_tokens, completion_tokens)
-    pipelined_transaction.execute(spending.moved([movement]))
+    movement = SpendingChange(key.pk, day, held_nanos, spent_nanos, 1, prompt_tokens, completion_tokens)
+    pipelined_transaction.execute(spending.settle_spending_statement([movement]))
 
 
 def give_back(key: ApiKey, *, day: date, held_nanos: int) -> None:
-    pipelined_transaction.execute(spending.moved([Movement(key.pk, day, held_nanos)]))
+    pipelined_transaction.execute(spending.settle_spending_statement([SpendingChange(key.pk, day, held_nanos)]))
 
 
 # --- More of the account ----------------------------------------------------------------------------------------
@@ -101,14 +101,16 @@ def spend(account: Account, nanos: int) -> LedgerEntry:
     return LedgerEntry.objects.get(reference=hold.pk)
 
 
-def buy(account: Account, cents: int, payment_id: str) -> Booked:
+def buy(account: Account, cents: int, payment_id: str) -> BookedEntry:
     with transaction.atomic():
-        return ledger.credit_purchase(locks.account(account.pk), amount_cents=cents, processor="stripe", payment_id=payment_id)
+        return ledger.credit_purchase(
+            locks.lock_account(account.pk), amount_cents=cents, processor="stripe", payment_id=payment_id
+        )
 
 
-def refund(account: Account, cents: int, reference: str) -> Booked:
+def refund(account: Account, cents: int, reference: str) -> BookedEntry:
     with transaction.atomic():
-        return ledger.refund(locks.account(account.pk), amount_cents=cents, reference=reference, reason="returned")
+        return ledger.refund(locks.lock_account(account.pk), amount_cents=cents, reference=reference, reason="returned")
 
 
 def check_deferred() -> None:

@@ -60,7 +60,7 @@ def account(options: dict[str, Any]) -> Account:
     """The account that EMAIL and --account mean."""
     chosen = None if options["account"] is None else account_id("--account", options["account"])
     try:
-        return accounts.of(email("EMAIL", options["email"]), chosen)
+        return accounts.find_account(email("EMAIL", options["email"]), chosen)
     except accounts.NoAccount as error:
         raise CommandError(f"EMAIL: {error}. manage.py create_account makes one.") from None
     except accounts.SeveralAccounts as error:

@@ -35,10 +35,10 @@ from completions.pricing import cost, token_budget
 from gateway_project import errors, identifiers
 from gateway_project.db import pool
 from keys import rate_limits, refusal_cache, spending
-from keys.authentication import REFUSED, Caller, require_active
+from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
 from keys.models import ApiKey
-from keys.refusal_cache import Ask
-from keys.spending import Movement, Window
+from keys.refusal_cache import AdmissionDemand
+from keys.spending import SpendingChange, SpendingWindow
 
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
 
@@ -76,7 +76,7 @@ def admit(
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
     prompt_estimate = min(cost.estimate_prompt_tokens(request), cost.max_prompt_tokens(request, offers[0]))
     admission_request = AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, prompt_estimate)
-    with refusal_cache.remembered(caller.key_id, admission_request.ask()):
+    with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
         outcome: Admitted | Replay = batch.commit(admission_request)
     return outcome
 
@@ -115,11 +115,11 @@ class AdmissionRequest:
             known = rows.idempotency_keys.get((account.pk, self.idempotency_key.value))
             if replay := idempotency.check(self.idempotency_key, known, now):
                 return replay
-        count = rate_limits.count(key, account, now, self.countable_tokens())
+        count = rate_limits.count_request(key, account, now, self.countable_tokens())
         budget_nanos = _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
         least_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
         least_nanos = cost.worst_case_nanos(request, offer, least_tokens)
-        spending.require(window, least_nanos, now)
+        spending.require_available(window, least_nanos, now)
         _require_funds(request, offer, account, least_nanos)
 
         available_nanos = _min_nanos(account.available_nanos, window.available_nanos if window else None)
@@ -135,7 +135,7 @@ class AdmissionRequest:
         _add_writes(admitted, key, rows)
         return admitted
 
-    def _record(self, now: datetime, window: Window | None) -> CompletionRecord:
+    def _record(self, now: datetime, window: SpendingWindow | None) -> CompletionRecord:
         """Its record as it begins. Who answers may be another one in the end."""
         offer = self.offers[0]
         return CompletionRecord(
@@ -155,11 +155,11 @@ class AdmissionRequest:
             created_at=now,
         )
 
-    def ask(self) -> Ask:
+    def demand(self) -> AdmissionDemand:
         """What it asks for, as far as refusals depend on it."""
         request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
         least_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens or 1)
-        return Ask(model_ids, self.countable_tokens(), least_nanos, request.max_tokens is not None, self.idempotency_key)
+        return AdmissionDemand(model_ids, self.countable_tokens(), least_nanos, request.max_tokens is not None, self.idempotency_key)
 
     def countable_tokens(self) -> int:
         """What counts against tokens per minute before the truth is known: the prompt, estimated, and what the caller allows.
@@ -177,7 +177,7 @@ def _account_and_key(caller: Caller, rows: LockedRows) -> tuple[Account, ApiKey]
     """The caller's rows. Raises InvalidApiKey when they were deleted since its identity was cached."""
     account, key = rows.accounts.get(caller.account_id), rows.keys.get(caller.key_id)
     if account is None or key is None:
-        raise errors.InvalidApiKey(REFUSED)
+        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     return account, key
 
 
@@ -207,7 +207,7 @@ def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
 
 def _require_funds(request: ChatRequest, offer: Offer, account: Account, need_nanos: int) -> None:
     try:
-        holds.require(account, need_nanos)
+        holds.require_available(account, need_nanos)
     except errors.ApiError as refusal:
         affordable = cost.affordable_tokens(request, offer, account.available_nanos)
         if affordable > 0:
@@ -220,7 +220,7 @@ def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
     completion, writes = admitted.completion, rows.writes
     lifetime = timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN
     writes.rate_limits_updated[key.pk] = key
-    writes.spending_reserved.append(Movement(key.pk, completion.spending_day, admitted.held_nanos))
+    writes.spending_reserved.append(SpendingChange(key.pk, completion.spending_day, admitted.held_nanos))
     writes.holds_placed.append(
         NewHold(completion.id, completion.account_id, admitted.held_nanos, expires_at=completion.created_at + lifetime)
     )

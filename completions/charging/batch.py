@@ -27,7 +27,7 @@ from gateway_project.db.pipelined_transaction import PipelinedTransaction, State
 from keys import locks as key_locks
 from keys import rate_limit_cache, rate_limits, refusal_cache, spending
 from keys.models import ApiKey
-from keys.spending import Movement, Window
+from keys.spending import SpendingChange, SpendingWindow
 
 
 class Operation(Protocol):
@@ -55,7 +55,7 @@ class LockedRows:
     now: datetime
     accounts: dict[UUID, Account]
     keys: dict[str, ApiKey]
-    windows: dict[str, Window | None]
+    windows: dict[str, SpendingWindow | None]
     holds: dict[str, Hold]  # of those who leave; of all, when the batch is run again
     completions: dict[str, Completion]  # only when it is: what was begun by a commit whose answer was lost
     idempotency_keys: dict[tuple[UUID, str], IdempotentRequest]
@@ -67,8 +67,8 @@ class PendingWrites:
     """What a batch decided: the rows to write."""
 
     rate_limits_updated: dict[str, ApiKey] = field(default_factory=dict)
-    spending_settled: list[Movement] = field(default_factory=list)
-    spending_reserved: list[Movement] = field(default_factory=list)
+    spending_settled: list[SpendingChange] = field(default_factory=list)
+    spending_reserved: list[SpendingChange] = field(default_factory=list)
     holds_resolved: list[Hold] = field(default_factory=list)
     holds_placed: list[NewHold] = field(default_factory=list)
     entries_inserted: list[NewEntry] = field(default_factory=list)
@@ -81,18 +81,21 @@ class PendingWrites:
     def statements(self) -> list[Statement]:
         """In the order of the locks; those without rows are left out."""
         written: list[tuple[Callable[[Any], Statement], list[Any]]] = [
-            (spending.moved, self.spending_settled),
-            (spending.reserved, self.spending_reserved),
-            (holds.resolved, self.holds_resolved),
-            (holds.placed, self.holds_placed),
-            (ledger.appended, self.entries_inserted),
+            (spending.settle_spending_statement, self.spending_settled),
+            (spending.reserve_spending_statement, self.spending_reserved),
+            (holds.update_holds_statement, self.holds_resolved),
+            (holds.insert_holds_statement, self.holds_placed),
+            (ledger.insert_entries_statement, self.entries_inserted),
             (records.update_completions_statement, self.completions_ended),
             (records.insert_completions_statement, self.completions_begun),
             (idempotency.store_replies_statement, self.replies_stored),
             (idempotency.delete_keys_statement, self.idempotency_keys_deleted),
             (idempotency.insert_keys_statement, self.idempotency_keys_inserted),
         ]
-        return [*rate_limits.counted(self.rate_limits_updated.values()), *(write(found) for write, found in written if found)]
+        return [
+            *rate_limits.update_rate_limits_statements(self.rate_limits_updated.values()),
+            *(write(found) for write, found in written if found),
+        ]
 
 
 def commit(operation: Operation) -> Any:
@@ -108,10 +111,10 @@ def _serve(operations: list[Operation], is_rerun: bool) -> list[Any]:
         if statements := rows.writes.statements():
             steps.write(statements)
     for key in rows.keys.values():
-        rate_limit_cache.see(key, rows.accounts[key.account_id], rows.now)
+        rate_limit_cache.store(key, rows.accounts[key.account_id], rows.now)
     for operation in operations:
         if operation.is_settlement:
-            refusal_cache.memory.relent(operation.key_id)
+            refusal_cache.process_cache.forget_tied_up(operation.key_id)
     return [outcomes[place] for place in range(len(operations))]
 
 
@@ -130,10 +133,10 @@ def _read(steps: PipelinedTransaction, operations: list[Operation], is_rerun: bo
     ]
     has_admissions = any(not operation.is_settlement for operation in operations)
     now, (accounts, keys, sums, found_holds, completions, stored) = steps.read(
-        account_locks.accounts({operation.account_id for operation in operations}),
-        key_locks.keys(key_ids),
-        spending.sums(key_ids) if has_admissions else None,
-        account_locks.holds(hold_ids) if hold_ids else None,
+        account_locks.lock_accounts_statement({operation.account_id for operation in operations}),
+        key_locks.lock_keys_statement(key_ids),
+        spending.select_spending_statement(key_ids) if has_admissions else None,
+        account_locks.lock_holds_statement(hold_ids) if hold_ids else None,
         pipelined_transaction.lock_rows_statement(Completion, hold_ids) if is_rerun else None,
         idempotency.select_keys_statement(idempotency_keys) if idempotency_keys else None,
     )
@@ -142,7 +145,7 @@ def _read(steps: PipelinedTransaction, operations: list[Operation], is_rerun: bo
         now=now,
         accounts=pipelined_transaction.instances(Account, accounts),
         keys=keys_by_id,
-        windows=spending.windows(keys_by_id.values(), sums, now) if has_admissions else {},
+        windows=spending.build_windows(keys_by_id.values(), sums, now) if has_admissions else {},
         holds=pipelined_transaction.instances(Hold, found_holds),
         completions=pipelined_transaction.instances(Completion, completions),
         idempotency_keys={

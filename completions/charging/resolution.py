@@ -12,7 +12,7 @@ from completions.charging.records import CompletionOutcome, CompletionRecord, Se
 from completions.chat import Usage
 from completions.models import Completion
 from keys import rate_limits
-from keys.spending import Movement
+from keys.spending import SpendingChange
 
 _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settlement.EXPIRED: Hold.State.EXPIRED}
 
@@ -61,7 +61,7 @@ class Resolution:
         if not holds.resolve(account, hold, state, cost_nanos=self.cost_nanos):
             return None
         tokens = self.usage.prompt_tokens + self.usage.completion_tokens if self.usage else 0
-        rate_limits.correct(key, account, rows.now, tokens - completion.counted_tokens)
+        rate_limits.correct_token_count(key, account, rows.now, tokens - completion.counted_tokens)
         if window := rows.windows.get(key.pk):
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
         rows.writes.rate_limits_updated[key.pk] = key
@@ -82,9 +82,9 @@ class Resolution:
         elif not self.usage or self.reply_retention:
             writes.idempotency_keys_deleted.append(completion_id)
 
-    def _spending_change(self, hold: Hold) -> Movement:
+    def _spending_change(self, hold: Hold) -> SpendingChange:
         usage = self.usage or Usage(0, 0)
-        return Movement(
+        return SpendingChange(
             self.key_id,
             self.completion.spending_day,
             hold.amount_nanos,

@@ -93,7 +93,7 @@ def _use(account: "Account", facts: dict[str, Any]) -> None:
 
     if ApiKey.objects.filter(account=account, name=KEYS[0]["name"]).exists():
         return  # it was used by an earlier run
-    secrets = [lifecycle.issue(account, **key)[1] for key in KEYS]
+    secrets = [lifecycle.issue_key(account, **key)[1] for key in KEYS]
     today = pool.database_time().date()
     chance = Random(7)  # noqa: S311  the same picture every time
     for ago in range(DAYS, -1, -1):

@@ -38,7 +38,7 @@ def _unguarded(busy: Account) -> None:
 
 def found(account_id: Any = None) -> set[str]:
     """The names of the questions that found something, the guards that the test itself took away apart."""
-    return {violation.question.name for violation in audit.verify(account_id) if violation.question.kind != "unguarded"}
+    return {violation.invariant.name for violation in audit.verify(account_id) if violation.invariant.kind != "unguarded"}
 
 
 def entries(**which: Any) -> Any:
@@ -208,7 +208,7 @@ def test_what_is_broken_is_found_by_its_question_alone(busy, break_it, names):
 
 def test_every_question_of_billing_has_been_asked_something_untrue():
     asked = {name for _, names in BREAKS for name in names} | {"triggers_stand_guard", "constraints_stand_guard"}
-    assert asked == {question.name for question in audit.QUESTIONS}
+    assert asked == {invariant.name for invariant in audit.INVARIANTS}
 
 
 def test_a_refund_may_overdraw_what_was_admitted_before_it(alice):
@@ -226,9 +226,9 @@ def test_a_refund_may_overdraw_what_was_admitted_before_it(alice):
 def test_questions_about_the_same_rows_count_and_show_their_own(busy):
     skip_a_seq(busy)
     entries(seq=2).update(balance_after_nanos=F("balance_after_nanos") + 1)
-    gaps, chain = [each for each in audit.verify() if each.question.reading is audit.IN_ORDER]
-    assert (gaps.question.name, gaps.count, [row["seq"] for row in gaps.rows]) == ("seq_has_no_gaps", 1, [4])
-    assert (chain.question.name, chain.count, [row["seq"] for row in chain.rows]) == ("balances_chain", 2, [2, 4])
+    gaps, chain = [each for each in audit.verify() if each.invariant.shared is audit.ENTRIES_IN_ORDER]
+    assert (gaps.invariant.name, gaps.count, [row["seq"] for row in gaps.rows]) == ("seq_has_no_gaps", 1, [4])
+    assert (chain.invariant.name, chain.count, [row["seq"] for row in chain.rows]) == ("balances_chain", 2, [2, 4])
 
 
 @pytest.mark.usefixtures("_unguarded")
@@ -242,7 +242,7 @@ def test_one_account_can_be_asked_about(busy, charlie, break_it):
 @pytest.mark.usefixtures("_unguarded")
 def test_a_violation_shows_its_rows(busy):
     hold_more_than_the_holds(busy)
-    violation = next(each for each in audit.verify() if each.question.name == "open_holds_sum_to_what_is_held")
+    violation = next(each for each in audit.verify() if each.invariant.name == "open_holds_sum_to_what_is_held")
     assert violation.count == 1
     assert violation.rows == [{"account_id": busy.pk, "held_nanos": 10, "sum_nanos": 9}]
     assert str(violation) == (
@@ -255,7 +255,7 @@ def test_a_violation_of_many_rows_counts_all_and_shows_some(busy):
     Hold.objects.bulk_create(
         Hold(reference=f"late-{i}", account=busy, amount_nanos=0, expires_at=LONG_AGO) for i in range(audit.ROWS_SHOWN_MAX + 1)
     )
-    (violation,) = [each for each in audit.verify() if each.question.kind == "overdue"]
+    (violation,) = [each for each in audit.verify() if each.invariant.kind == "overdue"]
     assert (violation.count, len(violation.rows)) == (audit.ROWS_SHOWN_MAX + 1, audit.ROWS_SHOWN_MAX)
 
 
@@ -263,7 +263,7 @@ def test_a_hold_that_expired_just_now_is_not_overdue_yet(alice):
     usage.place(alice, 5, expires_at=datetime.now(UTC) - timedelta(minutes=14))
     assert audit.verify() == []
     usage.place(alice, 5, expires_at=datetime.now(UTC) - timedelta(minutes=16))
-    assert [violation.question.kind for violation in audit.verify()] == ["overdue"]
+    assert [violation.invariant.kind for violation in audit.verify()] == ["overdue"]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_guard_that_is_away_is_reported(db, statement, state):
     with connection.cursor() as cursor:
         cursor.execute(statement)
     (violation,) = audit.verify()
-    assert (violation.question.name, violation.question.kind) == ("triggers_stand_guard", "unguarded")
+    assert (violation.invariant.name, violation.invariant.kind) == ("triggers_stand_guard", "unguarded")
     assert [row["state"] for row in violation.rows] == [state]
 
 
@@ -301,7 +301,7 @@ def test_every_constraint_of_the_book_is_missed_when_it_is_away(db, model):
         for name in names:
             cursor.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}" CASCADE')
     (violation,) = audit.verify()
-    assert (violation.question.name, violation.question.kind) == ("constraints_stand_guard", "unguarded")
+    assert (violation.invariant.name, violation.invariant.kind) == ("constraints_stand_guard", "unguarded")
     assert {row["state"] for row in violation.rows} == {"missing"}
     assert {row["constraint_name"] for row in violation.rows if row["table_name"] == table} == names
 
@@ -336,7 +336,7 @@ def test_a_constraint_that_does_not_stand_guard_is_reported(db, statements, name
     with connection.cursor() as cursor:
         cursor.execute(statements)
     (violation,) = audit.verify()
-    assert violation.question.name == "constraints_stand_guard"
+    assert violation.invariant.name == "constraints_stand_guard"
     assert [(row["constraint_name"], row["state"]) for row in violation.rows] == [(name, state)]
 
 
@@ -353,16 +353,16 @@ def test_everything_is_asked_of_one_moment_and_nothing_can_be_written():
             seen.append(cursor.fetchone())
 
     assert audit.verify(progress=look) == []
-    assert seen == [("repeatable read",), ("on",)] * len(audit.questions())
+    assert seen == [("repeatable read",), ("on",)] * len(audit.invariants())
     factories.make_account("Bob", cents=1)  # afterwards, the connection writes again
 
 
 def test_progress_names_every_question_in_turn(db):
     lines: list[str] = []
     audit.verify(progress=lines.append)
-    asked = audit.questions()
-    assert lines == [f"{number}/{len(asked)} {question.name}" for number, question in enumerate(asked, start=1)]
-    assert len({question.name for question in asked}) == len(asked)
+    asked = audit.invariants()
+    assert lines == [f"{number}/{len(asked)} {invariant.name}" for number, invariant in enumerate(asked, start=1)]
+    assert len({invariant.name for invariant in asked}) == len(asked)
 
 
 def test_the_nightly_task_finds_nothing_in_a_true_book(busy, caplog):

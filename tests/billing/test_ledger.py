@@ -73,7 +73,7 @@ def test_only_a_refund_may_push_a_balance_below_zero(bob):
     entry = usage.refund(bob, 100, "re_1").entry
     assert (entry.type, entry.amount_nanos, entry.balance_after_nanos) == ("REFUND_DEBIT", -money.nanos(100), -money.nanos(60))
     assert entry.metadata == {"reason": "returned"}
-    assert usage.refund(bob, 100, "re_1") == ledger.Booked(entry, is_new=False)
+    assert usage.refund(bob, 100, "re_1") == ledger.BookedEntry(entry, is_new=False)
     assert usage.numbers(bob)["balance"] == -money.nanos(60)
 
 
@@ -106,7 +106,7 @@ def test_entries_count_without_gaps_per_account(alice, bob):
 
 def test_the_given_row_stays_true(alice):
     with transaction.atomic():
-        account = locks.account(alice.pk)
+        account = locks.lock_account(alice.pk)
         usage.debit(account, 7, "a")
         usage.debit(account, 8, "b")
         assert (account.balance_nanos, account.last_seq) == (money.nanos(1000) - 15, 3)
@@ -129,7 +129,7 @@ def test_the_account_is_locked_before_its_balance_is_written(bob):
 def test_rows_are_locked_in_a_transaction_only():
     account = factories.make_account("Alone")
     with pytest.raises(TransactionManagementError):
-        locks.account(account.pk)
+        locks.lock_account(account.pk)
 
 
 def test_an_unknown_account_is_not_credited(db):

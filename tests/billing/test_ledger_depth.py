@@ -26,7 +26,7 @@ TYPES = LedgerEntry.Type.values
 def spend(account: Account, nanos: int, spender: str) -> LedgerEntry:
     with transaction.atomic():
         entry = ledger.debit_usage(
-            locks.account(account.pk),
+            locks.lock_account(account.pk),
             cost_nanos=nanos,
             reference=identifiers.short_uuid7(),
             model="demo/echo",
@@ -35,7 +35,7 @@ def spend(account: Account, nanos: int, spender: str) -> LedgerEntry:
             settlement="reported",
             spender=spender,
         )
-        pipelined_transaction.execute(ledger.appended([entry]))
+        pipelined_transaction.execute(ledger.insert_entries_statement([entry]))
     return LedgerEntry.objects.get(pk=entry.id)
 
 
@@ -309,14 +309,14 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_small_batches")
 def test_batches_of_any_filter_have_every_entry_once(book, bob):
     bob.refresh_from_db()
-    for choice in (
-        ledger_pages.EVERYTHING,
-        ledger_pages.Choice(type="USAGE_DEBIT"),
-        ledger_pages.Choice(type="REFUND_DEBIT"),
-        ledger_pages.Choice(spender="key-a", until=book[5].created_at),
+    for entry_filter in (
+        ledger_pages.ALL_ENTRIES,
+        ledger_pages.EntryFilter(type="USAGE_DEBIT"),
+        ledger_pages.EntryFilter(type="REFUND_DEBIT"),
+        ledger_pages.EntryFilter(spender="key-a", until=book[5].created_at),
     ):
-        found = list(ledger_pages.batches(bob, choice))
-        expected = ledger_pages.page(bob, limit=100, offset=0, choice=choice)
+        found = list(ledger_pages.read_batches(bob, entry_filter))
+        expected = ledger_pages.read_page(bob, limit=100, offset=0, entry_filter=entry_filter)
         assert expected
         assert [len(batch) for batch in found[:-1]] == [5] * (len(found) - 1)
         assert [entry for batch in found for entry in batch] == expected

@@ -100,7 +100,7 @@ def test_a_hold_that_many_resolve_at_once_is_resolved_once():
 def test_a_payment_that_several_accounts_claim_at_once_is_booked_for_one():
     accounts = [factories.make_account(f"Claimant {number}") for number in range(6)]
     outcomes = at_once(6, lambda number: usage.buy(accounts[number], 500, "pi_1"))
-    assert Counter(map(type, outcomes)) == {ledger.Booked: 1, ledger.ReferenceReused: 5}
+    assert Counter(map(type, outcomes)) == {ledger.BookedEntry: 1, ledger.ReferenceReused: 5}
     assert LedgerEntry.objects.count() == 1
     assert audit.verify() == []
 

@@ -40,7 +40,7 @@ def ask(secret: str, model_id: str = "demo/dear") -> int:
 
 def findings(account_id: Any = None) -> list[dict[str, Any]]:
     violations = audit.verify(account_id)
-    return [row for each in violations if each.question is ADMISSIONS_FIT_THEIR_LIMITS for row in each.rows]
+    return [row for each in violations if each.invariant is ADMISSIONS_FIT_THEIR_LIMITS for row in each.rows]
 
 
 def found(account_id: Any = None) -> list[str]:
@@ -74,12 +74,12 @@ def test_a_limit_that_changes_in_mid_window_is_no_violation(alice):
     key, secret = factories.make_key(alice, limit_cents=3, type="FIXED")
     factories.make_model("demo/free", input="0", output="0")
     assert [ask(secret) for _ in range(3)] == [200] * 3
-    lifecycle.limit(key, limit_cents=1, type="RECURRING", period="MONTHLY")
+    lifecycle.set_spending_limit(key, limit_cents=1, type="RECURRING", period="MONTHLY")
     assert ask(secret) == 429
     assert ask(secret, "demo/free") == 200  # what costs nothing fits a limit that is passed already
-    lifecycle.limit(key, limit_cents=4, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, limit_cents=4, type="RECURRING", period="DAILY")
     assert ask(secret) == 200
-    lifecycle.limit(key, limit_cents=None, type=None, period=None)
+    lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
     assert ask(secret) == 200
     limits = Completion.objects.order_by("created_at").values_list("limit_nanos", flat=True)
     assert list(limits) == [3 * CENT] * 3 + [CENT, 4 * CENT, None]

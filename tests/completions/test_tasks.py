@@ -191,7 +191,7 @@ def test_a_sweeper_and_a_settlement_at_once_resolve_a_hold_once(alice, key):
 @pytest.mark.usefixtures("impatient")
 def test_an_account_that_is_locked_keeps_nobody_elses_money(alice, key, charlie):
     expire(admit(key), admit(factories.make_key(charlie)[0]))
-    with meanwhile(lambda: locks.account(alice.pk)):
+    with meanwhile(lambda: locks.lock_account(alice.pk)):
         assert tasks.release_expired_holds() == 1
         assert Hold.objects.get(account=charlie).state == Hold.State.EXPIRED
     assert tasks.release_expired_holds() == 1

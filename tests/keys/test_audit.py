@@ -62,7 +62,7 @@ def _unguarded(story: ApiKey) -> None:
 
 
 def found(account_id: Any = None) -> set[str]:
-    return {violation.question.name for violation in audit.verify(account_id) if violation.question.kind != "unguarded"}
+    return {violation.invariant.name for violation in audit.verify(account_id) if violation.invariant.kind != "unguarded"}
 
 
 def days(**fields: Any) -> None:
@@ -190,5 +190,5 @@ def test_it_is_found_in_its_own_account_and_in_no_other(story, break_it, names):
 
 
 def test_every_question_of_keys_and_completions_has_been_asked_something_untrue():
-    questions = [*keys_audit.QUESTIONS, *completions_audit.QUESTIONS]
-    assert {name for _, names in BREAKS for name in names} == {question.name for question in questions}
+    questions = [*keys_audit.INVARIANTS, *completions_audit.INVARIANTS]
+    assert {name for _, names in BREAKS for name in names} == {invariant.name for invariant in questions}

@@ -35,7 +35,7 @@ def assert_refused(reply):
 @pytest.fixture(autouse=True)
 def _no_identity_is_cached():
     authentication._callers.clear()
-    authentication._in_vain.clear()
+    authentication._failed_lookup_times.clear()
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_another_secret_for_a_known_key_is_refused(key):
 
 def test_all_refusals_read_alike(key):
     unknown = get(f"Bearer {secret.mint(identifiers.short_uuid7())}").json()
-    lifecycle.revoke(key[0])
+    lifecycle.revoke_key(key[0])
     assert get(f"Bearer {key[1]}").json() == get("Bearer nonsense").json() == unknown
 
 
@@ -115,7 +115,7 @@ def seen_before(request, key):
 
 @pytest.mark.usefixtures("seen_before")
 def test_a_revoked_key_stops_at_once(key):
-    lifecycle.revoke(key[0])
+    lifecycle.revoke_key(key[0])
     assert_refused(get(f"Bearer {key[1]}"))
 
 
@@ -157,11 +157,11 @@ def test_a_secret_that_nobody_has_is_looked_up_once(db, django_assert_num_querie
 
 def test_what_is_known_of_strangers_is_bounded_and_soon_forgotten(db, django_assert_num_queries, monkeypatch):
     seconds = [0.0]
-    monkeypatch.setattr(authentication, "_strangers", TTLCache(seconds=10, entries_max=2, clock=lambda: seconds[0]))
+    monkeypatch.setattr(authentication, "_unknown_secrets", TTLCache(seconds=10, entries_max=2, clock=lambda: seconds[0]))
     strangers = [f"Bearer {secret.mint(identifiers.short_uuid7())}" for _ in range(3)]
     for stranger in strangers:
         assert_refused(get(stranger))
-    assert len(authentication._strangers) == 2
+    assert len(authentication._unknown_secrets) == 2
     for later, queries in ((9.9, 0), (0.2, 1)):
         seconds[0] += later
         with django_assert_num_queries(queries):
@@ -170,7 +170,7 @@ def test_what_is_known_of_strangers_is_bounded_and_soon_forgotten(db, django_ass
 
 def test_in_a_flood_of_strangers_a_new_key_waits_a_moment_and_works(alice):
     strangers = [secret.mint(identifiers.short_uuid7()) for _ in range(20)]
-    assert authentication._look_up(strangers, again=False) == [None] * 20
+    assert authentication._look_up_batch(strangers, again=False) == [None] * 20
     key, minted = factories.make_key(alice)
     before = time.monotonic()
     assert get(f"Bearer {minted}").status_code == 200
@@ -182,7 +182,7 @@ def test_secrets_that_come_at_once_are_looked_up_together(alice, django_assert_n
     another = secret.mint(made[0][0].pk)
     secrets = [*(minted for _, minted in made), another, secret.mint(identifiers.short_uuid7())]
     with django_assert_num_queries(1):
-        found = authentication._look_up(secrets, again=False)
+        found = authentication._look_up_batch(secrets, again=False)
     assert found == [*(authentication.Caller(key.pk, alice.pk) for key, _ in made), None, None]
 
 

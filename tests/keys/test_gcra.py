@@ -73,22 +73,22 @@ def test_what_exceeds_the_limit_itself_never_passes():
 
 def test_a_correction_gives_back_or_takes_more():
     taken = gcra.decide(limit=100, full_at=None, now=NOW, cost=60).full_at
-    back = gcra.correct(limit=100, full_at=taken, now=NOW, difference=-50)
+    back = gcra.correct_full_at(limit=100, full_at=taken, now=NOW, difference=-50)
     assert gcra.decide(limit=100, full_at=back, now=NOW, cost=90).allowed
     assert not gcra.decide(limit=100, full_at=back, now=NOW, cost=91).allowed
-    more = gcra.correct(limit=100, full_at=taken, now=NOW, difference=30)
+    more = gcra.correct_full_at(limit=100, full_at=taken, now=NOW, difference=30)
     assert gcra.decide(limit=100, full_at=more, now=NOW, cost=10).allowed
     assert not gcra.decide(limit=100, full_at=more, now=NOW, cost=11).allowed
 
 
 def test_a_correction_never_saves_up_more_than_the_limit():
-    assert gcra.correct(limit=100, full_at=None, now=NOW, difference=-1_000) == NOW
-    assert gcra.correct(limit=100, full_at=NOW - MINUTE, now=NOW, difference=0) == NOW
+    assert gcra.correct_full_at(limit=100, full_at=None, now=NOW, difference=-1_000) == NOW
+    assert gcra.correct_full_at(limit=100, full_at=NOW - MINUTE, now=NOW, difference=0) == NOW
 
 
 @pytest.mark.parametrize("difference", [10**12, -(10**12), 10**30])
 def test_a_correction_stays_within_an_hour_whatever_an_upstream_claims(difference):
-    corrected = gcra.correct(limit=1, full_at=NOW, now=NOW, difference=difference)
+    corrected = gcra.correct_full_at(limit=1, full_at=NOW, now=NOW, difference=difference)
     assert NOW <= corrected <= NOW + 60 * MINUTE
 
 

@@ -45,7 +45,9 @@ def limits(key):
 
 def test_a_key_is_issued_with_a_secret_that_is_not_kept(alice):
     owner = alice.members.get()
-    key, minted = lifecycle.issue(alice, name="build server", created_by=owner, requests_per_minute=60, tokens_per_minute=9_000)
+    key, minted = lifecycle.issue_key(
+        alice, name="build server", created_by=owner, requests_per_minute=60, tokens_per_minute=9_000
+    )
     row = ApiKey.objects.get(pk=secret.key_id(minted))
     assert row == key
     assert (row.account, row.name, row.created_by, row.last_four) == (alice, "build server", owner, minted[-4:])
@@ -56,9 +58,9 @@ def test_a_key_is_issued_with_a_secret_that_is_not_kept(alice):
 
 @pytest.mark.parametrize(("limit_cents", "type", "period"), GOOD)
 def test_limits_that_go_together(alice, limit_cents, type, period):
-    issued, _ = lifecycle.issue(alice, name="k", limit_cents=limit_cents, type=type, period=period)
+    issued, _ = lifecycle.issue_key(alice, name="k", limit_cents=limit_cents, type=type, period=period)
     limited, _ = factories.make_key(alice)
-    lifecycle.limit(limited, limit_cents=limit_cents, type=type, period=period)
+    lifecycle.set_spending_limit(limited, limit_cents=limit_cents, type=type, period=period)
     assert limits(issued) == limits(limited) == (limit_cents, type, period)
     assert limited.spending_limit_cents == limit_cents
 
@@ -66,10 +68,10 @@ def test_limits_that_go_together(alice, limit_cents, type, period):
 @pytest.mark.parametrize(("limit_cents", "type", "period"), BAD)
 def test_limits_that_do_not_go_together(alice, limit_cents, type, period):
     key, _ = factories.make_key(alice, limit_cents=7, type="FIXED")
-    with pytest.raises(lifecycle.BadLimit):
-        lifecycle.limit(key, limit_cents=limit_cents, type=type, period=period)
-    with pytest.raises(lifecycle.BadLimit):
-        lifecycle.issue(alice, name="k", limit_cents=limit_cents, type=type, period=period)
+    with pytest.raises(lifecycle.InvalidLimit):
+        lifecycle.set_spending_limit(key, limit_cents=limit_cents, type=type, period=period)
+    with pytest.raises(lifecycle.InvalidLimit):
+        lifecycle.issue_key(alice, name="k", limit_cents=limit_cents, type=type, period=period)
     assert limits(ApiKey.objects.get()) == (7, "FIXED", None)
 
 
@@ -105,31 +107,31 @@ def test_a_limit_leaves_the_rest_of_the_row_alone(alice):
     key, _ = factories.make_key(alice, requests_per_minute=5)
     stale = ApiKey.objects.get(pk=key.pk)
     ApiKey.objects.filter(pk=key.pk).update(requests_full_at="2026-11-21T00:00:00Z", requests_per_minute=9)
-    lifecycle.limit(stale, limit_cents=5, type="FIXED", period=None)
+    lifecycle.set_spending_limit(stale, limit_cents=5, type="FIXED", period=None)
     row = ApiKey.objects.get(pk=key.pk)
     assert (row.requests_per_minute, row.requests_full_at is not None, row.spending_limit_cents) == (9, True, 5)
 
 
 def test_a_revoked_key_stays_revoked_since_the_first_time(alice):
     key, _ = factories.make_key(alice)
-    lifecycle.revoke(key)
+    lifecycle.revoke_key(key)
     first = key.revoked_at
-    lifecycle.revoke(key)
-    lifecycle.revoke(ApiKey.objects.get(pk=key.pk))
+    lifecycle.revoke_key(key)
+    lifecycle.revoke_key(ApiKey.objects.get(pk=key.pk))
     assert ApiKey.objects.get(pk=key.pk).revoked_at == key.revoked_at == first is not None
 
 
 def test_revoking_stops_one_key_alone(alice):
     key, _ = factories.make_key(alice)
     other, _ = factories.make_key(alice)
-    lifecycle.revoke(key)
+    lifecycle.revoke_key(key)
     assert ApiKey.objects.get(pk=other.pk).revoked_at is None
 
 
 def test_a_key_is_locked_after_its_account_before_it_is_written(alice):
     key, _ = factories.make_key(alice)
     with CaptureQueriesContext(connection) as captured:
-        lifecycle.limit(key, limit_cents=5, type="FIXED", period=None)
+        lifecycle.set_spending_limit(key, limit_cents=5, type="FIXED", period=None)
     locked = [query["sql"].rpartition(" FOR NO KEY UPDATE OF ") for query in captured]
     tables = [table.strip('"') for _, found, table in locked if found]
     assert tables == ["billing_account", "keys_apikey"]

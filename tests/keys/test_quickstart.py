@@ -81,7 +81,7 @@ def test_a_lost_file_gives_a_new_key_and_new_passwords_and_no_new_money(path, co
 
 def test_a_key_that_no_longer_works_is_replaced(path):
     facts = prepare(path, **HERE)
-    lifecycle.revoke(ApiKey.objects.get())
+    lifecycle.revoke_key(ApiKey.objects.get())
     again = prepare(path, **HERE)
     assert again == {**facts, "api_key": again["api_key"]}
     assert again["api_key"] != facts["api_key"]

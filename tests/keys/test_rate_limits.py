@@ -241,8 +241,8 @@ def test_what_was_seen_is_told_by_the_time_it_is_told(alice):
     key, _ = factories.make_key(alice, requests_per_minute=60)
     now = pool.database_time()
     key.requests_full_at = now + timedelta(seconds=10)
-    rate_limit_cache.see(key, alice, now)
-    sighting = rate_limit_cache.last(key.pk)
+    rate_limit_cache.store(key, alice, now)
+    sighting = rate_limit_cache.get(key.pk)
     told = [sighting.headers(sighting.clock_seconds + seconds) for seconds in (0, 4, 11)]
     assert [headers["x-ratelimit-remaining-requests"] for headers in told] == ["50", "54", "60"]
     assert [headers["x-ratelimit-reset-requests"] for headers in told] == ["10s", "6s", "0ms"]

@@ -15,14 +15,14 @@ from billing.models import Account
 from gateway_project import errors
 from keys import lifecycle, rate_limit_cache, refusal_cache
 from keys.models import ApiKey
-from keys.rate_limit_cache import Sighting
-from keys.rate_limits import Limits, Standing
-from keys.refusal_cache import DECIDED_MAX, Ask, Refusals
+from keys.rate_limit_cache import CachedRateLimit
+from keys.rate_limits import RateLimits, RateLimitState
+from keys.refusal_cache import DECIDED_MAX, AdmissionDemand, RefusalCache
 from tests import chat, factories
 from tests.conftest import client_for
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-ASK = Ask(model_ids=("a/b",), tokens=10, amount_nanos=1_000, is_capped=True)
+DEMAND = AdmissionDemand(model_ids=("a/b",), tokens=10, amount_nanos=1_000, is_capped=True)
 
 
 class Clock:
@@ -39,79 +39,79 @@ def clock():
 
 @pytest.fixture
 def memory(clock):
-    return Refusals(clock)
+    return RefusalCache(clock)
 
 
 def broke() -> errors.ApiError:
     return errors.InsufficientQuota("too few")
 
 
-def flood(memory, refusal, ask=ASK, times=DECIDED_MAX):
+def flood(memory, refusal, demand=DEMAND, times=DECIDED_MAX):
     for _ in range(times):
-        memory.note("key", refusal, ask)
+        memory.record("key", refusal, demand)
 
 
-def answer(memory, ask=ASK, key_id="key", sighting=None) -> str:
+def answer(memory, demand=DEMAND, key_id="key", cached=None) -> str:
     """The class of the refusal that is repeated, or that the door is asked."""
     try:
-        memory.repeat(key_id, ask, sighting)
+        memory.replay(key_id, demand, cached)
     except errors.ApiError as refusal:
         return type(refusal).__name__
     return "asked"
 
 
-# --- Limits per minute ---------------------------------------------------------------------------------------------
+# --- RateLimits per minute ---------------------------------------------------------------------------------------------
 
 
-def seen(clock, **full_in: float) -> Sighting:
+def seen(clock, **full_in: float) -> CachedRateLimit:
     """A key of 60 requests and 60 tokens a minute, seen now, whose allowance will be back in so many seconds."""
     full_at = {name: NOW + timedelta(seconds=seconds) for name, seconds in full_in.items()}
-    standing = Standing(Limits(60, 60), full_at.get("requests"), full_at.get("tokens"))
-    return Sighting(standing, NOW, clock())
+    state = RateLimitState(RateLimits(60, 60), full_at.get("requests"), full_at.get("tokens"))
+    return CachedRateLimit(state, NOW, clock())
 
 
 def test_requests_per_minute_are_refused_until_the_next_one_is_free(memory, clock):
-    sighting = seen(clock, requests=59.4)  # the next is free in 0.4 seconds
-    assert answer(memory, sighting=sighting) == "RateLimitExceeded"
+    cached = seen(clock, requests=59.4)  # the next is free in 0.4 seconds
+    assert answer(memory, cached=cached) == "RateLimitExceeded"
     clock.seconds += 0.39
-    assert answer(memory, sighting=sighting) == "RateLimitExceeded"
+    assert answer(memory, cached=cached) == "RateLimitExceeded"
     clock.seconds += 0.02
-    assert answer(memory, sighting=sighting) == "asked"
+    assert answer(memory, cached=cached) == "asked"
 
 
 def test_what_is_repeated_tells_what_is_left_to_wait(memory, clock):
-    sighting = seen(clock, requests=60.5)
+    cached = seen(clock, requests=60.5)
     clock.seconds += 0.25
     with pytest.raises(errors.RateLimitExceeded) as refused:
-        memory.repeat("key", ASK, sighting)
+        memory.replay("key", DEMAND, cached)
     headers = refused.value.headers
     assert 1_249 <= int(headers["retry-after-ms"]) <= 1_251
     assert (headers["Retry-After"], headers["x-ratelimit-remaining-requests"]) == ("2", "0")
 
 
 def test_what_was_seen_is_believed_for_a_second(memory, clock):
-    sighting = seen(clock, requests=3_600)
+    cached = seen(clock, requests=3_600)
     clock.seconds += 0.99
-    assert answer(memory, sighting=sighting) == "RateLimitExceeded"
+    assert answer(memory, cached=cached) == "RateLimitExceeded"
     clock.seconds += 0.02
-    assert answer(memory, sighting=sighting) == "asked"
+    assert answer(memory, cached=cached) == "asked"
 
 
 def test_tokens_per_minute_are_decided_at_the_door_until_the_flood_has_come(memory, clock):
-    sighting = seen(clock, tokens=51)  # 9 tokens are left
+    cached = seen(clock, tokens=51)  # 9 tokens are left
     for _ in range(DECIDED_MAX):
-        assert answer(memory, sighting=sighting) == "asked"
-        memory.note("key", errors.RateLimitExceeded("wait"), ASK)
-    assert answer(memory, sighting=sighting) == "RateLimitExceeded"
-    assert answer(memory, replace(ASK, tokens=9), sighting=sighting) == "asked"
+        assert answer(memory, cached=cached) == "asked"
+        memory.record("key", errors.RateLimitExceeded("wait"), DEMAND)
+    assert answer(memory, cached=cached) == "RateLimitExceeded"
+    assert answer(memory, replace(DEMAND, tokens=9), cached=cached) == "asked"
 
 
 def test_a_request_with_an_idempotency_key_is_asked_until_the_flood_has_come(memory, clock):
-    attempt, sighting = replace(ASK, attempt="retry"), seen(clock, requests=3_600)
+    attempt, cached = replace(DEMAND, idempotency_key="retry"), seen(clock, requests=3_600)
     for _ in range(DECIDED_MAX):
-        assert answer(memory, attempt, sighting=sighting) == "asked"
-        memory.note("key", errors.RateLimitExceeded("wait"), attempt)
-    assert answer(memory, attempt, sighting=sighting) == "RateLimitExceeded"
+        assert answer(memory, attempt, cached=cached) == "asked"
+        memory.record("key", errors.RateLimitExceeded("wait"), attempt)
+    assert answer(memory, attempt, cached=cached) == "RateLimitExceeded"
 
 
 # --- All others ----------------------------------------------------------------------------------------------------
@@ -129,9 +129,9 @@ KINDS = {
 def test_so_many_are_decided_and_then_the_same_is_said(memory, kind):
     for _ in range(DECIDED_MAX):
         assert answer(memory) == "asked"
-        memory.note("key", KINDS[kind], ASK)
+        memory.record("key", KINDS[kind], DEMAND)
     with pytest.raises(type(KINDS[kind])) as repeated:
-        memory.repeat("key", ASK)
+        memory.replay("key", DEMAND)
     assert repeated.value is not KINDS[kind]
     assert (repeated.value.body(), repeated.value.headers) == (KINDS[kind].body(), KINDS[kind].headers)
 
@@ -143,7 +143,7 @@ def test_the_next_second_begins_anew(memory, clock):
     clock.seconds += 0.02
     for _ in range(DECIDED_MAX):
         assert answer(memory) == "asked"
-        memory.note("key", broke(), ASK)
+        memory.record("key", broke(), DEMAND)
     assert answer(memory) == "InsufficientQuota"
 
 
@@ -153,11 +153,11 @@ def test_another_key_is_not_refused_for_it(memory):
 
 
 OTHERS = {
-    "the same": ASK,
-    "for less": replace(ASK, amount_nanos=999),
-    "for more": replace(ASK, amount_nanos=1_001),
-    "without a cap": replace(ASK, is_capped=False, amount_nanos=1_001),
-    "of another model": replace(ASK, model_ids=("c/d",), amount_nanos=1_001),
+    "the same": DEMAND,
+    "for less": replace(DEMAND, amount_nanos=999),
+    "for more": replace(DEMAND, amount_nanos=1_001),
+    "without a cap": replace(DEMAND, is_capped=False, amount_nanos=1_001),
+    "of another model": replace(DEMAND, model_ids=("c/d",), amount_nanos=1_001),
 }
 
 
@@ -173,33 +173,33 @@ OTHERS = {
 )
 def test_only_those_are_refused_that_are_like_one_that_was(memory, kind, alike):
     flood(memory, KINDS[kind])
-    assert {name for name, ask in OTHERS.items() if answer(memory, ask) != "asked"} == alike
+    assert {name for name, demand in OTHERS.items() if answer(memory, demand) != "asked"} == alike
 
 
 def test_the_least_that_was_refused_is_what_counts(memory):
-    flood(memory, broke(), replace(ASK, amount_nanos=5_000))
-    assert answer(memory, replace(ASK, amount_nanos=2_000)) == "asked"
-    memory.note("key", broke(), replace(ASK, amount_nanos=2_000))
-    memory.note("key", broke(), replace(ASK, amount_nanos=9_000))
-    assert answer(memory, replace(ASK, amount_nanos=2_000)) == "InsufficientQuota"
+    flood(memory, broke(), replace(DEMAND, amount_nanos=5_000))
+    assert answer(memory, replace(DEMAND, amount_nanos=2_000)) == "asked"
+    memory.record("key", broke(), replace(DEMAND, amount_nanos=2_000))
+    memory.record("key", broke(), replace(DEMAND, amount_nanos=9_000))
+    assert answer(memory, replace(DEMAND, amount_nanos=2_000)) == "InsufficientQuota"
 
 
 @pytest.mark.parametrize("refusal", [errors.RequestInProgress("runs"), errors.InvalidRequest("another body")])
 def test_what_is_said_of_an_idempotency_key_is_repeated_to_that_one(memory, refusal):
-    flood(memory, refusal, replace(ASK, attempt="first"))
-    assert answer(memory, replace(ASK, attempt="first")) == type(refusal).__name__
-    assert answer(memory, replace(ASK, attempt="second")) == "asked"
-    assert answer(memory, ASK) == "asked"
+    flood(memory, refusal, replace(DEMAND, idempotency_key="first"))
+    assert answer(memory, replace(DEMAND, idempotency_key="first")) == type(refusal).__name__
+    assert answer(memory, replace(DEMAND, idempotency_key="second")) == "asked"
+    assert answer(memory, DEMAND) == "asked"
 
 
 def test_what_was_tied_up_is_decided_anew_when_something_is_given_back(memory):
     flood(memory, errors.TiedUp("held"))
-    memory.relent("another")
+    memory.forget_tied_up("another")
     assert answer(memory) == "TiedUp"
-    memory.relent("key")
+    memory.forget_tied_up("key")
     assert answer(memory) == "asked"
     flood(memory, broke())
-    memory.relent("key")
+    memory.forget_tied_up("key")
     assert answer(memory) == "InsufficientQuota"
 
 
@@ -207,7 +207,7 @@ def test_what_was_tied_up_is_decided_anew_when_something_is_given_back(memory):
 def test_who_may_have_a_reply_waiting_is_told_to_come_again(memory, kind):
     flood(memory, KINDS[kind])
     with pytest.raises(errors.RateLimitExceeded) as refused:
-        memory.repeat("key", replace(ASK, attempt="retry"))
+        memory.replay("key", replace(DEMAND, idempotency_key="retry"))
     assert type(refused.value) is errors.RateLimitExceeded
     assert refused.value.headers == {"Retry-After": "1", "retry-after-ms": "1000"}
 
@@ -220,10 +220,10 @@ def test_a_fault_of_ours_is_never_repeated(memory):
 def test_of_a_keys_own_refusal_reading_its_status_is_told_too(memory):
     flood(memory, errors.InvalidApiKey("revoked"))
     with pytest.raises(errors.InvalidApiKey):
-        memory.repeat_of_models("key", Ask())
+        memory.replay_for_models("key", AdmissionDemand())
     memory.clear()
     flood(memory, broke())
-    memory.repeat_of_models("key", Ask())
+    memory.replay_for_models("key", AdmissionDemand())
 
 
 def test_what_is_kept_of_a_refusal_keeps_no_request(memory):
@@ -239,7 +239,7 @@ def test_what_is_kept_of_a_refusal_keeps_no_request(memory):
     try:
         refuse()
     except errors.ApiError as refusal:
-        memory.note("key", refusal, ASK)
+        memory.record("key", refusal, DEMAND)
     gc.collect()
     assert gone[0]() is None
 
@@ -251,13 +251,13 @@ def test_what_is_kept_of_a_refusal_keeps_no_request(memory):
 def stopped(monkeypatch):
     """All within one second, however slow the machine."""
     moment = time.monotonic()
-    monkeypatch.setattr(refusal_cache, "memory", Refusals(lambda: moment))
+    monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(lambda: moment))
 
 
 def later(monkeypatch) -> None:
     """A second later."""
     moment = time.monotonic() + 1
-    monkeypatch.setattr(refusal_cache, "memory", Refusals(lambda: moment))
+    monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(lambda: moment))
 
 
 @contextmanager
@@ -269,7 +269,7 @@ def nothing_asked_of_keys_or_accounts():
 
 
 def revoked(account: Account, key: ApiKey) -> None:
-    lifecycle.revoke(key)
+    lifecycle.revoke_key(key)
 
 
 def not_allowed(account: Account, key: ApiKey) -> None:
@@ -277,7 +277,7 @@ def not_allowed(account: Account, key: ApiKey) -> None:
 
 
 def limit_reached(account: Account, key: ApiKey) -> None:
-    lifecycle.limit(key, limit_cents=0, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
 
 
 def without_credit(account: Account, key: ApiKey) -> None:
@@ -341,7 +341,7 @@ def test_a_key_that_is_revoked_in_a_flood_hears_of_it_a_second_later(alice, echo
     key, secret = factories.make_key(alice, requests_per_minute=1)
     client = client_for(secret)
     assert [chat.ask(client).status_code for _ in range(2)] == [200, 429]
-    lifecycle.revoke(key)
+    lifecycle.revoke_key(key)
     assert chat.ask(client).status_code == 429
     later(monkeypatch)
     assert [chat.ask(client).status_code for _ in range(3)] == [401, 401, 401]
@@ -381,12 +381,12 @@ def test_reading_with_a_revoked_key_asks_the_database_so_many_times_and_no_more(
     key, secret = factories.make_key(alice)
     client = client_for(secret)
     assert client.get("/v1/usage").status_code == 200
-    lifecycle.revoke(key)
+    lifecycle.revoke_key(key)
     with django_assert_num_queries(DECIDED_MAX):
         for _ in range(DECIDED_MAX + 5):
             chat.assert_error(client.get("/v1/usage"), 401, "invalid_api_key")
 
 
 def test_the_figures_of_many_keys_are_bounded():
-    assert refusal_cache.memory._seconds._entries_max == 10_000
-    assert rate_limit_cache._sightings._entries_max == 65_536
+    assert refusal_cache.process_cache._seconds._entries_max == 10_000
+    assert rate_limit_cache._cache._entries_max == 65_536

@@ -37,12 +37,12 @@ def key(alice):
 
 
 def spent_cents(key, now=NOW):
-    return spending.window(key, now).spent_nanos // CENT
+    return spending.read_window(key, now).spent_nanos // CENT
 
 
 def refused(key, need_nanos, now):
     with pytest.raises(errors.RateLimitExceeded) as refusal:
-        spending.require(spending.window(key, now), need_nanos, now)
+        spending.require_available(spending.read_window(key, now), need_nanos, now)
     return refusal.value
 
 
@@ -56,8 +56,8 @@ def refused(key, need_nanos, now):
     ],
 )
 def test_the_window_counts_the_days_of_its_limit(key, type, period, cents, resets_at):
-    lifecycle.limit(key, limit_cents=100, type=type, period=period)
-    window = spending.window(key, NOW)
+    lifecycle.set_spending_limit(key, limit_cents=100, type=type, period=period)
+    window = spending.read_window(key, NOW)
     assert (window.limit_nanos, window.spent_nanos, window.held_nanos) == (100 * CENT, cents * CENT, 0)
     assert window.resets_at == resets_at
     assert window.available_nanos == window.unspent_nanos == (100 - cents) * CENT
@@ -72,40 +72,40 @@ def test_the_window_counts_the_days_of_its_limit(key, type, period, cents, reset
     ],
 )
 def test_a_recurring_limit_begins_anew_at_midnight_and_nothing_resets_it(key, period, last_moment, next_moment, before):
-    lifecycle.limit(key, limit_cents=100, type="RECURRING", period=period)
+    lifecycle.set_spending_limit(key, limit_cents=100, type="RECURRING", period=period)
     rows = list(SpendingDay.objects.order_by("day").values())
     assert (spent_cents(key, last_moment), spent_cents(key, next_moment)) == (before, 0)
     assert list(SpendingDay.objects.order_by("day").values()) == rows
 
 
 def test_a_key_without_a_limit_has_no_window(key):
-    assert spending.window(key, NOW) is None
+    assert spending.read_window(key, NOW) is None
 
 
 def test_changing_the_limit_its_type_or_its_period_counts_what_was_really_spent(key):
     limits = [(100, "FIXED", None), (2, "RECURRING", "DAILY"), (2, "RECURRING", "WEEKLY"), (40, "FIXED", None)]
     seen = []
     for limit_cents, type, period in limits:
-        lifecycle.limit(key, limit_cents=limit_cents, type=type, period=period)
-        window = spending.window(key, NOW)
+        lifecycle.set_spending_limit(key, limit_cents=limit_cents, type=type, period=period)
+        window = spending.read_window(key, NOW)
         seen.append((window.spent_nanos // CENT, window.available_nanos // CENT))
     assert seen == [(63, 37), (1, 1), (3, 0), (63, 0)]
-    lifecycle.limit(key, limit_cents=None, type=None, period=None)
-    assert spending.window(key, NOW) is None
+    lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
+    assert spending.read_window(key, NOW) is None
 
 
 def test_what_is_reserved_is_not_available_but_not_spent(key):
-    lifecycle.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
-    window = spending.window(key, NOW)
+    window = spending.read_window(key, NOW)
     assert (window.spent_nanos, window.held_nanos) == (1 * CENT, 6 * CENT)
     assert (window.unspent_nanos, window.available_nanos) == (9 * CENT, 3 * CENT)
     usage.give_back(key, day=TODAY, held_nanos=6 * CENT)
-    assert spending.window(key, NOW).available_nanos == 9 * CENT
+    assert spending.read_window(key, NOW).available_nanos == 9 * CENT
 
 
 def test_a_completion_counts_on_the_day_it_was_admitted(key):
-    lifecycle.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     tomorrow = NOW + timedelta(days=1)
     usage.commit(key, day=TODAY, held_nanos=6 * CENT, spent_nanos=5 * CENT, prompt_tokens=1, completion_tokens=1)
@@ -113,8 +113,8 @@ def test_a_completion_counts_on_the_day_it_was_admitted(key):
 
 
 def test_a_completion_of_an_earlier_window_gives_nothing_back_to_this_one(key):
-    lifecycle.limit(key, limit_cents=63, type="RECURRING", period="WEEKLY")
-    window = spending.window(key, NOW)
+    lifecycle.set_spending_limit(key, limit_cents=63, type="RECURRING", period="WEEKLY")
+    window = spending.read_window(key, NOW)
     before = (window.spent_nanos, window.held_nanos)
     window.settle(date(2026, 11, 15), held_nanos=5, spent_nanos=3)  # on Sunday
     assert (window.spent_nanos, window.held_nanos) == before
@@ -132,11 +132,11 @@ def test_a_commit_counts_the_completion_and_its_tokens(key):
 
 def test_the_days_of_another_key_do_not_count(key, alice):
     other, _ = factories.make_key(alice, limit_cents=10, type="FIXED")
-    assert spending.window(other, NOW).spent_nanos == 0
+    assert spending.read_window(other, NOW).spent_nanos == 0
 
 
 def test_a_limit_that_is_only_tied_up_is_refused_as_such(key):
-    lifecycle.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     refusal = refused(key, 9 * CENT, NOW)
     assert type(refusal) is errors.TiedUp
@@ -145,7 +145,7 @@ def test_a_limit_that_is_only_tied_up_is_refused_as_such(key):
 
 
 def test_a_recurring_limit_that_is_reached_says_when_it_resets(key):
-    lifecycle.limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     refusal = refused(key, 9 * CENT + 1, NOW)
     assert type(refusal) is errors.SpendingLimitReached
     assert (refusal.status, refusal.code) == (429, "rate_limit_exceeded")
@@ -157,13 +157,13 @@ def test_a_recurring_limit_that_is_reached_says_when_it_resets(key):
 
 
 def test_a_retry_is_never_sent_before_the_reset(key):
-    lifecycle.limit(key, limit_cents=1, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, limit_cents=1, type="RECURRING", period="DAILY")
     almost = datetime(2026, 11, 18, 23, 59, 59, 999999, tzinfo=UTC)
     assert refused(key, CENT, almost).headers["Retry-After"] == "1"
 
 
 def test_a_fixed_limit_that_is_reached_never_resets(key):
-    lifecycle.limit(key, limit_cents=63, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, limit_cents=63, type="FIXED", period=None)
     refusal = refused(key, 1, NOW)
     assert type(refusal) is errors.SpendingLimitReached
     assert refusal.headers == {"x-should-retry": "false"}

@@ -97,7 +97,7 @@ def test_usage_is_the_keys_own_and_the_balance_the_accounts(alice, program, echo
 
 
 def test_what_runs_is_held(alice, key, program):
-    lifecycle.limit(key[0], limit_cents=100, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key[0], limit_cents=100, type="FIXED", period=None)
     now = pool.database_time()
     usage.place(alice, 1, reference="running", expires_at=now + timedelta(hours=1))
     usage.reserve(key[0], day=now.date(), amount_nanos=1)
@@ -114,7 +114,7 @@ def test_what_runs_is_held(alice, key, program):
 
 
 def test_a_fixed_limit_counts_since_ever_and_never_resets(key, program):
-    lifecycle.limit(key[0], limit_cents=500, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key[0], limit_cents=500, type="FIXED", period=None)
     SpendingDay.objects.create(key=key[0], day=pool.database_time().date() - timedelta(days=4_000), spent_nanos=10_000_001)
     assert usage_of(program)["limit"] == {
         "spendingLimit": 500,
@@ -130,7 +130,7 @@ def test_a_fixed_limit_counts_since_ever_and_never_resets(key, program):
 
 @pytest.mark.parametrize("period", ["DAILY", "WEEKLY", "MONTHLY"])
 def test_a_recurring_limit_counts_its_window_and_says_when_it_resets(key, program, period):
-    lifecycle.limit(key[0], limit_cents=500, type="RECURRING", period=period)
+    lifecycle.set_spending_limit(key[0], limit_cents=500, type="RECURRING", period=period)
     today = pool.database_time().date()
     SpendingDay.objects.create(key=key[0], day=today, spent_nanos=7)
     SpendingDay.objects.create(key=key[0], day=today - timedelta(days=31), spent_nanos=1_000)
@@ -155,7 +155,7 @@ def test_it_answers_when_limit_and_account_are_exhausted(bob, echo_model):
 
 def test_a_limit_lowered_below_what_is_spent_leaves_nothing(key, program):
     SpendingDay.objects.create(key=key[0], day=pool.database_time().date(), spent_nanos=50_000_000)
-    lifecycle.limit(key[0], limit_cents=1, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key[0], limit_cents=1, type="FIXED", period=None)
     limit = usage_of(program)["limit"]
     assert (limit["remainingInCents"], limit["remainingInDollars"], limit["spentInDollars"]) == (0, "0.00", "0.05")
 

@@ -123,7 +123,7 @@ def test_the_first_tiny_call_shows_a_cent_and_the_next_none(gateway, alice, secr
 def test_a_revoked_key_is_refused_at_once_although_its_identity_is_cached(gateway, alice):
     key, secret = factories.make_key(alice)
     assert gateway.ask(secret).status == 200
-    lifecycle.revoke(key)
+    lifecycle.revoke_key(key)
     for answer in (gateway.ask(secret), gateway.ask(secret, stream=True), gateway.request("GET", "/v1/usage", secret=secret)):
         assert (answer.status, answer.json()["error"]["code"]) == (401, "invalid_api_key")
         assert answer.headers["www-authenticate"] == "Bearer"

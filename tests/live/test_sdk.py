@@ -124,7 +124,7 @@ def test_an_empty_account_is_tried_once(gateway, sdk, bob, stream):
 
 @pytest.mark.parametrize(("type", "period"), [("FIXED", None), ("RECURRING", "MONTHLY")])
 def test_a_spending_limit_that_is_reached_is_tried_once(gateway, sdk, key, type, period):
-    lifecycle.limit(key[0], limit_cents=0, type=type, period=period)
+    lifecycle.set_spending_limit(key[0], limit_cents=0, type=type, period=period)
     error, attempts = refused(gateway, sdk, openai.RateLimitError)
     assert (error.code, attempts) == ("rate_limit_exceeded", 1)
     assert ("retry-after" in error.response.headers) == (type == "RECURRING")

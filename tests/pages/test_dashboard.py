@@ -27,7 +27,7 @@ def text(reply):
 
 def use(key, *, cost_nanos, number=1, day=None):
     """A settled completion of the key: on its day and in the book."""
-    account = locks.account(key.account_id)
+    account = locks.lock_account(key.account_id)
     day = day or timezone.now().date()
     usage.reserve(key, day=day, amount_nanos=cost_nanos)
     usage.commit(key, day=day, held_nanos=cost_nanos, spent_nanos=cost_nanos, prompt_tokens=5, completion_tokens=9)
@@ -334,8 +334,8 @@ def test_what_is_left_of_a_limit_is_what_admission_counts(alice, type, period):
     for number, days_ago in enumerate([0, 2, 10, 40]):
         use(key, cost_nanos=10**number * 1_000_000, number=number, day=now.date() - timedelta(days=days_ago))
     usage.reserve(key, day=now.date(), amount_nanos=3)
-    exact = spending.window(key, now)
-    [summary] = summaries.summaries([key], now)
+    exact = spending.read_window(key, now)
+    [summary] = summaries.summarize_keys([key], now)
     assert (summary.limit.spent, summary.limit.held) == (statement.usd(exact.spent_nanos), statement.usd(exact.held_nanos))
     assert (summary.limit.amount, summary.limit.left) == ("$5.00", statement.usd(exact.available_nanos))
     assert summary.limit.resets_at == exact.resets_at

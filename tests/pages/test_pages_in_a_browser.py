@@ -36,7 +36,7 @@ def fits(page):
 @transaction.atomic
 def use(key, number, *, cost_nanos, days_ago):
     """A settled completion of the key, on a day of the last month."""
-    account = locks.account(key.account_id)
+    account = locks.lock_account(key.account_id)
     day = timezone.now().date() - timedelta(days=days_ago)
     usage.reserve(key, day=day, amount_nanos=cost_nanos)
     usage.commit(key, day=day, held_nanos=cost_nanos, spent_nanos=cost_nanos, prompt_tokens=900, completion_tokens=334)

@@ -21,7 +21,7 @@ class Command(OperatorCommand):
         email = arguments.email("EMAIL", options["email"])
         name = arguments.text("--name", email if options["name"] is None else options["name"], characters_max=200)
         try:
-            account, is_new = accounts.open_for(email, name=name)
+            account, is_new = accounts.open_account(email, name=name)
         except accounts.SeveralAccounts as error:
             raise CommandError(f"EMAIL: {error}.") from None
         sentence = (

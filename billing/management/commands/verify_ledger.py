@@ -22,7 +22,7 @@ class Command(OperatorCommand):
         account_id = None if options["account"] is None else arguments.account_id("--account", options["account"])
         if account_id and not Account.objects.filter(pk=account_id).exists():
             raise CommandError(f"--account: there is no account {account_id}.")
-        asked = len(audit.questions(account_id))
+        asked = len(audit.invariants(account_id))
         violations = audit.verify(account_id, progress=self.say)
         facts = {"ok": not violations, "violations": list(map(_facts, violations)), "questions": asked}
         sentence = "\n".join(map(_lines, violations)) or f"The book is true: {asked} questions, no findings."
@@ -32,11 +32,11 @@ class Command(OperatorCommand):
 
 
 def _facts(violation: Violation) -> dict[str, Any]:
-    question = violation.question
+    invariant = violation.invariant
     return {
-        "question": question.name,
-        "kind": question.kind,
-        "invariant": question.invariant,
+        "question": invariant.name,
+        "kind": invariant.kind,
+        "invariant": invariant.sentence,
         "count": violation.count,
         "rows": violation.rows,
     }

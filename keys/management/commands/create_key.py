@@ -33,8 +33,8 @@ class Command(OperatorCommand):
         account = arguments.account(options)
         owner = User.objects.get(email=arguments.email("EMAIL", options["email"]))
         try:
-            key, secret = lifecycle.issue(account, name=name, created_by=owner, **limits)
-        except lifecycle.BadLimit as error:
+            key, secret = lifecycle.issue_key(account, name=name, created_by=owner, **limits)
+        except lifecycle.InvalidLimit as error:
             raise CommandError(f"--limit, --type, --period: {error}.") from None
         self.answer(
             options, {"key": key.pk, "secret": secret}, f"{_sentence(key)} Keep its secret, it is shown once:\n{secret}"

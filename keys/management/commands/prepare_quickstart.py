@@ -87,7 +87,7 @@ def _api_key(account: Account, known: Any, owner: User) -> str:
     key = ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, expires_at=None).first() if key_id else None
     if key and secret.matches(known, key.digest, settings.KEY_PEPPERS):
         return str(known)
-    return lifecycle.issue(account, name="quickstart", created_by=owner)[1]
+    return lifecycle.issue_key(account, name="quickstart", created_by=owner)[1]
 
 
 def _read(path: Path) -> dict[str, Any]:

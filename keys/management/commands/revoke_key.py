@@ -20,7 +20,7 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         key = _find(options["key"].strip())
-        lifecycle.revoke(key)
+        lifecycle.revoke_key(key)
         assert key.revoked_at is not None
         revoked_at = timestamps.iso_millis(key.revoked_at)
         self.answer(options, {"key": key.pk, "revokedAt": revoked_at}, f"Key {key.pk} is revoked, since {revoked_at}.")

@@ -226,7 +226,7 @@ def test_a_model_that_costs_nothing_needs_no_credit(bob):
 
 def test_in_debt_nothing_runs_not_even_what_costs_nothing(bob, echo_model):
     factories.make_model("demo/free", input="0", output="0")
-    ledger.refund(locks.account(bob.pk), amount_cents=1, reference="r", reason="test")
+    ledger.refund(locks.lock_account(bob.pk), amount_cents=1, reference="r", reason="test")
     client = caller(bob)[1]
     chat.assert_error(chat.ask(client, max_tokens=1), 402, "insufficient_quota")
     chat.assert_error(chat.ask(client, model="demo/free"), 402, "insufficient_quota")
@@ -320,11 +320,11 @@ def test_without_max_tokens_a_nearly_spent_limit_cuts_the_reply_short(alice, ech
 def test_a_limit_raised_or_cleared_applies_to_the_next_request(alice, echo_model):
     key, client = caller(alice, limit_cents=0, type="FIXED")
     assert chat.ask(client, max_tokens=1).status_code == 429
-    lifecycle.limit(key, limit_cents=1, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, limit_cents=1, type="FIXED", period=None)
     assert chat.ask(client, max_tokens=1).status_code == 200
-    lifecycle.limit(key, limit_cents=0, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, limit_cents=0, type="RECURRING", period="DAILY")
     assert chat.ask(client, max_tokens=1).status_code == 429
-    lifecycle.limit(key, limit_cents=None, type=None, period=None)
+    lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
     assert chat.ask(client, max_tokens=1).status_code == 200
 
 

@@ -68,7 +68,7 @@ def ask(secret: str, raw: bytes = WHOLE, **extra: Any) -> Any:
 def in_one_batch(threads: ThreadPoolExecutor, other: tuple[ApiKey, str], *works: Callable[[], Any]) -> list["Future[Any]"]:
     """Each comes, in this order, while the door is kept busy by somebody else's request: they share the next batch."""
     key, secret = other
-    with meanwhile(lambda: locks.account(key.account_id)):
+    with meanwhile(lambda: locks.lock_account(key.account_id)):
         begin(threads, lambda: ask(secret))
         until(somebody_waits)
         begun = []
@@ -102,7 +102,7 @@ def test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it(thre
 def test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it(threads, alice):
     key, secret = factories.make_key(alice)
     with transaction.atomic():
-        key_locks.key(key.pk)
+        key_locks.lock_key(key.pk)
         ApiKey.objects.filter(pk=key.pk).update(revoked_at=Now())
         asking = begin(threads, lambda: ask(secret))
         until(lambda: asking.done() or somebody_waits())
@@ -113,7 +113,7 @@ def test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it(threads, 
 def test_the_door_locks_accounts_before_keys_as_everybody_does(threads, alice):
     key, secret = factories.make_key(alice)
     with transaction.atomic():
-        locks.account(alice.pk)
+        locks.lock_account(alice.pk)
         asking = begin(threads, lambda: ask(secret))
         until(somebody_waits)
         assert ApiKey.objects.select_for_update(nowait=True).get(pk=key.pk)  # which the door has not locked yet
@@ -124,7 +124,7 @@ def test_a_batch_locks_accounts_in_the_order_of_their_ids_as_everybody_does(thre
     secrets = [factories.make_key(account)[1] for account in (charlie, alice)]
     first, second = sorted((alice.pk, charlie.pk))
     with transaction.atomic():
-        locks.account(first)
+        locks.lock_account(first)
         asked = in_one_batch(threads, other, *(lambda secret=secret: ask(secret) for secret in secrets))
         until(somebody_waits)
         assert Account.objects.select_for_update(nowait=True).get(pk=second)  # which the batch has not locked yet
@@ -192,7 +192,7 @@ def test_the_time_is_when_the_locks_were_granted(threads, alice, monkeypatch):
     secret, rows, read = factories.make_key(alice)[1], [], door._read
     monkeypatch.setattr(door, "_read", lambda *given: rows.append(read(*given)) or rows[-1])
     with transaction.atomic():
-        locks.account(alice.pk)
+        locks.lock_account(alice.pk)
         asking = begin(threads, lambda: ask(secret))
         until(somebody_waits)
         held_until = pool.database_time()

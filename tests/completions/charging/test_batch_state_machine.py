@@ -29,7 +29,7 @@ from gateway_project.db import pipelined_transaction
 from keys import lifecycle, refusal_cache, spending
 from keys.authentication import Caller
 from keys.models import SpendingDay
-from keys.spending import Window
+from keys.spending import SpendingWindow
 from tests import factories, state_machines, stepped_clock, usage
 from tests.completions import settlements
 from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model
@@ -128,7 +128,7 @@ class AtTheDoor(state_machines.Machine):
     def limit(self, key: int, given: tuple[int, str | None] | None) -> None:
         cents, period = given or (None, None)
         type = None if cents is None else "RECURRING" if period else "FIXED"
-        lifecycle.limit(self.keys[key], limit_cents=cents, type=type, period=period)
+        lifecycle.set_spending_limit(self.keys[key], limit_cents=cents, type=type, period=period)
         self.key_models[key].limit = None if cents is None else cents * CENT
         self.key_models[key].period = period
 
@@ -300,7 +300,7 @@ class AtTheDoor(state_machines.Machine):
 
     def the_rows_are_the_model(self) -> None:
         usage.check_deferred()
-        refusal_cache.memory.clear()  # a second lasts longer here than there
+        refusal_cache.process_cache.clear()  # a second lasts longer here than there
         rows = Account.objects.order_by("pk").values_list("balance_nanos", "held_nanos")
         assert list(rows) == [(says.balance, self.model.held(says)) for says in self.account_models]
         entries = LedgerEntry.objects.order_by("account_id", "amount_nanos").values_list("amount_nanos", flat=True)
@@ -315,11 +315,13 @@ class AtTheDoor(state_machines.Machine):
         days = SpendingDay.objects.values_list("key_id", "day", "spent_nanos", "held_nanos")
         there_are = {(of_row[key_id], day): (spent, held) for key_id, day, spent, held in days if spent or held}
         assert there_are == self.model.days()
-        windows = spending.windows(self.keys, pipelined_transaction.execute(spending.sums(list(of_row))), self.model.now)
+        windows = spending.build_windows(
+            self.keys, pipelined_transaction.execute(spending.select_spending_statement(list(of_row))), self.model.now
+        )
         for key, says in zip(self.keys, self.key_models, strict=True):
             self.window_is(windows[key.pk], says)
 
-    def window_is(self, window: Window | None, says: KeyModel) -> None:
+    def window_is(self, window: SpendingWindow | None, says: KeyModel) -> None:
         assert (window is None) == (says.limit is None)
         if window:
             assert (window.limit_nanos, window.spent_nanos, window.held_nanos) == (says.limit, *self.model.window(says))
@@ -338,7 +340,7 @@ class AtTheDoor(state_machines.Machine):
         self.sweep()
         self.all_is_the_model()
         for key, says in zip(self.keys, self.key_models, strict=True):
-            self.window_is(spending.window(key, self.model.now), says)  # as its owner sees it
+            self.window_is(spending.read_window(key, self.model.now), says)  # as its owner sees it
         assert audit.verify() == []
 
 

@@ -268,7 +268,7 @@ def test_a_completion_that_the_database_does_not_know_is_set_aside(alice, key, s
 def test_an_account_that_is_locked_holds_up_nobody_elses_file(alice, key, charlie, settings):
     keep(admit(key))
     keep(admit(factories.make_key(charlie)[0]))
-    with meanwhile(lambda: locks.account(alice.pk)):
+    with meanwhile(lambda: locks.lock_account(alice.pk)):
         assert outbox.drain(settlement.resolve) == {Outcome.WAITING: 1, Outcome.RESOLVED: 1}
         assert Completion.objects.get(account=charlie).settlement == "reported"
         assert len(files(settings)) == 1

@@ -471,7 +471,7 @@ def test_what_cannot_be_released_now_is_released_a_little_later(api, alice, upst
 
 def keep_locked(account, locked, seconds):
     with transaction.atomic():
-        locks.account(account.pk)
+        locks.lock_account(account.pk)
         locked.set()
         time.sleep(seconds)
     connection.close()

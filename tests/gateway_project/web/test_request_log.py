@@ -119,7 +119,7 @@ def test_a_key_that_was_refused_is_not_named(alice, lines):
 
 def test_a_revoked_key_is_named_for_those_who_look_for_it(alice, echo_model, lines):
     key, secret = factories.make_key(alice)
-    lifecycle.revoke(key)
+    lifecycle.revoke_key(key)
     assert chat.ask(client_for(secret)).status_code == 401
     assert [line["key"] for line in request_lines(lines)] == [key.pk]
 
@@ -146,7 +146,7 @@ def test_no_line_of_a_whole_journey_holds_a_secret_or_what_was_said(alice: Accou
         client_for(secret[:-1]).get(f"/v1/usage?{asked}").status_code,
         client_for(None).get("/v1/usage", HTTP_AUTHORIZATION=f"Basic {secret}").status_code,
     ]
-    lifecycle.revoke(key)
+    lifecycle.revoke_key(key)
     statuses += [chat.ask(client, **message).status_code, client.get("/v1/usage").status_code]
     assert statuses == [200, b"data:", 502, b"data:", 400, 404, 400, 200, 200, 400, 200, 401, 401, 401, 401]
     everything = json.dumps(lines()) + caplog.text + "".join(str(vars(record)) for record in caplog.records)
