@@ -119,7 +119,7 @@ def _limit(key: ApiKey, window: SpendingWindow | None) -> Limit | None:
 
 
 def _in_window(key: ApiKey, sums: dict[str, Any]) -> tuple[str, int, int]:
-    # As ``spending.windows`` reads it: key id, spent and held in the window of the key's limit.
+    # As ``spending.build_windows`` reads it: key id, spent and held in the window of the key's limit.
     return key.pk, sums[f"spent_{key.spending_period}"], sums[f"held_{key.spending_period}"]
 
 

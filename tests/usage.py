@@ -68,7 +68,9 @@ def expire(account: Account, hold: Hold) -> Hold | None:
 
 
 def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | None = None) -> Hold | None:
-    [locked] = pipelined_transaction.instances(Hold, pipelined_transaction.execute(locks.lock_holds_statement([hold.pk]))).values()
+    [locked] = pipelined_transaction.instances(
+        Hold, pipelined_transaction.execute(locks.lock_holds_statement([hold.pk]))
+    ).values()
     if not holds.resolve(account, locked, state, cost_nanos=cost_nanos):
         return None
     pipelined_transaction.execute(holds.update_holds_statement([locked]))
