@@ -159,7 +159,9 @@ class AdmissionRequest:
         """What it asks for, as far as refusals depend on it."""
         request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
         least_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens or 1)
-        return AdmissionDemand(model_ids, self.countable_tokens(), least_nanos, request.max_tokens is not None, self.idempotency_key)
+        return AdmissionDemand(
+            model_ids, self.countable_tokens(), least_nanos, request.max_tokens is not None, self.idempotency_key
+        )
 
     def countable_tokens(self) -> int:
         """What counts against tokens per minute before the truth is known: the prompt, estimated, and what the caller allows.
