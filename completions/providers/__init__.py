@@ -4,15 +4,15 @@ To add one: write ``<kind>.py`` with an Adapter, name it here and in ``Provider.
 against a real HTTP server speaking its wire format. ``docs/providers.md`` is the checklist.
 """
 
-from completions.providers.anthropic.adapter import Anthropic
+from completions.providers.anthropic.adapter import AnthropicAdapter
 from completions.providers.base import Adapter
-from completions.providers.echo import Echo
-from completions.providers.gemini.adapter import Gemini
-from completions.providers.openai.adapter import OpenAI
+from completions.providers.echo import EchoAdapter
+from completions.providers.gemini.adapter import GeminiAdapter
+from completions.providers.openai.adapter import OpenAIAdapter
 
 ADAPTERS: dict[str, Adapter] = {
-    "openai": OpenAI(),
-    "anthropic": Anthropic(),
-    "gemini": Gemini(),
-    "echo": Echo(),
+    "openai": OpenAIAdapter(),
+    "anthropic": AnthropicAdapter(),
+    "gemini": GeminiAdapter(),
+    "echo": EchoAdapter(),
 }

@@ -30,7 +30,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 _TOKENS_PER_MESSAGE = 3  # as if a chat template stood around each
 
 
-class Echo:
+class EchoAdapter:
     """Deterministic: the same request gives the same words and the same usage."""
 
     def check(self, request: ChatRequest) -> None:

@@ -10,12 +10,12 @@ from gateway_project.web import strict_json
 _TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
 
 
-def parse(text: bytes) -> Any:
+def parse_json(text: bytes) -> Any:
     """JSON in UTF-8 that our own reply could carry. Raises ValueError, RecursionError."""
     return _decode(text.decode())
 
 
-def json_object(written: str) -> dict[str, Any] | None:
+def parse_json_object(written: str) -> dict[str, Any] | None:
     """What a caller's text says if it is one JSON object that can be sent on as JSON; half a surrogate pair could not."""
     try:
         return strict_json.loads(written.encode())
@@ -23,23 +23,23 @@ def json_object(written: str) -> dict[str, Any] | None:
         return None
 
 
-def encodable(body: bytes, parsed: Any) -> Any:
+def replace_lone_surrogates(body: bytes, parsed: Any) -> Any:
     """What was parsed from ``body``, with a question mark for half a surrogate pair, which our reply could not be sent with."""
     if b"\\u" not in body:  # so all of it was UTF-8
         return parsed
     return json.loads(json.dumps(parsed, ensure_ascii=False).encode(errors="replace"))
 
 
-def is_count(value: Any) -> TypeGuard[int]:
+def is_token_count(value: Any) -> TypeGuard[int]:
     """A whole number of tokens that some model could have read or written."""
     return type(value) is int and 0 <= value <= _TOKENS_MAX
 
 
-def detail(usage: dict[str, Any], group: str, name: str) -> int:
+def detail_tokens(usage: dict[str, Any], group: str, name: str) -> int:
     """A count within a usage object that is there for information: 0 when it is none."""
     details = usage.get(group)
     value = details.get(name) if isinstance(details, dict) else None
-    return value if is_count(value) else 0
+    return value if is_token_count(value) else 0
 
 
 def text_bytes(text: str) -> int:

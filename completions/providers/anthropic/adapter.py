@@ -5,24 +5,24 @@ from collections.abc import Generator
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import base, exchange
 from completions.providers.anthropic import request as anthropic_request
-from completions.providers.anthropic.response import EventReader, is_about_our_account, parse_answer
+from completions.providers.anthropic.response import StreamReader, is_account_error, parse_reply
 from completions.providers.base import ProviderFailed
 from gateway_project.net import http
 
 _VERSION = "2023-06-01"  # of the wire format; the only one there is
 
 
-class Anthropic:
+class AnthropicAdapter:
     """api.anthropic.com, or a server that speaks as it does."""
 
     def check(self, request: ChatRequest) -> None:
         anthropic_request.check(request)
 
     def complete(self, call: Call) -> WholeReply:
-        return exchange.read_whole(call, _post(call, stream=False), parse_answer)
+        return exchange.read_whole(call, _post(call, stream=False), parse_reply)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        yield from exchange.read_stream(call, _post(call, stream=True), EventReader())
+        yield from exchange.read_stream(call, _post(call, stream=True), StreamReader())
 
 
 def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
@@ -32,6 +32,6 @@ def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
     try:
         return exchange.post(call, "/v1/messages", headers, anthropic_request.body(call, stream=stream), stream=stream)
     except ProviderFailed as failure:
-        if is_about_our_account(failure.error.message):  # the caller would take it for his own
+        if is_account_error(failure.error.message):  # the caller would take it for his own
             raise ProviderFailed(base.status_error(402), upstream_worked=False) from failure
         raise

@@ -19,7 +19,7 @@ _DATA_URL = re.compile(r"data:([\w.+/-]+);base64,", re.IGNORECASE)
 _NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")  # refused by Anthropic; ids that other makers gave have more
 
 
-def system(messages: list[dict[str, Any]]) -> list[Block]:
+def instructions(messages: list[dict[str, Any]]) -> list[Block]:
     """All that system and developer messages say, wherever they stand: Anthropic takes instructions in one place."""
     blocks = []
     for path, message in _numbered(messages):
@@ -29,7 +29,7 @@ def system(messages: list[dict[str, Any]]) -> list[Block]:
     return blocks
 
 
-def turns(messages: list[dict[str, Any]]) -> list[Turn]:
+def conversation(messages: list[dict[str, Any]]) -> list[Turn]:
     """The conversation. Messages of one speaker in a row are one turn, as results of tools and what the user adds must be."""
     conversation: list[Turn] = []
     for path, message in _numbered(messages):
@@ -46,7 +46,7 @@ def turns(messages: list[dict[str, Any]]) -> list[Turn]:
     return conversation
 
 
-def cache_mark(holder: dict[str, Any]) -> dict[str, Any]:
+def cache_control(holder: dict[str, Any]) -> dict[str, Any]:
     """``cache_control`` if it is there, to be merged into a block. For five minutes: longer costs more than we charge."""
     mark = holder.get("cache_control")
     return {"cache_control": {"type": "ephemeral"}} if isinstance(mark, dict) and mark.get("type") == "ephemeral" else {}
@@ -110,7 +110,7 @@ def _block(part: Any, path: str, allowed: tuple[str, ...]) -> Block:
         block = _document(_within(part, "file", path), f"{path}.file")
     else:
         block = _text(_string(part, kind, path))
-    return {**block, **cache_mark(part)}
+    return {**block, **cache_control(part)}
 
 
 def _text(text: str) -> Block:
@@ -156,7 +156,7 @@ def _tool_use(tool_call: Any, path: str) -> Block:
 
 
 def _arguments(text: Any, path: str) -> dict[str, Any]:
-    arguments = wire.json_object(text or "{}") if isinstance(text, str) else None
+    arguments = wire.parse_json_object(text or "{}") if isinstance(text, str) else None
     if arguments is None:
         raise errors.wrong(path, "must be a JSON object as text")
     return arguments

@@ -51,13 +51,13 @@ def body(call: Call, *, stream: bool) -> Fields:
         **_sampling(fields, model, is_thinking="thinking" in thinking),
         **_stop_sequences(fields),
         **_user(fields),
-        **messages.cache_mark(fields),
+        **messages.cache_control(fields),
     }
 
 
 def _conversation(request: ChatRequest) -> Fields:
-    system = messages.system(request.messages)
-    return {**({"system": system} if system else {}), "messages": messages.turns(request.messages)}
+    system = messages.instructions(request.messages)
+    return {**({"system": system} if system else {}), "messages": messages.conversation(request.messages)}
 
 
 # --- What is refused --------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _tool(tool: Any, path: str) -> Fields:
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     described = {"description": function["description"]} if function.get("description") else {}
     strict = {"strict": True} if function.get("strict") is True else {}
-    return {"name": function["name"], **described, "input_schema": schema, **strict, **messages.cache_mark(tool)}
+    return {"name": function["name"], **described, "input_schema": schema, **strict, **messages.cache_control(tool)}
 
 
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}

@@ -42,7 +42,7 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class EventReader:
+class StreamReader:
     """The data of events in, Chunks out.
 
     Nothing is passed on before the first block of content begins: until then a failure is an early one, which a true status
@@ -70,7 +70,7 @@ class EventReader:
         if self.has_ended:
             return []
         try:
-            event = wire.parse(data)
+            event = wire.parse_json(data)
             match event["type"]:
                 case "message_start":
                     self._count(event["message"].get("usage"))
@@ -85,7 +85,7 @@ class EventReader:
                 case "message_stop":
                     self.has_ended = True
                 case "error":
-                    raise reported(event["error"])
+                    raise read_error(event["error"])
         except _MALFORMED as error:
             raise UnusableReply(f"an event is none: {type(error).__name__}") from error
         return []  # also for "ping", and for what may be added any time
@@ -117,7 +117,7 @@ class EventReader:
         return self._arguments(tool_call, compact_json.text(tool_call.input))
 
     def _end(self, stop_reason: str | None, usage: Any) -> list[Chunk]:
-        if not (isinstance(usage, dict) and wire.is_count(usage.get("output_tokens"))):
+        if not (isinstance(usage, dict) and wire.is_token_count(usage.get("output_tokens"))):
             # The last count is from before the text.
             usage = {"output_tokens": cost.estimate_tokens(self._text_bytes)}
         self._count(usage)
@@ -147,7 +147,7 @@ class EventReader:
         """Keep what is new in a usage object: its counts are of the whole reply so far, and null where nothing changed."""
         if isinstance(usage, dict):
             self._counts.update(
-                {name: value for name, value in usage.items() if wire.is_count(value) or isinstance(value, dict)}
+                {name: value for name, value in usage.items() if wire.is_token_count(value) or isinstance(value, dict)}
             )
 
     def _usage(self) -> list[Chunk]:
@@ -181,18 +181,19 @@ def _chunk(delta: dict[str, Any], *, text_bytes: int = 0, finish_reason: str | N
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_answer(body: bytes) -> WholeReply:
+def parse_reply(body: bytes) -> WholeReply:
     """A message object. Raises UnusableReply."""
     try:
-        reply = wire.parse(body)
+        reply = wire.parse_json(body)
         if reply["type"] == "error":
-            raise reported(reply["error"])
+            raise read_error(reply["error"])
         message = _message(reply["content"])
         text_bytes, finish_reason = _generated_bytes(message), _finish_reason(reply.get("stop_reason"))
     except _MALFORMED as error:
         raise UnusableReply(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
-    return WholeReply(wire.encodable(body, [choice]), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
+    choices = wire.replace_lone_surrogates(body, [choice])
+    return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
 def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -232,24 +233,29 @@ def parse_usage(value: Any) -> Usage | None:
     fresh, *cached = (value.get(name) for name in names)
     read, written = (0 if count is None else count for count in cached)
     output = value.get("output_tokens")
-    if not (wire.is_count(fresh) and wire.is_count(read) and wire.is_count(written) and wire.is_count(output)):
+    if not (
+        wire.is_token_count(fresh)
+        and wire.is_token_count(read)
+        and wire.is_token_count(written)
+        and wire.is_token_count(output)
+    ):
         return None
     return Usage(
         prompt_tokens=fresh + read + written,
         completion_tokens=output,
         cached_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=min(wire.detail(value, "output_tokens_details", "thinking_tokens"), output),
+        reasoning_tokens=min(wire.detail_tokens(value, "output_tokens_details", "thinking_tokens"), output),
     )
 
 
-def reported(error: dict[str, Any]) -> InBandError:
+def read_error(error: dict[str, Any]) -> InBandError:
     """An error object that came where a reply should be."""
     reason = str(error.get("message") or "")
-    return InBandError(reason, 402 if is_about_our_account(reason) else _STATUSES.get(error["type"], 500))
+    return InBandError(reason, 402 if is_account_error(reason) else _STATUSES.get(error["type"], 500))
 
 
-def is_about_our_account(reason: str) -> bool:
+def is_account_error(reason: str) -> bool:
     """What Anthropic says, with status 400, when our account with them has no money left or has reached its own limit."""
     return "credit balance is too low" in reason or "specified API usage limits" in reason
 

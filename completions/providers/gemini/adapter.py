@@ -7,21 +7,21 @@ from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import exchange
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
-from completions.providers.gemini.response import ResponseReader
+from completions.providers.gemini.response import StreamReader
 from gateway_project.net import http
 
 
-class Gemini:
+class GeminiAdapter:
     """Its OpenAI-compatible endpoint is not asked: it knows less, and reports less of what is used."""
 
     def check(self, request: ChatRequest) -> None:
         gemini_request.check(request)
 
     def complete(self, call: Call) -> WholeReply:
-        return exchange.read_whole(call, _post(call, "generateContent", stream=False), response.parse_answer)
+        return exchange.read_whole(call, _post(call, "generateContent", stream=False), response.parse_reply)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = ResponseReader()
+        reader = StreamReader()
         yield from exchange.read_stream(call, _post(call, "streamGenerateContent?alt=sse", stream=True), reader)
         yield reader.last()
 
@@ -30,4 +30,4 @@ def _post(call: Call, method: str, *, stream: bool) -> http.UpstreamResponse:
     # The key is not put into the address, where access logs would keep it.
     headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
     path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:{method}"
-    return exchange.post(call, path, headers, gemini_request.body(call), stream=stream, interpret=response.meaning)
+    return exchange.post(call, path, headers, gemini_request.body(call), stream=stream, interpret=response.read_refusal)

@@ -29,7 +29,7 @@ def instructions(messages: list[Fields]) -> list[Part]:
     ]
 
 
-def contents(messages: list[Fields], *, signs_calls: bool) -> list[Content]:
+def conversation(messages: list[Fields], *, signs_calls: bool) -> list[Content]:
     """The conversation: messages of one speaker in a row are one content. ``signs_calls``: the model wants calls signed."""
     turns: list[Content] = []
     names: dict[str, str] = {}  # of functions, by the ids of their calls
@@ -130,7 +130,7 @@ def _calls(message: Fields, path: str, names: dict[str, str], signs_calls: bool)
 
 def _call(function: Fields, path: str) -> Part:
     name = fields.text(function, "name", path)
-    arguments = wire.json_object(fields.text(function, "arguments", path) or "{}")
+    arguments = wire.parse_json_object(fields.text(function, "arguments", path) or "{}")
     if arguments is None:
         raise errors.wrong(f"{path}arguments", "must be the text of a JSON object")
     return {"functionCall": {"name": name, "args": arguments}}
@@ -146,7 +146,7 @@ def _signature(call: Fields) -> Part:
 
 def _result(message: Fields, path: str, names: dict[str, str], role: str) -> Part:
     written = "".join(part["text"] for part in _content(message, path, ("text",)))
-    response = wire.json_object(written)
+    response = wire.parse_json_object(written)
     name = _name(message, path, names) if role == "tool" else fields.text(message, "name", path)
     return {"functionResponse": {"name": name, "response": {"output": written} if response is None else response}}
 

@@ -13,10 +13,10 @@ from completions.providers.gemini import fields as gemini_fields
 from completions.providers.gemini import messages
 from completions.providers.gemini import schema as gemini_schema
 from completions.providers.gemini.fields import Fields
-from completions.providers.gemini.schema import Room
+from completions.providers.gemini.schema import ExpansionBudget
 from gateway_project import errors
 
-_ROOM_BYTES_MAX = 262_144  # for definitions written out: walking through more would hold up others
+_EXPANSION_BYTES_MAX = 262_144  # for definitions written out: walking through more would hold up others
 _STOP_SEQUENCES_MAX = 5  # Gemini's
 _TOP_LOGPROBS_MAX = 20
 # Google's own, of its OpenAI-compatible endpoint: ai.google.dev/gemini-api/docs/openai
@@ -57,21 +57,21 @@ def body(call: Call) -> Fields:
 def _translated(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fields:
     has_levels = _thinks_in_levels(upstream_model)
     instructions = messages.instructions(request.messages)
-    contents = messages.contents(request.messages, signs_calls=has_levels)
+    contents = messages.conversation(request.messages, signs_calls=has_levels)
     if not contents:
         raise errors.wrong("messages", "must have a message with content that is not an instruction")
     # The hold pays for a token a byte, which is several times what there are: definitions may use that up where they repeat.
-    room = Room(min(request.body_bytes * (cost.BYTES_PER_TOKEN - 1), _ROOM_BYTES_MAX))
+    budget = ExpansionBudget(min(request.body_bytes * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX))
     return {
         **({"systemInstruction": {"parts": instructions}} if instructions else {}),
         "contents": contents,
-        **_tools(request.fields, room),
+        **_tools(request.fields, budget),
         "generationConfig": {
             "maxOutputTokens": max_tokens,
             **_sampling(request.fields),
             **_stop_sequences(request.fields),
             **_logprobs(request.fields),
-            **_response_format(request.fields, room),
+            **_response_format(request.fields, budget),
             **_thinking(request.fields, upstream_model, has_levels),
         },
     }
@@ -115,7 +115,7 @@ def _logprobs(fields: Fields) -> Fields:
     return {**({"responseLogprobs": True} if wanted else {}), **({"logprobs": top} if top else {})}
 
 
-def _response_format(fields: Fields, room: Room) -> Fields:
+def _response_format(fields: Fields, budget: ExpansionBudget) -> Fields:
     if fields.get("response_format") is None:
         return {}
     wanted = gemini_fields.table(fields, "response_format")
@@ -128,7 +128,7 @@ def _response_format(fields: Fields, room: Room) -> Fields:
     schema = gemini_fields.table(gemini_fields.table(wanted, "json_schema", "response_format."), "schema", path)
     return {
         "responseMimeType": "application/json",
-        "responseSchema": gemini_schema.translated(schema, f"{path}schema", room),
+        "responseSchema": gemini_schema.translate(schema, f"{path}schema", budget),
     }
 
 
@@ -159,8 +159,8 @@ def _thinks_in_levels(upstream_model: str) -> bool:
 # --- Tools ------------------------------------------------------------------------------------------------------
 
 
-def _tools(fields: Fields, room: Room) -> Fields:
-    declarations = [_declaration(tool, path, room) for path, tool in gemini_fields.tables(fields, "tools")]
+def _tools(fields: Fields, budget: ExpansionBudget) -> Fields:
+    declarations = [_declaration(tool, path, budget) for path, tool in gemini_fields.tables(fields, "tools")]
     choice = _tool_choice(fields)
     if not declarations:
         if choice.get("mode") == "ANY":
@@ -170,14 +170,14 @@ def _tools(fields: Fields, room: Room) -> Fields:
     return {**tools, "toolConfig": {"functionCallingConfig": choice}} if choice else tools
 
 
-def _declaration(tool: Fields, path: str, room: Room) -> Fields:
+def _declaration(tool: Fields, path: str, budget: ExpansionBudget) -> Fields:
     gemini_fields.one_of(tool, "type", ("function",), path)
     function, path = gemini_fields.table(tool, "function", path), f"{path}function."
     declaration: Fields = {"name": gemini_fields.text(function, "name", path)}
     if function.get("description") is not None:
         declaration["description"] = gemini_fields.text(function, "description", path)
     if function.get("parameters"):
-        parameters = gemini_schema.translated(gemini_fields.table(function, "parameters", path), f"{path}parameters", room)
+        parameters = gemini_schema.translate(gemini_fields.table(function, "parameters", path), f"{path}parameters", budget)
         if "properties" in parameters or "anyOf" in parameters:  # an object of nothing would be refused
             declaration["parameters"] = parameters
     return declaration

@@ -39,7 +39,7 @@ _SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, Re
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class ResponseReader:
+class StreamReader:
     """The data of events in, Chunks out. There is no [DONE]: the finish reason is kept until the stream has ended."""
 
     has_ended = False
@@ -101,7 +101,7 @@ def _chunk(delta: dict[str, Any], *, finish_reason: str | None = None, logprobs:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_answer(body: bytes) -> WholeReply:
+def parse_reply(body: bytes) -> WholeReply:
     """A GenerateContentResponse. Raises UnusableReply."""
     try:
         response = _response(body)
@@ -114,7 +114,7 @@ def parse_answer(body: bytes) -> WholeReply:
     message = {"role": "assistant", "content": None if said.calls else "", "refusal": None, **said.message()}
     choice = {"index": 0, "message": message, "logprobs": said.logprobs, "finish_reason": finish_reason or "stop"}
     usage = parse_usage(response.get("usageMetadata"))
-    return WholeReply(choices=wire.encodable(body, [choice]), usage=usage, text_bytes=said.text_bytes)
+    return WholeReply(choices=wire.replace_lone_surrogates(body, [choice]), usage=usage, text_bytes=said.text_bytes)
 
 
 # --- What both are made of --------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class _Said:
 
 
 def _response(data: bytes) -> dict[str, Any]:
-    response = wire.parse(data)
+    response = wire.parse_json(data)
     if not isinstance(response, dict):
         raise ValueError("not an object")
     if error := response.get("error"):
@@ -221,7 +221,7 @@ def parse_usage(metadata: Any) -> Usage | None:
         return None
     names = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
     counts = [metadata.get(name, 0) for name in names]
-    if not all(wire.is_count(count) for count in counts):
+    if not all(wire.is_token_count(count) for count in counts):
         return None
     prompt, tool_use, generated, thoughts = counts
     if prompt + tool_use + generated != metadata.get("totalTokenCount"):
@@ -231,7 +231,7 @@ def parse_usage(metadata: Any) -> Usage | None:
     return Usage(
         prompt,
         generated,
-        cached_tokens=min(cached, prompt) if wire.is_count(cached) else 0,
+        cached_tokens=min(cached, prompt) if wire.is_token_count(cached) else 0,
         reasoning_tokens=min(thoughts, generated),
     )
 
@@ -239,7 +239,7 @@ def parse_usage(metadata: Any) -> Usage | None:
 # --- Refusing ---------------------------------------------------------------------------------------------------
 
 
-def meaning(status: int, body: bytes) -> tuple[int, str]:
+def read_refusal(status: int, body: bytes) -> tuple[int, str]:
     """What a refusal's status should have been, and the seconds to wait, "" when it does not say.
 
     Google answers a wrong key, and a country or a bill that it does not like, with 400, as if the caller were at fault.

@@ -29,23 +29,23 @@ _FORMATS = ("date-time", "float", "double", "int32", "int64")  # any other of a 
 _LEVELS_MAX = 64
 
 
-class Room:
+class ExpansionBudget:
     """Bytes that definitions may add where they are referred to: no more than the hold pays for."""
 
     def __init__(self, bytes_left: int) -> None:
         self.bytes_left = bytes_left
 
 
-def translated(schema: Schema, param: str, room: Room) -> Schema:
-    """Raises InvalidRequest for definitions that are not there, are recursive or outgrow ``room``."""
-    return _Translation(schema, param, room).of(schema, _LEVELS_MAX)
+def translate(schema: Schema, param: str, budget: ExpansionBudget) -> Schema:
+    """Raises InvalidRequest for definitions that are not there, are recursive or outgrow ``budget``."""
+    return _Translation(schema, param, budget).of(schema, _LEVELS_MAX)
 
 
 class _Translation:
-    def __init__(self, root: Schema, param: str, room: Room) -> None:
+    def __init__(self, root: Schema, param: str, budget: ExpansionBudget) -> None:
         self._root = root
         self._param = param
-        self._room = room
+        self._budget = budget
 
     def of(self, schema: Any, levels: int) -> Schema:
         schema = self._unfolded(schema, levels)
@@ -82,8 +82,8 @@ class _Translation:
             found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
         if not reference.startswith("#") or not isinstance(found, dict):
             raise errors.wrong(self._param, f"refers to {reference[:100]}, which is not in it")
-        self._room.bytes_left -= len(json.dumps(found))
-        if self._room.bytes_left < 0:
+        self._budget.bytes_left -= len(json.dumps(found))
+        if self._budget.bytes_left < 0:
             raise errors.wrong(self._param, "is recursive, or larger than the request once its definitions are written out")
         return found
 

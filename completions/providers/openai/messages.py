@@ -1,7 +1,7 @@
-"""OpenAI's messages for upstreams that refuse a request for a field that they do not know. Pure.
+"""Strips OpenAI messages for upstreams that refuse unknown fields. Pure.
 
-Clients send back what they were answered, and answers come from many makers: what one of them added to a message, to a part
-or to a call, another has never heard of.
+Clients send back the replies they received, and those come from many makers: a field that one maker adds to a message, a part
+or a tool call is unknown to another.
 """
 
 from collections.abc import Mapping
@@ -9,28 +9,28 @@ from typing import Any
 
 Fields = dict[str, Any]
 
-_FOREIGN = {"cache_control"}  # Anthropic's, in parts and tools: what is cached, others decide themselves
-_CALL_FIELDS = {"id", "type", "function", "custom"}
+_FOREIGN_FIELDS = {"cache_control"}  # Anthropic's, in parts and tools; other makers decide themselves what they cache
+_TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
 
 
-def known(messages: list[Fields], fields: frozenset[str], roles: Mapping[str, str]) -> list[Fields]:
-    """The messages with these fields alone; ``roles`` are those that go by another name."""
-    return [_known(message, fields, roles) for message in messages]
+def keep_accepted(messages: list[Fields], accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> list[Fields]:
+    """Return the messages with the accepted fields only, and with renamed roles."""
+    return [_keep_accepted(message, accepted, renamed_roles) for message in messages]
 
 
-def without_foreign(items: list[Fields]) -> list[Fields]:
-    """Parts, or tools, without what only other makers know."""
-    return [{name: value for name, value in item.items() if name not in _FOREIGN} for item in items]
+def drop_foreign_fields(items: list[Fields]) -> list[Fields]:
+    """Return parts, or tools, without the fields that only other makers know."""
+    return [{name: value for name, value in item.items() if name not in _FOREIGN_FIELDS} for item in items]
 
 
-def _known(message: Fields, fields: frozenset[str], roles: Mapping[str, str]) -> Fields:
+def _keep_accepted(message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> Fields:
     role, content = message["role"], message.get("content")
-    # Who does not know of names yet needs to be told whose result it is.
-    kept = {name: message[name] for name in message if name in fields or (name == "name" and role == "function")}
+    # In a message of role "function", the name is the only link to the call that it answers, so it is kept in any case.
+    kept = {name: message[name] for name in message if name in accepted or (name == "name" and role == "function")}
     kept = {name: value for name, value in kept.items() if value is not None or name == "content"}
-    kept["role"] = roles.get(role, role)
+    kept["role"] = renamed_roles.get(role, role)
     if isinstance(content, list):
-        kept["content"] = without_foreign(content)
+        kept["content"] = drop_foreign_fields(content)
     if kept.get("tool_calls"):
-        kept["tool_calls"] = [{name: call[name] for name in call if name in _CALL_FIELDS} for call in kept["tool_calls"]]
+        kept["tool_calls"] = [{name: call[name] for name in call if name in _TOOL_CALL_FIELDS} for call in kept["tool_calls"]]
     return kept

@@ -19,7 +19,7 @@ _PLAIN = re.compile(
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class ChunkReader:
+class StreamReader:
     """The data of events in, Chunks out. ``choices``: how many were asked for.
 
     Most events of a stream differ in their choices alone. So the bytes before and after the choices of one event are
@@ -61,7 +61,7 @@ class ChunkReader:
 
     def _parse(self, data: bytes) -> list[Chunk]:
         try:
-            event = wire.parse(data)
+            event = wire.parse_json(data)
             if not isinstance(event, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
@@ -117,17 +117,18 @@ class ChunkReader:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_answer(body: bytes) -> WholeReply:
+def parse_reply(body: bytes) -> WholeReply:
     """A chat completion object. Raises UnusableReply."""
     try:
-        reply = wire.parse(body)
+        reply = wire.parse_json(body)
         choices = reply["choices"]
         text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
         if not choices:
             raise ValueError("no choices")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnusableReply(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
-    return WholeReply(choices=wire.encodable(body, choices), usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
+    choices = wire.replace_lone_surrogates(body, choices)
+    return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
 # --- How much it is ---------------------------------------------------------------------------------------------
@@ -138,11 +139,11 @@ def parse_usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
     prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
-    if not (wire.is_count(prompt) and wire.is_count(completion)):
+    if not (wire.is_token_count(prompt) and wire.is_token_count(completion)):
         return None
-    cached = wire.detail(value, "prompt_tokens_details", "cached_tokens")
-    written = wire.detail(value, "prompt_tokens_details", "cache_write_tokens")
-    reasoning = wire.detail(value, "completion_tokens_details", "reasoning_tokens")
+    cached = wire.detail_tokens(value, "prompt_tokens_details", "cached_tokens")
+    written = wire.detail_tokens(value, "prompt_tokens_details", "cache_write_tokens")
+    reasoning = wire.detail_tokens(value, "completion_tokens_details", "reasoning_tokens")
     cached = min(cached, prompt)
     return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
 

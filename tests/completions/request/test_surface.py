@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from completions.models import Completion
-from completions.providers.openai.adapter import QUIRKS
+from completions.providers.openai.request import QUIRKS
 from tests.chat import assert_error, everything_written
 from tests.completions.rows import MESSAGES, PROMPT_ESTIMATE, ask, ask_streamed, assert_charged, events
 from tests.conftest import client_for

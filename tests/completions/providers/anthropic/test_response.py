@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from completions import sse
 from completions.chat import Chunk, Usage
-from completions.providers.anthropic.response import EventReader, is_about_our_account, parse_answer, parse_usage, reported
+from completions.providers.anthropic.response import StreamReader, is_account_error, parse_reply, parse_usage, read_error
 from completions.providers.exchange import InBandError, UnusableReply
 from tests.completions.providers.anthropic.scripts import (
     PING,
@@ -38,7 +38,7 @@ OVERLOADED = event(error("overloaded_error", "Overloaded"))
 
 def read(*pieces: bytes) -> list[Chunk]:
     """The chunks of events that are all readable, fed in these pieces."""
-    decoder, reader, chunks = sse.Decoder(100_000), EventReader(), []
+    decoder, reader, chunks = sse.Decoder(100_000), StreamReader(), []
     for piece in pieces:
         passed_on, failure = reader.read_events(decoder.feed(piece))
         assert failure is None
@@ -112,7 +112,7 @@ def test_chunks_say_what_the_deltas_said_whatever_the_text(thinking, spoken):
 
 
 def test_nothing_is_passed_on_before_content_begins():
-    reader = EventReader()
+    reader = StreamReader()
     for data in (start(), PING):
         assert reader.read_events(sse.Decoder(100_000).feed(data)) == ([], None)
     assert not reader.has_passed_on
@@ -188,7 +188,7 @@ def test_without_a_count_of_the_prompt_there_is_no_usage(counts):
     ids=["text", "list", "no type", "not UTF-8", "too deep", "bad delta", "NaN", "number", "no name", "error"],
 )
 def test_text_is_passed_on_before_the_event_that_is_none(broken):
-    reader = EventReader()
+    reader = StreamReader()
     chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("Hello")) + broken + text("never")))
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}]
     assert isinstance(failure, UnusableReply)
@@ -197,7 +197,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(broken):
 
 
 def test_a_role_alone_is_not_passed_on_before_an_error_in_the_same_read():
-    reader = EventReader()
+    reader = StreamReader()
     chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("")) + OVERLOADED))
     assert chunks == []
     assert isinstance(failure, InBandError)
@@ -206,7 +206,7 @@ def test_a_role_alone_is_not_passed_on_before_an_error_in_the_same_read():
 
 
 def test_an_end_is_passed_on_before_an_error_in_the_same_read():
-    reader = EventReader()
+    reader = StreamReader()
     chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + ends() + OVERLOADED))
     assert [chunk.has_finish_reason for chunk in chunks] == [False, False, True, False]
     assert failure
@@ -227,21 +227,21 @@ def test_an_end_is_passed_on_before_an_error_in_the_same_read():
     ],
 )
 def test_an_error_has_the_status_that_it_would_have_come_with(kind, status):
-    assert reported({"type": kind, "message": "no"}).status == status
+    assert read_error({"type": kind, "message": "no"}).status == status
 
 
 def test_an_error_about_our_account_is_told_from_one_about_the_request():
     low = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade."
-    assert reported({"type": "invalid_request_error", "message": low}).status == 402
-    assert is_about_our_account("You have reached your specified API usage limits. You will regain access on 2026-12-01.")
-    assert not is_about_our_account("max_tokens: 9 > 8")
+    assert read_error({"type": "invalid_request_error", "message": low}).status == 402
+    assert is_account_error("You have reached your specified API usage limits. You will regain access on 2026-12-01.")
+    assert not is_account_error("max_tokens: 9 > 8")
 
 
 # --- A whole reply -----------------------------------------------------------------------------------------------
 
 
 def answer(*blocks, **fields):
-    return parse_answer(json.dumps(message(*blocks, **fields)).encode())
+    return parse_reply(json.dumps(message(*blocks, **fields)).encode())
 
 
 def test_a_message_becomes_a_choice():
@@ -270,7 +270,7 @@ def test_a_message_becomes_a_choice():
 
 def test_a_message_of_tool_calls_alone_has_null_for_content_and_an_empty_one_none():
     assert answer(used("t", "f"), stop_reason="tool_use").choices[0]["message"]["content"] is None
-    empty = parse_answer(json.dumps({**message(), "content": []}).encode()).choices[0]["message"]
+    empty = parse_reply(json.dumps({**message(), "content": []}).encode()).choices[0]["message"]
     assert empty == {"role": "assistant", "content": "", "refusal": None}
 
 
@@ -326,12 +326,12 @@ def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
 )
 def test_what_is_no_message_is_none(body):
     with pytest.raises(UnusableReply):
-        parse_answer(body)
+        parse_reply(body)
 
 
 def test_an_error_with_status_200_is_one():
     with pytest.raises(InBandError, match="Overloaded") as caught:
-        parse_answer(json.dumps(error("overloaded_error", "Overloaded")).encode())
+        parse_reply(json.dumps(error("overloaded_error", "Overloaded")).encode())
     assert caught.value.status == 529
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from completions.chat import ChatRequest
 from completions.providers.gemini import request as gemini_request
-from completions.providers.gemini.schema import Room, translated
+from completions.providers.gemini.schema import ExpansionBudget, translate
 from gateway_project import errors
 from tests.completions.offers import make_call, make_offer
 from tests.completions.providers.gemini.scripts import SIGNATURE
@@ -396,8 +396,8 @@ def test_how_much_to_think_is_a_budget_or_a_level(model, effort, theirs):
 # --- Schemas -----------------------------------------------------------------------------------------------------
 
 
-def schema(given, room_bytes=10_000):
-    return translated(given, "p", Room(room_bytes))
+def schema(given, budget_bytes=10_000):
+    return translate(given, "p", ExpansionBudget(budget_bytes))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from completions import sse
 from completions.providers.exchange import InBandError, UnusableReply
-from completions.providers.gemini.response import ResponseReader, meaning, parse_answer, parse_usage
+from completions.providers.gemini.response import StreamReader, parse_reply, parse_usage, read_refusal
 from tests.completions.providers.gemini.scripts import (
     BAD_KEY,
     HELLO,
@@ -36,7 +36,7 @@ def choices(chunks):
 
 
 def answer(*parts, **fields):
-    return parse_answer(json.dumps(response(*parts, **fields)).encode())
+    return parse_reply(json.dumps(response(*parts, **fields)).encode())
 
 
 def message(*parts, **fields):
@@ -48,7 +48,7 @@ def message(*parts, **fields):
 
 
 def test_a_stream_is_the_role_the_text_the_usage_as_it_comes_and_one_finish_reason():
-    chunks = read(ResponseReader(), *HELLO)
+    chunks = read(StreamReader(), *HELLO)
     assert choices(chunks) == [
         {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None},
         {"index": 0, "delta": {"content": "Hello "}, "logprobs": None, "finish_reason": None},
@@ -66,7 +66,7 @@ def test_a_stream_is_the_role_the_text_the_usage_as_it_comes_and_one_finish_reas
 
 def test_thoughts_and_calls_are_told_apart_and_counted():
     chunks = read(
-        ResponseReader(),
+        StreamReader(),
         response(thought("Hm é")),
         response(thought("so"), {"text": "I look. "}, call("find", {"q": "é"}, SIGNATURE)),
         response(call("now")),
@@ -91,14 +91,14 @@ def test_thoughts_and_calls_are_told_apart_and_counted():
 
 
 def test_a_finish_reason_in_every_event_is_one_at_the_end():
-    chunks = read(ResponseReader(), said("a", finish="STOP"), said("b", finish="STOP"), response(finish="MAX_TOKENS"))
+    chunks = read(StreamReader(), said("a", finish="STOP"), said("b", finish="STOP"), response(finish="MAX_TOKENS"))
     assert [choice["finish_reason"] for choice in choices(chunks)] == [None, None, None, "length"]
     assert [choice["delta"].get("content") for choice in choices(chunks)] == ["", "a", "b", None]
 
 
 def test_a_blocked_prompt_is_an_empty_reply_that_was_filtered():
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4, "totalTokenCount": 4}}
-    reader = ResponseReader()
+    reader = StreamReader()
     chunks = read(reader, blocked)
     assert [choice["delta"] for choice in choices(chunks)] == [{"role": "assistant", "content": ""}, {}]
     assert choices(chunks)[-1]["finish_reason"] == "content_filter"
@@ -106,7 +106,7 @@ def test_a_blocked_prompt_is_an_empty_reply_that_was_filtered():
 
 
 def test_events_that_say_nothing_begin_nothing():
-    reader = ResponseReader()
+    reader = StreamReader()
     assert read(reader, {}, {"candidates": []}, {"modelVersion": "x"}, said(""), {"candidates": [{}]}) == []
     assert not reader.has_passed_on
 
@@ -145,7 +145,7 @@ def test_events_that_say_nothing_begin_nothing():
     ],
 )
 def test_text_is_passed_on_before_the_event_that_is_none(data):
-    reader = ResponseReader()
+    reader = StreamReader()
     chunks, failure = reader.read_events([json.dumps(said("a")).encode(), data, json.dumps(said("b")).encode()])
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
     assert type(failure) is UnusableReply
@@ -153,7 +153,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(data):
 
 
 def test_an_error_in_a_stream_has_the_status_that_it_tells():
-    chunks, failure = ResponseReader().read_events([json.dumps(error(503, "UNAVAILABLE", "The model is overloaded.")).encode()])
+    chunks, failure = StreamReader().read_events([json.dumps(error(503, "UNAVAILABLE", "The model is overloaded.")).encode()])
     assert chunks == []
     assert isinstance(failure, InBandError)
     assert (failure.status, str(failure)) == (503, "The model is overloaded.")
@@ -175,7 +175,7 @@ def test_a_stream_cut_anywhere_says_the_same(responses, data):
     pieces = [body[start:end] for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
 
     def chunks_of(*pieces):
-        decoder, reader, chunks = sse.Decoder(1_000_000), ResponseReader(), []
+        decoder, reader, chunks = sse.Decoder(1_000_000), StreamReader(), []
         for piece in pieces:
             brought, failure = reader.read_events(decoder.feed(piece))
             assert failure is None
@@ -255,7 +255,7 @@ def test_a_cap_that_went_into_thoughts_is_an_empty_reply():
 
 
 def test_a_blocked_prompt_is_an_empty_answer_that_was_filtered():
-    made = parse_answer(b'{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":3}}')
+    made = parse_reply(b'{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":3}}')
     assert made.choices[0]["message"]["content"] == ""
     assert made.choices[0]["finish_reason"] == "content_filter"
     assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (3, 0)
@@ -266,7 +266,7 @@ def test_logprobs_are_in_openais_shape():
     top = [{"candidates": [chosen[0], {"token": "Yo", "tokenId": 3, "logProbability": -2.5}]}]
     said = response({"text": "Hé!"}, finish="STOP")
     said["candidates"][0]["logprobsResult"] = {"chosenCandidates": chosen, "topCandidates": top}
-    [choice] = parse_answer(json.dumps(said).encode()).choices
+    [choice] = parse_reply(json.dumps(said).encode()).choices
     first = {"token": "Hé", "logprob": -0.5, "bytes": [72, 195, 169]}
     yo = {"token": "Yo", "logprob": -2.5, "bytes": [89, 111]}
     last = {"token": "!", "logprob": -1.5, "bytes": [33], "top_logprobs": []}
@@ -275,15 +275,15 @@ def test_logprobs_are_in_openais_shape():
 
 def test_half_a_surrogate_pair_becomes_a_question_mark():
     body = b'{"candidates":[{"content":{"parts":[{"text":"a\\ud83d"}]},"finishReason":"MAX_TOKENS"}]}'
-    assert parse_answer(body).choices[0]["message"]["content"] == "a?"
+    assert parse_reply(body).choices[0]["message"]["content"] == "a?"
 
 
 def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
     call = b'{"functionCall":{"name":"f","args":{"q":"a\\ud83d"}}}'
     body = b'{"candidates":[{"content":{"parts":[%s]},"finishReason":"STOP"}]}' % call
-    [called] = parse_answer(body).choices[0]["message"]["tool_calls"]
+    [called] = parse_reply(body).choices[0]["message"]["tool_calls"]
     assert json.loads(called["function"]["arguments"]) == {"q": "a?"}
-    [delta] = [each["delta"] for each in choices(ResponseReader().read_events([body])[0]) if "tool_calls" in each["delta"]]
+    [delta] = [each["delta"] for each in choices(StreamReader().read_events([body])[0]) if "tool_calls" in each["delta"]]
     [called] = delta["tool_calls"]
     assert json.loads(called["function"]["arguments"]) == {"q": "a\ud83d"}
 
@@ -291,7 +291,7 @@ def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
 @pytest.mark.parametrize("body", [b"{}", b'{"candidates":[]}', b'{"usageMetadata":{}}', b"null", b"[]", b"<html>", b""])
 def test_an_answer_without_candidates_is_none(body):
     with pytest.raises(UnusableReply, match="are not a response"):
-        parse_answer(body)
+        parse_reply(body)
 
 
 # --- How much it is ----------------------------------------------------------------------------------------------
@@ -357,12 +357,12 @@ def test_a_usage_without_a_prompt_is_none(metadata):
     ids=["theirs", "key", "key in a list", "key in words", "place", "text", "odd", "list", "no object"],
 )
 def test_a_400_that_is_about_us_is_not_about_the_caller(body, status):
-    assert meaning(400, json.dumps(body).encode()) == (status, "")
+    assert read_refusal(400, json.dumps(body).encode()) == (status, "")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[" * 100_000])
 def test_a_refusal_in_no_shape_keeps_its_status(body):
-    assert meaning(429, body) == (429, "")
+    assert read_refusal(429, body) == (429, "")
 
 
 @pytest.mark.parametrize(
@@ -380,4 +380,4 @@ def test_a_refusal_in_no_shape_keeps_its_status(body):
     ],
 )
 def test_how_long_to_wait_is_read_from_retry_info(delay, seconds):
-    assert meaning(429, json.dumps(exhausted(delay)).encode()) == (429, seconds)
+    assert read_refusal(429, json.dumps(exhausted(delay)).encode()) == (429, seconds)

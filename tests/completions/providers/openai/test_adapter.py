@@ -10,7 +10,8 @@ import pytest
 
 from completions.catalog import file as catalog_file
 from completions.catalog import lookup
-from completions.providers.openai.adapter import QUIRKS, OpenAI
+from completions.providers.openai.adapter import OpenAIAdapter
+from completions.providers.openai.request import QUIRKS
 from tests import factories
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import (
@@ -472,5 +473,5 @@ def test_tools_and_thoughts_count_as_generated_when_nobody_counted(api, alice, u
 
 
 def test_the_adapter_refuses_nothing_that_the_upstream_may_understand(large):
-    assert OpenAI().check(None) is None
+    assert OpenAIAdapter().check(None) is None
     assert [route.kind for route in lookup.find_offer("acme/large").routes] == ["openai"]

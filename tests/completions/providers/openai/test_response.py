@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from completions.chat import Chunk
 from completions.providers.exchange import UnusableReply, parse_error
-from completions.providers.openai.response import ChunkReader, parse_answer, parse_usage
+from completions.providers.openai.response import StreamReader, parse_reply, parse_usage
 
 PLAIN = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
 ROLE = b'{"id":"u","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}'
@@ -17,7 +17,7 @@ COUNTED = b'{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}'
 FAILED = b'{"error":{"message":"overloaded"}}'
 
 
-def read(reader: ChunkReader, *events: bytes) -> list[Chunk]:
+def read(reader: StreamReader, *events: bytes) -> list[Chunk]:
     """The chunks of events that are all readable."""
     chunks, failure = reader.read_events(list(events))
     assert failure is None
@@ -54,7 +54,7 @@ SPELLINGS = {
 
 @given(st.sampled_from(sorted(SPELLINGS)), st.lists(CONTENT, min_size=1, max_size=5), st.booleans())
 def test_chunks_say_what_the_events_said_whatever_the_text_and_the_spelling(spelling, contents, ascii_only):
-    reader = ChunkReader()
+    reader = StreamReader()
     read(reader, ROLE)
     for content in contents:
         ascii_only = ascii_only or "\ud83d" in content  # half a pair can only be sent escaped
@@ -69,7 +69,7 @@ def test_chunks_say_what_the_events_said_whatever_the_text_and_the_spelling(spel
 
 
 def test_an_event_that_differs_in_more_than_its_text_is_read_and_not_copied():
-    reader = ChunkReader()
+    reader = StreamReader()
     read(reader, PLAIN)
     more = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"model":"theirs","x":[{"y":1}]}'
     [chunk] = read(reader, more)
@@ -77,7 +77,7 @@ def test_an_event_that_differs_in_more_than_its_text_is_read_and_not_copied():
 
 
 def test_a_finish_reason_and_a_usage_are_seen_after_any_number_of_plain_events():
-    reader = ChunkReader()
+    reader = StreamReader()
     read(reader, ROLE)
     assert all(read(reader, PLAIN)[0].choices == read(reader, PLAIN)[0].choices for _ in range(3))
     [chunk] = read(reader, FINISH)
@@ -94,23 +94,23 @@ def choice(index=0, finish_reason=None, **delta):
     return {"index": index, "delta": delta, "finish_reason": finish_reason}
 
 
-def told(reader: ChunkReader, *choices) -> list:
+def told(reader: StreamReader, *choices) -> list:
     """What is passed on of an event with these."""
     return [each for chunk in read(reader, json.dumps({"choices": choices}).encode()) for each in json.loads(chunk.choices)]
 
 
 def test_each_choice_begins_with_its_role_whether_or_not_the_upstream_says_it():
-    reader = ChunkReader(choices=2)
+    reader = StreamReader(choices=2)
     assert told(reader, choice(content="a")) == [choice(content="a", role="assistant")]
     assert told(reader, choice(content="b")) == [choice(content="b")]
     assert told(reader, choice(1, content="c")) == [choice(1, content="c", role="assistant")]
     assert told(reader, choice(1, content="d"), choice(content="e")) == [choice(1, content="d"), choice(content="e")]
-    assert told(ChunkReader(), {"index": 0, "delta": None}) == [{"index": 0, "delta": {"role": "assistant"}}]
-    assert told(ChunkReader(), choice(role=None, content="a")) == [choice(role="assistant", content="a")]
+    assert told(StreamReader(), {"index": 0, "delta": None}) == [{"index": 0, "delta": {"role": "assistant"}}]
+    assert told(StreamReader(), choice(role=None, content="a")) == [choice(role="assistant", content="a")]
 
 
 def test_each_choice_ends_once_and_no_text_behind_its_end_is_lost():
-    reader = ChunkReader(choices=2)
+    reader = StreamReader(choices=2)
     told(reader, choice(content="a"), choice(1, content="b"))
     assert told(reader, choice(0, "stop")) == [choice(0, "stop")]
     assert told(reader, choice(0, "stop"), choice(1, "length")) == [choice(1, "length")]
@@ -121,7 +121,7 @@ def test_each_choice_ends_once_and_no_text_behind_its_end_is_lost():
 
 
 def test_what_one_read_brought_comes_in_its_order_up_to_the_end():
-    chunks = read(reader := ChunkReader(), ROLE, PLAIN, FINISH, COUNTED, b"[DONE]", PLAIN)
+    chunks = read(reader := StreamReader(), ROLE, PLAIN, FINISH, COUNTED, b"[DONE]", PLAIN)
     assert [chunk.text_bytes for chunk in chunks] == [0, 1, 1, 0]
     assert [chunk.has_finish_reason for chunk in chunks] == [False, False, True, False]
     assert [chunk.usage is not None for chunk in chunks] == [False, False, False, True]
@@ -129,7 +129,7 @@ def test_what_one_read_brought_comes_in_its_order_up_to_the_end():
 
 
 def test_a_usage_in_the_chunk_that_finishes_is_a_chunk_of_its_own():
-    finish, counted = read(reader := ChunkReader(), FINISH[:-1] + b',"usage":{"prompt_tokens":3,"completion_tokens":4}}')
+    finish, counted = read(reader := StreamReader(), FINISH[:-1] + b',"usage":{"prompt_tokens":3,"completion_tokens":4}}')
     assert (finish.has_finish_reason, finish.usage) == (True, None)
     assert json.loads(finish.choices)[0]["finish_reason"] == "stop"
     assert (counted.choices, counted.usage.completion_tokens) == (b"[]", 4)
@@ -142,7 +142,7 @@ def test_a_usage_in_the_chunk_that_finishes_is_a_chunk_of_its_own():
     ids=["error", "text", "list", "not UTF-8", "too deep", "bad choice", "no choices", "NaN"],
 )
 def test_text_is_passed_on_before_the_event_that_is_none(data):
-    reader = ChunkReader()
+    reader = StreamReader()
     chunks, failure = reader.read_events([ROLE, PLAIN, data, PLAIN])
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
     assert isinstance(failure, UnusableReply)
@@ -150,7 +150,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(data):
 
 
 def test_a_role_alone_is_not_passed_on_before_a_failure_in_the_same_read():
-    reader = ChunkReader()
+    reader = StreamReader()
     chunks, failure = reader.read_events([ROLE, FAILED])
     assert chunks == []
     assert "overloaded" in str(failure)
@@ -158,7 +158,7 @@ def test_a_role_alone_is_not_passed_on_before_a_failure_in_the_same_read():
 
 
 def test_an_end_is_passed_on_before_a_failure_in_the_same_read():
-    reader = ChunkReader()
+    reader = StreamReader()
     chunks, failure = reader.read_events([FINISH.replace(b'"a"', b'""'), COUNTED, FAILED])
     assert [chunk.has_finish_reason for chunk in chunks] == [True, False]
     assert chunks[1].usage
@@ -167,7 +167,7 @@ def test_an_end_is_passed_on_before_a_failure_in_the_same_read():
 
 
 def test_text_that_is_not_utf_8_is_not_copied_either():
-    reader = ChunkReader()
+    reader = StreamReader()
     assert read(reader, PLAIN)
     for text in (b"\xff", b"\xed\xa0\xbd", b"\xc3"):
         chunks, failure = reader.read_events([PLAIN.replace(b'"a"', b'"%s"' % text)])
@@ -182,7 +182,7 @@ def test_an_answer_has_its_choices_its_usage_and_the_bytes_of_all_that_was_gener
     message = {"content": "é😀", "refusal": "no", "reasoning_content": "abc", "tool_calls": [call]}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
     body = {"id": "u", "choices": choices, "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
-    answer = parse_answer(json.dumps(body).encode())
+    answer = parse_reply(json.dumps(body).encode())
     assert answer.choices == choices
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (3, 0)
     assert answer.text_bytes == 2 + 4 + 2 + 3 + 2 + 2
@@ -190,7 +190,7 @@ def test_an_answer_has_its_choices_its_usage_and_the_bytes_of_all_that_was_gener
 
 def test_an_answer_without_choices_is_none():
     with pytest.raises(UnusableReply, match="14 bytes are not a chat completion"):
-        parse_answer(b'{"choices":[]}')
+        parse_reply(b'{"choices":[]}')
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,171 @@
+"""Builds the body of an OpenAI chat completion request from ours, which has the same format. Pure.
+
+The format is the caller's own, so unknown fields are copied: upstreams understand more fields than any reference lists. The
+fields that the hold does not pay for are left out, and, for the hosts in ``QUIRKS``, the fields that they would refuse.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from completions.chat import Call, ChatRequest
+from completions.providers.openai import messages
+
+Fields = dict[str, Any]
+
+# Some upstream reads each of these as another token limit, as more choices, as another model or as a dearer service than the
+# one that is priced. The hold pays for none of it.
+_UNPAID = {
+    "best_of",
+    "compound_custom",
+    "enable_search",
+    "fallbacks",
+    "inference_geo",
+    "max_new_tokens",
+    "max_output_tokens",
+    "mcp_servers",
+    "models",
+    "n_predict",
+    "num_predict",
+    "options",
+    "plugins",
+    "prediction",
+    "preset",
+    "provider",
+    "route",
+    "search_parameters",
+    "search_settings",
+    "service_tier",
+    "speed",
+    "web_search_options",
+}
+# Never copied from the caller's body: the fields that ``body`` sets itself, the echo provider's, and the unpaid ones.
+_NOT_COPIED = {"echo", "max_tokens", "max_completion_tokens", "stream_options"} | _UNPAID
+
+# Accepted by every one of the providers below.
+_COMMON = frozenset(
+    {
+        "frequency_penalty",
+        "function_call",
+        "functions",
+        "messages",
+        "n",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "stop",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_p",
+    }
+)
+_OPENAI = _COMMON | {
+    "logit_bias",
+    "logprobs",
+    "metadata",
+    "modalities",
+    "moderation",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "store",
+    "top_logprobs",
+    "user",
+    "verbosity",
+}
+_MISTRAL = _COMMON - {"functions", "function_call"} | {"metadata", "prompt_mode", "random_seed", "safe_prompt"}
+_GROQ = _COMMON | {
+    "disable_tool_validation",
+    "include_reasoning",
+    "logit_bias",
+    "logprobs",
+    "reasoning_format",
+    "top_logprobs",
+    "user",
+}
+_COMMON_IN_MESSAGES = frozenset({"role", "content", "tool_calls", "tool_call_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Quirk:
+    """How one upstream differs from OpenAI's reference.
+
+    ``max_tokens_field``: the only name it accepts for the token limit; None where it accepts the name that the caller used.
+    ``stream_options``: what a stream is asked for. That includes its usage whether or not the caller wants it, because we
+    charge by it; None where the upstream refuses the field.
+    ``accepted_fields``: the only fields it accepts, where it refuses unknown ones; None where it ignores them.
+    ``accepted_message_fields``: the only fields it accepts in a message, where it refuses unknown ones.
+    ``renamed_fields`` and ``renamed_roles``: OpenAI's name -> the upstream's name.
+    """
+
+    max_tokens_field: str | None = None
+    stream_options: dict[str, bool] | None = field(default_factory=lambda: {"include_usage": True})
+    accepted_fields: frozenset[str] | None = None
+    accepted_message_fields: frozenset[str] = _COMMON_IN_MESSAGES
+    renamed_fields: dict[str, str] = field(default_factory=dict)
+    renamed_roles: dict[str, str] = field(default_factory=dict)
+
+
+# By the host of ``base_url``. Sources: each provider's reference, and the errors that its users reported.
+QUIRKS: dict[str, Quirk] = {
+    # Newer models: 400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead"
+    # (github.com/openai/openai-python/issues/2046). All models accept the new name; the reference calls the old one deprecated.
+    # An unknown field: 400 (github.com/continuedev/continue/issues/11409). Obfuscation is padding, which we do not pass on.
+    "api.openai.com": Quirk(
+        max_tokens_field="max_completion_tokens",
+        stream_options={"include_usage": True, "include_obfuscation": False},
+        accepted_fields=_OPENAI,
+        accepted_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
+    ),
+    # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
+    # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
+    # (github.com/Gage-Technologies/mistral-go/issues/3) and for reasoning (github.com/charmbracelet/crush/issues/1590).
+    "api.mistral.ai": Quirk(
+        max_tokens_field="max_tokens",
+        stream_options=None,
+        accepted_fields=_MISTRAL,
+        accepted_message_fields=_COMMON_IN_MESSAGES | {"prefix"},
+        renamed_fields={"seed": "random_seed"},
+        renamed_roles={"developer": "system"},
+    ),
+    # 400 for store (github.com/CherryHQ/cherry-studio/issues/1099) and for other unknown fields; in messages for names
+    # (console.groq.com/docs/openai) and for reasoning (github.com/SimonSchubert/Kai/issues/265).
+    "api.groq.com": Quirk(accepted_fields=_GROQ, accepted_message_fields=_COMMON_IN_MESSAGES | {"function_call"}),
+}
+
+
+def check(request: ChatRequest) -> None:
+    """Accept every request: an upstream refuses by itself what it cannot do."""
+
+
+def body(call: Call, *, stream: bool) -> Fields:
+    """Return the body of POST /chat/completions."""
+    quirk = QUIRKS.get(urlsplit(call.route.base_url).hostname or "", Quirk())
+    fields = _copied_fields(call.request.fields, quirk)
+    max_tokens_field = quirk.max_tokens_field or call.request.max_tokens_field
+    fields.update({"model": call.route.upstream_model, "stream": stream, max_tokens_field: call.max_tokens})
+    if stream and quirk.stream_options:
+        fields["stream_options"] = {**(call.request.fields.get("stream_options") or {}), **quirk.stream_options}
+    return fields
+
+
+def _copied_fields(given: Fields, quirk: Quirk) -> Fields:
+    """Return the caller's fields that are paid for and that the upstream accepts.
+
+    A null counts as absent here, and is left out because not every upstream agrees.
+    """
+    # Some servers written in Go match names without their case: to them MODEL is the model and Max_Tokens the limit, and the
+    # last one wins.
+    plain = {name: value for name, value in given.items() if value is not None and name == name.casefold()}
+    fields = {name: value for name, value in plain.items() if name not in _NOT_COPIED}
+    if quirk.accepted_fields is None:
+        return fields
+    fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in quirk.accepted_fields}
+    fields["messages"] = messages.keep_accepted(fields["messages"], quirk.accepted_message_fields, quirk.renamed_roles)
+    if "tools" in fields:
+        fields["tools"] = messages.drop_foreign_fields(fields["tools"])
+    return fields
