@@ -51,7 +51,9 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return super().get_queryset(request).annotate(now=Now())  # one clock for the whole list, without a query a row
+        # One clock for the whole list, without a query a row.
+        queryset: QuerySet[ApiKey] = super().get_queryset(request).annotate(now=Now())
+        return queryset
 
     @admin.display(description="secret")
     def hint(self, key: ApiKey) -> str:

@@ -86,7 +86,7 @@ def require_active(key: ApiKey, account: Account, now: datetime) -> None:
 
 
 def _bearer(request: Request) -> str:
-    header = request.META.get("HTTP_AUTHORIZATION", "")
+    header: str = request.META.get("HTTP_AUTHORIZATION", "")
     if not header:
         raise NotAuthenticated
     scheme, _, given = header.partition(" ")

@@ -237,7 +237,8 @@ class SnapshotAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Snapshot]:
-        return super().get_queryset(request).annotate(count=Count("standings"))
+        queryset: QuerySet[Snapshot] = super().get_queryset(request).annotate(count=Count("standings"))
+        return queryset
 
     @admin.display(description="standings")
     def standings_count(self, snapshot: Any) -> int:

@@ -68,7 +68,7 @@ class ProviderForm(forms.ModelForm):
         return self._moves(cleaned) and has_key and not cleaned.get("api_key")
 
     def _moves(self, cleaned: dict[str, Any]) -> bool:
-        return cleaned.get("base_url", self.instance.base_url) != self.instance.base_url
+        return bool(cleaned.get("base_url", self.instance.base_url) != self.instance.base_url)
 
     def _take_over(self, cleaned: dict[str, Any]) -> None:
         provider = self.instance

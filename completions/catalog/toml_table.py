@@ -80,7 +80,7 @@ class Table:
         return value
 
     def text(self, field: str, *, characters_max: int, default: Any = NEEDED) -> str | None:
-        value = self.take(field, str, default=default)
+        value: str | None = self.take(field, str, default=default)
         if value is None or (value.isprintable() and value == value.strip() and 1 <= len(value) <= characters_max):
             return value
         self.note(field, f"must have 1-{characters_max} printable characters, and no space at its ends")

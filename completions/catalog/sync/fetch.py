@@ -53,7 +53,7 @@ def fetch(url: str, *, api_key: str = "", etag: str = "") -> Answer | None:
 def _wait_seconds(failure: Unavailable, attempt: int) -> float:
     if failure.retry_seconds is not None:
         return failure.retry_seconds
-    return BACKOFF_SECONDS * 2 ** (attempt - 1) * (1 + random.random())  # noqa: S311  spreads attempts, keeps no secret
+    return BACKOFF_SECONDS * 2.0 ** (attempt - 1) * (1 + random.random())  # noqa: S311  spreads attempts, keeps no secret
 
 
 def _attempt(url: str, api_key: str, etag: str) -> Answer | None:

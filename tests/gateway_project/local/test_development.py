@@ -97,10 +97,10 @@ def var() -> Iterator[Path]:
 ASK = """
 import sys
 from pathlib import Path
-from gateway_project import embedded_postgresql
+from gateway_project.local import postgresql
 
 var = Path(sys.argv[1])
-url = embedded_postgresql.start(var)
+url = postgresql.start(var)
 import psycopg
 print(psycopg.connect(url).execute("SELECT 6 * 7").fetchone()[0])
 """
