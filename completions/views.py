@@ -13,8 +13,9 @@ from rest_framework.views import APIView
 from completions.catalog import eligibility, lookup
 from completions.charging import admission, idempotency
 from completions.charging.idempotency import Replay
-from completions.relay import stream
-from completions.relay.attempts import Inquiry
+from completions.relay import whole
+from completions.relay.attempts import Dispatch
+from completions.relay.stream import ReplyStream
 from completions.request import schema
 from completions.serializers import (
     ChatCompletionSerializer,
@@ -75,13 +76,13 @@ class ChatCompletionsView(RatedView):
         admitted = admission.admit(chat, offers, caller, idempotency_key)
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
-        inquiry = Inquiry(admitted, request.META.get("gunicorn.socket"))
+        dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # for the log
-        body = stream.Stream(inquiry) if chat.stream else stream.whole(inquiry)
-        return _reply(body, is_stream=chat.stream, headers={**admitted.headers, **inquiry.headers()})
+        body = ReplyStream(dispatch) if chat.stream else whole.relay(dispatch)
+        return _reply(body, is_stream=chat.stream, headers={**admitted.headers, **dispatch.headers()})
 
 
-def _reply(body: bytes | stream.Stream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:
+def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:
     made = HttpResponse if isinstance(body, bytes) else StreamingHttpResponse
     if is_stream:
         return made(body, content_type="text/event-stream", headers={**_STREAM_HEADERS, **headers})

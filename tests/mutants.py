@@ -704,19 +704,19 @@ SPOOL = "completions/charging/test_outbox.py"
 mutant(
     "a_broken_stream_is_free",
     "What a stream brought before it broke off is estimated to be nothing.",
-    code("completions.relay.stream:_estimate", "return Usage(", "return Usage(0, 0) if relayed_bytes else Usage("),
+    code("completions.relay.charge:estimate", "return Usage(", "return Usage(0, 0) if relayed_bytes else Usage("),
     f"{RELAY}::test_a_stream_that_breaks_ends_in_one_error_event_and_is_charged_so_far[reset-later]",
 )
 mutant(
     "who_leaves_pays_nothing",
     "A client that leaves in the middle of a stream is not charged.",
-    code("completions.relay.stream:_Progress.left", "self._so_far()", "Usage(0, 0)"),
+    code("completions.relay.stream:_Progress.settle_disconnected", "self._usage_so_far()", "Usage(0, 0)"),
     f"{RELAY}::test_a_client_that_leaves_in_the_middle_frees_the_upstream_and_pays_for_what_came",
 )
 mutant(
     "a_failed_request_is_charged",
     "A request that the upstream refused is charged for its prompt.",
-    code("completions.relay.stream:whole", "if failure.upstream_worked:", "if True:"),
+    code("completions.relay.whole:relay", "if failure.upstream_worked:", "if True:"),
     "test_error_table.py::test_an_upstream_that_fails_costs_nothing[500-502-api_error-upstream_error-whole]",
 )
 mutant(

@@ -1,7 +1,7 @@
-"""Asking for one completion: the routes in turn, again where that may help, until one answers.
+"""Dispatches one completion to its upstream routes: one after another, and again where a retry may help, until one answers.
 
-Whatever it takes is one completion to its caller: one hold, one charge, one deadline. Another attempt is made only before the
-first byte of an answer; after it, what went wrong is the caller's to see.
+However many attempts that takes, the client sees one completion: one hold, one charge, one deadline. A further attempt is made
+only before the first byte of a reply. A later failure is passed on to the client.
 """
 
 import random
@@ -29,146 +29,151 @@ from gateway_project import errors
 from gateway_project.net import disconnects, draining, http
 
 Outcome = TypeVar("Outcome")
-Stream = Generator[list[Chunk], None, None]
+ChunkStream = Generator[list[Chunk], None, None]
 
-_WAIT_SECONDS_MAX = 2  # for an upstream that says when to come again; who would have to wait longer is told so
-_PAUSE_SECONDS = 0.2  # before it is asked again when it says nothing; up to twice as long, so that not all come at once
-_TIMER_SECONDS = 0.01  # by which one may ring too early
-_FINAL = (
-    FailureKind.INVALID_REQUEST,
-    FailureKind.SHUTTING_DOWN,
-    FailureKind.CLIENT_DISCONNECTED,
-)  # no other attempt would help, and none says anything of the route
+_WAIT_SECONDS_MAX = 2  # for an upstream that sends Retry-After; a longer wait is left to the client
+_PAUSE_SECONDS = 0.2  # before a retry of an upstream that sends none; up to twice as long, so that retries spread out
+_TIMER_SECONDS = 0.01  # a timer may fire this much too early
+# No further attempt helps after these, and they say nothing about the route.
+_FINAL = (FailureKind.INVALID_REQUEST, FailureKind.SHUTTING_DOWN, FailureKind.CLIENT_DISCONNECTED)
 
 
 @dataclass(slots=True)
-class Inquiry:
-    """One completion being asked for. ``call`` is what was asked last: what answered, if anything did.
+class Dispatch:
+    """One completion being dispatched to upstreams. ``call`` is the latest attempt: the one that answered, if any did.
 
-    ``client`` is the caller's socket where the server shows it: who has left need not be waited for.
+    ``client`` is the client's socket where the server shows it: a reply is not awaited for a client that disconnected.
     """
 
     admitted: Admitted
     client: Any = None
     call: Call = field(init=False)
     attempts: int = 0
-    charged_nanos: int | None = None  # once it is settled
-    asked_at: float = 0.0  # by the monotonic clock, the last time
-    first_words_at: float | None = None
-    last_words_at: float | None = None
+    charged_nanos: int | None = None  # set when it is settled
+    attempted_at: float = 0.0  # by the monotonic clock: when the latest attempt began
+    first_text_at: float | None = None
+    last_text_at: float | None = None
 
     def __post_init__(self) -> None:
-        self.call = self._ways()[0]
+        self.call = self._calls()[0]
 
     @property
     def served_by(self) -> ServedBy:
-        """What is known of who answers, for the record."""
+        """What is known of the model and the provider that answer, for the completion's record."""
         offer, provider_slug = self.call.offer, self.call.route.provider_slug
-        return ServedBy(offer.model_id, offer.price_id, provider_slug, self.attempts, *self._pace_ms())
+        return ServedBy(offer.model_id, offer.price_id, provider_slug, self.attempts, *self._durations_ms())
 
-    def hear(self) -> None:
-        """Words of a stream have come."""
-        self.last_words_at = time.monotonic()
-        self.first_words_at = self.first_words_at or self.last_words_at
+    def record_text(self) -> None:
+        """Note the time: generated text has arrived."""
+        self.last_text_at = time.monotonic()
+        self.first_text_at = self.first_text_at or self.last_text_at
 
-    def _pace_ms(self) -> tuple[int, int] | tuple[None, None]:
-        """To the first words, and from them to the last ones."""
-        if self.first_words_at is None or self.last_words_at is None:
+    def _durations_ms(self) -> tuple[int, int] | tuple[None, None]:
+        """Return the time to the first text, and the time from there to the last text."""
+        if self.first_text_at is None or self.last_text_at is None:
             return None, None
-        return round((self.first_words_at - self.asked_at) * 1000), round((self.last_words_at - self.first_words_at) * 1000)
+        return round((self.first_text_at - self.attempted_at) * 1000), round((self.last_text_at - self.first_text_at) * 1000)
 
     def headers(self) -> dict[str, str]:
-        """What the caller is told of it, as far as it is known when the reply begins."""
+        """Return the reply headers about the dispatch, as far as they are known when the reply begins."""
         headers = {"x-gateway-provider": self.call.route.provider_slug, "x-gateway-attempts": str(self.attempts)}
         if self.charged_nanos is not None:
             headers["x-gateway-cost"] = money.dollars(self.charged_nanos)
         return headers
 
-    def whole(self) -> WholeReply:
-        """A whole reply. Raises ProviderFailed."""
-        return self._first_success(self._whole)
+    def complete(self) -> WholeReply:
+        """Return a whole reply. Raises ProviderFailed."""
+        return self._first_success(self._complete)
 
-    def stream(self) -> tuple[list[Chunk], Stream]:
-        """The first chunks of a reply that has begun, and the rest of it. Raises ProviderFailed."""
-        return self._first_success(self._begun)
+    def stream(self) -> tuple[list[Chunk], ChunkStream]:
+        """Return the first chunks of a stream, and the stream of the others. Raises ProviderFailed."""
+        return self._first_success(self._start_stream)
 
-    def _first_success(self, ask: Callable[[Call], Outcome]) -> Outcome:
-        ways, failures = deque(self._ways()), dict[int, ProviderFailed]()  # by route: a way is gone twice at most
-        while ways and self.attempts < settings.UPSTREAM_ATTEMPTS_MAX and time.monotonic() < ways[0].until:
-            call = ways.popleft()
+    def _first_success(self, send: Callable[[Call], Outcome]) -> Outcome:
+        calls, failures = deque(self._calls()), dict[int, ProviderFailed]()  # by route: each is attempted twice at most
+        while calls and self.attempts < settings.UPSTREAM_ATTEMPTS_MAX and time.monotonic() < calls[0].until:
+            call = calls.popleft()
             earlier = failures.get(call.route.id)
-            if earlier and not self._paused(call, earlier) or not circuit_breaker.admits(call.route, self._account_id):
+            if earlier and not self._wait_for_retry(call, earlier):
+                continue
+            if not circuit_breaker.allows_request(call.route, self._account_id):
                 continue
             try:
-                return self._asked(call, ask)
+                return self._attempt(call, send)
             except ProviderFailed as error:
                 if error.upstream_worked or error.kind in _FINAL:
                     raise
                 if error.kind is FailureKind.RETRYABLE and earlier is None:
-                    ways.append(call)
+                    calls.append(call)
                 failures[call.route.id] = error
-        raise _most_hopeful(list(failures.values())) or self._all_rest()
+        raise _most_useful(list(failures.values())) or self._all_circuits_open()
 
     @property
     def _account_id(self) -> UUID:
         return self.admitted.completion.account_id
 
-    def _ways(self) -> list[Call]:
+    def _calls(self) -> list[Call]:
+        """Return one call for each route, in the order in which they are attempted."""
         until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
-        ways: dict[int, Call] = {}  # by route: an alias may stand for a model that was named as well
-        for terms in self.admitted.admitted_offers:
-            for route in in_turn(terms.offer.routes):
-                ways.setdefault(route.id, Call(self.admitted.request, terms.offer, route, terms.max_tokens, until))
-        return list(ways.values())
+        calls: dict[int, Call] = {}  # by route: an alias may stand for a model that the request also names
+        for offered in self.admitted.admitted_offers:
+            for route in in_order(offered.offer.routes):
+                calls.setdefault(route.id, Call(self.admitted.request, offered.offer, route, offered.max_tokens, until))
+        return list(calls.values())
 
-    def _asked(self, call: Call, ask: Callable[[Call], Outcome]) -> Outcome:
-        """One attempt, and what it says of the route."""
+    def _attempt(self, call: Call, send: Callable[[Call], Outcome]) -> Outcome:
+        """Make one attempt, and tell the circuit breaker how it ended."""
         self.call = call
         self.attempts += 1
-        self.asked_at = time.monotonic()
+        self.attempted_at = time.monotonic()
         try:
-            outcome = ask(call)
+            outcome = send(call)
         except ProviderFailed as error:
             if error.kind in _FINAL:
-                circuit_breaker.unknown(call.route, self._account_id)
+                circuit_breaker.record_no_verdict(call.route, self._account_id)
             else:
-                circuit_breaker.failed(call.route, self._account_id, asked_at=self.asked_at, wait_seconds=error.wait_seconds)
+                circuit_breaker.record_failure(
+                    call.route, self._account_id, attempted_at=self.attempted_at, wait_seconds=error.wait_seconds
+                )
             raise
         except BaseException:
-            circuit_breaker.unknown(call.route, self._account_id)
+            circuit_breaker.record_no_verdict(call.route, self._account_id)
             raise
-        circuit_breaker.succeeded(call.route)
+        circuit_breaker.record_success(call.route)
         return outcome
 
-    def _whole(self, call: Call) -> WholeReply:
-        with self._waiting(call):
+    def _complete(self, call: Call) -> WholeReply:
+        with self._interruptible(call):
             return providers.ADAPTERS[call.route.kind].complete(call)
 
-    def _begun(self, call: Call) -> tuple[list[Chunk], Stream]:
+    def _start_stream(self, call: Call) -> tuple[list[Chunk], ChunkStream]:
         upstream = providers.ADAPTERS[call.route.kind].stream(call)
         try:
-            with self._waiting(call):
-                # An empty list is a heartbeat, and one sent on would commit us to status 200.
+            with self._interruptible(call):
+                # An empty list is a heartbeat. Passing one on would commit us to status 200.
                 return next(chunks for chunks in upstream if chunks), upstream
         except BaseException:
             upstream.close()
             raise
 
-    def _paused(self, call: Call, earlier: ProviderFailed) -> bool:
-        """Wait as long as makes sense before the same way is tried again. False when that is too long."""
+    def _wait_for_retry(self, call: Call, earlier: ProviderFailed) -> bool:
+        """Wait before a second attempt of a route. Return False, without waiting, when the wait would be too long."""
         wait_seconds = earlier.wait_seconds
         seconds = _PAUSE_SECONDS * random.uniform(1, 2) if wait_seconds is None else wait_seconds  # noqa: S311  no secret
-        seconds = max(seconds, circuit_breaker.rests_seconds(call.route, self._account_id))
+        seconds = max(seconds, circuit_breaker.open_seconds(call.route, self._account_id))
         if seconds > _WAIT_SECONDS_MAX:
             return False
-        with self._waiting(call):
+        with self._interruptible(call):
             gevent.sleep(seconds + _TIMER_SECONDS)
         return True
 
     @contextmanager
-    def _waiting(self, call: Call) -> Iterator[None]:
-        """Around every wait before the answer begins: it ends when the worker must, and when the caller has left."""
-        # ... unless it may ask for the same again, or must pay for it anyway.
+    def _interruptible(self, call: Call) -> Iterator[None]:
+        """End a wait before the reply begins when the worker must stop, or when the client disconnects.
+
+        The reply is awaited all the same when the client may ask for it again under its Idempotency-Key, and when the provider
+        charges for it anyway.
+        """
         client = None if self.admitted.idempotency_key or call.route.drains else self.client
         try:
             with (
@@ -179,17 +184,17 @@ class Inquiry:
         except http.ClientDisconnected as error:
             raise base.client_disconnected(upstream_worked=False) from error
 
-    def _all_rest(self) -> ProviderFailed:
-        seconds = min(circuit_breaker.rests_seconds(call.route, self._account_id) for call in self._ways())
+    def _all_circuits_open(self) -> ProviderFailed:
+        seconds = min(circuit_breaker.open_seconds(call.route, self._account_id) for call in self._calls())
         wait = timedelta(seconds=min(seconds, errors.CLIENT_PATIENCE_SECONDS))
         return ProviderFailed(base.overloaded(errors.retry_after(wait)), upstream_worked=False)
 
 
-def _most_hopeful(failures: list[ProviderFailed]) -> ProviderFailed | None:
-    """What the caller is told of several: the first that may be gone in a moment, with its Retry-After, or else the first."""
+def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:
+    """Return the failure to report: the first retryable one, with its Retry-After, or else the first."""
     return max(failures, key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)
 
 
-def in_turn(routes: tuple[Route, ...]) -> list[Route]:
-    """By priority; those of one priority in an order drawn by lot, in which each comes first as often as its weight says."""
+def in_order(routes: tuple[Route, ...]) -> list[Route]:
+    """Sort routes by priority. Within a priority the order is random: each is first as often as its weight says."""
     return sorted(routes, key=lambda route: (route.priority, -(random.random() ** (1 / route.weight))))  # noqa: S311

@@ -43,10 +43,10 @@ class _Circuit:
 _circuits: dict[int, _Circuit] = {}  # by route id
 
 
-def admits(route: chat.Route, account_id: UUID) -> bool:
-    """Whether to ask this way now. Who is told so must say how it went: ``succeeded``, ``failed`` or ``unknown``."""
+def allows_request(route: chat.Route, account_id: UUID) -> bool:
+    """Whether to ask this way now. Who is told so must say how it went: one of the ``record_`` functions."""
     _learn(route)
-    if rests_seconds(route, account_id) > 0:
+    if open_seconds(route, account_id) > 0:
         return False
     circuit = _concerning(route, account_id)
     if circuit and circuit.rests:
@@ -56,28 +56,28 @@ def admits(route: chat.Route, account_id: UUID) -> bool:
     return True
 
 
-def rests_seconds(route: chat.Route, account_id: UUID) -> float:
+def open_seconds(route: chat.Route, account_id: UUID) -> float:
     """How long it still rests for this account, by what this process saw or another one wrote."""
     circuit = _concerning(route, account_id)
     return max(route.rests_until, circuit.until if circuit else 0.0) - time.monotonic()
 
 
-def succeeded(route: chat.Route) -> None:
+def record_success(route: chat.Route) -> None:
     _circuits.pop(route.id, None)
 
 
-def unknown(route: chat.Route, account_id: UUID) -> None:
+def record_no_verdict(route: chat.Route, account_id: UUID) -> None:
     """It ended in a way that says nothing about the route."""
     if circuit := _concerning(route, account_id):
         circuit.probed_until = 0.0
 
 
-def failed(route: chat.Route, account_id: UUID, *, asked_at: float, wait_seconds: float | None = None) -> None:
-    """``asked_at`` is by the monotonic clock; ``wait_seconds`` is for how long it asked not to be asked."""
+def record_failure(route: chat.Route, account_id: UUID, *, attempted_at: float, wait_seconds: float | None = None) -> None:
+    """``attempted_at`` is by the monotonic clock; ``wait_seconds`` is for how long it asked not to be asked."""
     circuit = _circuits.setdefault(route.id, _Circuit(account_id))
     if circuit.account_id not in (None, account_id):
         circuit = _circuits[route.id] = _Circuit(None, failures=circuit.failures)
-    if asked_at < circuit.rested_at:  # it was on its way when the others failed, and says nothing new
+    if attempted_at < circuit.rested_at:  # it was on its way when the others failed, and says nothing new
         return
     circuit.failures += 1
     circuit.probed_until = 0.0

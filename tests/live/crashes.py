@@ -62,7 +62,7 @@ POINTS = [
     Point("the hold's COMMIT was sent, not answered", "before", _ANSWER, Charge.NOTHING, within=_WRITE),
     Point("the hold was committed, the upstream not asked", "before", _ASK, Charge.NOTHING),
     Point("the upstream's head had come", "after", _ASK, Charge.NOTHING),
-    Point("the first chunk was sent", "before", "completions.relay.stream:Stream.__next__", Charge.NOTED, count=2),
+    Point("the first chunk was sent", "before", "completions.relay.stream:ReplyStream.__next__", Charge.NOTED, count=2),
     Point(
         "a checkpoint was written",
         "after",
@@ -75,9 +75,9 @@ POINTS = [
     Point("the charge was decided, not written", "before", _WRITE, Charge.NOTED, armed=Armed.NOTED),
     Point("the charge's COMMIT was sent, not answered", "before", _ANSWER, Charge.FULL, within=_WRITE, armed=Armed.NOTED),
     Point("the charge was committed, the end not sent", "after", _WRITE, Charge.FULL, armed=Armed.NOTED),
-    Point("the end was sent", "before", "completions.relay.stream:Stream.close", Charge.FULL, armed=Armed.NOTED),
+    Point("the end was sent", "before", "completions.relay.stream:ReplyStream.close", Charge.FULL, armed=Armed.NOTED),
     Point("a whole reply had come", "before", _SETTLE, Charge.NOTHING, is_stream=False),
-    Point("a whole reply was charged, not sent", "after", "completions.relay.stream:whole", Charge.FULL, is_stream=False),
+    Point("a whole reply was charged, not sent", "after", "completions.relay.whole:relay", Charge.FULL, is_stream=False),
 ]
 
 

@@ -54,7 +54,7 @@ def test_routes_of_one_priority_are_drawn_by_their_weights(both):
     add(both, "http://127.0.0.1:9/v1", "third", priority=1, weight=7)
     add(both, "http://127.0.0.1:9/v1", "last", priority=2, weight=30_000)
     routes = lookup.find_offer("acme/large").routes
-    drawn = [[route.provider_slug for route in attempts.in_turn(routes)] for _ in range(2_000)]
+    drawn = [[route.provider_slug for route in attempts.in_order(routes)] for _ in range(2_000)]
     assert {draw[3] for draw in drawn} == {"last"}
     assert all(sorted(draw[:3]) == ["scripted", "spare", "third"] for draw in drawn)
     first = Counter(draw[0] for draw in drawn)

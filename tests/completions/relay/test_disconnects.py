@@ -68,7 +68,7 @@ def test_draining_ends_by_the_providers_own_time(api, alice, drains, large, upst
     [done] = Completion.objects.all()
     assert (done.settlement, done.prompt_tokens) == ("partial", 5)
     assert 2 < done.completion_tokens < 50
-    assert relay._read_on == set()
+    assert relay._read_to_end == set()
     assert_true_book()
 
 
@@ -90,7 +90,7 @@ def test_a_server_that_must_go_drains_no_more(api, alice, drains, upstream, monk
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["drained", "kept"])
 def test_so_many_are_read_for_nobody_and_no_more(api, alice, drains, upstream, monkeypatch, headers):
-    monkeypatch.setattr(relay, "_READ_ON_MAX", 0)
+    monkeypatch.setattr(relay, "_READ_TO_END_MAX", 0)
     leave(begun(api, upstream, 0.5, *REST, **headers))
     assert upstream.requests[0].left.wait(5)
     assert_charged(alice, "partial", **PARTIAL)
@@ -98,7 +98,7 @@ def test_so_many_are_read_for_nobody_and_no_more(api, alice, drains, upstream, m
 
 
 def test_who_has_been_drained_makes_room(api, alice, drains, upstream, monkeypatch):
-    monkeypatch.setattr(relay, "_READ_ON_MAX", 1)
+    monkeypatch.setattr(relay, "_READ_TO_END_MAX", 1)
     for _ in range(3):
         leave(begun(api, upstream, 0.02, *REST))
     assert [done.settlement for done in Completion.objects.all()] == ["reported"] * 3

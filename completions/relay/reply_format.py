@@ -1,0 +1,74 @@
+"""The bytes of a reply in OpenAI's format: the chat completion object, and the events of a stream.
+
+The id, the creation time and the model of every object are the gateway's own, not the upstream's.
+"""
+
+from typing import Any
+
+from django.conf import settings
+
+from completions.chat import Chunk, Usage
+from completions.relay.attempts import Dispatch
+from gateway_project import compact_json, errors
+
+
+def whole_reply(dispatch: Dispatch, choices: list[dict[str, Any]], usage: Usage) -> bytes:
+    """Return the chat completion object as JSON."""
+    return compact_json.dumps({**_head(dispatch, "chat.completion"), "choices": choices, "usage": _usage_object(usage)})
+
+
+class EventWriter:
+    """Formats the chunks of one stream as server-sent events, and stores them for a replay under the same Idempotency-Key."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._stored: list[bytes] = []
+        self._stored_bytes = 0 if dispatch.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
+        self._include_usage = dispatch.admitted.request.include_usage
+        self._head = b"data: " + compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))[:-1]
+        self._before = self._head + b',"choices":'
+        self._after = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
+
+    def write(self, chunks: list[Chunk]) -> bytes:
+        """Return the events of one read, as one write. A chunk that only reports usage has no event."""
+        written = b"".join(self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None)
+        if self._stored_bytes <= settings.IDEMPOTENT_REPLY_BYTES_MAX:  # a longer reply is not replayed: stop storing it
+            self._stored.append(written)
+            self._stored_bytes += len(written)
+        return written
+
+    def stored(self) -> bytes:
+        """Return all events, for a replay. Too long a reply is cut off, but stays above the limit, so it is not replayed."""
+        return b"".join(self._stored)
+
+    def usage(self, usage: Usage) -> bytes:
+        """Return the usage event, or b"" when the client did not ask for one."""
+        if not self._include_usage:
+            return b""
+        return self._before + b'[],"usage":' + compact_json.dumps_ascii(_usage_object(usage)) + b"}\n\n"
+
+    def error(self, error: errors.ApiError) -> bytes:
+        """Return a valid chunk with a top-level ``error``, at which the official clients raise."""
+        body = compact_json.dumps_ascii(error.body()["error"])
+        choices = b'[{"index":0,"delta":{"content":""},"finish_reason":"error"}]'
+        return self._head + b',"error":' + body + b',"choices":' + choices + b"}\n\n"
+
+
+def _head(dispatch: Dispatch, kind: str) -> dict[str, Any]:
+    """Return the fields that every object of a reply begins with."""
+    completion = dispatch.admitted.completion
+    return {
+        "id": completion.id,
+        "object": kind,
+        "created": int(completion.created_at.timestamp()),
+        "model": dispatch.call.offer.model_id,
+    }
+
+
+def _usage_object(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }

@@ -1,0 +1,27 @@
+"""A whole reply: wait for the upstream's, settle, and return ours."""
+
+from completions.charging import checkpoints
+from completions.providers.base import ProviderFailed
+from completions.relay import charge, reply_format
+from completions.relay.attempts import Dispatch
+from completions.relay.charge import Settlement
+
+
+def relay(dispatch: Dispatch) -> bytes:
+    """Return the chat completion object as JSON, settled. Raises the ApiError of the failure."""
+    try:
+        with checkpoints.kept(dispatch.admitted.completion):
+            received = dispatch.complete()
+    except ProviderFailed as failure:
+        if failure.upstream_worked:
+            charge.settle(dispatch, charge.estimate(dispatch, 0), Settlement.PARTIAL)
+        else:
+            charge.release(dispatch)
+        raise failure.error from failure
+    except BaseException:
+        charge.release(dispatch)
+        raise
+    usage = received.usage or charge.estimate(dispatch, received.text_bytes)
+    reply = reply_format.whole_reply(dispatch, received.choices, usage)
+    charge.settle(dispatch, usage, Settlement.REPORTED if received.usage else Settlement.ESTIMATED, reply=reply)
+    return reply
