@@ -79,12 +79,12 @@ def check_transactions(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register()
-def check_spool(**kwargs: Any) -> list[CheckMessage]:
-    """E009: what cannot be settled while the database is away must have somewhere to go. Makes the directory."""
+def check_outbox(**kwargs: Any) -> list[CheckMessage]:
+    """E009: settlements that wait for the database need a directory that can be written to. Makes the directory."""
     try:
-        settings.SPOOL_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=settings.SPOOL_DIR).close()
+        settings.OUTBOX_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=settings.OUTBOX_DIR).close()
     except OSError as error:
-        hint = "Set GATEWAY_SPOOL_DIR to a directory that this process may make or write to, on a disk that lasts."
-        return [Error(f"The spool cannot be written: {error}.", hint=hint, id="gateway.E009")]
+        hint = "Set GATEWAY_OUTBOX_DIR to a directory that this process may make or write to, on a disk that lasts."
+        return [Error(f"The outbox cannot be written: {error}.", hint=hint, id="gateway.E009")]
     return []

@@ -27,9 +27,9 @@ ledger_verified_timestamp_seconds = Gauge(
     "gateway_ledger_verified_timestamp_seconds", "When the last audit of the whole book ended.", multiprocess_mode="mostrecent"
 )
 route_rests_total = Counter("gateway_route_rests_total", "Times that a route failed so often that it rests.", ["provider"])
-spooled_total = Counter("gateway_spooled_total", "Settlements written to disk because the database was away.")
-spool_waiting = Gauge("gateway_spool_waiting", "Settlements on disk that wait for it.", multiprocess_mode="mostrecent")
-spool_set_aside_total = Counter("gateway_spool_set_aside_total", "Files of the spool that cannot be settled.")
+outbox_stored_total = Counter("gateway_outbox_stored_total", "Settlements stored on disk while the database was unavailable.")
+outbox_waiting = Gauge("gateway_outbox_waiting", "Settlements that wait on disk.", multiprocess_mode="mostrecent")
+outbox_dead_letters_total = Counter("gateway_outbox_dead_letters_total", "Files of the outbox that cannot be settled.")
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 

@@ -699,7 +699,7 @@ mutant(
 # --- Ways to end -------------------------------------------------------------------------------------------------------
 
 CHECKPOINTS = "completions/charging/test_checkpoints.py"
-SPOOL = "completions/charging/test_outbox.py"
+OUTBOX = "completions/charging/test_outbox.py"
 
 mutant(
     "a_broken_stream_is_free",
@@ -732,20 +732,20 @@ mutant(
     f"{SWEEPER}::test_a_running_hold_is_left_alone",
 )
 mutant(
-    "the_sweeper_estimates_what_the_spool_knows",
-    "The sweeper does not ask the spool first.",
+    "the_sweeper_estimates_what_the_outbox_knows",
+    "The sweeper does not drain the outbox first.",
     code("completions.tasks:release_expired_holds", "outbox.drain(settlement.resolve)", "pass"),
-    f"{SPOOL}::test_the_sweeper_asks_its_spool_before_it_estimates",
+    f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(
     "what_cannot_be_settled_is_lost",
     "A settlement that the database refuses is given up.",
-    code("completions.charging.settlement:_insist", "outbox.keep(resolution, error)", "pass"),
-    f"{SPOOL}::test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_disk",
+    code("completions.charging.settlement:_resolve_or_store", "outbox.store(resolution, error)", "pass"),
+    f"{OUTBOX}::test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_disk",
 )
 mutant(
-    "what_was_settled_stays_in_the_spool",
-    "What the spool has settled is not taken out of it.",
-    code("completions.charging.outbox:_drained", "path.unlink(missing_ok=True)", "pass"),
-    f"{SPOOL}::test_what_waited_is_charged_once_and_exactly_and_its_reply_is_repeated",
+    "what_was_settled_stays_in_the_outbox",
+    "A file whose settlement is committed stays in the outbox.",
+    code("completions.charging.outbox:_drain_file", "path.unlink(missing_ok=True)", "pass"),
+    f"{OUTBOX}::test_what_waited_is_charged_once_and_exactly_and_its_reply_is_repeated",
 )

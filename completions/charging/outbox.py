@@ -1,8 +1,11 @@
-"""What could not be settled because the database was away: a small file each, on disk, until it is back.
+"""Stores settlements on disk while the database is unavailable, and applies them when it is back.
 
-A file is written beside its name, synced, renamed, and its directory synced: after a power failure it is there, whole, or it
-is not. It is deleted when its resolution is known to be committed. A hold resolves once, so any number of processes may drain
-one directory, at once and again. Nothing in a file is secret: the reply for an Idempotency-Key is sealed before it comes here.
+Each settlement is one small JSON file, named after its completion. It is written under a draft name, synced, renamed, and its
+directory is synced: after a power failure the file is there whole, or not at all. A file is deleted only when its resolution
+is known to be committed. A hold is resolved once, so several processes may drain one directory at the same time, and may
+repeat it. No file contains a secret: a reply kept for an Idempotency-Key is sealed before it gets here.
+
+A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator.
 """
 
 import json
@@ -28,49 +31,52 @@ from gateway_project import metrics
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
-logger = logging.getLogger("gateway.spool")
+logger = logging.getLogger("gateway.outbox")
 
-VERSION = 2
-INTERVAL_SECONDS = 2
+VERSION = 2  # of the file format
+INTERVAL_SECONDS = 2  # between two drains by a worker
 _PROGRESS_EVERY = 100
 
-# Away, busy, or - InternalError - a standby that has not taken over yet. Anything else waiting would not mend.
-AWAY = (*pool.UNAVAILABLE, InternalError, OutcomeUnknown, WaitTimedOut)
+# The errors after which a settlement is worth repeating: the database is unavailable or busy, or it is a standby that has not
+# been promoted yet (InternalError). Waiting would not cure any other error.
+UNAVAILABLE = (*pool.UNAVAILABLE, InternalError, OutcomeUnknown, WaitTimedOut)
 
-Resolve = Callable[[Resolution], int | None]  # commits it; None when the hold was resolved before
+Resolve = Callable[[Resolution], int | None]  # commits a resolution; returns None when the hold was resolved before
 
 
 class Outcome(Enum):
     """What became of a file."""
 
     RESOLVED = "resolved"
-    KNOWN = "resolved before"
-    SET_ASIDE = "set aside"
+    ALREADY_RESOLVED = "already resolved"
+    DEAD_LETTER = "moved to the dead letters"
     WAITING = "still waiting"
-    GONE = "drained by somebody else"
+    GONE = "drained by another process"
 
 
-# --- In ----------------------------------------------------------------------------------------------------------
+# --- Store -------------------------------------------------------------------------------------------------------
 
 
-def keep(resolution: Resolution, because: Exception) -> None:
-    """Write it down for good; ``drain`` does the rest. Raises ``because`` when the disk refuses, too.
+def store(resolution: Resolution, cause: Exception) -> None:
+    """Write a resolution to disk, durably; ``drain`` applies it later. Raises ``cause`` when the disk refuses, too.
 
-    The caller waits for the disk, and the event loop does not: a thread beside it does the syncing, because when a database
-    goes, many completions end at once.
+    The caller waits for the disk, but the event loop does not: a thread does the syncing, because many completions end at
+    once when a database goes down.
     """
     completion_id = resolution.completion.id
-    path = settings.SPOOL_DIR / f"{completion_id}.json"
-    if error := gevent.get_hub().threadpool.apply(_refusal, (path, _dumps(resolution))):
-        logger.critical("%s is neither settled (%r) nor spooled: %s", completion_id, because, error)
-        raise because from error
-    metrics.spooled_total.inc()
-    metrics.spool_waiting.set(len(waiting()))
-    logger.error("%s is spooled, to be settled later: %r", completion_id, because, extra={"completion": completion_id})
+    path = settings.OUTBOX_DIR / f"{completion_id}.json"
+    if error := gevent.get_hub().threadpool.apply(_write_error, (path, _dumps(resolution))):
+        logger.critical("%s is neither settled (%r) nor stored in the outbox: %s", completion_id, cause, error)
+        raise cause from error
+    metrics.outbox_stored_total.inc()
+    metrics.outbox_waiting.set(len(waiting_files()))
+    logger.error(
+        "%s is stored in the outbox, to be settled later: %r", completion_id, cause, extra={"completion": completion_id}
+    )
 
 
-def _refusal(path: Path, text: str) -> OSError | None:
-    """Why the disk refused it, if it did. Not raised: gevent would print what a thread of its pool raises."""
+def _write_error(path: Path, text: str) -> OSError | None:
+    """Write the file. Return the error instead of raising it: gevent would print what a thread of its pool raises."""
     try:
         _write(path, text)
     except OSError as error:
@@ -80,7 +86,7 @@ def _refusal(path: Path, text: str) -> OSError | None:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".draft")  # only its owner may read it
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".draft")  # readable by its owner only
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
@@ -90,11 +96,11 @@ def _write(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(draft)
         raise
-    _sync(path.parent)
+    _sync_directory(path.parent)
 
 
-def _sync(directory: Path) -> None:
-    """Make what was renamed in it last."""
+def _sync_directory(directory: Path) -> None:
+    """Make the renames in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -115,20 +121,23 @@ def _dumps(resolution: Resolution) -> str:
     return json.dumps(record)
 
 
-# --- What is there -----------------------------------------------------------------------------------------------
+# --- Read --------------------------------------------------------------------------------------------------------
 
 
-def waiting() -> list[Path]:
-    """The files, oldest completion first: ids sort by time."""
-    return sorted(settings.SPOOL_DIR.glob("*.json"))
+def waiting_files() -> list[Path]:
+    """Return the files that wait, oldest completion first: ids sort by time."""
+    return sorted(settings.OUTBOX_DIR.glob("*.json"))
 
 
 class _Unreadable(Exception):
-    """A file that no resolution can be made of, and why."""
+    """A file that does not contain a valid resolution. The message says why."""
 
 
-def _loaded(path: Path) -> Resolution:
-    """The resolution in a file, with its completion as it is now. Raises _Unreadable, or what the database raises."""
+def _load(path: Path) -> Resolution:
+    """Return the resolution in a file, with its completion as the database has it now.
+
+    Raises _Unreadable, an OSError, or the database's errors.
+    """
     try:
         record = json.loads(path.read_text())
         if (record["version"], record["completion"]) != (VERSION, path.stem):
@@ -142,13 +151,14 @@ def _loaded(path: Path) -> Resolution:
         raise _Unreadable(f"{type(error).__name__}: {error}") from error
     with pool.time_limit():
         completion = Completion.objects.filter(pk=path.stem).first()
-    if completion is None:  # admitted without waiting for the disk, just before a crash of the database; or in another one
+    # Admissions do not wait for the disk, so a crash of the database can lose one. Or the file belongs to another database.
+    if completion is None:
         raise _Unreadable(f"the database knows no such completion; it was to cost {cost_nanos or 0} nanodollars")
     return Resolution(CompletionRecord.from_row(completion), served_by, settlement, usage, cost_nanos, reply_retention)
 
 
 def _require_whole_numbers(usage: Usage | None, cost_nanos: Any) -> None:
-    """What is charged has a usage and a cost, what is released neither. Raises ValueError."""
+    """A charge has a usage and a cost, a release has neither. Raises ValueError for anything else."""
     if usage is None and cost_nanos is None:
         return
     numbers = [cost_nanos, *asdict(usage).values()] if usage else [None]
@@ -156,25 +166,29 @@ def _require_whole_numbers(usage: Usage | None, cost_nanos: Any) -> None:
         raise ValueError("usage and cost are no whole numbers")
 
 
-# --- Out ---------------------------------------------------------------------------------------------------------
+# --- Drain -------------------------------------------------------------------------------------------------------
 
 
 def drain(resolve: Resolve, progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
-    """Resolve what waits. What cannot be yet, or never, holds up no other. Raises what a database that is away raises."""
-    found: Counter[Outcome] = Counter()
-    paths = waiting()
+    """Resolve every file that waits, and count the outcomes.
+
+    A file that cannot be resolved yet, or ever, does not hold up the others. Raises the database's error when it is
+    unavailable.
+    """
+    outcomes: Counter[Outcome] = Counter()
+    paths = waiting_files()
     try:
         for number, path in enumerate(paths, start=1):
-            found[_drained(path, resolve)] += 1
+            outcomes[_drain_file(path, resolve)] += 1
             if number % _PROGRESS_EVERY == 0:
                 progress(f"{number} of {len(paths)}")
     finally:
-        metrics.spool_waiting.set(len(waiting()))
-    return found
+        metrics.outbox_waiting.set(len(waiting_files()))
+    return outcomes
 
 
 def drain_regularly(resolve: Resolve) -> None:
-    """In each worker, as long as it lives: it looks after what it spooled, and after what others left when they ended."""
+    """Drain every few seconds for the life of this worker: its own files, and those of processes that ended."""
     gevent.spawn(_drain_regularly, resolve)
 
 
@@ -183,50 +197,55 @@ def _drain_regularly(resolve: Resolve) -> NoReturn:
         try:
             drain(resolve)
         except (*pool.DATABASE_ERRORS, OSError) as error:
-            logger.warning("cannot drain the spool yet: %s", error)
+            logger.warning("cannot drain the outbox yet: %s", error)
         finally:
             pool.release_connection()
         gevent.sleep(INTERVAL_SECONDS)
 
 
-def _drained(path: Path, resolve: Resolve) -> Outcome:
+def _drain_file(path: Path, resolve: Resolve) -> Outcome:
     try:
-        resolution = _loaded(path)
+        resolution = _load(path)
     except FileNotFoundError:
         return Outcome.GONE
     except OSError as error:
         logger.error("cannot read %s: %s", path, error)
         return Outcome.WAITING
     except _Unreadable as error:
-        return _set_aside(path, error)
+        return _move_to_dead_letters(path, error)
     try:
         is_resolved = resolve(resolution) is not None
     except (DataError, IntegrityError) as error:
-        return _set_aside(path, error)
-    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:  # an account may be locked, and the next one not
+        return _move_to_dead_letters(path, error)
+    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:  # this account may be locked, and the next one not
         logger.warning("cannot settle %s yet: %r", path.stem, error)
         return Outcome.WAITING
-    except Exception as error:  # a fault of ours, which will not mend by itself
-        return _set_aside(path, error)
+    except Exception as error:  # a bug of ours, which time does not cure
+        return _move_to_dead_letters(path, error)
     if not is_resolved:
-        compare(resolution)
+        report_discrepancy(resolution)
     path.unlink(missing_ok=True)
-    return Outcome.RESOLVED if is_resolved else Outcome.KNOWN
+    return Outcome.RESOLVED if is_resolved else Outcome.ALREADY_RESOLVED
 
 
-def _set_aside(path: Path, error: Exception) -> Outcome:
-    """Out of the way, and never deleted: somebody must look at it, and may give it its name back."""
+def _move_to_dead_letters(path: Path, error: Exception) -> Outcome:
+    """Rename a file to ``.dead``. It is never deleted: an operator must look at it, and may rename it back."""
     try:
-        path.rename(path.with_suffix(".bad"))
+        path.rename(path.with_suffix(".dead"))
     except FileNotFoundError:
         return Outcome.GONE
-    metrics.spool_set_aside_total.inc()
-    logger.error("%s is set aside as %s.bad: %s", path.name, path.stem, error, exc_info=error, extra={"completion": path.stem})
-    return Outcome.SET_ASIDE
+    metrics.outbox_dead_letters_total.inc()
+    logger.error(
+        "%s is a dead letter now, %s.dead: %s", path.name, path.stem, error, exc_info=error, extra={"completion": path.stem}
+    )
+    return Outcome.DEAD_LETTER
 
 
-def compare(resolution: Resolution) -> None:
-    """Say so when somebody who knew less came first: the sweeper, which took a process that could not write for dead."""
+def report_discrepancy(resolution: Resolution) -> None:
+    """Log when a completion was settled otherwise than ``resolution`` says, and count the loss.
+
+    This happens when the sweeper settled by its estimate, because it took a process that could not write for dead.
+    """
     with pool.time_limit():
         completion = Completion.objects.get(pk=resolution.completion.id)
     if completion.settlement == resolution.settlement:

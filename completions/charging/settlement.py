@@ -1,7 +1,7 @@
-"""The way out: a hold becomes a ledger entry or is given back, once.
+"""Ends completions: charges the usage of each, or releases its hold, once.
 
-All of these may be called again, or by two at a time: whoever comes second finds the hold resolved and changes nothing.
-When the database is away, what the relay has to say is left to the spool.
+Every function here may be called again, and by two callers at once: the second finds the hold resolved and changes nothing.
+When the database is unavailable, the settlements of running replies are stored in the outbox.
 """
 
 import logging
@@ -21,9 +21,9 @@ from gateway_project import metrics
 
 logger = logging.getLogger("gateway.settlement")
 
-# Whoever has read the last word of a reply is waiting for [DONE] all this time. (Each try also waits for a connection or a
-# lock by itself.) A restart of the database takes as long; what takes longer is not worth waiting for.
-_INSISTENCE_SECONDS = 3
+# The client waits for [DONE] all this time, after the last text of its reply. (Each try also waits by itself for a connection
+# or a lock.) A restart of the database takes about as long; a longer outage is not worth waiting for.
+_RETRY_SECONDS = 3
 
 
 def settle(
@@ -40,13 +40,13 @@ def settle(
 
     Return None when the hold was resolved before, or when the database is unavailable: then the settlement is stored in the
     outbox and charged from there. ``reply`` is what the client gets, and gets again for the same Idempotency-Key; without a
-    reply, a retry under that key runs again. Raises the database error when the disk refuses, too.
+    reply, a retry under that key runs again. Raises the database's error when the disk refuses, too.
     """
     cost_nanos = cost.usage_cost_nanos(usage, price, completion.images)
-    reply_retention = (
-        ReplyRetention(None if reply is None else idempotency.seal(reply), reply is not None) if has_idempotency_key else None
-    )
-    return _insist(Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention))
+    reply_retention = None
+    if has_idempotency_key:
+        reply_retention = ReplyRetention(None if reply is None else idempotency.seal(reply), is_kept=reply is not None)
+    return _resolve_or_store(Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention))
 
 
 def release(completion: CompletionRecord, served_by: ServedBy) -> bool:
@@ -54,18 +54,24 @@ def release(completion: CompletionRecord, served_by: ServedBy) -> bool:
 
     Return False when the hold was resolved before, or when the release is stored in the outbox.
     """
-    return _insist(Resolution(completion, served_by, Completion.Settlement.RELEASED)) is not None
+    return _resolve_or_store(Resolution(completion, served_by, Completion.Settlement.RELEASED)) is not None
 
 
 def recover(completion: Completion, relayed_bytes: int) -> bool:
-    """Charge what its process had noted before it died: the prompt, estimated, and what was relayed. Does not wait."""
+    """Charge what a process had relayed by its last checkpoint before it died: an estimate of the prompt and of the text.
+
+    Does not wait. ``completion`` has its price loaded. Return False when the hold was resolved before.
+    """
     usage = Usage(completion.prompt_estimate, cost.estimate_tokens(relayed_bytes))
     cost_nanos = cost.usage_cost_nanos(usage, lookup.price_list(completion.price), completion.images)
     return _resolve_row(completion, Completion.Settlement.RECOVERED, usage, cost_nanos, ReplyRetention(None, is_kept=False))
 
 
 def expire(completion: Completion) -> bool:
-    """Give the hold back because nobody resolved it in time. Does not wait: the sweeper will come back to it."""
+    """Release a hold that was not resolved in time. Does not wait: the sweeper tries again in its next run.
+
+    Return False when the hold was resolved before.
+    """
     return _resolve_row(completion, Completion.Settlement.EXPIRED)
 
 
@@ -75,45 +81,50 @@ def _resolve_row(completion: Completion, settlement: Completion.Settlement, *cha
 
 
 def resolve(resolution: Resolution) -> int | None:
-    """What is charged; None when the hold was resolved before. Does not wait: the spool will come back to it."""
+    """Commit a resolution. Return the nanodollars charged; None when the hold was resolved before.
+
+    Does not wait for the database to come back.
+    """
     charged_nanos: int | None = batch.commit(resolution)
     if charged_nanos is not None and resolution.cost_nanos is not None:
         _report(resolution, resolution.cost_nanos, charged_nanos)
     return charged_nanos
 
 
-def _insist(resolution: Resolution) -> int | None:
-    """Try again while the database refuses, then spool it: None. Raises the refusal if the disk refuses, too.
+def _resolve_or_store(resolution: Resolution) -> int | None:
+    """Retry while the database is unavailable, then store the resolution in the outbox and return None.
 
-    It is safe when only the answer to a COMMIT was lost: a hold resolves once.
+    Raises the database's error when the disk refuses, too. A retry is safe when only the answer to a COMMIT was lost: a hold
+    is resolved once.
     """
-    deadline, pause_seconds = time.monotonic() + _INSISTENCE_SECONDS, 0.1
+    deadline, pause_seconds = time.monotonic() + _RETRY_SECONDS, 0.1
     while True:
         try:
-            return _resolve_first(resolution)
-        except outbox.AWAY as error:
-            if time.monotonic() + pause_seconds > deadline or outbox.waiting():  # others have waited in vain
-                outbox.keep(resolution, error)
+            return _resolve_and_compare(resolution)
+        except outbox.UNAVAILABLE as error:
+            if time.monotonic() + pause_seconds > deadline or outbox.waiting_files():  # others have waited in vain
+                outbox.store(resolution, error)
                 return None
             logger.warning("cannot settle yet, trying again in %.1f s: %r", pause_seconds, error)
         gevent.sleep(pause_seconds)
         pause_seconds *= 3
 
 
-def _resolve_first(resolution: Resolution) -> int | None:
+def _resolve_and_compare(resolution: Resolution) -> int | None:
     charged_nanos = resolve(resolution)
-    if charged_nanos is None:  # or by a commit of ours whose answer was lost, which is as it should be
-        outbox.compare(resolution)
+    if charged_nanos is None:  # a sweeper was first; or our own commit, whose answer was lost, which is no discrepancy
+        outbox.report_discrepancy(resolution)
     return charged_nanos
 
 
 def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None:
+    """Count and log what was charged."""
     completion_id, model_id = resolution.completion.id, resolution.served_by.model_id
     metrics.completions_total.labels(model_id, resolution.settlement).inc()
     if cost_nanos > charged_nanos:
         metrics.operator_loss_nanos.inc(cost_nanos - charged_nanos)
     if resolution.settlement == Completion.Settlement.REPORTED and not resolution.completion.is_stream:
-        return  # the line of its request says the same
+        return  # the log line of its request says the same
     logger.info(
         "settled %s: %s, %s nanodollars",
         completion_id,

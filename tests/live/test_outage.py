@@ -27,7 +27,7 @@ def wire():
 
 @pytest.fixture
 def begin(transactional_db, wire, tmp_path, upstream):
-    """Starts a gateway behind the wire; each has the same spool."""
+    """Starts a gateway behind the wire; each has the same outbox."""
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
     begun = []
@@ -35,7 +35,7 @@ def begin(transactional_db, wire, tmp_path, upstream):
     def begin():
         log = tmp_path / str(len(begun)) / "log"
         log.parent.mkdir()
-        begun.append(start(log, {"DATABASE_URL": wire.database_url, "GATEWAY_SPOOL_DIR": str(tmp_path / "spool")}))
+        begun.append(start(log, {"DATABASE_URL": wire.database_url, "GATEWAY_OUTBOX_DIR": str(tmp_path / "outbox")}))
         return begun[-1]
 
     yield begin
@@ -53,8 +53,8 @@ def held_up(gate):
     return stream(ROLE, words("Hello "), gate, words("you"), FINISH, usage(), DONE)
 
 
-def spooled(tmp_path):
-    return sorted(path.name for path in (tmp_path / "spool").iterdir())
+def stored(tmp_path):
+    return sorted(path.name for path in (tmp_path / "outbox").iterdir())
 
 
 def test_what_ends_in_an_outage_is_answered_and_settled_when_it_is_over(begin, wire, alice, secret, upstream, tmp_path):
@@ -74,17 +74,17 @@ def test_what_ends_in_an_outage_is_answered_and_settled_when_it_is_over(begin, w
     assert (answered.status, answered.json()["usage"]["total_tokens"]) == (200, 11)
     assert (failed.status, failed.json()["error"]["code"]) == (502, "upstream_error")
     assert gateway.request("GET", "/readyz").status == 503
-    assert spooled(tmp_path) == sorted(f"{completion.pk}.json" for completion in Completion.objects.all())
-    assert b"gateway_spool_waiting 3.0" in gateway.request("GET", "/metrics").body
+    assert stored(tmp_path) == sorted(f"{completion.pk}.json" for completion in Completion.objects.all())
+    assert b"gateway_outbox_waiting 3.0" in gateway.request("GET", "/metrics").body
     assert Hold.objects.filter(state="HELD").count() == 3
     wire.mend()
-    eventually(lambda: spooled(tmp_path) == [])
+    eventually(lambda: stored(tmp_path) == [])
     wait_until_settled(alice)
     alice.refresh_from_db()
     assert alice.balance_nanos == 10_000_000_000 - 2 * COST_NANOS
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 2
     assert sorted(Completion.objects.values_list("settlement", flat=True)) == ["released", "reported", "reported"]
-    assert b"gateway_spool_waiting 0.0" in gateway.request("GET", "/metrics").body
+    assert b"gateway_outbox_waiting 0.0" in gateway.request("GET", "/metrics").body
 
 
 def test_what_a_killed_server_left_on_disk_is_settled_by_the_next(begin, wire, alice, secret, upstream, tmp_path):
@@ -98,16 +98,16 @@ def test_what_a_killed_server_left_on_disk_is_settled_by_the_next(begin, wire, a
         assert b"[DONE]" in read_all(client)
     for process in [*psutil.Process(gateway._process.pid).children(recursive=True), gateway._process]:
         process.kill()
-    [name] = spooled(tmp_path)
-    assert json.loads((tmp_path / "spool" / name).read_text())["cost_nanos"] == COST_NANOS
+    [name] = stored(tmp_path)
+    assert json.loads((tmp_path / "outbox" / name).read_text())["cost_nanos"] == COST_NANOS
     wire.mend()
     begin()
-    eventually(lambda: spooled(tmp_path) == [])
+    eventually(lambda: stored(tmp_path) == [])
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=COST_NANOS)
     assert_true_book()
 
 
-def test_a_server_that_must_go_in_an_outage_has_the_time_to_spool(begin, wire, alice, secret, upstream, tmp_path):
+def test_a_server_that_must_go_in_an_outage_has_time_to_store_its_settlement(begin, wire, alice, secret, upstream, tmp_path):
     upstream.will(stream(ROLE, words("Hello you"), STAY))
     gateway = begin()
     with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
@@ -116,6 +116,6 @@ def test_a_server_that_must_go_in_an_outage_has_the_time_to_spool(begin, wire, a
         gateway.terminate()
         assert b"The gateway is being restarted." in read_all(client)
     assert gateway._process.wait(10) == 0
-    [name] = spooled(tmp_path)
-    assert json.loads((tmp_path / "spool" / name).read_text())["settlement"] == "partial"
+    [name] = stored(tmp_path)
+    assert json.loads((tmp_path / "outbox" / name).read_text())["settlement"] == "partial"
     assert Completion.objects.get(pk=name.removesuffix(".json")).settlement is None

@@ -42,8 +42,8 @@ FIELDS = {
 
 
 @pytest.fixture(autouse=True)
-def _spool(settings, tmp_path, echo_model):
-    settings.SPOOL_DIR = tmp_path / "spool"
+def _outbox(settings, tmp_path, echo_model):
+    settings.OUTBOX_DIR = tmp_path / "outbox"
 
 
 @pytest.fixture
@@ -52,13 +52,13 @@ def key(alice):
 
 
 def files(settings) -> list[str]:
-    return sorted(os.listdir(settings.SPOOL_DIR)) if settings.SPOOL_DIR.exists() else []
+    return sorted(os.listdir(settings.OUTBOX_DIR)) if settings.OUTBOX_DIR.exists() else []
 
 
-def keep(admitted, *ending: Any) -> str:
+def store(admitted, *ending: Any) -> str:
     """What a settlement does that the database refuses: of 20 tokens for 20,000 nanodollars, or ``ending``."""
     ending = ending or (Completion.Settlement.REPORTED, Usage(10, 10), 20_000)
-    outbox.keep(Resolution(admitted.completion, settlements.served_by(admitted), *ending), AWAY)
+    outbox.store(Resolution(admitted.completion, settlements.served_by(admitted), *ending), AWAY)
     return admitted.completion.id
 
 
@@ -82,14 +82,14 @@ def total(counter) -> float:
 @pytest.mark.django_db(transaction=True)
 def test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_disk(api, settings):
     reply = ask(api, **{"Idempotency-Key": "once"})
-    before, spooled = everything_written(), total(metrics.spooled_total)
+    before, stored = everything_written(), total(metrics.outbox_stored_total)
     body = read_while_the_database_is_away(reply)
     assert parsed(body)[-1] == "[DONE]"
     assert everything_written() == before
     [completion] = Completion.objects.all()
-    path = settings.SPOOL_DIR / f"{completion.pk}.json"
+    path = settings.OUTBOX_DIR / f"{completion.pk}.json"
     assert files(settings) == [path.name]
-    assert [stat.S_IMODE(each.stat().st_mode) for each in (settings.SPOOL_DIR, path)] == [0o700, 0o600]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (settings.OUTBOX_DIR, path)] == [0o700, 0o600]
     record = json.loads(path.read_text())
     sealed_reply, prompt_tokens = record["reply_retention"].pop("sealed_reply"), record["usage"]["prompt_tokens"]
     *_, first_token_ms, streamed_ms = record["served_by"]
@@ -111,19 +111,19 @@ def test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_dis
         "cost_nanos": prompt_tokens * 500 + 40 * 1_500,
         "reply_retention": {"is_kept": True},
     }
-    assert (total(metrics.spooled_total) - spooled, total(metrics.spool_waiting)) == (1, 1)
+    assert (total(metrics.outbox_stored_total) - stored, total(metrics.outbox_waiting)) == (1, 1)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_what_waited_is_charged_once_and_exactly_and_its_reply_is_repeated(api, alice, settings):
     body = read_while_the_database_is_away(ask(api, **{"Idempotency-Key": "once"}))
-    [path] = outbox.waiting()
+    [path] = outbox.waiting_files()
     record = json.loads(path.read_text())
     assert tasks.release_expired_holds() == 0
     assert_charged(
         alice, "reported", prompt=record["usage"]["prompt_tokens"], completion=40, nanos=record["cost_nanos"], model="demo/echo"
     )
-    assert (files(settings), total(metrics.spool_waiting)) == ([], 0)
+    assert (files(settings), total(metrics.outbox_waiting)) == ([], 0)
     settled = everything_written()
     again = ask(api, **{"Idempotency-Key": "once"})
     assert (again.status_code, again["Idempotent-Replayed"], again.content) == (200, "true", body)
@@ -134,7 +134,7 @@ def test_what_waited_is_charged_once_and_exactly_and_its_reply_is_repeated(api, 
 @pytest.mark.django_db(transaction=True)
 def test_where_the_disk_refuses_too_the_reply_says_so_and_the_hold_stays(api, settings, tmp_path, caplog, capfd):
     (tmp_path / "file").write_text("")
-    settings.SPOOL_DIR = tmp_path / "file" / "spool"
+    settings.OUTBOX_DIR = tmp_path / "file" / "outbox"
     *_, last = parsed(read_while_the_database_is_away(ask(api)))
     assert last["error"]["code"] == "service_unavailable"
     assert Hold.objects.get().state == "HELD"
@@ -157,7 +157,7 @@ def test_a_file_is_on_the_disk_before_anybody_is_told(key, settings, monkeypatch
 
     watched("fsync")
     watched("rename")
-    keep(admit(key))
+    store(admit(key))
     assert done == [("fsync", "file"), ("rename", "file"), ("fsync", "directory")]
 
 
@@ -165,7 +165,7 @@ def test_a_file_is_on_the_disk_before_anybody_is_told(key, settings, monkeypatch
 
 
 def test_a_released_hold_comes_back(alice, key, settings):
-    keep(admit(key), Completion.Settlement.RELEASED)
+    store(admit(key), Completion.Settlement.RELEASED)
     assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
     assert files(settings) == []
     assert_released(alice)
@@ -174,7 +174,7 @@ def test_a_released_hold_comes_back(alice, key, settings):
 @pytest.mark.django_db(transaction=True)
 def test_two_drainers_at_once_charge_once(alice, key, settings):
     for _ in range(6):
-        keep(admit(key))
+        store(admit(key))
     at_once(*[lambda: outbox.drain(settlement.resolve)] * 2)
     assert files(settings) == []
     alice.refresh_from_db()
@@ -186,10 +186,10 @@ def test_two_drainers_at_once_charge_once(alice, key, settings):
 
 def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settings, caplog):
     admitted = admit(key)
-    keep(admitted)
+    store(admitted)
     assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
     loss = total(metrics.operator_loss_nanos)
-    assert outbox.drain(settlement.resolve) == {Outcome.KNOWN: 1}
+    assert outbox.drain(settlement.resolve) == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) == loss
     assert "before it could be" not in caplog.text
@@ -198,11 +198,11 @@ def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settin
 
 def test_what_another_hosts_sweeper_estimated_first_stands_and_the_rest_is_our_loss(alice, key, settings, caplog):
     admitted = admit(key)
-    completion_id = keep(admitted)
+    completion_id = store(admitted)
     settlement.recover(Completion.objects.get(), relayed_bytes=4)
     estimated_nanos = 2 * 500 + 1_500
     loss = total(metrics.operator_loss_nanos)
-    assert outbox.drain(settlement.resolve) == {Outcome.KNOWN: 1}
+    assert outbox.drain(settlement.resolve) == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) - loss == 20_000 - estimated_nanos
     said = f"{completion_id} was recovered for {estimated_nanos} nanodollars before it could be reported for 20000"
@@ -210,13 +210,13 @@ def test_what_another_hosts_sweeper_estimated_first_stands_and_the_rest_is_our_l
     assert_charged(alice, "recovered", prompt=2, completion=1, nanos=estimated_nanos, model="demo/echo")
 
 
-def test_the_sweeper_asks_its_spool_before_it_estimates(alice, key):
+def test_the_sweeper_drains_the_outbox_before_it_estimates(alice, key):
     admitted = admit(key)
     with checkpoints.kept(admitted.completion) as checkpoint:
         checkpoint.relayed_bytes = 4
         checkpoints.write()
     grow_old()
-    keep(admitted)
+    store(admitted)
     assert tasks.release_expired_holds() == 0
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
@@ -237,28 +237,28 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_file_that_cannot_be_read_is_set_aside_and_holds_up_no_other(alice, key, settings, caplog, broken):
-    bad, good = keep(admit(key)), keep(admit(key))
-    path = settings.SPOOL_DIR / f"{bad}.json"
+def test_an_unreadable_file_becomes_a_dead_letter_and_holds_up_no_other(alice, key, settings, caplog, broken):
+    bad, good = store(admit(key)), store(admit(key))
+    path = settings.OUTBOX_DIR / f"{bad}.json"
     path.write_text(broken(json.loads(path.read_text())))
-    set_aside = total(metrics.spool_set_aside_total)
-    assert outbox.drain(settlement.resolve) == {Outcome.SET_ASIDE: 1, Outcome.RESOLVED: 1}
-    assert files(settings) == [f"{bad}.bad"]
-    assert total(metrics.spool_set_aside_total) - set_aside == 1
-    assert f"{bad}.json is set aside" in caplog.text
+    dead_letters = total(metrics.outbox_dead_letters_total)
+    assert outbox.drain(settlement.resolve) == {Outcome.DEAD_LETTER: 1, Outcome.RESOLVED: 1}
+    assert files(settings) == [f"{bad}.dead"]
+    assert total(metrics.outbox_dead_letters_total) - dead_letters == 1
+    assert f"{bad}.json is a dead letter" in caplog.text
     assert Completion.objects.get(pk=bad).settlement is None
     assert [entry.reference for entry in LedgerEntry.objects.filter(type="USAGE_DEBIT")] == [good]
     assert_true_book()
 
 
-def test_a_completion_that_the_database_does_not_know_is_set_aside(alice, key, settings, caplog):
-    completion_id = keep(admit(key))
-    os.rename(settings.SPOOL_DIR / f"{completion_id}.json", settings.SPOOL_DIR / "chatcmpl-lost.json")
-    path = settings.SPOOL_DIR / "chatcmpl-lost.json"
+def test_a_file_for_an_unknown_completion_becomes_a_dead_letter(alice, key, settings, caplog):
+    completion_id = store(admit(key))
+    os.rename(settings.OUTBOX_DIR / f"{completion_id}.json", settings.OUTBOX_DIR / "chatcmpl-lost.json")
+    path = settings.OUTBOX_DIR / "chatcmpl-lost.json"
     path.write_text(path.read_text().replace(completion_id, "chatcmpl-lost"))
     before = everything_written()
-    assert outbox.drain(settlement.resolve) == {Outcome.SET_ASIDE: 1}
-    assert files(settings) == ["chatcmpl-lost.bad"]
+    assert outbox.drain(settlement.resolve) == {Outcome.DEAD_LETTER: 1}
+    assert files(settings) == ["chatcmpl-lost.dead"]
     assert "it was to cost 20000 nanodollars" in caplog.text
     assert everything_written() == before
 
@@ -266,8 +266,8 @@ def test_a_completion_that_the_database_does_not_know_is_set_aside(alice, key, s
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("impatient")
 def test_an_account_that_is_locked_holds_up_nobody_elses_file(alice, key, charlie, settings):
-    keep(admit(key))
-    keep(admit(factories.make_key(charlie)[0]))
+    store(admit(key))
+    store(admit(factories.make_key(charlie)[0]))
     with meanwhile(lambda: locks.lock_account(alice.pk)):
         assert outbox.drain(settlement.resolve) == {Outcome.WAITING: 1, Outcome.RESOLVED: 1}
         assert Completion.objects.get(account=charlie).settlement == "reported"
@@ -282,39 +282,39 @@ def test_an_account_that_is_locked_holds_up_nobody_elses_file(alice, key, charli
 def run(*arguments: str) -> Any:
     printed = io.StringIO()
     try:
-        call_command("drain_spool", *arguments, stdout=printed, stderr=io.StringIO())
+        call_command("drain_outbox", *arguments, stdout=printed, stderr=io.StringIO())
     except CommandError as error:
         return printed.getvalue(), str(error)
     return printed.getvalue(), None
 
 
 def test_the_command_drains_and_says_so(alice, key, settings):
-    keep(admit(key))
+    store(admit(key))
     printed, error = run("--json")
-    assert (json.loads(printed), error) == ({"resolved": 1, "resolvedBefore": 0, "setAside": 0, "waiting": 0}, None)
+    assert (json.loads(printed), error) == ({"resolved": 1, "alreadyResolved": 0, "deadLetters": 0, "waiting": 0}, None)
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
-    assert run() == ("0 settled, 0 were before.\n", None)
+    assert run() == ("0 settled, 0 were settled before.\n", None)
 
 
 def test_the_command_fails_when_something_is_left(key, settings):
-    completion_id = keep(admit(key))
-    (settings.SPOOL_DIR / f"{completion_id}.json").write_text("{")
+    completion_id = store(admit(key))
+    (settings.OUTBOX_DIR / f"{completion_id}.json").write_text("{")
     printed, error = run("--json")
-    assert json.loads(printed)["setAside"] == 1
-    assert "0 still wait, 1 were set aside" in error
+    assert json.loads(printed)["deadLetters"] == 1
+    assert "0 still wait, 1 became dead letters" in error
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_command_leaves_all_as_it_is_while_the_database_is_away(key, settings):
-    completion_id = keep(admit(key))
+    completion_id = store(admit(key))
     _, error = where_the_database_is_away(run)
     assert error.startswith("The database is away: ")
     assert files(settings) == [f"{completion_id}.json"]
 
 
-def test_a_spool_that_cannot_be_written_is_a_failing_check(settings, tmp_path):
+def test_an_outbox_that_cannot_be_written_fails_a_check(settings, tmp_path):
     assert [each.id for each in run_checks() if each.id == "gateway.E009"] == []
-    assert stat.S_IMODE(settings.SPOOL_DIR.stat().st_mode) == 0o700
+    assert stat.S_IMODE(settings.OUTBOX_DIR.stat().st_mode) == 0o700
     (tmp_path / "file").write_text("")
-    settings.SPOOL_DIR = tmp_path / "file" / "spool"
+    settings.OUTBOX_DIR = tmp_path / "file" / "outbox"
     assert [each.id for each in run_checks() if each.id == "gateway.E009"] == ["gateway.E009"]

@@ -1,0 +1,27 @@
+"""Settles what waits in the outbox of this host. Safe while the gateway runs, and safe to repeat."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from completions.charging import outbox, settlement
+from completions.charging.outbox import Outcome
+from gateway_project.operator_command import OperatorCommand
+
+
+class Command(OperatorCommand):
+    help = "Settle what was stored on this host's disk while the database was unavailable. Exits with 1 if something is left."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        outcomes = outbox.drain(settlement.resolve, progress=self.say)
+        facts = {
+            "resolved": outcomes[Outcome.RESOLVED],
+            "alreadyResolved": outcomes[Outcome.ALREADY_RESOLVED],
+            "deadLetters": outcomes[Outcome.DEAD_LETTER],
+            "waiting": outcomes[Outcome.WAITING],
+        }
+        self.answer(options, facts, "{resolved} settled, {alreadyResolved} were settled before.".format(**facts))
+        if facts["deadLetters"] or facts["waiting"]:
+            left = "{waiting} still wait, {deadLetters} became dead letters (*.dead)".format(**facts)
+            raise CommandError(f"Not all of {settings.OUTBOX_DIR} could be settled: {left}. The log says why.")
