@@ -16,6 +16,7 @@ from django.urls import URLPattern, path, reverse
 from billing import ledger_pages, money, statement
 from billing.forms import NewUserForm, SupportCreditForm, UserForm
 from billing.models import Account, Hold, LedgerEntry, Membership, User
+from gateway_project import dollars
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
 
 LATEST_ENTRIES = 20
@@ -140,15 +141,15 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
 
     @admin.display(ordering="balance_nanos")
     def balance(self, account: Account) -> str:
-        return statement.usd(account.balance_nanos)
+        return dollars.format_usd(account.balance_nanos)
 
     @admin.display(ordering="held_nanos", description="held by running requests")
     def held(self, account: Account) -> str:
-        return statement.usd(account.held_nanos)
+        return dollars.format_usd(account.held_nanos)
 
     @admin.display(description="free to spend")
     def available(self, account: Account) -> str:
-        return statement.usd(account.available_nanos)
+        return dollars.format_usd(account.available_nanos)
 
     # --- Beside the form: the latest of the book, and what subclasses know about the account ----------------------
 
@@ -179,7 +180,7 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
         form = SupportCreditForm(account, request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid() and self._credit(request, account, form):
             return self.back_to(account)
-        context = {"form": form, "balance": statement.usd(account.balance_nanos)}
+        context = {"form": form, "balance": dollars.format_usd(account.balance_nanos)}
         return self.show_action(request, "admin/billing/account/credit.html", "Issue credit", account, **context)
 
     def _credit(self, request: HttpRequest, account: Account, form: SupportCreditForm) -> bool:
@@ -187,12 +188,12 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
             booked = form.grant(request.user)  # type: ignore[arg-type]  # admin_view lets nobody else in
             if booked is None:
                 return False
-            entry, amount = booked.entry, statement.usd(booked.entry.amount_nanos)
+            entry, amount = booked.entry, dollars.format_usd(booked.entry.amount_nanos)
             if not booked.is_new:
                 messages.warning(request, f"This credit of {amount} was booked already. Nothing was added.")
                 return True
             self.log_change(request, account, f"Issued a SUPPORT_CREDIT of {amount}, entry {entry.pk}.")
-        messages.success(request, f"{amount} credited. The balance is {statement.usd(entry.balance_after_nanos)}.")
+        messages.success(request, f"{amount} credited. The balance is {dollars.format_usd(entry.balance_after_nanos)}.")
         return True
 
 
@@ -236,11 +237,11 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="amount")
     def amount(self, entry: LedgerEntry) -> str:
-        return statement.usd(entry.amount_nanos)
+        return dollars.format_usd(entry.amount_nanos)
 
     @admin.display(description="balance after")
     def balance_after(self, entry: LedgerEntry) -> str:
-        return statement.usd(entry.balance_after_nanos)
+        return dollars.format_usd(entry.balance_after_nanos)
 
     @admin.display(description="amount in cents, as the API reports it")
     def amount_cents(self, entry: LedgerEntry) -> int:
@@ -262,8 +263,8 @@ class HoldAdmin(ReadOnlyAdmin):
 
     @admin.display(description="held")
     def amount(self, hold: Hold) -> str:
-        return statement.usd(hold.amount_nanos)
+        return dollars.format_usd(hold.amount_nanos)
 
     @admin.display(description="settled at", empty_value="-")
     def settled(self, hold: Hold) -> str | None:
-        return None if hold.settled_nanos is None else statement.usd(hold.settled_nanos)
+        return None if hold.settled_nanos is None else dollars.format_usd(hold.settled_nanos)

@@ -6,10 +6,10 @@ from typing import Any
 from django import forms
 from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
 
-from billing import ledger, money, statement
+from billing import ledger, money
 from billing.ledger import BookedEntry
 from billing.models import Account, User
-from gateway_project import identifiers
+from gateway_project import dollars, identifiers
 
 SUPPORT_CREDIT_CENTS_MAX = 100_000_000  # a million dollars: more is a slip of the finger
 
@@ -31,7 +31,7 @@ class DollarsField(forms.CharField):
         """Those of CharField are for the text; the amount's own bounds are checked where it is read."""
 
     def prepare_value(self, value: Any) -> Any:
-        return money.dollars(money.nanos(value)) if isinstance(value, int) else value
+        return dollars.format_plain(money.nanos(value)) if isinstance(value, int) else value
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
         return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
@@ -42,9 +42,9 @@ class DollarsField(forms.CharField):
             raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most two decimals.")
         cents = int(match[1].replace(",", "")) * 100 + int((match[2] or "").ljust(2, "0"))
         if cents < self.min_cents:
-            raise forms.ValidationError(f"The least is {statement.usd(money.nanos(self.min_cents))}.")
+            raise forms.ValidationError(f"The least is {dollars.format_usd(money.nanos(self.min_cents))}.")
         if cents > self.max_cents:
-            raise forms.ValidationError(f"The most is {statement.usd(money.nanos(self.max_cents))}.")
+            raise forms.ValidationError(f"The most is {dollars.format_usd(money.nanos(self.max_cents))}.")
         return cents
 
 

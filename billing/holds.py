@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from billing import money
 from billing.models import Account, Hold
-from gateway_project import errors
+from gateway_project import dollars, errors
 from gateway_project.db.pipelined_transaction import Statement
 
 
@@ -32,8 +31,8 @@ def require_available(account: Account, need_nanos: int) -> None:
     if account.balance_nanos >= need_nanos:
         raise errors.TiedUp("Your credits would do, but running requests hold them. Try again in a moment.")
     raise errors.InsufficientQuota(
-        f"The account has too few credits: this request may cost up to ${money.dollars(need_nanos)}"
-        f" and the balance is ${money.dollars(account.balance_nanos)}."
+        f"The account has too few credits: this request may cost up to ${dollars.format_plain(need_nanos)}"
+        f" and the balance is ${dollars.format_plain(account.balance_nanos)}."
     )
 
 

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 
 from billing import locks, money
 from billing.models import Account, LedgerEntry, User
-from gateway_project import identifiers
+from gateway_project import dollars, identifiers
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
 
@@ -71,7 +71,7 @@ def debit_usage(
         "completionId": reference,
         "promptTokens": prompt_tokens,
         "completionTokens": completion_tokens,
-        "costInDollars": money.dollars(cost_nanos),
+        "costInDollars": dollars.format_plain(cost_nanos),
         "settlement": settlement,
     }
     return _make_entry(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)

@@ -13,7 +13,7 @@ from django.http import StreamingHttpResponse
 
 from billing import ledger_pages, money
 from billing.models import Account, LedgerEntry
-from gateway_project import timestamps
+from gateway_project import dollars, timestamps
 
 CONTENT_TYPE = "text/csv"
 COLUMNS = [
@@ -75,8 +75,8 @@ def _row(entry: LedgerEntry) -> list[Any]:
         entry.pk,
         timestamps.iso_millis(entry.created_at),
         entry.type,
-        money.dollars(entry.amount_nanos),
-        money.dollars(entry.balance_after_nanos),
+        dollars.format_plain(entry.amount_nanos),
+        dollars.format_plain(entry.balance_after_nanos),
         money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos),
         money.floor_cents(entry.balance_after_nanos),
         _text(entry.spender),

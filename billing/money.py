@@ -7,8 +7,9 @@ nobody is charged a rounding.
 
 from decimal import Decimal
 
+from gateway_project import dollars
+
 NANOS_PER_CENT = 10_000_000
-NANOS_PER_DOLLAR = 1_000_000_000
 TOKENS_PER_PRICE = 1_000_000  # prices are nanodollars per million tokens
 
 NANOS_MAX = 2**63 - 1
@@ -41,17 +42,9 @@ def price_nanos(dollars_per_million: str) -> int:
     Raises ValueError for what is not a finite, non-negative amount in whole nanodollars.
     """
     try:
-        exact = Decimal(dollars_per_million) * NANOS_PER_DOLLAR
+        exact = Decimal(dollars_per_million) * dollars.NANOS_PER_DOLLAR
     except ArithmeticError:
         raise ValueError(f"{dollars_per_million!r} is not an amount of dollars") from None
     if not exact.is_finite() or exact < 0 or exact > NANOS_MAX // TOKENS_PER_PRICE or exact != exact.to_integral_value():
         raise ValueError(f"{dollars_per_million!r} is not a possible price in dollars per million tokens")
     return int(exact)
-
-
-def dollars(amount_nanos: int) -> str:
-    """The exact amount in dollars, as text without trailing zeros beyond the cent: "-0.000195", "10.00"."""
-    sign = "-" if amount_nanos < 0 else ""
-    whole, fraction = divmod(abs(amount_nanos), NANOS_PER_DOLLAR)
-    digits = f"{fraction:09d}"
-    return f"{sign}{whole}.{digits[:2]}{digits[2:].rstrip('0')}"

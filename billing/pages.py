@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from billing import ledger_csv, ledger_pages, money, statement
 from billing.models import Account
+from gateway_project import dollars
 
 ENTRIES_PER_PAGE = 25
 _CHOICE = "account_id"  # the session's key for the account a member of several looks at
@@ -91,7 +92,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     context = {
         "rows": [statement.format_entry(entry) for entry in entries],
         "pager": pager,
-        "balance": statement.usd(account.balance_nanos),
+        "balance": dollars.format_usd(account.balance_nanos),
         "balance_cents": money.floor_cents(account.balance_nanos),
     }
     return render(request, "dashboard/statement.html", context)

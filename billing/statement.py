@@ -6,6 +6,7 @@ from typing import Any
 
 from billing import money
 from billing.models import LedgerEntry
+from gateway_project import dollars
 
 _TITLES = {
     LedgerEntry.Type.CREDIT_PURCHASE: "Payment",
@@ -39,20 +40,14 @@ def format_entry(entry: LedgerEntry, *, issued_by: str = "") -> StatementLine:
         type=entry.type,
         title=_TITLES[LedgerEntry.Type(entry.type)],
         detail=_detail(entry.metadata),
-        amount=("+" if entry.amount_nanos > 0 else "") + usd(entry.amount_nanos),
+        amount=("+" if entry.amount_nanos > 0 else "") + dollars.format_usd(entry.amount_nanos),
         amount_cents=money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos),
         is_credit=entry.amount_nanos > 0,
-        balance_after=usd(entry.balance_after_nanos),
+        balance_after=dollars.format_usd(entry.balance_after_nanos),
         balance_after_cents=money.floor_cents(entry.balance_after_nanos),
         created_at=entry.created_at,
         issued_by=issued_by,
     )
-
-
-def usd(amount_nanos: int) -> str:
-    """Exact dollars for people: "$10.00", "-$1,234.000195"."""
-    whole, _, fraction = money.dollars(abs(amount_nanos)).partition(".")
-    return f"{'-' if amount_nanos < 0 else ''}${int(whole):,}.{fraction}"
 
 
 def _detail(metadata: dict[str, Any]) -> str:

@@ -6,11 +6,11 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from billing import money
 from billing.models import Account
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers itself
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers itself
 from completions.models import Completion, IdempotentRequest
+from gateway_project import dollars
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
 
 
@@ -43,12 +43,12 @@ class CompletionAdmin(ReadOnlyAdmin):
 
     @admin.display(description="Cost, $")
     def cost(self, completion: Completion) -> str:
-        return "" if completion.cost_nanos is None else money.dollars(completion.cost_nanos)
+        return "" if completion.cost_nanos is None else dollars.format_plain(completion.cost_nanos)
 
     @admin.display(description="Price, $ per million")
     def price_used(self, completion: Completion) -> str:
         price = completion.price
-        return f"{money.dollars(price.input_nanos)} in, {money.dollars(price.output_nanos)} out"
+        return f"{dollars.format_plain(price.input_nanos)} in, {dollars.format_plain(price.output_nanos)} out"
 
 
 def _account(term: str) -> Q:

@@ -11,6 +11,7 @@ from billing import money
 from completions.catalog.lookup import Listing
 from completions.request import schema
 from completions.request.messages import ROLES
+from gateway_project import dollars
 
 
 def model_object(listing: Listing) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "completion": _per_token(price.output_nanos),
             "input_cache_read": _per_token(price.cached_input_nanos),
             "input_cache_write": _per_token(price.cache_write_nanos),
-            "image": None if price.image_nanos is None else money.dollars(price.image_nanos),
+            "image": None if price.image_nanos is None else dollars.format_plain(price.image_nanos),
         },
         "architecture": {"input_modalities": inputs, "output_modalities": ["text"]},
         "capabilities": {"image_support": model.image_support, "function_calling": model.function_calling},
@@ -45,7 +46,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
 def _per_token(nanos_per_million: int | None) -> str | None:
     if nanos_per_million is None:
         return None
-    return f"{(Decimal(nanos_per_million) / (money.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE)).normalize():f}"
+    return f"{(Decimal(nanos_per_million) / (dollars.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE)).normalize():f}"
 
 
 # --- For the OpenAPI description; requests are checked by ``schema`` ---------------------------------------------

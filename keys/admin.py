@@ -11,8 +11,8 @@ from django.urls import URLPattern, path
 
 from billing import admin as billing_admin
 from billing import locks as account_locks
-from billing import statement
 from billing.models import Account
+from gateway_project import dollars
 from gateway_project.db import pool
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
 from keys import lifecycle, rate_limits, summaries
@@ -147,11 +147,11 @@ class SpendingDayAdmin(ReadOnlyAdmin):
 
     @admin.display(ordering="spent_nanos")
     def spent(self, day: SpendingDay) -> str:
-        return statement.usd(day.spent_nanos)
+        return dollars.format_usd(day.spent_nanos)
 
     @admin.display(ordering="held_nanos")
     def held(self, day: SpendingDay) -> str:
-        return statement.usd(day.held_nanos)
+        return dollars.format_usd(day.held_nanos)
 
 
 # billing has never heard of keys, so keys add themselves to its page of an account.

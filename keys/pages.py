@@ -13,6 +13,7 @@ from billing import ledger_pages, money, statement
 from billing import locks as account_locks
 from billing.models import Account
 from billing.pages import Pager, member_page
+from gateway_project import dollars
 from gateway_project.db import pool
 from keys import lifecycle, summaries
 from keys.forms import KeyForm, LimitForm
@@ -41,10 +42,10 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
 
 def _balance(account: Account) -> dict[str, Any]:
     return {
-        "balance": statement.usd(account.balance_nanos),
+        "balance": dollars.format_usd(account.balance_nanos),
         "balance_cents": money.floor_cents(account.balance_nanos),
-        "held": statement.usd(account.held_nanos),
-        "available": statement.usd(account.available_nanos),
+        "held": dollars.format_usd(account.held_nanos),
+        "available": dollars.format_usd(account.available_nanos),
         "is_empty": account.available_nanos <= 0,
         "is_new": account.last_seq == 0,
     }

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Sum
 
-from billing import money
-from gateway_project import errors
+from gateway_project import dollars, errors
 from gateway_project.db.pipelined_transaction import Statement
 from keys import periods
 from keys.models import ApiKey, SpendingDay
@@ -105,8 +104,9 @@ def require_available(window: SpendingWindow | None, need_nanos: int, now: datet
         raise errors.TiedUp("The key's spending limit would do, but running requests hold it. Try again in a moment.")
     headers = errors.retry_after(window.resets_at - now) if window.resets_at else {}
     raise errors.SpendingLimitReached(
-        f"The key's spending limit of ${money.dollars(window.limit_nanos)} is reached: ${money.dollars(window.spent_nanos)}"
-        f" is spent and this request may cost up to ${money.dollars(need_nanos)}.",
+        f"The key's spending limit of ${dollars.format_plain(window.limit_nanos)} is reached:"
+        f" ${dollars.format_plain(window.spent_nanos)} is spent"
+        f" and this request may cost up to ${dollars.format_plain(need_nanos)}.",
         headers=headers,
     )
 

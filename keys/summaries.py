@@ -7,8 +7,9 @@ from typing import Any
 
 from django.db.models import F, Max, Q, QuerySet, Sum
 
-from billing import money, statement
+from billing import money
 from billing.models import Account
+from gateway_project import dollars
 from keys import periods, rate_limits, secret, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from keys.spending import SpendingWindow
@@ -80,7 +81,7 @@ def describe_limit(limit_cents: int | None, period: str | None) -> str:
     """A limit in words: "$5.00 per day", "$5.00 in total", "no limit"."""
     if limit_cents is None:
         return "no limit"
-    return f"{statement.usd(money.nanos(limit_cents))} {_terms(period)}"
+    return f"{dollars.format_usd(money.nanos(limit_cents))} {_terms(period)}"
 
 
 def _terms(period: str | None) -> str:
@@ -97,7 +98,7 @@ def _summary(key: ApiKey, sums: dict[str, Any], window: SpendingWindow | None, n
         expires_at=key.expires_at,
         revoked_at=key.revoked_at,
         last_used=sums.get("last_day"),
-        spent_in_total=statement.usd(int(sums.get("spent_None", 0))),
+        spent_in_total=dollars.format_usd(int(sums.get("spent_None", 0))),
         limit=_limit(key, window),
         rates=rate_limits.describe_limits(rate_limits.effective_limits(key, key.account)),
     )
@@ -108,11 +109,11 @@ def _limit(key: ApiKey, window: SpendingWindow | None) -> Limit | None:
         return None
     used_nanos = min(window.spent_nanos + window.held_nanos, window.limit_nanos)
     return Limit(
-        amount=statement.usd(window.limit_nanos),
+        amount=dollars.format_usd(window.limit_nanos),
         terms=_terms(key.spending_period),
-        spent=statement.usd(window.spent_nanos),
-        held=statement.usd(window.held_nanos) if window.held_nanos else "",
-        left=statement.usd(window.available_nanos),
+        spent=dollars.format_usd(window.spent_nanos),
+        held=dollars.format_usd(window.held_nanos) if window.held_nanos else "",
+        left=dollars.format_usd(window.available_nanos),
         used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
         resets_at=window.resets_at,
     )
@@ -172,10 +173,10 @@ def build_chart(account: Account, today: date) -> Chart | None:
     if not highest_nanos:
         return None
     bars = [_bar(place, day, spent_nanos.get(day, 0), highest_nanos) for place, day in enumerate(days)]
-    return Chart(bars, total=statement.usd(sum(spent_nanos.values())), highest=statement.usd(highest_nanos))
+    return Chart(bars, total=dollars.format_usd(sum(spent_nanos.values())), highest=dollars.format_usd(highest_nanos))
 
 
 def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> Bar:
     # A day with any spending at all shows a bar.
     height = -(-spent_nanos * CHART_HEIGHT // highest_nanos)
-    return Bar(day=day, spent=statement.usd(spent_nanos), height=height, left=10 * place)
+    return Bar(day=day, spent=dollars.format_usd(spent_nanos), height=height, left=10 * place)

@@ -7,7 +7,7 @@ from django.db.models import Q, Sum
 
 from billing import money
 from billing.serializers import BalanceSerializer
-from gateway_project import timestamps
+from gateway_project import dollars, timestamps
 from gateway_project.db import pool
 from keys import periods, rate_limits, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
@@ -29,8 +29,8 @@ def describe_usage(key: ApiKey) -> dict[str, Any]:
         "usage": _usage(key, now.date()),
         "balance": {
             **BalanceSerializer(key.account).data,
-            "heldInDollars": money.dollars(key.account.held_nanos),
-            "availableInDollars": money.dollars(key.account.available_nanos),
+            "heldInDollars": dollars.format_plain(key.account.held_nanos),
+            "availableInDollars": dollars.format_plain(key.account.available_nanos),
         },
     }
 
@@ -42,10 +42,10 @@ def _limit(key: ApiKey, window: spending.SpendingWindow | None) -> dict[str, Any
         "spendingLimit": key.spending_limit_cents,
         "spendingType": key.spending_type,
         "spendingPeriod": key.spending_period,
-        "spentInDollars": money.dollars(window.spent_nanos),
-        "heldInDollars": money.dollars(window.held_nanos),
+        "spentInDollars": dollars.format_plain(window.spent_nanos),
+        "heldInDollars": dollars.format_plain(window.held_nanos),
         "remainingInCents": money.floor_cents(window.available_nanos),
-        "remainingInDollars": money.dollars(window.available_nanos),
+        "remainingInDollars": dollars.format_plain(window.available_nanos),
         "resetsAt": window.resets_at and timestamps.iso_millis(window.resets_at),
     }
 
@@ -69,5 +69,5 @@ def _sums(key: ApiKey, span: Q) -> dict[str, Any]:
         "promptTokens": int(sums["prompt_tokens"]),
         "completionTokens": int(sums["completion_tokens"]),
         "totalTokens": int(sums["prompt_tokens"] + sums["completion_tokens"]),
-        "costInDollars": money.dollars(int(sums["spent_nanos"])),
+        "costInDollars": dollars.format_plain(int(sums["spent_nanos"])),
     }

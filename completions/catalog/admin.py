@@ -6,10 +6,10 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from billing import money
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
 from completions.catalog.sync import proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
+from gateway_project import dollars
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
 
 
@@ -72,30 +72,30 @@ class PricesInDollars:
 
     @admin.display(description="Input, $ per million")
     def input_dollars(self, price: Price) -> str:
-        return _dollars(price.input_nanos)
+        return _format_price(price.input_nanos)
 
     @admin.display(description="Output, $ per million")
     def output_dollars(self, price: Price) -> str:
-        return _dollars(price.output_nanos)
+        return _format_price(price.output_nanos)
 
     @admin.display(description="Cached input, $ per million")
     def cached_input_dollars(self, price: Price) -> str:
-        return _dollars(price.cached_input_nanos, "as input")
+        return _format_price(price.cached_input_nanos, "as input")
 
     @admin.display(description="Cache write, $ per million")
     def cache_write_dollars(self, price: Price) -> str:
-        return _dollars(price.cache_write_nanos, "as input")
+        return _format_price(price.cache_write_nanos, "as input")
 
     @admin.display(description="Each image, $")
     def image_dollars(self, price: Price) -> str:
-        return _dollars(price.image_nanos, "nothing")
+        return _format_price(price.image_nanos, "nothing")
 
 
 _PRICE_COLUMNS = ("input_dollars", "output_dollars", "cached_input_dollars", "cache_write_dollars", "image_dollars")
 
 
-def _dollars(amount_nanos: int | None, otherwise: str = "") -> str:
-    return otherwise if amount_nanos is None else money.dollars(amount_nanos)
+def _format_price(amount_nanos: int | None, otherwise: str = "") -> str:
+    return otherwise if amount_nanos is None else dollars.format_plain(amount_nanos)
 
 
 class PriceInline(PricesInDollars, admin.TabularInline):
@@ -140,7 +140,8 @@ class LanguageModelAdmin(KeptAdmin):
     @admin.display(description="$ per million, in / out")
     def price(self, model: LanguageModel) -> str:
         prices = [
-            f"{money.dollars(price.input_nanos)} / {money.dollars(price.output_nanos)}" for price in model.prices_in_force
+            f"{dollars.format_plain(price.input_nanos)} / {dollars.format_plain(price.output_nanos)}"
+            for price in model.prices_in_force
         ]
         return "".join(prices) or "none"
 

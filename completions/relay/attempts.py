@@ -17,7 +17,6 @@ from uuid import UUID
 import gevent
 from django.conf import settings
 
-from billing import money
 from completions import providers
 from completions.charging.admission import Admitted
 from completions.charging.records import ServedBy
@@ -25,7 +24,7 @@ from completions.chat import Call, Chunk, Route, WholeReply
 from completions.providers import base
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import circuit_breaker
-from gateway_project import errors
+from gateway_project import dollars, errors
 from gateway_project.net import disconnects, draining, http
 
 Outcome = TypeVar("Outcome")
@@ -78,7 +77,7 @@ class Dispatch:
         """Return the reply headers about the dispatch, as far as they are known when the reply begins."""
         headers = {"x-gateway-provider": self.call.route.provider_slug, "x-gateway-attempts": str(self.attempts)}
         if self.charged_nanos is not None:
-            headers["x-gateway-cost"] = money.dollars(self.charged_nanos)
+            headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
         return headers
 
     def complete(self) -> WholeReply:

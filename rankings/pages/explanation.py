@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gateway_project import dollars
 from rankings.models import Alias, Entry, Source
 from rankings.pages.query import SOURCE_TITLES
 from rankings.scoring import formula, terms
@@ -148,8 +149,9 @@ def _speed_note(said: dict[str, Any], rate: float | None, begins: float | None) 
 def _cost(said: dict[str, Any], used: Terms) -> Step:
     if said["blended_usd"] is None:
         return Step("Cost", "", "", "its price is not known")
-    blended = f"(3 × {_usd(said['input_usd'])} + {_usd(said['output_usd'])}) ÷ 4 = {_usd(said['blended_usd'])}"
-    anchors = f"100 at {_usd(used.blended_dollars_best)}, 0 at {_usd(used.blended_dollars_worst)}"
+    usd = dollars.format_computed_usd
+    blended = f"(3 × {usd(said['input_usd'])} + {usd(said['output_usd'])}) ÷ 4 = {usd(said['blended_usd'])}"
+    anchors = f"100 at {usd(used.blended_dollars_best)}, 0 at {usd(used.blended_dollars_worst)}"
     note = f"{blended} per million tokens; {anchors}, by the logarithm"
     return Step("Cost", "", _tenths(said["score"]), note)
 
@@ -171,11 +173,6 @@ def _mean(parts: list[tuple[float, float]]) -> str:
 
 def _sum(weights: Iterable[float]) -> str:
     return f"{round(sum(weights), 6):g}"
-
-
-def _usd(dollars: float) -> str:
-    whole, _, fraction = f"{dollars:,.6f}".partition(".")
-    return f"${whole}.{fraction.rstrip('0').ljust(2, '0')}"
 
 
 def _tenths(score: float | None) -> str:

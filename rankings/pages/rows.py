@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from completions.models import Price
+from gateway_project import dollars
 from rankings.models import Entry
 from rankings.pages import plots
 from rankings.pages.facts import Facts
@@ -13,7 +14,6 @@ from rankings.pages.query import BOARD_TITLES, SOURCE_TITLES, model_address
 from rankings.publishing import listing
 
 PLOTTED_MAX = 100
-_NANOS_PER_DOLLAR = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,10 @@ def row(listed: listing.Row, *, source: str, board: str, facts: Facts) -> Row:
         scores=[Score(name.capitalize(), scores[name]) for name in ("overall", "quality", "speed", "cost")],
         elo=scores["elo"],
         confidence=f"{entry['metadata']['confidence']:.2f}",
-        input_price=dollars(price.input_nanos) if price else "",
-        output_price=dollars(price.output_nanos) if price else "",
+        input_price=dollars.format_usd(price.input_nanos) if price else "",
+        output_price=dollars.format_usd(price.output_nanos) if price else "",
         updated_at=listed.last_updated,
     )
-
-
-def dollars(nanos: int) -> str:
-    """Exact, with cents at least: "$0.15", "$1,200.00", "$0.0375"."""
-    whole, fraction = divmod(nanos, _NANOS_PER_DOLLAR)
-    return f"${whole:,}.{f'{fraction:09d}'.rstrip('0').ljust(2, '0')}"
 
 
 # --- Scores by source and board -------------------------------------------------------------------------------------
@@ -146,8 +140,8 @@ def _by_price(row: Row, price: Price) -> Datum | None:
     if quality.value is None:
         return None
     blended_nanos = (3 * price.input_nanos + price.output_nanos) // 4
-    x = blended_nanos / _NANOS_PER_DOLLAR
-    return Datum(row.name, row.href, x, quality.value, dollars(blended_nanos), quality.text)
+    x = blended_nanos / dollars.NANOS_PER_DOLLAR
+    return Datum(row.name, row.href, x, quality.value, dollars.format_usd(blended_nanos), quality.text)
 
 
 def _by_quality(row: Row) -> Datum | None:

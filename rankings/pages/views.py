@@ -19,7 +19,7 @@ from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
 from completions.models import Category, LanguageModel, Price
-from gateway_project import errors
+from gateway_project import dollars, errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from rankings.api import filters
@@ -207,7 +207,7 @@ def _prices(price: Price) -> list[tuple[str, str]]:
         "Cache write": price.cache_write_nanos,
         "Each image": price.image_nanos,
     }
-    return [(title, page_rows.dollars(amount)) for title, amount in nanos.items() if amount is not None]
+    return [(title, dollars.format_usd(amount)) for title, amount in nanos.items() if amount is not None]
 
 
 def _days(model: LanguageModel, query: Query) -> list[DailyRank]:

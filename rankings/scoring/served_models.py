@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from completions.models import Category, LanguageModel
+from gateway_project import dollars
 from rankings.models import Profile
 from rankings.scoring import formula
-
-_NANOS_PER_DOLLAR = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,8 @@ def served() -> dict[str, Served]:
     return {
         model.pk: Served(
             id=model.pk,
-            input_dollars=model.prices_in_force[0].input_nanos / _NANOS_PER_DOLLAR,
-            output_dollars=model.prices_in_force[0].output_nanos / _NANOS_PER_DOLLAR,
+            input_dollars=model.prices_in_force[0].input_nanos / dollars.NANOS_PER_DOLLAR,
+            output_dollars=model.prices_in_force[0].output_nanos / dollars.NANOS_PER_DOLLAR,
             has_open_weights=profiles.get(model.pk, model.category == Category.OPEN_SOURCE),
         )
         for model in LanguageModel.objects.filter(is_enabled=True).with_price_and_routes()

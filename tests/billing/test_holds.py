@@ -2,12 +2,11 @@
 
 import pytest
 
-from billing import money
 from billing.models import Hold
-from gateway_project import errors
+from gateway_project import dollars, errors
 from tests import usage
 
-DOLLAR = money.NANOS_PER_DOLLAR
+DOLLAR = dollars.NANOS_PER_DOLLAR
 
 
 def test_a_hold_sets_money_aside_and_books_nothing(alice):

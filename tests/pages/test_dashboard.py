@@ -8,8 +8,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from billing import ledger, locks, statement
+from billing import ledger, locks
 from billing.models import Account, LedgerEntry
+from gateway_project import dollars
 from keys import spending, summaries
 from keys.models import ApiKey
 from tests import factories, usage
@@ -336,8 +337,11 @@ def test_what_is_left_of_a_limit_is_what_admission_counts(alice, type, period):
     usage.reserve(key, day=now.date(), amount_nanos=3)
     exact = spending.read_window(key, now)
     [summary] = summaries.summarize_keys([key], now)
-    assert (summary.limit.spent, summary.limit.held) == (statement.usd(exact.spent_nanos), statement.usd(exact.held_nanos))
-    assert (summary.limit.amount, summary.limit.left) == ("$5.00", statement.usd(exact.available_nanos))
+    assert (summary.limit.spent, summary.limit.held) == (
+        dollars.format_usd(exact.spent_nanos),
+        dollars.format_usd(exact.held_nanos),
+    )
+    assert (summary.limit.amount, summary.limit.left) == ("$5.00", dollars.format_usd(exact.available_nanos))
     assert summary.limit.resets_at == exact.resets_at
 
 

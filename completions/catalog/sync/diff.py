@@ -12,6 +12,7 @@ from completions.catalog import rules
 from completions.catalog.sync import parse
 from completions.catalog.sync.parse import ListedModel
 from completions.models import CatalogProposal, LanguageModel, Price
+from gateway_project import dollars
 
 Kind = CatalogProposal.Kind
 Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dollars per million tokens
@@ -137,7 +138,7 @@ def _new_values(model_id: str, listed_model: ListedModel) -> Values:
 
 
 def price_values(price: Price) -> Values:
-    return {name: None if nanos is None else money.dollars(nanos) for name, nanos in _columns(price)}
+    return {name: None if nanos is None else dollars.format_plain(nanos) for name, nanos in _columns(price)}
 
 
 def price_columns(values: Values) -> dict[str, int | None]:

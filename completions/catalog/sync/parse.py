@@ -11,13 +11,13 @@ from decimal import Context, Decimal
 from typing import Any
 
 from billing import money
-from gateway_project import errors
+from gateway_project import dollars, errors
 from gateway_project.web import strict_json
 
 _COUNT_MAX = 2**31 - 1
 _PER_TOKEN = re.compile(r"\d{1,6}(\.\d{1,40})?([eE]-\d{1,2})?", re.ASCII)
 _EXACT = Context(prec=100)
-_NANOS_PER_MILLION = money.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE
+_NANOS_PER_MILLION = dollars.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE
 # Where a list does not say what its models are for, their names do: these answer no chat.
 _NO_CHAT = re.compile(r"embed|whisper|tts|dall-e|moderation|transcribe|realtime|sora|image|rerank")
 
@@ -161,7 +161,7 @@ def _price(pricing: Any, notes: list[str]) -> dict[str, str] | None:
     except ValueError as error:
         notes.append(f"has a price that cannot be believed: {error}")
         return None
-    return {field: money.dollars(amount) for field, amount in nanos.items() if amount or field in {"input", "output"}}
+    return {field: dollars.format_plain(amount) for field, amount in nanos.items() if amount or field in {"input", "output"}}
 
 
 def _required(pricing: dict[str, Any], tables: list[dict[str, Any]], *fields: str) -> int:
@@ -172,7 +172,7 @@ def _required(pricing: dict[str, Any], tables: list[dict[str, Any]], *fields: st
 
 def _highest(tables: list[dict[str, Any]], *fields: str) -> int:
     said = [(field, table[field]) for table in tables for field in fields if table.get(field) is not None]
-    return max((_nanos(field, dollars) for field, dollars in said), default=0)
+    return max((_nanos(field, amount) for field, amount in said), default=0)
 
 
 def _nanos(field: str, dollars_per_token: Any) -> int:
@@ -184,7 +184,7 @@ def _nanos(field: str, dollars_per_token: Any) -> int:
     if exact != exact.to_integral_value():
         raise problem
     try:
-        return money.price_nanos(money.dollars(int(exact)))
+        return money.price_nanos(dollars.format_plain(int(exact)))
     except ValueError:
         raise problem from None
 

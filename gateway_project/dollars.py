@@ -1,0 +1,31 @@
+"""LEAF. How an amount in nanodollars is written in US dollars. No other module formats dollars.
+
+Amounts are whole nanodollars (1e-9 US dollar). Cents, roundings and prices are in ``billing.money``.
+"""
+
+from decimal import Decimal
+
+NANOS_PER_DOLLAR = 1_000_000_000
+
+
+def format_plain(amount_nanos: int) -> str:
+    """The exact amount without a sign of the currency: "-0.000195", "10.00". At least two decimals; for programs and fields."""
+    sign = "-" if amount_nanos < 0 else ""
+    whole, fraction = divmod(abs(amount_nanos), NANOS_PER_DOLLAR)
+    return f"{sign}{whole}.{_decimals(fraction)}"
+
+
+def format_usd(amount_nanos: int) -> str:
+    """The exact amount for people: "$10.00", "-$1,234.000195"."""
+    sign = "-" if amount_nanos < 0 else ""
+    whole, fraction = divmod(abs(amount_nanos), NANOS_PER_DOLLAR)
+    return f"{sign}${whole:,}.{_decimals(fraction)}"
+
+
+def format_computed_usd(amount_dollars: float) -> str:
+    """A result of float arithmetic for people, rounded to six decimals: "$0.15"."""
+    return format_usd(int(round(Decimal(amount_dollars), 6) * NANOS_PER_DOLLAR))
+
+
+def _decimals(fraction_nanos: int) -> str:
+    return f"{fraction_nanos:09d}".rstrip("0").ljust(2, "0")
