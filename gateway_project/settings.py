@@ -212,37 +212,8 @@ STREAM_HEARTBEAT_SECONDS = environment.integer("GATEWAY_STREAM_HEARTBEAT_SECONDS
 
 # --- Rankings ----------------------------------------------------------------------------------------------------
 
-# Who is asked. A source whose key is empty is off: its terms want it so.
+# The variables of each source stand in its module of rankings.sources; those of the formula in rankings.scoring.parameters.
 RANKINGS_FETCH = environment.boolean("GATEWAY_RANKINGS_FETCH", default=True)
-RANKINGS_AA_API_KEY = environment.text("GATEWAY_AA_API_KEY")
-RANKINGS_OPENROUTER_API_KEY = environment.text("GATEWAY_OPENROUTER_API_KEY")
-RANKINGS_HF_TOKEN = environment.text("GATEWAY_HF_TOKEN")
-RANKINGS_HF_HUB_URL = environment.text("GATEWAY_HF_HUB_URL", "https://huggingface.co")
-RANKINGS_HF_DATASETS_SERVER_URL = environment.text("GATEWAY_HF_DATASETS_SERVER_URL", "https://datasets-server.huggingface.co")
-RANKINGS_AA_BASE_URL = environment.text("GATEWAY_AA_BASE_URL", "https://artificialanalysis.ai/api/v2")
-RANKINGS_OPENROUTER_BASE_URL = environment.text("GATEWAY_OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1")
-
-# What rankings.scoring.formula is a matter of judgement in: docs/rankings.md tells what each number does.
-RANKINGS_SOURCE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SOURCE_WEIGHTS", {"arena": 0.45, "aa": 0.35, "hf": 0.20})
-RANKINGS_SCORE_WEIGHTS = environment.numbers("GATEWAY_RANKINGS_SCORE_WEIGHTS", {"quality": 0.70, "speed": 0.15, "cost": 0.15})
-RANKINGS_ANCHORS = environment.numbers(
-    "GATEWAY_RANKINGS_ANCHORS",
-    {
-        "prior": 25,
-        "prior_weight": 0.25,
-        "throughput_share": 0.7,
-        "tokens_per_second_low": 10,
-        "tokens_per_second_high": 300,
-        "first_token_seconds_best": 0.3,
-        "first_token_seconds_worst": 30,
-        "blended_dollars_best": 0.10,
-        "blended_dollars_worst": 30,
-    },
-)
-RANKINGS_HALF_LIVES_HOURS = environment.numbers(
-    "GATEWAY_RANKINGS_HALF_LIVES_HOURS", {"arena": 336, "aa": 168, "hf": 720, "openrouter": 72}
-)
-RANKINGS_POPULATION_MIN = environment.integer("GATEWAY_RANKINGS_POPULATION_MIN", 20, minimum=1, maximum=10_000)
 RANKINGS_SPEED_WINDOW_HOURS = environment.integer("GATEWAY_RANKINGS_SPEED_WINDOW_HOURS", 72, minimum=1, maximum=720)
 RANKINGS_SPEED_STREAMS_MIN = environment.integer("GATEWAY_RANKINGS_SPEED_STREAMS_MIN", 20, minimum=1, maximum=10_000)
 
@@ -260,16 +231,8 @@ CELERY_BEAT_SCHEDULE = {
     # By the clock, in UTC: "every 86,400 seconds" begins anew with beat's file, and would never come where that is lost daily.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": crontab(hour=3, minute=0)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": crontab(hour=4, minute=0)},
-    # Often, because each source's own row says when its turn has come; and one by one, so that none waits for another.
-    **{
-        f"refresh-{source.lower()}": {
-            "task": "rankings.tasks.refresh_if_due",
-            "args": (source,),
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        }
-        for source in ("LMSYS_ARENA", "HUGGINGFACE", "ARTIFICIAL_ANALYSIS", "OPENROUTER", "INTERNAL")
-    },
+    # Often, because the row of each source says when its next run is due.
+    "refresh-rankings": {"task": "rankings.tasks.refresh_due_sources", "schedule": 60.0, "options": {"expires": 60}},
 }
 
 # --- Logs --------------------------------------------------------------------------------------------------------

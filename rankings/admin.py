@@ -20,10 +20,11 @@ from kombu.exceptions import OperationalError as QueueAway
 
 from completions.models import LanguageModel
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
-from rankings import sources, tasks
+from rankings import tasks
 from rankings.identity import mapping, rules
 from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
 from rankings.publishing import health
+from rankings.sources import registry
 
 QUEUE_ROWS = 50
 
@@ -39,6 +40,10 @@ def _enqueue(request: HttpRequest, send: Callable[[], object]) -> None:
 # --- Whose model is it? ----------------------------------------------------------------------------------------------
 
 
+def _fetched_sources() -> list[Source]:
+    return [spec.source for spec in registry.fetched_specs()]
+
+
 @dataclass(frozen=True)
 class Waiting:
     """A name in the queue, and whom exact rules suggest."""
@@ -51,7 +56,7 @@ class Waiting:
 class MappingForm(forms.Form):
     """One click: this name means that model, or none of ours."""
 
-    source = forms.ChoiceField(choices=[(source, source) for source in sources.EXTERNAL])
+    source = forms.ChoiceField(choices=lambda: [(source, source) for source in _fetched_sources()])
     key_kind = forms.CharField(max_length=20)
     external_key = forms.CharField(max_length=300, strip=False)
     model = forms.ModelChoiceField(LanguageModel.objects.all(), required=False)
@@ -122,15 +127,15 @@ class AliasAdmin(admin.ModelAdmin):
             self._map(request)
             return redirect(request.get_full_path())
         chosen, searched = request.GET.get("source", ""), request.GET.get("q", "").strip()
-        if chosen and chosen not in sources.EXTERNAL:
+        if chosen and chosen not in _fetched_sources():
             raise Http404
-        waiting = _waiting([Source(chosen)] if chosen else sources.EXTERNAL, searched)
+        waiting = _waiting([Source(chosen)] if chosen else _fetched_sources(), searched)
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": "Names that wait",
             "page": Paginator(waiting, QUEUE_ROWS).get_page(request.GET.get("p")),
-            "sources": sources.EXTERNAL,
+            "sources": _fetched_sources(),
             "chosen": chosen,
             "searched": searched,
             "model_ids": LanguageModel.objects.values_list("pk", flat=True),
@@ -222,7 +227,7 @@ class SourceStateAdmin(ReadOnlyAdmin):
     @admin.action(description="Refresh now", permissions=["refresh"])
     def refresh_now(self, request: HttpRequest, queryset: QuerySet[SourceState]) -> None:
         for state in queryset:
-            if obstacle := sources.access(Source(state.source)).obstacle:
+            if obstacle := registry.spec(state.source).access().obstacle:
                 messages.warning(request, f"{state.source} is off: {obstacle}.")
                 continue
             _enqueue(request, partial(tasks.refresh.delay, state.source))

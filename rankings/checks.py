@@ -1,17 +1,17 @@
-"""System check of the formula's terms: they come from several settings, which must not contradict each other."""
+"""System check of the formula's parameters: they come from several settings, which must not contradict each other."""
 
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
 
-from rankings.scoring import terms
+from rankings.scoring import parameters
 
 
 @register()
-def check_terms(**kwargs: Any) -> list[CheckMessage]:
+def check_parameters(**kwargs: Any) -> list[CheckMessage]:
     """E010: no ranking could be computed."""
     try:
-        terms.in_force()
+        parameters.in_force()
     except ValueError as error:
         message = f"The terms of the rankings' formula contradict each other: {error}."
         return [Error(message, hint="See GATEWAY_RANKINGS_* in docs/rankings.md.", id="gateway.E010")]

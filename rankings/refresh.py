@@ -21,23 +21,15 @@ from django.db import connection, transaction
 
 from completions.models import Category
 from gateway_project.db import pool
-from rankings import sources
 from rankings.identity import mapping
 from rankings.models import Entry, Snapshot, Source, SourceState, Standing
 from rankings.publishing import publication
-from rankings.sources import client as fetching
-from rankings.sources.base import Adapter, Reading, Unchanged
-from rankings.sources.client import Implausible, Refused, SourceFailed
+from rankings.sources import registry
+from rankings.sources.base import Access, FetchedSnapshot, FetchedSourceSpec, Run, Unchanged
+from rankings.sources.client import Client, Implausible, Refused, SourceFailed
 
 logger = logging.getLogger("gateway.rankings")
 
-CADENCE = {
-    Source.INTERNAL: timedelta(hours=1),
-    Source.LMSYS_ARENA: timedelta(hours=24),
-    Source.HUGGINGFACE: timedelta(hours=24),
-    Source.ARTIFICIAL_ANALYSIS: timedelta(hours=12),
-    Source.OPENROUTER: timedelta(hours=24),
-}
 JITTER = 0.1  # of the cadence, early or late: many gateways must not come at once
 FAILURE_WAIT = timedelta(minutes=15)  # after the first failure; doubled by each one more, up to the cadence
 SHARE_MIN = 0.5  # of the last good snapshot's rows, on each board
@@ -75,7 +67,7 @@ class Manner:
 
 def refresh(source: Source, manner: Manner | None = None, *, only_if_due: bool = False) -> Outcome:
     """Run a source, or compute INTERNAL. Never raises for what a source does."""
-    if obstacle := sources.access(source).obstacle:
+    if obstacle := registry.spec(source).access().obstacle:
         return Outcome(source, Result.OFF, obstacle)
     with _alone(source) as is_alone:
         if not is_alone:
@@ -88,7 +80,7 @@ def refresh(source: Source, manner: Manner | None = None, *, only_if_due: bool =
 
 def is_due(state: SourceState, now: datetime) -> bool:
     """Whether its turn has come. What was refused waits for another configuration."""
-    mark = sources.access(Source(state.source)).mark
+    mark = registry.spec(state.source).access().mark
     if state.validators.get("mark", mark) != mark:
         return True
     return not state.is_refused and (state.next_attempt_at is None or state.next_attempt_at <= now)
@@ -117,81 +109,86 @@ def _alone(source: Source) -> Iterator[bool]:
 
 
 def _run(state: SourceState, manner: Manner) -> Outcome:
-    source = Source(state.source)
-    mark = sources.access(source).mark
-    last = mapping.latest(source)
-    known = state.validators if last and state.validators.get("mark") == mark else {}
+    spec = registry.fetched_spec(state.source)
+    access, last = spec.access(), mapping.latest(spec.source)
+    known = state.validators if last and state.validators.get("mark") == access.mark else {}
     with ExitStack() as stack:
-        adapter, client = sources.open_source(source, stack, pause=manner.pause, say=manner.say)
+
+        def open_client(access: Access) -> Client:
+            client = Client(access.base_url, access.headers, pause=manner.pause, say=manner.say)
+            stack.callback(client.close)
+            return client
+
+        run = Run(open_client(access), str(known.get("revision") or ""), open_client)
         try:
-            reading = _read(adapter, client, known)
-            _require_plausible(adapter, reading, last, manner)
+            fetched = _read(spec, run, known)
+            _require_plausible(spec, fetched, last, manner)
         except Unchanged:
             _succeeded(state, known)
-            return Outcome(source, Result.UNCHANGED)
+            return Outcome(spec.source, Result.UNCHANGED)
         except SourceFailed as failure:
-            return _failed(state, mark, failure)
-        validators: dict[str, object] = {"mark": mark, "revision": reading.revision, "urls": client.validators}
-    fingerprint = _fingerprint(reading)
+            return _failed(state, access.mark, failure)
+        validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision, "urls": run.client.validators}
+    fingerprint = _fingerprint(fetched)
     if last and last.fingerprint == fingerprint:
         _succeeded(state, validators)
-        return Outcome(source, Result.UNCHANGED)
-    snapshot = _store(state, reading, fingerprint, validators)
-    for note in reading.notes:
+        return Outcome(spec.source, Result.UNCHANGED)
+    snapshot = _store(state, fetched, fingerprint, validators)
+    for note in fetched.notes:
         manner.say(note)
-    return _publish(snapshot, len(reading.standings))
+    return _publish(snapshot, len(fetched.standings))
 
 
-def _read(adapter: Adapter, client: fetching.Client, known: dict[str, object]) -> Reading:
+def _read(spec: FetchedSourceSpec, run: Run, known: dict[str, object]) -> FetchedSnapshot:
     conditions = known.get("urls")
-    if adapter.is_conditional and isinstance(conditions, dict) and client.is_unchanged(conditions):
+    if spec.is_conditional and isinstance(conditions, dict) and run.client.is_unchanged(conditions):
         raise Unchanged
-    return adapter.read(client, revision=str(known.get("revision") or ""))
+    return spec.read(run)
 
 
-def _fingerprint(reading: Reading) -> str:
+def _fingerprint(fetched: FetchedSnapshot) -> str:
     """SHA-256 of what was read, whatever the order it came in."""
-    rows = sorted(json.dumps(asdict(row), sort_keys=True) for row in reading.standings)
-    said = json.dumps([rows, reading.version, reading.as_of and reading.as_of.isoformat()])
+    rows = sorted(json.dumps(asdict(row), sort_keys=True) for row in fetched.standings)
+    said = json.dumps([rows, fetched.version, fetched.as_of and fetched.as_of.isoformat()])
     return hashlib.sha256(said.encode()).hexdigest()
 
 
 # --- Whether it can be true ------------------------------------------------------------------------------------------
 
 
-def _require_plausible(adapter: Adapter, reading: Reading, last: Snapshot | None, manner: Manner) -> None:
+def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, manner: Manner) -> None:
     """Raises Implausible: half a list is worse than yesterday's."""
-    counts = Counter(row.board for row in reading.standings)
-    if counts[Category.GENERAL] < adapter.rows_min:
-        raise Implausible(f"{counts[Category.GENERAL]} rows are fewer than {adapter.rows_min}")
-    keys = {(row.board, row.external_key) for row in reading.standings}
-    if len(keys) < len(reading.standings):
+    counts = Counter(row.board for row in fetched.standings)
+    if counts[Category.GENERAL] < spec.rows_min:
+        raise Implausible(f"{counts[Category.GENERAL]} rows are fewer than {spec.rows_min}")
+    keys = {(row.board, row.external_key) for row in fetched.standings}
+    if len(keys) < len(fetched.standings):
         raise Implausible("a model is twice on a board")
-    if reading.as_of and reading.as_of > pool.database_time() + timedelta(days=1):
-        raise Implausible(f"it is of {reading.as_of:%Y-%m-%d}, which is to come")
+    if fetched.as_of and fetched.as_of > pool.database_time() + timedelta(days=1):
+        raise Implausible(f"it is of {fetched.as_of:%Y-%m-%d}, which is to come")
     if last is None or manner.accepts_fewer:
         return
     for board, before in Counter(last.standings.values_list("board", flat=True)).items():
         if counts[Category(board)] < before * SHARE_MIN:
             raise Implausible(f"{board} has {counts[Category(board)]} rows, and had {before}")
-    if reading.as_of and reading.as_of < last.as_of:
-        raise Implausible(f"it is of {reading.as_of:%Y-%m-%d}, older than what we have")
+    if fetched.as_of and fetched.as_of < last.as_of:
+        raise Implausible(f"it is of {fetched.as_of:%Y-%m-%d}, older than what we have")
 
 
 # --- Keeping it ------------------------------------------------------------------------------------------------------
 
 
 @transaction.atomic
-def _store(state: SourceState, reading: Reading, fingerprint: str, validators: dict[str, object]) -> Snapshot:
+def _store(state: SourceState, fetched: FetchedSnapshot, fingerprint: str, validators: dict[str, object]) -> Snapshot:
     """The snapshot, its standings and the success, all or nothing; what has grown old goes."""
     snapshot = Snapshot.objects.create(
         source=state.source,
-        as_of=reading.as_of or pool.database_time(),
+        as_of=fetched.as_of or pool.database_time(),
         fingerprint=fingerprint,
-        version=reading.version,
-        attribution=reading.attribution,
+        version=fetched.version,
+        attribution=fetched.attribution,
     )
-    rows = [Standing(snapshot=snapshot, **asdict(row)) for row in reading.standings]
+    rows = [Standing(snapshot=snapshot, **asdict(row)) for row in fetched.standings]
     Standing.objects.bulk_create(rows, batch_size=1_000)
     _thin(snapshot)
     _succeeded(state, validators)
@@ -208,7 +205,7 @@ def _thin(newest: Snapshot) -> None:
 def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
     now = pool.database_time()
     state.last_success_at = state.last_attempt_at = now
-    state.next_attempt_at = now + _jittered(CADENCE[Source(state.source)])
+    state.next_attempt_at = now + _jittered(registry.spec(state.source).cadence)
     state.failures, state.error, state.is_refused, state.validators = 0, "", False, validators
     state.save()
 
@@ -216,7 +213,7 @@ def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
 def _failed(state: SourceState, mark: str, failure: SourceFailed) -> Outcome:
     """Write down why, and when it is tried again. What is published stays."""
     now = pool.database_time()
-    wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), CADENCE[Source(state.source)])
+    wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), registry.spec(state.source).cadence)
     state.last_attempt_at, state.next_attempt_at = now, failure.retry_at or now + _jittered(wait)
     state.failures = min(state.failures + 1, 1_000)
     state.is_refused, state.error = isinstance(failure, Refused), str(failure)
@@ -251,12 +248,12 @@ def _compute() -> Outcome:
     state.update(next_attempt_at=pool.database_time() + FAILURE_WAIT)  # should it raise
     mapping.load()
     shown = []
-    for source in sources.EXTERNAL:
-        snapshot = mapping.latest(source)
+    for spec in registry.fetched_specs():
+        snapshot = mapping.latest(spec.source)
         if snapshot is not None:
             mapping.settle(snapshot)
-        if snapshot is not None or Entry.objects.filter(source=source).exists():
-            shown.append(source)
+        if snapshot is not None or Entry.objects.filter(source=spec.source).exists():
+            shown.append(spec.source)
     publication.publish(*shown, Source.INTERNAL)
-    state.update(next_attempt_at=pool.database_time() + _jittered(CADENCE[Source.INTERNAL]))
+    state.update(next_attempt_at=pool.database_time() + _jittered(registry.spec(Source.INTERNAL).cadence))
     return Outcome(Source.INTERNAL, Result.STORED)

@@ -9,10 +9,19 @@ from django.db import connection
 from rankings import refresh as refreshing
 from rankings.models import Source
 
+CHECK_SECONDS = 60
+
+
+@shared_task(name="rankings.tasks.refresh_due_sources")
+def refresh_due_sources() -> None:
+    """Start a task for each source. Runs often: the row of each source says when its next run is due."""
+    for source in Source:
+        refresh_if_due.apply_async((source.value,), expires=CHECK_SECONDS)
+
 
 @shared_task(name="rankings.tasks.refresh_if_due")
 def refresh_if_due(source: str) -> str:
-    """Ask a source if its turn has come. Comes often: it is the row of the source that says when."""
+    """Read a source if its run is due."""
     return _apart(source, only_if_due=True)
 
 

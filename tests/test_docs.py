@@ -36,6 +36,7 @@ from gateway_project import errors, metrics, urls_health
 from gateway_project.web import request_log
 from rankings.api.serializers import RankingsQuerySerializer
 from rankings.models import SourceState
+from rankings.scoring import parameters
 from tests import chat, factories
 from tests.conftest import client_for
 from tests.outage import where_the_database_is_away
@@ -45,6 +46,7 @@ ROOT = Path(__file__).resolve().parent.parent
 APPS = ["billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
+PARAMETERS = Path(parameters.__file__)
 API, CATALOG, CHARGING, INVARIANTS, OPERATING = (
     (ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalog", "charging", "invariants", "operating")
 )
@@ -129,9 +131,9 @@ def test_every_variable_that_the_code_reads_is_documented_and_no_other():
 def test_every_number_among_the_settings_has_its_default_and_bounds_documented():
     documented = setting_rows()
     seen = 0
-    for node in ast.walk(ast.parse(SETTINGS.read_text())):
+    for node in [*ast.walk(ast.parse(SETTINGS.read_text())), *ast.walk(ast.parse(PARAMETERS.read_text()))]:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "environment.integer":
-            name, default = (ast.literal_eval(argument) for argument in node.args)
+            name, default = (eval(ast.unparse(argument), vars(parameters)) for argument in node.args)
             bounds = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}
             assert documented[name][1:3] == ["integer", f"{default} ({bounds['minimum']} to {bounds['maximum']})"]
             seen += 1

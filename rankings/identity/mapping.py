@@ -14,10 +14,10 @@ from typing import Any
 from django.db import transaction
 
 from completions.models import Category, LanguageModel
-from rankings import sources
 from rankings.identity import rules
 from rankings.identity.rules import Ours, Theirs
 from rankings.models import Alias, Profile, Snapshot, Source, Standing
+from rankings.sources import registry
 
 CURATED = Path(__file__).with_name("identities.toml")
 SEVERAL_CONFIDENCE = 0.7  # a source has a model in several efforts or dates, and nobody said which one is served
@@ -195,7 +195,7 @@ def unmatched(snapshot: Snapshot) -> list[Standing]:
 
 def latest(source: Source | str) -> Snapshot | None:
     """The snapshot that is published, if any may be."""
-    if not sources.may_be_shown(Source(source)):
+    if not registry.spec(source).may_be_shown():
         return None
     return Snapshot.objects.filter(source=source).order_by("-id").first()
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from gateway_project import dollars
 from rankings.models import Alias, Entry, Source
-from rankings.pages.query import SOURCE_TITLES
-from rankings.scoring import formula, terms
-from rankings.scoring.formula import Terms
-from rankings.scoring.populations import SHORT_NAMES
+from rankings.scoring import formula, parameters
+from rankings.scoring.parameters import FormulaParameters
+from rankings.sources import registry
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def _external(entry: Entry) -> Explanation:
 
 
 def _internal(entry: Entry) -> Explanation:
-    inputs, used = entry.inputs, terms.in_force()
+    inputs, used = entry.inputs, parameters.in_force()
     return Explanation(
         version=inputs["version"],
         steps=[
@@ -125,7 +124,7 @@ def _quality(inputs: dict[str, Any]) -> list[Step]:
     return [Step(name, sum, result, notes[name]) for name, sum, result in sums]
 
 
-def _speed(said: dict[str, Any], used: Terms) -> Step:
+def _speed(said: dict[str, Any], used: FormulaParameters) -> Step:
     rate, begins = said["tokens_per_second"], said["first_token_seconds"]
     throughput = formula.speed(used, tokens_per_second=rate, first_token_seconds=None)
     latency = formula.speed(used, tokens_per_second=None, first_token_seconds=begins)
@@ -142,11 +141,11 @@ def _speed_note(said: dict[str, Any], rate: float | None, begins: float | None) 
         f"{begins:.2f} s to the first token" if begins is not None else "",
     ]
     own = f"medians of {said['streams']} streams through this gateway"
-    by = own if said["source"] == Source.INTERNAL else f"as {SOURCE_TITLES[said['source']]} measured it"
+    by = own if said["source"] == Source.INTERNAL else f"as {registry.spec(said['source']).title} measured it"
     return f"{', '.join(filter(None, measured))}; {by}"
 
 
-def _cost(said: dict[str, Any], used: Terms) -> Step:
+def _cost(said: dict[str, Any], used: FormulaParameters) -> Step:
     if said["blended_usd"] is None:
         return Step("Cost", "", "", "its price is not known")
     usd = dollars.format_computed_usd
@@ -160,7 +159,8 @@ def _confidence(entry: Entry, said: list[dict[str, Any]]) -> Step:
     beliefs = [f"{each['weight']:g} × {_belief(each)}" for each in said if each["is_heard"]]
     applicable = _sum(each["weight"] for each in said if each["is_applicable"])
     sum = f"({' + '.join(beliefs)}) ÷ {applicable}" if beliefs else ""
-    note = "weight × identity × precision × freshness of what was heard; less, where LMArena and Artificial Analysis disagree"
+    compared = " and ".join(spec.title for spec in registry.weighted_specs() if spec.is_compared)
+    note = f"weight × identity × precision × freshness of what was heard; less, where {compared} disagree"
     return Step("Confidence", sum, f"{entry.confidence:.2f}", note)
 
 
@@ -191,7 +191,7 @@ def _verdict(said: dict[str, Any]) -> str:
 
 
 def _testimony(said: dict[str, Any], weight: str, verdict: str) -> Testimony:
-    source = SOURCE_TITLES[said["source"]]
+    source = registry.spec(said["source"]).title
     if "value" not in said:
         return Testimony(source, weight, verdict)
     return Testimony(
@@ -224,6 +224,6 @@ def _benchmark(figure: dict[str, Any]) -> Benchmark:
 
 
 def titled(by_source: Mapping[str, float]) -> list[tuple[str, float]]:
-    """What the terms have by a source's short name, by its title."""
-    titles = {short: SOURCE_TITLES[source] for source, short in SHORT_NAMES.items()}
+    """What the parameters have by a source's short name, by its title."""
+    titles = {spec.short_name: spec.title for spec in registry.fetched_specs()}
     return [(titles[short], number) for short, number in by_source.items()]

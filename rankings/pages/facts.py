@@ -10,22 +10,13 @@ from typing import Any
 from completions.models import LanguageModel, Price, RoutableAlias
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
-from rankings import sources
 from rankings.identity import mapping
 from rankings.models import Source
-from rankings.pages.query import SOURCE_TITLES
 from rankings.publishing import health, routable_aliases
+from rankings.sources import registry
+from rankings.sources.base import License
 
 _KEPT_SECONDS = 10
-
-# Where a source's own words do not link its page, and under which licence it lets us show it.
-_HOMES = {
-    Source.LMSYS_ARENA: "https://huggingface.co/datasets/lmarena-ai/leaderboard-dataset",
-    Source.HUGGINGFACE: "https://huggingface.co/docs/hub/leaderboard-data-guide",
-    Source.ARTIFICIAL_ANALYSIS: "https://artificialanalysis.ai",
-    Source.OPENROUTER: "https://openrouter.ai/rankings",
-}
-_CC_BY = {Source.LMSYS_ARENA, Source.OPENROUTER}
 
 
 @dataclass(frozen=True)
@@ -40,7 +31,7 @@ class Origin:
     last_sync_at: datetime | None
     as_of: datetime | None
     attribution: str
-    is_cc_by: bool
+    license: License | None
 
 
 @dataclass(frozen=True)
@@ -96,17 +87,18 @@ def _waits(model: LanguageModel) -> bool:
 
 
 def _origin(found: health.Health) -> Origin:
+    spec = registry.spec(found.source)
     snapshot: Any = mapping.latest(found.source) if found.source != Source.INTERNAL else None
     return Origin(
-        title=SOURCE_TITLES[found.source.value],
-        home=_HOMES.get(found.source, ""),
+        title=spec.title,
+        home=spec.home_url,
         is_healthy=found.is_healthy,
-        is_off=bool(sources.access(found.source).obstacle),
+        is_off=bool(spec.access().obstacle),
         reason=found.reason.removeprefix("off: "),  # which the page says beside it
         last_sync_at=found.last_sync_at,
         as_of=snapshot.as_of if snapshot else None,
         attribution=snapshot.attribution if snapshot else "",
-        is_cc_by=found.source in _CC_BY,
+        license=spec.license,
     )
 
 

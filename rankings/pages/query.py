@@ -16,14 +16,8 @@ from rankings.api import filters
 from rankings.api.filters import Query
 from rankings.models import Source
 from rankings.publishing.listing import SORTS
+from rankings.sources import registry
 
-SOURCE_TITLES = {
-    Source.INTERNAL.value: "This gateway",
-    Source.LMSYS_ARENA.value: "LMArena",
-    Source.HUGGINGFACE.value: "Hugging Face",
-    Source.ARTIFICIAL_ANALYSIS.value: "Artificial Analysis",
-    Source.OPENROUTER.value: "OpenRouter",
-}
 BOARD_TITLES = {category.value: category.value.replace("_", " ").capitalize() for category in Category}
 SORT_TITLES = {"rank": "Overall rank", "score": "Score", "name": "Name", "change": "Change"}
 ORDER_TITLES = {"asc": "Ascending", "desc": "Descending"}
@@ -169,7 +163,7 @@ def form_in_error(parameters: QueryDict, wrong: str, message: str) -> Form:
 
 def _form(*, source: str, category: str, sort_by: str, sort_order: str, limit: int, **values: Any) -> Form:
     return Form(
-        sources=_options(SOURCE_TITLES, source),
+        sources=_options({spec.source.value: spec.title for spec in registry.specs()}, source),
         categories=_options(BOARD_TITLES, category),
         sorts=_options({"": "As ranked", **SORT_TITLES}, sort_by),
         orders=_options({"": "Usual", **ORDER_TITLES}, sort_order),

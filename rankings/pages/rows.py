@@ -10,8 +10,9 @@ from rankings.models import Entry
 from rankings.pages import plots
 from rankings.pages.facts import Facts
 from rankings.pages.plots import Datum, Plot
-from rankings.pages.query import BOARD_TITLES, SOURCE_TITLES, model_address
+from rankings.pages.query import BOARD_TITLES, model_address
 from rankings.publishing import listing
+from rankings.sources import registry
 
 PLOTTED_MAX = 100
 
@@ -97,7 +98,7 @@ class Placed:
 def placed(entry: Entry, *, is_shown: bool) -> Placed:
     """``is_shown``: whether the page explains this one."""
     return Placed(
-        source=SOURCE_TITLES[entry.source],
+        source=registry.spec(entry.source).title,
         board=BOARD_TITLES[entry.board],
         href=model_address(entry.model_id, source=entry.source, board=entry.board),
         is_shown=is_shown,

@@ -32,7 +32,8 @@ from rankings.pages import rows as page_rows
 from rankings.pages.plots import Plot
 from rankings.publishing import listing
 from rankings.publishing.listing import Published
-from rankings.scoring import terms
+from rankings.scoring import parameters
+from rankings.sources import registry
 
 HISTORY_DAYS = 180
 _HEADERS = {"Cache-Control": "public, max-age=60", "Vary": "Accept-Encoding"}
@@ -122,7 +123,7 @@ def _mistaken(request: HttpRequest, error: errors.InvalidRequest) -> HttpRespons
 
 
 def _ranking(query: Query, published: Published) -> str:
-    facts, used = page_facts.current(), terms.in_force()
+    facts, used = page_facts.current(), parameters.in_force()
     board = published.board(query.source, query.board)
     listed = filters.apply(query, board).rows
     rows = [page_rows.row(each, source=query.source, board=query.board, facts=facts) for each in listed]
@@ -133,7 +134,7 @@ def _ranking(query: Query, published: Published) -> str:
         "rows": rows[query.offset : query.offset + query.limit],
         "pager": page_query.pager(query, len(rows)),
         "is_general": query.board == Category.GENERAL,
-        "source": page_query.SOURCE_TITLES[query.source],
+        "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
         "board_is_empty": not board.rows,
         "is_internal": query.source == Source.INTERNAL,
@@ -141,10 +142,10 @@ def _ranking(query: Query, published: Published) -> str:
         "api_address": page_query.api_address(query),
         "pointers": [each for each in facts.pointers if each.alias.endswith(f"/{query.board.lower()}")],
         "facts": facts,
-        "terms": used,
-        "weights": explanation.titled(used.sources),
+        "parameters": used,
+        "weights": explanation.titled(used.source_weights),
         "half_lives": explanation.titled(used.half_lives_hours),
-        "version": terms.version(),
+        "version": parameters.version(),
     }
     return render_to_string("rankings/ranking.html", context)
 
@@ -182,7 +183,7 @@ def _ranked_model(model_id: str, query: Query, api_url: str) -> str:
         "max_output_tokens": f"{model.max_output_tokens:,}",
         "prices": _prices(model.prices_in_force[0]) if model.prices_in_force else [],
         "placed": [page_rows.placed(entry, is_shown=entry is shown) for entry in entries],
-        "source": page_query.SOURCE_TITLES[query.source],
+        "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
         "entry": shown,
         "explanation": explanation.explain(shown) if shown else None,

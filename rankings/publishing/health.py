@@ -1,24 +1,17 @@
 """How the sources fare, told from what their runs wrote down, the settings and the clock."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from gateway_project.db import pool
 from gateway_project.timestamps import iso_millis
-from rankings import sources
 from rankings.identity import mapping
 from rankings.models import Source, SourceState
+from rankings.sources import registry
+from rankings.sources.base import SourceSpec
 
 FAILURES_MAX = 2  # in a row
-AGE_MAX = {
-    Source.INTERNAL: timedelta(hours=2),
-    Source.LMSYS_ARENA: timedelta(hours=72),
-    Source.HUGGINGFACE: timedelta(hours=72),
-    Source.ARTIFICIAL_ANALYSIS: timedelta(hours=48),
-    Source.OPENROUTER: timedelta(hours=72),
-}
-ARENA_DATA_AGE_MAX = timedelta(days=21)  # it answers, and nobody publishes there any more
 
 
 @dataclass(frozen=True)
@@ -35,10 +28,10 @@ class Health:
 
 
 def report(now: datetime | None = None) -> list[Health]:
-    """All five, in the order of the enumeration."""
+    """Of every source, in the order of ``Source``."""
     moment = now or pool.database_time()
     states = SourceState.objects.in_bulk()
-    return [_health(source, states.get(source) or SourceState(source=source), moment) for source in Source]
+    return [_health(spec, states.get(spec.source) or SourceState(source=spec.source), moment) for spec in registry.specs()]
 
 
 def items(now: datetime | None = None) -> list[dict[str, Any]]:
@@ -53,12 +46,12 @@ def items(now: datetime | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def _health(source: Source, state: SourceState, now: datetime) -> Health:
-    return Health(source, state.last_success_at, _reason(source, state, now))
+def _health(spec: SourceSpec, state: SourceState, now: datetime) -> Health:
+    return Health(spec.source, state.last_success_at, _reason(spec, state, now))
 
 
-def _reason(source: Source, state: SourceState, now: datetime) -> str:
-    if obstacle := sources.access(source).obstacle:
+def _reason(spec: SourceSpec, state: SourceState, now: datetime) -> str:
+    if obstacle := spec.access().obstacle:
         return f"off: {obstacle}"
     if state.is_refused:
         return f"refused: {state.error}"
@@ -66,13 +59,15 @@ def _reason(source: Source, state: SourceState, now: datetime) -> str:
         return f"never read: {state.error}" if state.error else "never read"
     if state.failures > FAILURES_MAX:
         return f"failed {state.failures} times in a row: {state.error}"
-    if now - state.last_success_at > AGE_MAX[source]:
+    if now - state.last_success_at > spec.age_max:
         return f"not read since {state.last_success_at:%Y-%m-%d %H:%M} UTC"
-    return _age_of_data(source, now)
+    return _age_of_data(spec, now)
 
 
-def _age_of_data(source: Source, now: datetime) -> str:
-    snapshot = mapping.latest(source) if source is Source.LMSYS_ARENA else None
-    if snapshot is not None and now - snapshot.as_of > ARENA_DATA_AGE_MAX:
+def _age_of_data(spec: SourceSpec, now: datetime) -> str:
+    if spec.data_age_max is None:
+        return ""
+    snapshot = mapping.latest(spec.source)
+    if snapshot is not None and now - snapshot.as_of > spec.data_age_max:
         return f"its data is of {snapshot.as_of:%Y-%m-%d}"
     return ""

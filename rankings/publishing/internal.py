@@ -1,6 +1,6 @@
 """INTERNAL: every model that is served, on every board, scored by the formula; and what each score was made of."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -8,14 +8,14 @@ from typing import Any
 from completions.models import Category
 from rankings.models import Entry, Source
 from rankings.publishing import external
-from rankings.scoring import benchmarks, formula, populations, telemetry, terms
-from rankings.scoring.formula import Evidence, Scores, Terms
-from rankings.scoring.populations import SHORT_NAMES, Population
+from rankings.scoring import benchmarks, formula, parameters, populations, telemetry
+from rankings.scoring.formula import Evidence, Scores
+from rankings.scoring.parameters import FormulaParameters
+from rankings.scoring.populations import Population
 from rankings.scoring.served_models import Served
 from rankings.scoring.telemetry import Speed
-
-# OpenRouter counts tokens: how much a model is used is no evidence of how good it is.
-_WITNESSES = [Source.LMSYS_ARENA, Source.ARTIFICIAL_ANALYSIS, Source.HUGGINGFACE]
+from rankings.sources import registry
+from rankings.sources.base import FetchedSourceSpec, StandingFigures
 
 
 @dataclass(frozen=True)
@@ -23,23 +23,19 @@ class Known:
     """Everything that goes into the scores, read once."""
 
     now: datetime
-    terms: Terms
-    populations: Mapping[Source, Population]
+    parameters: FormulaParameters
+    populations: Mapping[Source, Population]  # of the sources that count in the quality, the heaviest first
     speeds: Mapping[str, Speed]
 
 
 @dataclass(frozen=True)
-class Testimony:
+class SourceStatement:
     """What a source says of a model in a category, if anything; and whether it could."""
 
-    source: Source
+    spec: FetchedSourceSpec
     is_applicable: bool
     evidence: Evidence | None = None
     said: Mapping[str, Any] | None = None
-
-    @property
-    def name(self) -> str:
-        return SHORT_NAMES[self.source]
 
     @property
     def is_heard(self) -> bool:
@@ -61,15 +57,15 @@ class Pace:
 class Scored:
     model: Served
     scores: Scores
-    testimonies: list[Testimony]
+    statements: list[SourceStatement]
     pace: Pace
 
 
 def entries(models: Mapping[str, Served], now: datetime) -> list[Entry]:
     known = Known(
         now=now,
-        terms=terms.in_force(),
-        populations={source: populations.latest(source) for source in _WITNESSES},
+        parameters=parameters.in_force(),
+        populations={spec.source: populations.latest(spec.source) for spec in registry.weighted_specs()},
         speeds=telemetry.speeds(now),
     )
     boards = {category: _board(category, models, known) for category in Category}
@@ -89,47 +85,56 @@ def _board(category: Category, models: Mapping[str, Served], known: Known) -> li
 
 
 def _scored(category: Category, model: Served, known: Known) -> Scored:
-    testimonies = [_testimony(source, category, model, known) for source in _WITNESSES]
+    statements = [_statement(population, category, model, known) for population in known.populations.values()]
     pace = _pace(model, known)
     scores = formula.scores(
-        known.terms,
-        evidence={each.name: each.evidence for each in testimonies if each.evidence},
-        applicable=[each.name for each in testimonies if each.is_applicable],
+        known.parameters,
+        evidence={each.spec.short_name: each.evidence for each in statements if each.evidence},
+        applicable=[each.spec.short_name for each in statements if each.is_applicable],
         speed=pace.score,
-        cost=formula.cost(known.terms, model.blended_dollars),
+        cost=formula.cost(known.parameters, model.blended_dollars),
     )
-    return Scored(model, scores, testimonies, pace)
+    return Scored(model, scores, statements, pace)
 
 
-def _testimony(source: Source, category: Category, model: Served, known: Known) -> Testimony:
-    """The Hub's boards are of open weights: that it is silent of others is no loss to them."""
-    population = known.populations[source]
-    board = population.board(category)
-    is_applicable = len(board.values) >= known.terms.population_min and (source != Source.HUGGINGFACE or model.has_open_weights)
+def _statement(population: Population, category: Category, model: Served, known: Known) -> SourceStatement:
+    """A closed model loses nothing when a source of open weights only does not list it."""
+    spec, board = population.spec, population.board(category)
+    could_list_it = model.has_open_weights or not spec.lists_open_weights_only
+    is_applicable = len(board.values) >= known.parameters.population_min and could_list_it
     chosen = board.ours.get(model.id)
     if chosen is None:
-        return Testimony(source, is_applicable)
+        return SourceStatement(spec, is_applicable)
     evidence = Evidence(
         percentile=board.percentile(chosen.standing.value),
         identity=chosen.confidence,
-        precision=external.precision(source, chosen.standing.facts),
+        precision=population.figures(category, chosen).precision,
         freshness=population.freshness(known.now),
     )
-    return Testimony(source, is_applicable, evidence, external.said(population, category, chosen))
+    return SourceStatement(spec, is_applicable, evidence, external.said(population, category, chosen))
 
 
 def _pace(model: Served, known: Known) -> Pace:
-    """Our own measurement; without one, Artificial Analysis's."""
+    """Our own measurement; without one, that of the heaviest source that has one."""
     if own := known.speeds.get(model.id):
-        rate, begins = own.tokens_per_second, own.first_token_seconds
-        score = formula.speed(known.terms, tokens_per_second=rate, first_token_seconds=begins)
-        return Pace(score, rate, begins, own.streams, Source.INTERNAL)
-    chosen = known.populations[Source.ARTIFICIAL_ANALYSIS].board(Category.GENERAL).ours.get(model.id)
-    facts = chosen.standing.facts if chosen else {}
-    score = external.speed(facts)
-    if score is None:
-        return Pace()
-    return Pace(score, facts.get("tokens_per_second"), facts.get("first_token_seconds"), source=Source.ARTIFICIAL_ANALYSIS)
+        return _measured(known, own.tokens_per_second, own.first_token_seconds, own.streams, Source.INTERNAL)
+    theirs = (
+        _measured(known, figures.tokens_per_second, figures.first_token_seconds, None, source)
+        for source, figures in _figures(Category.GENERAL, model, known)
+    )
+    return next((pace for pace in theirs if pace.score is not None), Pace())
+
+
+def _measured(known: Known, rate: float | None, begins: float | None, streams: int | None, source: Source) -> Pace:
+    score = formula.speed(known.parameters, tokens_per_second=rate, first_token_seconds=begins)
+    return Pace(score, rate, begins, streams, source)
+
+
+def _figures(category: Category, model: Served, known: Known) -> Iterator[tuple[Source, StandingFigures]]:
+    """What each source has of the model on its own board, the heaviest source first."""
+    for source, population in known.populations.items():
+        if chosen := population.board(category).ours.get(model.id):
+            yield source, population.figures(category, chosen)
 
 
 # --- Telling ------------------------------------------------------------------------------------------------------
@@ -137,7 +142,7 @@ def _pace(model: Served, known: Known) -> Pace:
 
 def _entry(category: Category, scored: Scored, known: Known, *, rank: int, board_rank: int) -> Entry:
     scores, model = scored.scores, scored.model
-    rating = known.populations[Source.LMSYS_ARENA].board(category).ours.get(model.id)
+    ratings = [figures.elo for _, figures in _figures(category, model, known) if figures.elo is not None]
     figures = benchmarks.figures().get(model.id, {})
     return Entry(
         source=Source.INTERNAL,
@@ -149,7 +154,7 @@ def _entry(category: Category, scored: Scored, known: Known, *, rank: int, board
         quality=scores.quality,
         speed=scores.speed,
         cost=scores.cost,
-        elo=round(rating.standing.value) if rating else None,
+        elo=ratings[0] if ratings else None,
         **{benchmark: figure.value for benchmark, figure in figures.items()},
         confidence=scores.confidence,
         last_updated=_oldest(scored, known),
@@ -159,7 +164,7 @@ def _entry(category: Category, scored: Scored, known: Known, *, rank: int, board
 
 def _oldest(scored: Scored, known: Known) -> datetime:
     """The date of the oldest of what was heard. Prices and our own measurements are of now."""
-    heard = {each.source for each in scored.testimonies if each.is_heard} | {scored.pace.source}
+    heard = {each.spec.source for each in scored.statements if each.is_heard} | {scored.pace.source}
     snapshots = [population.snapshot for source, population in known.populations.items() if source in heard]
     return min((snapshot.as_of for snapshot in snapshots if snapshot), default=known.now)
 
@@ -168,10 +173,10 @@ def _inputs(scored: Scored, known: Known) -> dict[str, Any]:
     """Everything a page needs to do the sum again."""
     scores, model = scored.scores, scored.model
     return {
-        "version": terms.version(),
-        "weights": dict(known.terms.scores),
-        "prior": {"quality": known.terms.prior, "weight": known.terms.prior_weight},
-        "sources": [_source(each, known) for each in scored.testimonies],
+        "version": parameters.version(),
+        "weights": dict(known.parameters.score_weights),
+        "prior": {"quality": known.parameters.prior, "weight": known.parameters.prior_weight},
+        "sources": [_source(each, known) for each in scored.statements],
         "coverage": scores.coverage,
         "quality": scores.quality,
         "believed": scores.believed,
@@ -186,13 +191,13 @@ def _inputs(scored: Scored, known: Known) -> dict[str, Any]:
     }
 
 
-def _source(testimony: Testimony, known: Known) -> dict[str, Any]:
-    evidence = testimony.evidence
+def _source(statement: SourceStatement, known: Known) -> dict[str, Any]:
+    evidence = statement.evidence
     return {
-        "source": testimony.source,
-        "weight": known.terms.sources[testimony.name],
-        "is_applicable": testimony.is_applicable,
-        "is_heard": testimony.is_heard,
-        **(testimony.said or {}),
+        "source": statement.spec.source,
+        "weight": known.parameters.source_weights[statement.spec.short_name],
+        "is_applicable": statement.is_applicable,
+        "is_heard": statement.is_heard,
+        **(statement.said or {}),
         **(asdict(evidence) if evidence else {}),
     }

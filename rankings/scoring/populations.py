@@ -7,12 +7,14 @@ from datetime import datetime
 from completions.models import Category
 from rankings.identity import mapping
 from rankings.identity.mapping import Chosen
-from rankings.models import Snapshot, Source
-from rankings.scoring import formula, terms
+from rankings.models import Snapshot, Source, Standing
+from rankings.scoring import formula, parameters
+from rankings.sources import registry
+from rankings.sources.base import FetchedSourceSpec, Placement, StandingFigures
 
 
 @dataclass(frozen=True)
-class Board:
+class PopulationBoard:
     """``values``: of everybody on it, sorted. ``ours``: the standings of our models, by id."""
 
     values: list[float] = field(default_factory=list)
@@ -21,43 +23,43 @@ class Board:
     def percentile(self, value: float) -> float:
         return formula.percentile(value, self.values)
 
+    def placement(self, standing: Standing) -> Placement:
+        return Placement(standing.value, self.percentile(standing.value), self.values[-1], standing.facts)
+
 
 @dataclass(frozen=True)
 class Population:
     """What a source said last, and may be shown. Without a snapshot there are no boards."""
 
-    source: Source
+    spec: FetchedSourceSpec
     snapshot: Snapshot | None
-    boards: Mapping[str, Board]
+    boards: Mapping[str, PopulationBoard]
 
-    def board(self, category: str) -> Board:
+    def board(self, category: str) -> PopulationBoard:
         """OPEN_SOURCE is GENERAL, of which the caller takes the open weights."""
         said = Category.GENERAL.value if category == Category.OPEN_SOURCE else category
-        return self.boards.get(said, Board())
+        return self.boards.get(said, PopulationBoard())
+
+    def figures(self, category: str, chosen: Chosen) -> StandingFigures:
+        """What one of our models' standings contributes."""
+        return self.spec.figures(self.board(category).placement(chosen.standing))
 
     def freshness(self, moment: datetime) -> float:
         """By the age of the snapshot, as a share."""
         assert self.snapshot
-        half_life_hours = terms.in_force().half_lives_hours[SHORT_NAMES[self.source]]
+        half_life_hours = parameters.in_force().half_lives_hours[self.spec.short_name]
         age_hours = (moment - self.snapshot.as_of).total_seconds() / 3_600
         return formula.freshness(age_hours=age_hours, half_life_hours=half_life_hours)
 
 
-# How sources are called in the settings.
-SHORT_NAMES = {
-    Source.LMSYS_ARENA: "arena",
-    Source.ARTIFICIAL_ANALYSIS: "aa",
-    Source.HUGGINGFACE: "hf",
-    Source.OPENROUTER: "openrouter",
-}
-
-
 def latest(source: Source) -> Population:
-    snapshot = mapping.latest(source)
+    spec, snapshot = registry.fetched_spec(source), mapping.latest(source)
     if snapshot is None:
-        return Population(source, None, {})
+        return Population(spec, None, {})
     values: dict[str, list[float]] = {}
     for board, value in snapshot.standings.order_by("value").values_list("board", "value"):
         values.setdefault(board, []).append(value)
     ours = mapping.chosen(snapshot)
-    return Population(source, snapshot, {board: Board(values[board], ours.get(Category(board), {})) for board in values})
+    return Population(
+        spec, snapshot, {board: PopulationBoard(values[board], ours.get(Category(board), {})) for board in values}
+    )

@@ -1,28 +1,30 @@
 """ARTIFICIAL_ANALYSIS: indexes of intelligence and measured speed, one row for each reasoning effort. Off without a key."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from completions.models import Category
+from rankings import environment
 from rankings.models import Source
-from rankings.sources import boards, wire
-from rankings.sources.base import Reading, StandingRow, ranked
+from rankings.sources import documents
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, Run, StandingFigures, StandingRow, ranked
 from rankings.sources.client import Client, Headers, Implausible, Unavailable
 
+BOARDS = {
+    Category.GENERAL: "artificial_analysis_intelligence_index",
+    Category.CODING: "artificial_analysis_coding_index",
+}
+KEY_KIND = "aa_id"
 PAGES_MAX = 20
-QUOTA_LEFT_MIN = 10  # the key is the organisation's, and others of it may need some of its 100 requests a day
+QUOTA_LEFT_MIN = 10  # the key belongs to the organisation, and others may need some of its 100 requests a day
+PRECISION = 0.95
 ATTRIBUTION = "Artificial Analysis, https://artificialanalysis.ai"
 
 
-class ArtificialAnalysis:
-    source: ClassVar[Source] = Source.ARTIFICIAL_ANALYSIS
-    rows_min: ClassVar[int] = 100
-    is_conditional: ClassVar[bool] = True
-
-    def read(self, client: Client, *, revision: str) -> Reading:
-        version, models = _models(client)
-        standings = [standing for board in boards.ARTIFICIAL_ANALYSIS for standing in _board(board, models)]
-        return Reading(standings=standings, version=version, attribution=ATTRIBUTION)
+def read(run: Run) -> FetchedSnapshot:
+    version, models = _models(run.client)
+    standings = [standing for board in BOARDS for standing in _board(board, models)]
+    return FetchedSnapshot(standings=standings, version=version, attribution=ATTRIBUTION)
 
 
 def _models(client: Client) -> tuple[str, list[dict[str, Any]]]:
@@ -31,15 +33,15 @@ def _models(client: Client) -> tuple[str, list[dict[str, Any]]]:
     described: tuple[float, float] | None = None
     for number in range(1, PAGES_MAX + 1):
         answer = client.get("/language/models/free", page=number)
-        body = wire.table(answer.body, "a page")
-        paging = wire.table(body.get("pagination"), "pagination")
-        pages = wire.finite(paging.get("total_pages"), "total_pages", minimum=1, maximum=PAGES_MAX)
-        said = (wire.finite(body.get("intelligence_index_version"), "intelligence_index_version"), pages)
+        body = documents.table(answer.body, "a page")
+        paging = documents.table(body.get("pagination"), "pagination")
+        pages = documents.finite(paging.get("total_pages"), "total_pages", minimum=1, maximum=PAGES_MAX)
+        said = (documents.finite(body.get("intelligence_index_version"), "intelligence_index_version"), pages)
         if paging.get("page") != number or said != (described or said):
             raise Implausible(f"page {number} is not of one piece with those before it")
         described = said
-        for model in wire.rows(body.get("data"), "data"):
-            key = wire.text(model.get("id"), "id")
+        for model in documents.rows(body.get("data"), "data"):
+            key = documents.text(model.get("id"), "id")
             if models.setdefault(key, model) != model:
                 raise Implausible(f"page {number} repeats a model, and says something else")
         client.say(f"page {number} of {pages:.0f}: {len(models)} models")
@@ -52,7 +54,7 @@ def _models(client: Client) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _require_quota(headers: Headers) -> None:
-    """Raises Unavailable while there is some of the day's quota left for others."""
+    """Raises Unavailable when only the part of the day's quota is left that others may need."""
     left = headers.get("X-RateLimit-Remaining", "")
     if left.isdigit() and int(left) <= QUOTA_LEFT_MIN:
         reset = headers.get("X-RateLimit-Reset", "")
@@ -62,32 +64,32 @@ def _require_quota(headers: Headers) -> None:
 
 
 def _board(board: Category, models: list[dict[str, Any]]) -> list[StandingRow]:
-    """Those that have the board's index, ranked by it: the source names no ranks."""
-    index = boards.ARTIFICIAL_ANALYSIS[board]
+    """The models that have the board's index, ranked by it: the source gives no ranks."""
+    index = BOARDS[board]
     valued = []
     for model in models:
-        value = wire.table(model.get("evaluations") or {}, "evaluations").get(index)
+        value = documents.table(model.get("evaluations") or {}, "evaluations").get(index)
         if value is not None:
-            valued.append((model, wire.finite(value, index, minimum=0, maximum=100)))
+            valued.append((model, documents.finite(value, index, minimum=0, maximum=100)))
     return [_standing(board, model, value, rank) for model, value, rank in ranked(valued)]
 
 
 def _standing(board: Category, model: dict[str, Any], value: float, rank: int) -> StandingRow:
-    creator = wire.table(model.get("model_creator") or {}, "model_creator")
-    pricing = wire.table(model.get("pricing") or {}, "pricing")
-    performance = wire.table(model.get("performance") or {}, "performance")
+    creator = documents.table(model.get("model_creator") or {}, "model_creator")
+    pricing = documents.table(model.get("pricing") or {}, "pricing")
+    performance = documents.table(model.get("performance") or {}, "performance")
     return StandingRow(
         board=board,
-        external_key=wire.text(model["id"], "id"),
-        key_kind="aa_id",
-        name=wire.text(model.get("name"), "name"),
-        organization=wire.optional_text(creator.get("name")),
+        external_key=documents.text(model["id"], "id"),
+        key_kind=KEY_KIND,
+        name=documents.text(model.get("name"), "name"),
+        organization=documents.optional_text(creator.get("name")),
         rank=rank,
         value=value,
         facts={
-            "slug": wire.optional_text(model.get("slug")),
-            "tokens_per_second": wire.positive(performance.get("median_output_tokens_per_second")),
-            "first_token_seconds": wire.positive(performance.get("median_time_to_first_token_seconds")),
+            "slug": documents.optional_text(model.get("slug")),
+            "tokens_per_second": documents.positive(performance.get("median_output_tokens_per_second")),
+            "first_token_seconds": documents.positive(performance.get("median_time_to_first_token_seconds")),
             "input_usd": _price(pricing.get("price_1m_input_tokens")),
             "output_usd": _price(pricing.get("price_1m_output_tokens")),
         },
@@ -95,6 +97,42 @@ def _standing(board: Category, model: dict[str, Any], value: float, rank: int) -
 
 
 def _price(value: Any) -> float | None:
-    """US dollars per million tokens: 0 is free, less is no price."""
-    price = wire.optional(value)
+    """US dollars per million tokens. 0 is free; a number below 0 is not a price."""
+    price = documents.optional(value)
     return price if price is not None and price >= 0 else None
+
+
+def figures(placement: Placement) -> StandingFigures:
+    facts = placement.facts
+    return StandingFigures(
+        precision=PRECISION,
+        overall=placement.value,
+        quality=placement.value,
+        tokens_per_second=facts.get("tokens_per_second"),
+        first_token_seconds=facts.get("first_token_seconds"),
+        input_dollars=facts.get("input_usd"),
+        output_dollars=facts.get("output_usd"),
+    )
+
+
+SPEC = FetchedSourceSpec(
+    source=Source.ARTIFICIAL_ANALYSIS,
+    title="Artificial Analysis",
+    home_url="https://artificialanalysis.ai",
+    cadence=timedelta(hours=12),
+    age_max=timedelta(hours=48),
+    base_url=environment.text("GATEWAY_AA_BASE_URL", "https://artificialanalysis.ai/api/v2"),
+    key=environment.text("GATEWAY_AA_API_KEY"),
+    key_headers=lambda key: {"x-api-key": key},
+    needs_key=True,
+    boards=BOARDS,
+    key_kind=KEY_KIND,
+    rows_min=100,
+    is_conditional=True,
+    read=read,
+    figures=figures,
+    short_name="aa",
+    half_life_hours=168,
+    weight=0.35,
+    is_compared=True,
+)

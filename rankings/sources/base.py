@@ -1,32 +1,46 @@
-"""What every source is asked for, and what it may answer.
+"""What the rest of the app knows of a source (``SourceSpec``), and what reading one returns (``FetchedSnapshot``).
 
-An adapter reads its source's wire shapes and nothing else; that it is asked, how often, and what becomes of the answer is
-``refresh``'s. What a standing's ``facts`` hold, by source; what the source did not say is None:
+A source's module reads its own JSON shapes and nothing else. ``refresh`` decides when a source is read and whether the result
+is stored; ``publishing`` decides what is shown of it.
+
+What the ``facts`` of a standing hold, by source; None where the source does not say:
 
 - LMSYS_ARENA: ``lower``, ``upper`` (the rating's 95 % interval), ``votes``
 - HUGGINGFACE: ``verified``
 - ARTIFICIAL_ANALYSIS: ``slug``, ``tokens_per_second``, ``first_token_seconds``, ``input_usd``, ``output_usd`` (per million
   tokens)
-- OPENROUTER: ``tokens`` (a string: they are many), ``is_sampled``, ``id``, ``hf_repo``; ``input_usd``, ``output_usd`` (strings,
-  per million tokens; its catalog is for cross-checks only: do not publish them, nor scores made of them)
+- OPENROUTER: ``tokens`` (a string, because JSON numbers lose digits), ``is_sampled``, ``id``, ``hf_repo``; ``input_usd``,
+  ``output_usd`` (strings, per million tokens; its catalog is for cross-checks only: do not publish them, nor scores made of
+  them)
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, ClassVar, Protocol
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils.crypto import salted_hmac
 
 from completions.models import Category
+from rankings.environment import Setting
 from rankings.models import Source
 from rankings.sources.client import Client
 
+# Raise it when a source's module reads more than before: the next run then reads also what is unchanged at the source.
+READER = "1"
+
+
+# --- What reading a source returns -----------------------------------------------------------------------------------
+
 
 class Unchanged(Exception):
-    """Nothing has happened since the reading that ``known`` is of."""
+    """Raised by a reader when the source still has the revision that was read last."""
 
 
 @dataclass(frozen=True)
 class StandingRow:
-    """Where the source puts one of its models on one of its boards. Columns as in ``models.Standing``."""
+    """The position of one of the source's models on one of its boards. Columns as in ``models.Standing``."""
 
     board: Category
     external_key: str
@@ -39,11 +53,11 @@ class StandingRow:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """All a source said at one time. ``as_of`` is the source's own date; None where it names none.
+class FetchedSnapshot:
+    """Everything that a source said at one time, not stored yet. ``as_of`` is the source's own date, if it gives one.
 
-    ``revision`` is what the source calls this state of its data: if it calls it so again, nothing has changed.
-    ``notes`` say what was left out, for people.
+    ``revision`` is the source's name for this state of its data: the same name later means that nothing has changed.
+    ``notes`` tell people what was left out.
     """
 
     standings: list[StandingRow]
@@ -54,23 +68,152 @@ class Reading:
     notes: list[str] = field(default_factory=list)
 
 
-class Adapter(Protocol):
-    """A source. A good answer has at least ``rows_min`` rows on GENERAL.
+# --- What a source is ------------------------------------------------------------------------------------------------
 
-    ``is_conditional``: its documents keep their addresses, so "unchanged" of each of them is "unchanged" of the source.
+
+@dataclass(frozen=True)
+class License:
+    title: str
+    url: str
+
+
+CC_BY = License("CC BY 4.0", "https://creativecommons.org/licenses/by/4.0/")
+
+
+@dataclass(frozen=True)
+class Access:
+    """The address of a source and the headers that authenticate. ``obstacle`` says why the source is off; empty if it is on."""
+
+    base_url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    obstacle: str = ""
+
+    @property
+    def mark(self) -> str:
+        """A keyed hash of the access: it changes with a new key, which may get an answer where the old one was refused."""
+        return salted_hmac("rankings.sources", f"{READER} {self.base_url} {sorted(self.headers.items())}").hexdigest()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A standing on its board: its value, its percentile in the whole population, and the best value there."""
+
+    value: float
+    percentile: float
+    best_value: float
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StandingFigures:
+    """What a standing contributes to the rankings. Scores are of 100; None where the source says nothing.
+
+    ``precision`` is how far the source's own figure may be believed, as a share. Prices are in US dollars per million tokens.
     """
 
-    source: ClassVar[Source]
-    rows_min: ClassVar[int]
-    is_conditional: ClassVar[bool]
+    precision: float
+    overall: float
+    quality: float | None = None
+    elo: int | None = None
+    tokens_per_second: float | None = None
+    first_token_seconds: float | None = None
+    input_dollars: float | None = None
+    output_dollars: float | None = None
 
-    def read(self, client: Client, *, revision: str) -> Reading:
-        """Everything, or nothing. ``revision`` is the last reading's. Raises Unchanged, Refused, Unavailable, Implausible."""
-        ...
+
+@dataclass(frozen=True)
+class Run:
+    """One reading of a source. ``client`` asks at the source's base URL; ``revision`` is the one that was read last, or empty.
+
+    ``open_client`` opens a client for another address. It is closed after the run.
+    """
+
+    client: Client
+    revision: str
+    open_client: Callable[[Access], Client]
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSpec:
+    """A source. One that is computed here has only this.
+
+    ``cadence``: the time between two runs. ``age_max``: the source is unhealthy when its last success is older.
+    """
+
+    source: Source
+    title: str
+    cadence: timedelta
+    age_max: timedelta
+    home_url: str = ""
+    data_age_max: timedelta | None = None
+    license: License | None = None
+
+    def access(self) -> Access:
+        """How this deployment reaches the source."""
+        return Access("")
+
+    def may_be_shown(self) -> bool:
+        """Whether what was read may be published."""
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchedSourceSpec(SourceSpec):
+    """A source that is read over HTTP.
+
+    Reading: ``read`` returns everything or raises Unchanged, Refused, Unavailable or Implausible. A good snapshot has at least
+    ``rows_min`` rows on GENERAL. ``is_conditional``: its documents keep their addresses, so that the source is unchanged when
+    each of them answers 304. ``data_age_max``: the source is unhealthy when the date that it gives its data is older.
+
+    Access: with ``needs_key`` the source is off without its key, and nothing of it may be shown, because its terms say so.
+
+    Scoring: ``figures`` says what a standing contributes. ``short_name`` is the name of the source in the settings of weights
+    and half-lives. ``weight`` is what it counts for in the quality of INTERNAL by default; with 0 it is no evidence of
+    quality, and no setting changes that. ``lists_open_weights_only``: that it does not list a closed model says nothing.
+    ``is_compared``: the confidence in a model falls with the distance between the percentiles at such sources.
+    """
+
+    base_url: Setting[str]
+    key: Setting[str]
+    key_headers: Callable[[str], dict[str, str]] = bearer
+    needs_key: bool = False
+
+    boards: Mapping[Category, Any]
+    key_kind: str
+    rows_min: int
+    is_conditional: bool
+    read: Callable[[Run], FetchedSnapshot]
+
+    figures: Callable[[Placement], StandingFigures]
+    short_name: str
+    half_life_hours: float
+    weight: float = 0
+    lists_open_weights_only: bool = False
+    is_compared: bool = False
+
+    def access(self) -> Access:
+        key = self.key.value
+        headers = self.key_headers(key) if key else {}
+        return Access(self.base_url.value, headers, self._obstacle())
+
+    def _obstacle(self) -> str:
+        if not settings.RANKINGS_FETCH:
+            return "GATEWAY_RANKINGS_FETCH is off"
+        return "" if self.may_be_shown() else f"{self.key.variable} is not set"
+
+    def may_be_shown(self) -> bool:
+        return bool(self.key.value) or not self.needs_key
+
+
+# --- What several sources need ---------------------------------------------------------------------------------------
 
 
 def ranked(standings: list[tuple[Any, float]]) -> list[tuple[Any, float, int]]:
-    """Each with its rank, the highest value first. Equal values share a rank, and the next one is missing."""
+    """Each with its rank, the highest value first. Equal values share a rank, and the next rank is skipped."""
     ordered = sorted(standings, key=lambda pair: -pair[1])
     ranks: dict[float, int] = {}
     for position, (_, value) in enumerate(ordered, start=1):
@@ -78,8 +221,8 @@ def ranked(standings: list[tuple[Any, float]]) -> list[tuple[Any, float, int]]:
     return [(item, value, ranks[value]) for item, value in ordered]
 
 
-def once(standings: list[StandingRow], notes: list[str]) -> list[StandingRow]:
-    """Every model once on each board. Of several rows the worst stays: silently taking the best would flatter."""
+def without_repetitions(standings: list[StandingRow], notes: list[str]) -> list[StandingRow]:
+    """One row for each model on each board. Of several rows the worst stays: to take the best without a word would flatter."""
     kept: dict[tuple[str, str], StandingRow] = {}
     for row in standings:
         known = kept.get((row.board, row.external_key))

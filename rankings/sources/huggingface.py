@@ -1,33 +1,47 @@
 """HUGGINGFACE: benchmark leaderboards that the Hub keeps of what model cards report. Open weights, mostly unverified."""
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from completions.models import Category
+from rankings import environment
 from rankings.models import Source
-from rankings.sources import boards, wire
-from rankings.sources.base import Reading, StandingRow
-from rankings.sources.client import Client, Implausible
+from rankings.sources import documents
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, Run, StandingFigures, StandingRow
+from rankings.sources.client import Implausible
 
+
+@dataclass(frozen=True)
+class HubBoard:
+    """A benchmark on the Hub, on a scale of 0-100. A gated one answers only to a token whose owner accepted its terms."""
+
+    dataset: str
+    is_gated: bool = False
+
+
+BOARDS = {
+    Category.GENERAL: HubBoard("TIGER-Lab/MMLU-Pro"),
+    Category.CODING: HubBoard("SWE-bench/SWE-bench_Verified"),
+    Category.MATH: HubBoard("MathArena/aime_2026"),
+    Category.REASONING: HubBoard("Idavidrein/gpqa", is_gated=True),
+}
+KEY_KIND = "hf_repo"
+PRECISION_VERIFIED, PRECISION_UNVERIFIED = 0.9, 0.5
 ATTRIBUTION = "Hugging Face benchmark leaderboards: {boards}. Values as their authors report them."
+TOKEN = environment.text("GATEWAY_HF_TOKEN")  # Hugging Face's own word for its keys
 
 
-class HuggingFace:
-    source: ClassVar[Source] = Source.HUGGINGFACE
-    rows_min: ClassVar[int] = 1
-    is_conditional: ClassVar[bool] = True
-
-    def __init__(self, *, has_token: bool) -> None:
-        self._boards = {board: known for board, known in boards.HUGGINGFACE.items() if has_token or not known.is_gated}
-
-    def read(self, client: Client, *, revision: str) -> Reading:
-        notes: list[str] = []
-        standings: list[StandingRow] = []
-        for board, known in self._boards.items():
-            listed = wire.rows(client.get(f"/api/datasets/{known.dataset}/leaderboard").body, known.dataset)
-            client.say(f"{known.dataset}: {len(listed)} rows")
-            standings += _standings(board, listed, known.dataset, notes)
-        links = ", ".join(f"https://huggingface.co/datasets/{known.dataset}" for known in self._boards.values())
-        return Reading(standings=standings, attribution=ATTRIBUTION.format(boards=links), notes=notes)
+def read(run: Run) -> FetchedSnapshot:
+    notes: list[str] = []
+    standings: list[StandingRow] = []
+    boards = {board: known for board, known in BOARDS.items() if TOKEN.value or not known.is_gated}
+    for board, known in boards.items():
+        listed = documents.rows(run.client.get(f"/api/datasets/{known.dataset}/leaderboard").body, known.dataset)
+        run.client.say(f"{known.dataset}: {len(listed)} rows")
+        standings += _standings(board, listed, known.dataset, notes)
+    links = ", ".join(f"https://huggingface.co/datasets/{known.dataset}" for known in boards.values())
+    return FetchedSnapshot(standings=standings, attribution=ATTRIBUTION.format(boards=links), notes=notes)
 
 
 def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, notes: list[str]) -> list[StandingRow]:
@@ -55,17 +69,17 @@ def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, note
 
 def _standing(board: Category, item: dict[str, Any]) -> StandingRow | None:
     """None for a value that is not on the board's scale of 0-100: 0.412 may be 41.2 or less than one, and we do not guess."""
-    value = wire.optional(item.get("value"))
+    value = documents.optional(item.get("value"))
     if value is None or not 0 <= value <= 100 or 0 < value <= 1:
         return None
-    name = wire.text(item.get("modelId"), "modelId")
+    name = documents.text(item.get("modelId"), "modelId")
     return StandingRow(
         board=board,
         external_key=name,
-        key_kind="hf_repo",
+        key_kind=KEY_KIND,
         name=name.rpartition("/")[2],
         organization=name.partition("/")[0] if "/" in name else "",
-        rank=int(wire.finite(item.get("rank"), "rank", minimum=1, maximum=1_000_000)),
+        rank=int(documents.finite(item.get("rank"), "rank", minimum=1, maximum=1_000_000)),
         value=value,
         facts={"verified": item.get("verified") is True},
     )
@@ -74,3 +88,33 @@ def _standing(board: Category, item: dict[str, Any]) -> StandingRow | None:
 def _trust(standing: StandingRow) -> tuple[bool, float]:
     """Of several rows of a model: a verified one, else the worst. Never silently the best."""
     return standing.facts["verified"], -standing.value
+
+
+def figures(placement: Placement) -> StandingFigures:
+    is_verified = placement.facts.get("verified")
+    return StandingFigures(
+        precision=PRECISION_VERIFIED if is_verified else PRECISION_UNVERIFIED,
+        overall=placement.value,
+        quality=placement.value,
+    )
+
+
+SPEC = FetchedSourceSpec(
+    source=Source.HUGGINGFACE,
+    title="Hugging Face",
+    home_url="https://huggingface.co/docs/hub/leaderboard-data-guide",
+    cadence=timedelta(hours=24),
+    age_max=timedelta(hours=72),
+    base_url=environment.text("GATEWAY_HF_HUB_URL", "https://huggingface.co"),
+    key=TOKEN,
+    boards=BOARDS,
+    key_kind=KEY_KIND,
+    rows_min=1,
+    is_conditional=True,
+    read=read,
+    figures=figures,
+    short_name="hf",
+    half_life_hours=720,
+    weight=0.20,
+    lists_open_weights_only=True,
+)

@@ -1,48 +1,61 @@
-"""OPENROUTER: how many tokens each model was asked for in seven days. A measure of popularity. Off without a key.
+"""OPENROUTER: how many tokens each model processed in seven days. A measure of popularity. Off without a key.
 
-Its list of models is read for what links a name to a repository of the Hub, and is not republished.
+Its list of models is read because it links names to repositories of the Hub. It is not republished.
 """
 
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any, ClassVar
+from typing import Any
 
 from completions.models import Category
+from rankings import environment
 from rankings.models import Source
-from rankings.sources import boards, wire
-from rankings.sources.base import Reading, StandingRow, ranked
+from rankings.sources import documents
+from rankings.sources.base import (
+    CC_BY,
+    FetchedSnapshot,
+    FetchedSourceSpec,
+    Placement,
+    Run,
+    StandingFigures,
+    StandingRow,
+    ranked,
+)
 from rankings.sources.client import Client, Implausible
 
+# None: of everything. The others are samples, and weekly.
+BOARDS = {
+    Category.GENERAL: None,
+    Category.CODING: "programming",
+    Category.CREATIVE: "roleplay",
+}
+KEY_KIND = "canonical_slug"
 DAYS = 7
 MODELS_MIN = 100
 PAGES_MAX = 20
-OTHER = "other"  # everything below a day's first fifty
+OTHER = "other"  # the sum of all models below the first fifty of a day
+PRECISION_COUNTED, PRECISION_SAMPLED = 0.9, 0.6
 ATTRIBUTION = "Source: OpenRouter (openrouter.ai/rankings), as of {as_of}."
 
 
-class OpenRouter:
-    source: ClassVar[Source] = Source.OPENROUTER
-    rows_min: ClassVar[int] = 20  # fifty a day have a row, mostly the same ones
-    is_conditional: ClassVar[bool] = False
-
-    def read(self, client: Client, *, revision: str) -> Reading:
-        names = _Names(_models(client))
-        last_day = datetime.now(UTC).date() - timedelta(days=1)
-        standings: list[StandingRow] = []
-        moments = []
-        version = ""
-        for board, category in boards.OPENROUTER.items():
-            body = _tokens_body(client, last_day, category)
-            meta = wire.table(body.get("meta"), "meta")
-            moments.append(_moment(meta.get("as_of")))
-            version = wire.optional_text(meta.get("version"), characters_max=40)
-            listed = wire.rows(body.get("data"), "data")
-            client.say(f"{category or 'everything'}: {len(listed)} rows")
-            standings += _board(board, listed, names)
-        as_of = min(moments)
-        said = f"{as_of:%Y-%m-%d}"
-        return Reading(standings=standings, as_of=as_of, version=version, attribution=ATTRIBUTION.format(as_of=said))
+def read(run: Run) -> FetchedSnapshot:
+    names = _Names(_models(run.client))
+    last_day = datetime.now(UTC).date() - timedelta(days=1)
+    standings: list[StandingRow] = []
+    moments = []
+    version = ""
+    for board, category in BOARDS.items():
+        body = _tokens_body(run.client, last_day, category)
+        meta = documents.table(body.get("meta"), "meta")
+        moments.append(_moment(meta.get("as_of")))
+        version = documents.optional_text(meta.get("version"), characters_max=40)
+        listed = documents.rows(body.get("data"), "data")
+        run.client.say(f"{category or 'everything'}: {len(listed)} rows")
+        standings += _board(board, listed, names)
+    as_of = min(moments)
+    attribution = ATTRIBUTION.format(as_of=f"{as_of:%Y-%m-%d}")
+    return FetchedSnapshot(standings=standings, as_of=as_of, version=version, attribution=attribution)
 
 
 # --- Its models ----------------------------------------------------------------------------------------------------
@@ -52,8 +65,10 @@ def _models(client: Client) -> list[dict[str, Any]]:
     """Every model. Older answers had no ``links``, and held all there is."""
     found: list[dict[str, Any]] = []
     for page in range(PAGES_MAX):
-        body = wire.table(client.get("/models", **({"offset": len(found), "limit": 1_000} if page else {})).body, "the models")
-        listed = wire.rows(body.get("data"), "data")
+        body = documents.table(
+            client.get("/models", **({"offset": len(found), "limit": 1_000} if page else {})).body, "the models"
+        )
+        listed = documents.rows(body.get("data"), "data")
         found += listed
         client.say(f"{len(found)} models")
         if not (body.get("links") or {}).get("next"):
@@ -71,11 +86,11 @@ class _Names:
     """What the list of models says of a name. Several models share a canonical slug: the one without a variant is meant."""
 
     def __init__(self, models: list[dict[str, Any]]) -> None:
-        self._by_id = {wire.text(model.get("id"), "id"): model for model in models}
+        self._by_id = {documents.text(model.get("id"), "id"): model for model in models}
         self._by_slug: dict[str, dict[str, Any]] = {}
         for model in sorted(models, key=lambda model: ":" in model["id"]):
             if not _is_alias_or_router(model["id"]):
-                self._by_slug.setdefault(_bare(wire.text(model.get("canonical_slug"), "canonical_slug")), model)
+                self._by_slug.setdefault(_bare(documents.text(model.get("canonical_slug"), "canonical_slug")), model)
 
     def canonical(self, permaslug: str) -> str | None:
         """The name under which tokens are summed; None for what is no model: routers, and aliases that lead nowhere."""
@@ -90,10 +105,10 @@ class _Names:
 
     def facts(self, slug: str) -> dict[str, Any]:
         model = self._by_slug.get(slug, {})
-        pricing = wire.table(model.get("pricing") or {}, "pricing")
+        pricing = documents.table(model.get("pricing") or {}, "pricing")
         return {
             "id": _bare(model.get("id", "")),
-            "hf_repo": wire.optional_text(model.get("hugging_face_id")),
+            "hf_repo": documents.optional_text(model.get("hugging_face_id")),
             "input_usd": _price(pricing.get("prompt")),
             "output_usd": _price(pricing.get("completion")),
         }
@@ -122,13 +137,13 @@ def _price(value: Any) -> str | None:
 def _tokens_body(client: Client, last_day: date, category: str | None) -> dict[str, Any]:
     query: dict[str, str] = {"start_date": str(last_day - timedelta(days=DAYS - 1)), "end_date": str(last_day)}
     query |= {"category": category, "period": "week"} if category else {"period": "day"}
-    return wire.table(client.get("/datasets/rankings-daily", **query).body, "the rankings")
+    return documents.table(client.get("/datasets/rankings-daily", **query).body, "the rankings")
 
 
 def _board(board: Category, listed: list[dict[str, Any]], names: _Names) -> list[StandingRow]:
     tokens: dict[str, int] = defaultdict(int)
     for row in listed:
-        permaslug = wire.text(row.get("model_permaslug"), "model_permaslug")
+        permaslug = documents.text(row.get("model_permaslug"), "model_permaslug")
         count = _tokens(row.get("total_tokens"))
         slug = None if permaslug == OTHER else names.canonical(permaslug)
         if slug is not None:
@@ -137,12 +152,12 @@ def _board(board: Category, listed: list[dict[str, Any]], names: _Names) -> list
         StandingRow(
             board=board,
             external_key=slug,
-            key_kind="canonical_slug",
+            key_kind=KEY_KIND,
             name=slug.rpartition("/")[2],
             organization=slug.partition("/")[0],
             rank=rank,
             value=value,
-            facts={"tokens": str(tokens[slug]), "is_sampled": boards.OPENROUTER[board] is not None, **names.facts(slug)},
+            facts={"tokens": str(tokens[slug]), "is_sampled": BOARDS[board] is not None, **names.facts(slug)},
         )
         for slug, value, rank in ranked([(slug, float(count)) for slug, count in tokens.items()])
     ]
@@ -156,7 +171,38 @@ def _tokens(value: Any) -> int:
 
 def _moment(value: Any) -> datetime:
     try:
-        moment = datetime.fromisoformat(wire.text(value, "as_of"))
+        moment = datetime.fromisoformat(documents.text(value, "as_of"))
     except ValueError:
         raise Implausible("as_of is no time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def figures(placement: Placement) -> StandingFigures:
+    """The score is the tokens as a share of the most used model's. Its terms forbid to publish its prices and speeds."""
+    share = placement.value / placement.best_value if placement.best_value > 0 else 0.0
+    return StandingFigures(
+        precision=PRECISION_SAMPLED if placement.facts.get("is_sampled") else PRECISION_COUNTED,
+        overall=100 * share,
+    )
+
+
+SPEC = FetchedSourceSpec(
+    source=Source.OPENROUTER,
+    title="OpenRouter",
+    home_url="https://openrouter.ai/rankings",
+    license=CC_BY,
+    cadence=timedelta(hours=24),
+    age_max=timedelta(hours=72),
+    base_url=environment.text("GATEWAY_OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1"),
+    key=environment.text("GATEWAY_OPENROUTER_API_KEY"),
+    needs_key=True,
+    boards=BOARDS,
+    key_kind=KEY_KIND,
+    rows_min=20,  # fifty a day have a row, mostly the same ones
+    is_conditional=False,
+    read=read,
+    figures=figures,
+    short_name="openrouter",
+    half_life_hours=72,
+    weight=0,  # how much a model is used is no evidence of how good it is
+)

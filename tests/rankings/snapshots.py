@@ -3,14 +3,8 @@
 from datetime import timedelta
 
 from gateway_project.db import pool
-from rankings.models import Alias, Snapshot, Source, Standing
-
-KEY_KINDS = {
-    Source.LMSYS_ARENA: "model_name",
-    Source.HUGGINGFACE: "hf_repo",
-    Source.ARTIFICIAL_ANALYSIS: "aa_id",
-    Source.OPENROUTER: "canonical_slug",
-}
+from rankings.models import Alias, Snapshot, Standing
+from rankings.sources import registry
 
 
 def say(source, boards, *, age_hours=0, crowd=0):
@@ -27,7 +21,7 @@ def say(source, boards, *, age_hours=0, crowd=0):
                 snapshot=snapshot,
                 board=board,
                 external_key=name,
-                key_kind=KEY_KINDS[source],
+                key_kind=registry.fetched_spec(source).key_kind,
                 name=name,
                 rank=1 + sum(other > value for other in values),
                 value=value,
@@ -42,5 +36,10 @@ def mean(source, name, model_id, confidence=1.0):
     """By ``name`` the source means our model."""
     method = Alias.Method.STAFF if confidence == 1 else Alias.Method.RULE
     return Alias.objects.create(
-        source=source, key_kind=KEY_KINDS[source], external_key=name, model_id=model_id, method=method, confidence=confidence
+        source=source,
+        key_kind=registry.fetched_spec(source).key_kind,
+        external_key=name,
+        model_id=model_id,
+        method=method,
+        confidence=confidence,
     )

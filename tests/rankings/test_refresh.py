@@ -14,7 +14,8 @@ from gateway_project.db import pool
 from rankings import refresh, tasks
 from rankings.identity import mapping
 from rankings.models import Alias, Entry, Snapshot, Source, SourceState, Standing
-from rankings.refresh import CADENCE, Result
+from rankings.refresh import Result
+from rankings.sources import registry
 from tests import factories
 from tests.gateway_project.local.launch import Launch
 from tests.rankings.source_server import (
@@ -55,7 +56,7 @@ def grow_old(source=SOURCE, **ago):
 @pytest.mark.parametrize("source", [Source.LMSYS_ARENA, Source.HUGGINGFACE, Source.ARTIFICIAL_ANALYSIS, Source.OPENROUTER])
 def test_after_a_success_its_turn_comes_by_its_cadence_more_or_less(sources, keys, source):
     assert refreshed(source).result == Result.STORED
-    cadence = CADENCE[source] / timedelta(minutes=1)
+    cadence = registry.spec(source).cadence / timedelta(minutes=1)
     assert 0.89 * cadence < minutes_until_next(source) < 1.11 * cadence
     sources.asked.clear()
     assert refresh.refresh(source, only_if_due=True).result == Result.NOT_DUE
@@ -280,9 +281,13 @@ def test_a_task_knows_only_sources():
         tasks.refresh.delay("MINE").get()
 
 
-def test_beat_has_a_task_of_its_own_for_every_source(settings):
-    entries = [entry for entry in settings.CELERY_BEAT_SCHEDULE.values() if entry["task"] == tasks.refresh_if_due.name]
-    assert sorted(entry["args"] for entry in entries) == sorted((source.value,) for source in Source)
+def test_beat_starts_a_task_of_its_own_for_every_source_each_minute(settings, monkeypatch):
+    [entry] = [each for each in settings.CELERY_BEAT_SCHEDULE.values() if each["task"] == tasks.refresh_due_sources.name]
+    assert (entry["schedule"], entry["options"]) == (60, {"expires": 60})
+    started = []
+    monkeypatch.setattr(tasks.refresh_if_due, "apply_async", lambda args, **options: started.append((*args, options)))
+    tasks.refresh_due_sources.delay()
+    assert started == [(source.value, {"expires": 60}) for source in Source]
 
 
 def test_real_workers_refresh_each_source_while_another_hangs():

@@ -8,6 +8,7 @@ from gateway_project.operator_command import OperatorCommand
 from rankings import refresh
 from rankings.models import Source
 from rankings.refresh import Manner, Outcome, Result
+from rankings.sources import registry
 
 
 class Command(OperatorCommand):
@@ -37,7 +38,7 @@ class Command(OperatorCommand):
 def _sources(typed: str | None) -> list[Source]:
     """INTERNAL is last: it is made of the others."""
     if typed is None:
-        return [*(source for source in Source if source is not Source.INTERNAL), Source.INTERNAL]
+        return [*(spec.source for spec in registry.fetched_specs()), Source.INTERNAL]
     if typed.upper() not in Source.values:
         raise CommandError(f"SOURCE: {typed!r} is not one of {', '.join(Source.values)}.")
     return [Source(typed.upper())]

@@ -472,7 +472,7 @@ def test_the_method_is_told_with_the_weights_in_force(listed, settings):
     show()
     page = text(get())
     assert "0.6 × quality + 0.1 × speed + 0.3 × cost" in page
-    assert "internal-1, with terms of this gateway's own" in page
+    assert "internal-1, with parameters of this gateway's own" in page
 
 
 def test_ids_that_follow_the_ranking_are_told_with_whom_they_stand_for(listed):

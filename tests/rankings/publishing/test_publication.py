@@ -11,7 +11,7 @@ from completions.models import Category, LanguageModel, Price, Provider, Routabl
 from gateway_project.db import pool
 from rankings.models import DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState
 from rankings.publishing import publication as publishing
-from rankings.scoring import formula
+from rankings.scoring import formula, parameters
 from tests import factories
 from tests.rankings.snapshots import mean, say
 
@@ -380,14 +380,14 @@ def test_a_publication_that_fails_changes_nothing_but_the_health_of_internal(set
     before = list(Entry.objects.order_by("pk").values()), Publication.objects.get().number, DailyRank.objects.count()
     state = SourceState.objects.get(pk=INTERNAL)
     assert (state.failures, state.error, state.last_success_at is not None) == (0, "", True)
-    settings.RANKINGS_ANCHORS = {**settings.RANKINGS_ANCHORS, "prior": 1_000}
+    settings.RANKINGS_ANCHORS = {**parameters.ANCHORS.value, "prior": 1_000}
     for _ in range(2):
         with pytest.raises(ValueError, match="prior must be 0-100"):
             publishing.publish(INTERNAL)
     assert (list(Entry.objects.order_by("pk").values()), Publication.objects.get().number, DailyRank.objects.count()) == before
     failed = SourceState.objects.get(pk=INTERNAL)
     assert (failed.failures, failed.error, failed.last_success_at) == (2, "ValueError", state.last_success_at)
-    settings.RANKINGS_ANCHORS = {**settings.RANKINGS_ANCHORS, "prior": 25}
+    settings.RANKINGS_ANCHORS = {**parameters.ANCHORS.value, "prior": 25}
     publishing.publish(INTERNAL)
     state = SourceState.objects.get(pk=INTERNAL)
     assert (state.failures, state.error) == (0, "")

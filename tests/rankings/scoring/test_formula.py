@@ -6,25 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankings.checks import check_terms
-from rankings.scoring import formula, terms
+from rankings.checks import check_parameters
+from rankings.scoring import formula, parameters
 from rankings.scoring.formula import Evidence
+from rankings.sources import artificial_analysis, huggingface, lmsys_arena
 
-TERMS = terms.in_force()
+PARAMETERS = parameters.in_force()
 
 # As in the examples: all surely the model; Arena with an interval of 1495-1503.5, 216 hours old; Artificial Analysis 12 hours
 # old; Hugging Face not verified, 200 hours old.
 BELIEF = {
     "arena": {
-        "precision": formula.rating_precision(1495, 1503.5),
+        "precision": lmsys_arena.rating_precision(1495, 1503.5),
         "freshness": formula.freshness(age_hours=216, half_life_hours=336),
     },
-    "aa": {"precision": formula.PRECISION_OF_INDEX, "freshness": formula.freshness(age_hours=12, half_life_hours=168)},
-    "hf": {"precision": formula.PRECISION_UNVERIFIED, "freshness": formula.freshness(age_hours=200, half_life_hours=720)},
+    "aa": {"precision": artificial_analysis.PRECISION, "freshness": formula.freshness(age_hours=12, half_life_hours=168)},
+    "hf": {"precision": huggingface.PRECISION_UNVERIFIED, "freshness": formula.freshness(age_hours=200, half_life_hours=720)},
 }
 
 
-def scores(percentiles, applicable, speed, cost, of=TERMS):
+def scores(percentiles, applicable, speed, cost, of=PARAMETERS):
     evidence = {name: Evidence(percentile, **BELIEF[name]) for name, percentile in percentiles.items()}
     return formula.scores(of, evidence=evidence, applicable=applicable.split(), speed=speed, cost=cost)
 
@@ -53,24 +54,24 @@ def test_ties_stand_in_their_middle():
 )
 def test_costs_are_as_published(prompt, answer, cost):
     blended = formula.blended_dollars(input_dollars=prompt, output_dollars=answer)
-    assert round(formula.cost(TERMS, blended), 1) == cost
+    assert round(formula.cost(PARAMETERS, blended), 1) == cost
 
 
 @pytest.mark.parametrize(("prompt", "answer"), [(-1, -1), (None, 1), (1, None), (1, -1)])
 def test_a_price_that_is_not_known_has_no_cost(prompt, answer):
-    assert formula.cost(TERMS, formula.blended_dollars(input_dollars=prompt, output_dollars=answer)) is None
+    assert formula.cost(PARAMETERS, formula.blended_dollars(input_dollars=prompt, output_dollars=answer)) is None
 
 
 @pytest.mark.parametrize(
     ("rate", "begins", "speed"), [(296, 0.65, 94.7), (153.8, 14.9, 60.8), (45, 0.85, 54.2), (20, 3, 29.3), (None, 2, 58.8)]
 )
 def test_speeds_are_as_published(rate, begins, speed):
-    assert round(formula.speed(TERMS, tokens_per_second=rate, first_token_seconds=begins), 1) == speed
+    assert round(formula.speed(PARAMETERS, tokens_per_second=rate, first_token_seconds=begins), 1) == speed
 
 
 @pytest.mark.parametrize(("rate", "begins"), [(None, None), (0, None), (-1, -1)])
 def test_a_speed_that_nobody_measured_is_none(rate, begins):
-    assert formula.speed(TERMS, tokens_per_second=rate, first_token_seconds=begins) is None
+    assert formula.speed(PARAMETERS, tokens_per_second=rate, first_token_seconds=begins) is None
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ scored = {"evidence": evidence, "applicable": st.sets(sources), "speed": st.none
 
 @given(**scored)
 def test_every_score_is_in_its_range(evidence, applicable, speed, cost):
-    found = formula.scores(TERMS, evidence=evidence, applicable=applicable, speed=speed, cost=cost)
+    found = formula.scores(PARAMETERS, evidence=evidence, applicable=applicable, speed=speed, cost=cost)
     assert 0 <= found.overall <= 100
     assert 0 <= found.believed <= 100
     assert 0 <= found.coverage <= 1
@@ -132,14 +133,16 @@ def test_every_score_is_in_its_range(evidence, applicable, speed, cost):
 def test_nobody_is_judged_by_what_does_not_apply(evidence, applicable, speed, cost):
     heard = {name: found for name, found in evidence.items() if name in applicable}
     rest = {"applicable": applicable, "speed": speed, "cost": cost}
-    assert formula.scores(TERMS, evidence=evidence, **rest) == formula.scores(TERMS, evidence=heard, **rest)
+    assert formula.scores(PARAMETERS, evidence=evidence, **rest) == formula.scores(PARAMETERS, evidence=heard, **rest)
 
 
 @given(name=sources, lower=percents, higher=percents, **scored)
 def test_a_better_percentile_never_makes_a_worse_score(name, lower, higher, evidence, applicable, speed, cost):
     lower, higher = sorted([lower, higher])
     found = [
-        formula.scores(TERMS, evidence={**evidence, name: Evidence(percentile)}, applicable=applicable, speed=speed, cost=cost)
+        formula.scores(
+            PARAMETERS, evidence={**evidence, name: Evidence(percentile)}, applicable=applicable, speed=speed, cost=cost
+        )
         for percentile in (lower, higher)
     ]
     assert found[0].overall <= found[1].overall + 1e-9
@@ -150,7 +153,7 @@ def test_a_better_percentile_never_makes_a_worse_score(name, lower, higher, evid
 @pytest.mark.parametrize("part", ["speed", "cost"])
 def test_a_better_part_never_makes_a_worse_score(part, one, other, evidence, applicable, speed, cost):
     rest = {"evidence": evidence, "applicable": applicable, "speed": speed, "cost": cost}
-    found = [formula.scores(TERMS, **{**rest, part: value}).overall for value in sorted([one, other])]
+    found = [formula.scores(PARAMETERS, **{**rest, part: value}).overall for value in sorted([one, other])]
     assert found[0] <= found[1] + 1e-9
 
 
@@ -158,17 +161,17 @@ def test_a_better_part_never_makes_a_worse_score(part, one, other, evidence, app
 def test_more_belief_never_makes_less_confidence(evidence, applicable, speed, cost):
     rest = {"applicable": applicable, "speed": speed, "cost": cost}
     believed = {name: Evidence(found.percentile) for name, found in evidence.items()}
-    less, more = (formula.scores(TERMS, evidence=each, **rest).confidence for each in (evidence, believed))
+    less, more = (formula.scores(PARAMETERS, evidence=each, **rest).confidence for each in (evidence, believed))
     assert less <= more + 1e-9
 
 
 @given(speed=st.none() | percents, cost=st.none() | percents, percentile=percents)
 def test_evidence_that_is_missing_costs_rank_and_confidence(speed, cost, percentile):
     rest = {"applicable": ["arena", "aa"], "speed": speed, "cost": cost}
-    of_one = formula.scores(TERMS, evidence={"arena": Evidence(percentile)}, **rest)
-    of_both = formula.scores(TERMS, evidence={"arena": Evidence(percentile), "aa": Evidence(percentile)}, **rest)
+    of_one = formula.scores(PARAMETERS, evidence={"arena": Evidence(percentile)}, **rest)
+    of_both = formula.scores(PARAMETERS, evidence={"arena": Evidence(percentile), "aa": Evidence(percentile)}, **rest)
     assert of_one.confidence < of_both.confidence
-    if percentile >= TERMS.prior:
+    if percentile >= PARAMETERS.prior:
         assert of_one.overall <= of_both.overall + 1e-9
 
 
@@ -177,20 +180,20 @@ dollars = st.floats(0, 1_000)
 
 @given(one=dollars, other=dollars)
 def test_a_dearer_model_never_costs_better(one, other):
-    cheap, dear = (formula.cost(TERMS, each) for each in sorted([one, other]))
+    cheap, dear = (formula.cost(PARAMETERS, each) for each in sorted([one, other]))
     assert 0 <= dear <= cheap <= 100
 
 
 @given(rates=st.tuples(st.floats(0.01, 1e5), st.floats(0.01, 1e5)), begins=st.none() | st.floats(0, 1_000))
 def test_more_tokens_a_second_are_never_slower(rates, begins):
-    low, high = (formula.speed(TERMS, tokens_per_second=rate, first_token_seconds=begins) for rate in sorted(rates))
+    low, high = (formula.speed(PARAMETERS, tokens_per_second=rate, first_token_seconds=begins) for rate in sorted(rates))
     assert 0 <= low <= high + 1e-9
     assert high <= 100
 
 
 @given(waits=st.tuples(st.floats(0, 1_000), st.floats(0, 1_000)), rate=st.none() | st.floats(0.01, 1e5))
 def test_a_later_first_token_is_never_faster(waits, rate):
-    soon, late = (formula.speed(TERMS, tokens_per_second=rate, first_token_seconds=wait) for wait in sorted(waits))
+    soon, late = (formula.speed(PARAMETERS, tokens_per_second=rate, first_token_seconds=wait) for wait in sorted(waits))
     assert 0 <= late <= soon + 1e-9
     assert soon <= 100
 
@@ -214,22 +217,22 @@ def test_what_is_older_is_never_fresher(ages):
     ("bounds", "precision"), [((None, 1500), 0.5), ((1495, 1503.5), 0.915), ((1400, 1600), 0.3), ((1, 1), 1)]
 )
 def test_a_rating_is_believed_by_its_interval(bounds, precision):
-    assert formula.rating_precision(*bounds) == pytest.approx(precision)
+    assert lmsys_arena.rating_precision(*bounds) == pytest.approx(precision)
 
 
 # --- Terms --------------------------------------------------------------------------------------------------------
 
 
 def test_other_weights_make_other_scores():
-    mine = replace(TERMS, scores={"quality": 0.5, "speed": 0.0, "cost": 0.5})
+    mine = replace(PARAMETERS, score_weights={"quality": 0.5, "speed": 0.0, "cost": 0.5})
     assert scores({"arena": 97}, "arena", 70, 40, of=mine).overall == pytest.approx((82.6 + 40) / 2)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"sources": {"arena": 0, "aa": 0, "hf": 0}},
-        {"scores": {"quality": 0, "speed": 1, "cost": 1}},
+        {"source_weights": {"arena": 0, "aa": 0, "hf": 0}},
+        {"score_weights": {"quality": 0, "speed": 1, "cost": 1}},
         {"prior": 101},
         {"prior_weight": 0},
         {"throughput_share": 1},
@@ -242,18 +245,18 @@ def test_other_weights_make_other_scores():
 )
 def test_terms_that_contradict_each_other_are_refused(changes):
     with pytest.raises(ValueError, match=next(iter(changes)).split("_")[0].rstrip("s")):
-        replace(TERMS, **changes)
+        replace(PARAMETERS, **changes)
 
 
 def test_who_changes_the_terms_says_so_in_the_version(settings):
-    assert terms.version() == "internal-1"
+    assert parameters.version() == "internal-1"
     settings.RANKINGS_POPULATION_MIN = 5
-    assert terms.version() == "internal-1, with terms of this gateway's own"
+    assert parameters.version() == "internal-1, with parameters of this gateway's own"
 
 
 def test_a_deployment_whose_terms_contradict_each_other_is_told(settings):
-    assert check_terms() == []
-    settings.RANKINGS_ANCHORS = {**settings.RANKINGS_ANCHORS, "blended_dollars_best": 40}
-    [found] = check_terms()
+    assert check_parameters() == []
+    settings.RANKINGS_ANCHORS = {**parameters.ANCHORS.value, "blended_dollars_best": 40}
+    [found] = check_parameters()
     assert found.id == "gateway.E010"
     assert "blended_dollars_best must be above 0 and below blended_dollars_worst" in found.msg

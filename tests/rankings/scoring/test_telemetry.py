@@ -6,7 +6,7 @@ from django.db import connection
 from gateway_project.db import pool
 from rankings.models import Entry, Source
 from rankings.publishing import publication
-from rankings.scoring import formula, telemetry, terms
+from rankings.scoring import formula, parameters, telemetry
 from tests import factories
 from tests.rankings.snapshots import mean, say
 from tests.rankings.streams import streamed
@@ -112,7 +112,7 @@ def test_internal_goes_by_our_own_measurement_and_else_by_artificial_analysis(ca
         streamed(caller, "acme/fast", 650, 9350, 2960)
     publication.publish(Source.INTERNAL)
     fast, slow = Entry.objects.filter(source=Source.INTERNAL, board="CODING").order_by("model_id")
-    expected = formula.speed(terms.in_force(), tokens_per_second=296, first_token_seconds=0.65)
+    expected = formula.speed(parameters.in_force(), tokens_per_second=296, first_token_seconds=0.65)
     assert (fast.speed, slow.speed) == (pytest.approx(expected), 0)
     assert (fast.inputs["speed"]["source"], fast.inputs["speed"]["streams"]) == ("INTERNAL", 3)
     assert (slow.inputs["speed"]["source"], slow.inputs["speed"]["streams"]) == ("ARTIFICIAL_ANALYSIS", None)

@@ -1,4 +1,4 @@
-"""Reading what others wrote: a value of the kind that is meant, or Implausible, which says what it was called."""
+"""Checked access to the values of a source's JSON. A value of another kind raises Implausible, which names the value."""
 
 import math
 from typing import Any

@@ -1,0 +1,39 @@
+"""Finds the spec of each source.
+
+The spec of the source ``OPENROUTER`` is ``SPEC`` of the module ``rankings.sources.openrouter``, and so for every id. To add a
+source, write that module and add its id to ``rankings.models.Source``: nothing else names the sources one by one.
+"""
+
+from importlib import import_module
+
+from rankings.models import Source
+from rankings.sources.base import FetchedSourceSpec, SourceSpec
+
+
+def spec(source: Source | str) -> SourceSpec:
+    """Raises ValueError for what is not the id of a source."""
+    found: SourceSpec = import_module(f"rankings.sources.{Source(source).lower()}").SPEC
+    return found
+
+
+def specs() -> list[SourceSpec]:
+    """All of them, in the order of ``Source``."""
+    return [spec(source) for source in Source]
+
+
+def fetched_spec(source: Source | str) -> FetchedSourceSpec:
+    """Raises TypeError for INTERNAL, which is not fetched."""
+    found = spec(source)
+    if not isinstance(found, FetchedSourceSpec):
+        raise TypeError(f"{source} is computed, not fetched")
+    return found
+
+
+def fetched_specs() -> list[FetchedSourceSpec]:
+    """All but INTERNAL, in the order of ``Source``."""
+    return [found for found in specs() if isinstance(found, FetchedSourceSpec)]
+
+
+def weighted_specs() -> list[FetchedSourceSpec]:
+    """Those that count in the quality of INTERNAL, the heaviest first."""
+    return sorted((found for found in fetched_specs() if found.weight), key=lambda found: -found.weight)
