@@ -34,7 +34,7 @@ from completions.providers import ADAPTERS
 from completions.serializers import ChatRequestSerializer
 from gateway_project import errors, metrics, urls_health
 from gateway_project.web import request_log
-from rankings.api.serializers import RankingsQuerySerializer
+from rankings.api.filters import RankingFilter
 from rankings.models import SourceState
 from rankings.scoring import parameters
 from tests import chat, factories
@@ -447,13 +447,13 @@ def test_every_parameter_of_the_ledger_is_documented():
 
 def test_every_parameter_of_the_rankings_is_documented():
     table = {row[0].strip("`"): row for row in rows(section(API, "### GET /api/rankings"))}
-    fields = RankingsQuerySerializer().fields
-    assert set(table) == set(fields)
-    for name, field in fields.items():
-        assert table[name][2] == ("none" if field.default is empty else str(field.default))
-        bounds = [getattr(field, bound, None) for bound in ("min_value", "max_value", "max_length")]
-        assert all(str(bound) in table[name][3] for bound in bounds if bound is not None)
-        assert all(f"`{choice}`" in table[name][3] for choice in getattr(field, "choices", []))
+    schemas = {name: each.schema for name, each in RankingFilter.base_filters.items()}
+    assert set(table) == set(schemas)
+    for name, schema in schemas.items():
+        assert table[name][2] == str(schema.get("default", "none"))
+        bounds = [schema[bound] for bound in ("minimum", "maximum", "maxLength") if bound in schema]
+        assert all(str(bound) in table[name][3] for bound in bounds)
+        assert all(f"`{choice}`" in table[name][3] for choice in schema.get("enum", []))
 
 
 def test_a_ranking_is_as_shown(db):

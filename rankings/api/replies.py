@@ -1,9 +1,9 @@
-"""Replies of GET /api/rankings, ready to be sent: rendered once a moment, a publication and a query.
+"""Rendered replies of GET /api/rankings: each query is rendered once per step of ten seconds and per publication.
 
-The time of a reply is in it, and so is how old its figures are; "now" moves in steps, so within a step the same data gives the
-same bytes, which is what a strong ETag promises. The tag says which data and which step: who comes back with a tag of the same
-data has a copy that is as good as a new one, for as long as replies may be kept. Only what was validated is a key of this
-memory, and it is bounded.
+A reply says when it was made and how old its figures are. That time moves in steps, so within a step the same data gives the
+same bytes, as a strong ETag promises. The ETag names the data and the step: a client that comes back with the tag of the same
+data has a copy that is as good as a new one, for as long as replies may be kept. Only valid queries are cached, and a bounded
+number of them.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from gateway_project import compact_json, timestamps
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from rankings.api import filters
-from rankings.api.filters import Query
+from rankings.api.filters import RankingsQuery
 from rankings.publishing import health, listing
-from rankings.publishing.listing import Published, Row
+from rankings.publishing.listing import PublishedRankings, RankedEntry
 
 STEP_SECONDS = 10
 KEPT_SECONDS_MAX = 3_600  # spec: up to an hour
@@ -27,24 +27,24 @@ _REPLIES_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A body; what of it is data, as a digest; and when it was rendered, in steps since the epoch."""
+    """A body, a digest of the data in it, and the step since the epoch in which it was rendered."""
 
     body: bytes
-    data: str
+    data_digest: str
     step: int
 
     @property
     def etag(self) -> str:
-        return f'"{self.data}-{self.step:x}"'
+        return f'"{self.data_digest}-{self.step:x}"'
 
     def is_as_good_as(self, etag: str) -> bool:
-        """Whether a copy with this tag has the same data, and is not too old."""
-        data, _, step = etag.strip('"').partition("-")
+        """Return whether a copy with this ETag has the same data and is not too old."""
+        data_digest, _, step = etag.strip('"').partition("-")
         try:
             age_seconds = (self.step - int(step, 16)) * STEP_SECONDS
         except ValueError:
             return False
-        return data == self.data and 0 <= age_seconds <= KEPT_SECONDS_MAX
+        return data_digest == self.data_digest and 0 <= age_seconds <= KEPT_SECONDS_MAX
 
 
 @dataclass(frozen=True)
@@ -52,25 +52,28 @@ class _Batch:
     """What the replies of one step and one publication share, and those that are rendered so far."""
 
     step: int
-    published: Published
-    sources: bytes
-    replies: dict[Query, Reply] = field(default_factory=dict)
+    published: PublishedRankings
+    sources: bytes  # the health of the sources, as JSON
+    replies: dict[RankingsQuery, Reply] = field(default_factory=dict)
 
 
 _batches: StaleWhileRefresh[None, _Batch] = StaleWhileRefresh(seconds=math.inf)
 
 
-def reply(query: Query, now_seconds: float) -> Reply:
-    """As of ``now_seconds`` since the epoch. Raises the database's errors while nothing was ever read."""
+def reply(query: RankingsQuery, now_seconds: float) -> Reply:
+    """Return the reply as of ``now_seconds`` since the epoch. Raises the database's errors while nothing was ever read.
+
+    While one request begins the batch of a new step, the others get replies of the previous one.
+    """
     published = listing.published()
     step = int(now_seconds // STEP_SECONDS)
-    batch = _batches.get(None, partial(_begin, step, published), version=(step, published))
-    known = batch.replies.get(query)
-    if known is None:
+    batch = _batches.get(None, partial(_begin_batch, step, published), version=(step, published))
+    cached = batch.replies.get(query)
+    if cached is None:
         if len(batch.replies) >= _REPLIES_MAX:
             batch.replies.clear()
-        known = batch.replies[query] = _rendered(query, batch)
-    return known
+        cached = batch.replies[query] = _render(query, batch)
+    return cached
 
 
 def forget() -> None:
@@ -78,11 +81,11 @@ def forget() -> None:
     _batches.clear()
 
 
-def _begin(step: int, published: Published, previous: _Batch | None) -> _Batch:
-    """When the database is unavailable, what the sources' health was before still serves."""
+def _begin_batch(step: int, published: PublishedRankings, previous: _Batch | None) -> _Batch:
+    """Read the sources' health. While the database is unavailable, the previous batch's is used."""
     try:
         with pool.time_limit():
-            sources = compact_json.dumps(health.items(_moment(step)))
+            sources = compact_json.dumps(health.items(_time(step)))
     except pool.DATABASE_ERRORS:
         if previous is None:
             raise
@@ -90,14 +93,14 @@ def _begin(step: int, published: Published, previous: _Batch | None) -> _Batch:
     return _Batch(step, published, sources)
 
 
-def _rendered(query: Query, batch: _Batch) -> Reply:
-    rows = filters.apply(query, batch.published.board(query.source, query.board)).rows
-    page = rows[query.offset : query.offset + query.limit]
-    has_more = query.offset + len(page) < len(rows)
-    pagination = compact_json.dumps({"total": len(rows), "limit": query.limit, "offset": query.offset, "hasMore": has_more})
-    now = _moment(batch.step)
+def _render(query: RankingsQuery, batch: _Batch) -> Reply:
+    entries = filters.apply(query, batch.published.leaderboard(query.source, query.board)).entries
+    page = entries[query.offset : query.offset + query.limit]
+    has_more = query.offset + len(page) < len(entries)
+    pagination = compact_json.dumps({"total": len(entries), "limit": query.limit, "offset": query.offset, "hasMore": has_more})
+    now = _time(batch.step)
     body = b'{"rankings":[%s],"pagination":%s,"sources":%s,"timestamp":"%s"}' % (
-        b",".join(row.json(now) for row in page),
+        b",".join(entry.json(now) for entry in page),
         pagination,
         batch.sources,
         timestamps.iso_millis(now).encode(),
@@ -105,12 +108,12 @@ def _rendered(query: Query, batch: _Batch) -> Reply:
     return Reply(body, _digest(page, pagination, batch.sources), batch.step)
 
 
-def _digest(page: tuple[Row, ...], pagination: bytes, sources: bytes) -> str:
+def _digest(page: tuple[RankedEntry, ...], pagination: bytes, sources: bytes) -> str:
     digest = hashlib.sha256(pagination + sources)
-    for row in page:
-        digest.update(row.head)
+    for entry in page:
+        digest.update(entry.json_head)
     return digest.hexdigest()[:24]
 
 
-def _moment(step: int) -> datetime:
+def _time(step: int) -> datetime:
     return datetime.fromtimestamp(step * STEP_SECONDS, UTC)

@@ -1,26 +1,11 @@
-"""The shapes of GET /api/rankings for the OpenAPI description. Requests are checked by ``filters``."""
+"""The reply of GET /api/rankings, for the OpenAPI description. ``filters`` declares its parameters."""
 
 from typing import Any
 
 from rest_framework import serializers
 
 from completions.models import Category
-from rankings.api.filters import LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX, ORDERS, SEARCH_CHARACTERS_MAX
 from rankings.models import Source
-from rankings.publishing.listing import SORTS
-
-
-class RankingsQuerySerializer(serializers.Serializer[Any]):
-    source = serializers.ChoiceField(choices=Source.values, default=Source.INTERNAL.value)  # type: ignore[assignment]
-    category = serializers.ChoiceField(choices=Category.values, required=False)
-    limit = serializers.IntegerField(min_value=1, max_value=LIMIT_MAX, default=LIMIT_DEFAULT)
-    offset = serializers.IntegerField(min_value=0, max_value=OFFSET_MAX, default=0)
-    sortBy = serializers.ChoiceField(choices=tuple(SORTS), default="rank")
-    sortOrder = serializers.ChoiceField(choices=ORDERS, default="asc")
-    search = serializers.CharField(
-        required=False, max_length=SEARCH_CHARACTERS_MAX, help_text="In the name, the provider or the id, in any case."
-    )
-    commercialOnly = serializers.BooleanField(required=False)
 
 
 class RankedModelSerializer(serializers.Serializer[Any]):
@@ -42,7 +27,7 @@ class BenchmarksSerializer(serializers.Serializer[Any]):
 
 
 class ScoresSerializer(serializers.Serializer[Any]):
-    """null: nobody has measured it."""
+    """null where no source has measured it."""
 
     overall = serializers.FloatField(allow_null=True, min_value=0, max_value=100)
     quality = serializers.FloatField(allow_null=True, min_value=0, max_value=100)

@@ -1,4 +1,4 @@
-"""GET /api/rankings: public, the same for everybody, and answered from memory."""
+"""GET /api/rankings: public, the same for every client, and answered from memory."""
 
 import time
 from functools import wraps
@@ -11,16 +11,16 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rankings.api import filters, replies
-from rankings.api.filters import Query
-from rankings.api.serializers import RankingsQuerySerializer, RankingsSerializer
+from rankings.api.filters import RankingsQuery
+from rankings.api.serializers import RankingsSerializer
 
 _HEADERS = {
     "Cache-Control": "public, max-age=300",
-    "Access-Control-Allow-Origin": "*",  # nothing in it is anybody's own
+    "Access-Control-Allow-Origin": "*",  # safe: a reply holds nothing of any one user
     "Link": '<https://creativecommons.org/licenses/by/4.0/>; rel="license"',
 }
 _QUERIES_MAX = 4_096
-_queries: dict[str, Query] = {}  # by query string; only such as were valid
+_parsed_queries: dict[str, RankingsQuery] = {}  # by query string; valid ones only
 
 
 class RankingsView(APIView):
@@ -29,29 +29,35 @@ class RankingsView(APIView):
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """What was asked in these very words before needs no second reading; everything else goes the whole way."""
-        whole_way = super().as_view(**initkwargs)
+        """Return a view that skips REST framework's dispatch for a query string that was parsed before."""
+        dispatched = super().as_view(**initkwargs)
 
-        @wraps(whole_way)
+        @wraps(dispatched)
         def view(request: HttpRequest) -> HttpResponseBase:
-            query = _queries.get(request.META.get("QUERY_STRING", "")) if request.method == "GET" else None
-            return _answer(query, request) if query else whole_way(request)
+            query = _parsed_queries.get(request.META.get("QUERY_STRING", "")) if request.method == "GET" else None
+            return _respond(query, request) if query else dispatched(request)
 
         return view
 
-    @extend_schema(auth=[], parameters=[RankingsQuerySerializer], responses=RankingsSerializer)
+    @extend_schema(auth=[], parameters=filters.openapi_parameters(), responses=RankingsSerializer)
     def get(self, request: Request) -> HttpResponse:
         query = filters.parse(request.query_params)
-        if len(_queries) >= _QUERIES_MAX:
-            _queries.clear()
-        _queries[request.META.get("QUERY_STRING", "")] = query
-        return _answer(query, request)
+        if len(_parsed_queries) >= _QUERIES_MAX:
+            _parsed_queries.clear()
+        _parsed_queries[request.META.get("QUERY_STRING", "")] = query
+        return _respond(query, request)
 
 
-def _answer(query: Query, request: HttpRequest | Request) -> HttpResponse:
+def forget() -> None:
+    """Parse every query string again."""
+    _parsed_queries.clear()
+
+
+def _respond(query: RankingsQuery, request: HttpRequest | Request) -> HttpResponse:
+    """Return the reply, or 304 if one of the client's ETags is as good."""
     reply = replies.reply(query, time.time())
-    tags = request.META.get("HTTP_IF_NONE_MATCH", "").split(",")
+    etags = [etag.strip() for etag in request.META.get("HTTP_IF_NONE_MATCH", "").split(",")]
     headers = {**_HEADERS, "ETag": reply.etag}
-    if any(tag.strip() == "*" or reply.is_as_good_as(tag.strip().removeprefix("W/")) for tag in tags):
+    if any(etag == "*" or reply.is_as_good_as(etag.removeprefix("W/")) for etag in etags):
         return HttpResponse(status=304, headers=headers)
     return HttpResponse(reply.body, content_type="application/json", headers=headers)

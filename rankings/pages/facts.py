@@ -46,7 +46,6 @@ class Pointer:
 class Facts:
     """``prices`` are in force, of the models that can be called. ``waiting``: models that only lack a provider's key."""
 
-    now: datetime
     prices: dict[str, Price]
     waiting: int
     origins: list[Origin]
@@ -72,7 +71,6 @@ def _read(previous: Facts | None) -> Facts:
         prices = {model.pk: model.prices_in_force[0] for model in models if model.is_available}
         now = pool.database_time()
         return Facts(
-            now=now,
             prices=prices,
             waiting=sum(_waits(model) for model in models),
             origins=[_origin(found) for found in health.report(now)],

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from completions.models import Category
 from rankings.api import filters
-from rankings.api.filters import Query
+from rankings.api.filters import RankingsQuery
 from rankings.models import Source
 from rankings.publishing.listing import SORTS
 from rankings.sources import registry
@@ -28,7 +28,7 @@ _FIELDS = {"source", "category", "search", "commercialOnly", "sortBy", "sortOrde
 _WAYS = {"rank": "asc", "score": "desc", "name": "asc", "change": "desc"}  # how a heading sorts at the first click
 
 
-def read(parameters: QueryDict) -> Query:
+def read(parameters: QueryDict) -> RankingsQuery:
     """Raises InvalidRequest, as the API does, about the first parameter that is wrong."""
     given = parameters.copy()
     for name, value in parameters.items():
@@ -54,20 +54,20 @@ def usual(board: str) -> tuple[str, str]:
     return _API_ORDER if board == Category.GENERAL else ("score", "desc")
 
 
-def _in_order(query: Query, order: tuple[str, str]) -> Query:
+def _in_order(query: RankingsQuery, order: tuple[str, str]) -> RankingsQuery:
     return replace(query, sort_by=order[0], sort_order=order[1])
 
 
 # --- Addresses ----------------------------------------------------------------------------------------------------
 
 
-def address(query: Query, **changes: Any) -> str:
+def address(query: RankingsQuery, **changes: Any) -> str:
     """Of the page that shows the query, with these changes."""
     wanted = replace(query, **changes)
     return _address("ranking-page", wanted, usual(wanted.board))
 
 
-def api_address(query: Query) -> str:
+def api_address(query: RankingsQuery) -> str:
     """Of the same, as JSON."""
     return _address("rankings", query, _API_ORDER)
 
@@ -78,7 +78,7 @@ def model_address(model_id: str, *, source: str = Source.INTERNAL.value, board: 
     return reverse("ranked-model", args=[model_id]) + given
 
 
-def _address(view: str, query: Query, order: tuple[str, str]) -> str:
+def _address(view: str, query: RankingsQuery, order: tuple[str, str]) -> str:
     has_order = (query.sort_by, query.sort_order) != order
     return reverse(view) + _given(
         {
@@ -88,7 +88,7 @@ def _address(view: str, query: Query, order: tuple[str, str]) -> str:
             "commercialOnly": ("true" if query.commercial_only else "", ""),
             "sortBy": (query.sort_by if has_order else "", ""),
             "sortOrder": (query.sort_order if has_order else "", ""),
-            "limit": (query.limit, filters.LIMIT_DEFAULT),
+            "limit": (query.limit, filters.DEFAULTS.limit),
             "offset": (query.offset, 0),
         }
     )
@@ -131,7 +131,7 @@ class Form:
         return bool(self.message) and self.wrong not in _FIELDS
 
 
-def form(query: Query) -> Form:
+def form(query: RankingsQuery) -> Form:
     order = (query.sort_by, query.sort_order)
     sort_by = "" if order == usual(query.board) else query.sort_by
     sort_order = "" if not sort_by or query.sort_order == _WAYS[query.sort_by] else query.sort_order
@@ -155,7 +155,7 @@ def form_in_error(parameters: QueryDict, wrong: str, message: str) -> Form:
         commercial_only=parameters.get("commercialOnly") == "true",
         sort_by=parameters.get("sortBy", ""),
         sort_order=parameters.get("sortOrder", ""),
-        limit=filters.LIMIT_DEFAULT,
+        limit=filters.DEFAULTS.limit,
         wrong=wrong,
         message=message,
     )
@@ -185,11 +185,11 @@ class Heading:
     aria_sort: str
 
 
-def headings(query: Query) -> dict[str, Heading]:
+def headings(query: RankingsQuery) -> dict[str, Heading]:
     return {sort: _heading(query, sort) for sort in SORTS}
 
 
-def _heading(query: Query, sort: str) -> Heading:
+def _heading(query: RankingsQuery, sort: str) -> Heading:
     """The second click turns it round."""
     if query.sort_by != sort:
         return Heading(address(query, sort_by=sort, sort_order=_WAYS[sort], offset=0), "")
@@ -206,7 +206,7 @@ class Pager:
     after: str
 
 
-def pager(query: Query, total: int) -> Pager:
+def pager(query: RankingsQuery, total: int) -> Pager:
     """Which rows are shown, and where the others are. An offset behind the end leads back to the last page."""
     last = min(query.offset + query.limit, total)
     before = min(max(query.offset - query.limit, 0), max(total - 1, 0) // query.limit * query.limit)

@@ -1,6 +1,5 @@
 """What is listed, as people read it: plain values for pages."""
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +10,7 @@ from rankings.pages import plots
 from rankings.pages.facts import Facts
 from rankings.pages.plots import Datum, Plot
 from rankings.pages.query import BOARD_TITLES, model_address
-from rankings.publishing import listing
+from rankings.publishing.listing import RankedEntry
 from rankings.sources import registry
 
 PLOTTED_MAX = 100
@@ -30,8 +29,8 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Row:
-    """An entry with its model. Prices are in US dollars per million tokens, exact."""
+class RankedModelRow:
+    """A row of the table of models. Prices are in US dollars per million tokens, exact."""
 
     href: str
     model_id: str
@@ -50,31 +49,33 @@ class Row:
     updated_at: datetime
 
     @property
-    def lost(self) -> int:
+    def ranks_lost(self) -> int:
         return -self.change
 
 
-def row(listed: listing.Row, *, source: str, board: str, facts: Facts) -> Row:
-    """What the API says of an entry, and what its model costs."""
-    entry = json.loads(listed.json(facts.now))
-    model, scores, price = entry["model"], entry["scores"], facts.prices.get(listed.model_id)
-    return Row(
-        href=model_address(listed.model_id, source=source, board=board),
-        model_id=listed.model_id,
-        name=listed.name,
-        maker=listed.maker,
-        license=model["license"] or "",
-        is_commercial=listed.is_commercial,
-        rank=entry["rank"],
-        board_rank=entry["categoryRank"],
-        change=entry["change"],
-        scores=[Score(name.capitalize(), scores[name]) for name in ("overall", "quality", "speed", "cost")],
-        elo=scores["elo"],
-        confidence=f"{entry['metadata']['confidence']:.2f}",
+def row(entry: RankedEntry, *, source: str, board: str, facts: Facts) -> RankedModelRow:
+    price = facts.prices.get(entry.model_id)
+    return RankedModelRow(
+        href=model_address(entry.model_id, source=source, board=board),
+        model_id=entry.model_id,
+        name=entry.name,
+        maker=entry.maker,
+        license=entry.license or "",
+        is_commercial=entry.is_commercial,
+        rank=entry.rank,
+        board_rank=entry.board_rank,
+        change=entry.change,
+        scores=_scores(entry),
+        elo=entry.elo,
+        confidence=f"{entry.confidence:.2f}",
         input_price=dollars.format_usd(price.input_nanos) if price else "",
         output_price=dollars.format_usd(price.output_nanos) if price else "",
-        updated_at=listed.last_updated,
+        updated_at=entry.last_updated,
     )
+
+
+def _scores(entry: RankedEntry | Entry) -> list[Score]:
+    return [Score(name.capitalize(), getattr(entry, name)) for name in ("overall", "quality", "speed", "cost")]
 
 
 # --- Scores by source and board -------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ def placed(entry: Entry, *, is_shown: bool) -> Placed:
         href=model_address(entry.model_id, source=entry.source, board=entry.board),
         is_shown=is_shown,
         rank=entry.board_rank,
-        scores=[Score(name.capitalize(), getattr(entry, name)) for name in ("overall", "quality", "speed", "cost")],
+        scores=_scores(entry),
         elo=entry.elo,
         confidence=f"{entry.confidence:.2f}",
         updated_at=entry.last_updated,
@@ -122,7 +123,7 @@ class Plots:
     omitted: int
 
 
-def draw(rows: list[Row], facts: Facts) -> Plots:
+def draw(rows: list[RankedModelRow], facts: Facts) -> Plots:
     """Quality against price, and speed against quality. Of more than PLOTTED_MAX the best."""
     drawn = sorted(rows, key=lambda each: -(each.scores[0].value or 0))[:PLOTTED_MAX]
     by_price = [_by_price(each, price) for each in drawn if (price := facts.prices.get(each.model_id))]
@@ -135,7 +136,7 @@ def draw(rows: list[Row], facts: Facts) -> Plots:
     )
 
 
-def _by_price(row: Row, price: Price) -> Datum | None:
+def _by_price(row: RankedModelRow, price: Price) -> Datum | None:
     """The price as the formula blends it: three tokens of the prompt to one of the answer."""
     quality = row.scores[1]
     if quality.value is None:
@@ -145,7 +146,7 @@ def _by_price(row: Row, price: Price) -> Datum | None:
     return Datum(row.name, row.href, x, quality.value, dollars.format_usd(blended_nanos), quality.text)
 
 
-def _by_quality(row: Row) -> Datum | None:
+def _by_quality(row: RankedModelRow) -> Datum | None:
     quality, speed = row.scores[1], row.scores[2]
     if quality.value is None or speed.value is None:
         return None

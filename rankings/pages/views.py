@@ -23,7 +23,7 @@ from gateway_project import dollars, errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from rankings.api import filters
-from rankings.api.filters import Query
+from rankings.api.filters import RankingsQuery
 from rankings.models import DailyRank, Entry, Source
 from rankings.pages import explanation, plots
 from rankings.pages import facts as page_facts
@@ -31,7 +31,7 @@ from rankings.pages import query as page_query
 from rankings.pages import rows as page_rows
 from rankings.pages.plots import Plot
 from rankings.publishing import listing
-from rankings.publishing.listing import Published
+from rankings.publishing.listing import PublishedRankings
 from rankings.scoring import parameters
 from rankings.sources import registry
 
@@ -50,7 +50,7 @@ class _Rendered:
     html: bytes
     packed: bytes
     digest: str
-    published: Published
+    published: PublishedRankings
 
 
 _pages: TTLCache[Hashable, _Rendered] = TTLCache(seconds=_KEPT_SECONDS, entries_max=_PAGES_MAX)
@@ -83,7 +83,7 @@ def _refusal(error: errors.ApiError) -> HttpResponse:
     return HttpResponse(html, status=error.status, headers={**error.headers, "Cache-Control": "no-store"})
 
 
-def _answer(request: HttpRequest, name: Hashable, render: Callable[[Published], str]) -> HttpResponseBase:
+def _answer(request: HttpRequest, name: Hashable, render: Callable[[PublishedRankings], str]) -> HttpResponseBase:
     """The page of that name, or 304."""
     published = listing.published()
     kept = _pages.get(name)
@@ -122,11 +122,11 @@ def _mistaken(request: HttpRequest, error: errors.InvalidRequest) -> HttpRespons
     return HttpResponse(html, status=error.status, headers={"Cache-Control": "no-store"})
 
 
-def _ranking(query: Query, published: Published) -> str:
+def _ranking(query: RankingsQuery, published: PublishedRankings) -> str:
     facts, used = page_facts.current(), parameters.in_force()
-    board = published.board(query.source, query.board)
-    listed = filters.apply(query, board).rows
-    rows = [page_rows.row(each, source=query.source, board=query.board, facts=facts) for each in listed]
+    leaderboard = published.leaderboard(query.source, query.board)
+    entries = filters.apply(query, leaderboard).entries
+    rows = [page_rows.row(each, source=query.source, board=query.board, facts=facts) for each in entries]
     context = {
         "query": query,
         "form": page_query.form(query),
@@ -136,7 +136,7 @@ def _ranking(query: Query, published: Published) -> str:
         "is_general": query.board == Category.GENERAL,
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
-        "board_is_empty": not board.rows,
+        "board_is_empty": not leaderboard.entries,
         "is_internal": query.source == Source.INTERNAL,
         "plots": page_rows.draw(rows, facts),
         "api_address": page_query.api_address(query),
@@ -169,7 +169,7 @@ def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
         raise
 
 
-def _ranked_model(model_id: str, query: Query, api_url: str) -> str:
+def _ranked_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     model = LanguageModel.objects.filter(pk=model_id, is_enabled=True).with_price_and_routes().first()
     if model is None:
         raise errors.ModelNotFound(f"There is no model {model_id} here.")
@@ -211,7 +211,7 @@ def _prices(price: Price) -> list[tuple[str, str]]:
     return [(title, dollars.format_usd(amount)) for title, amount in nanos.items() if amount is not None]
 
 
-def _days(model: LanguageModel, query: Query) -> list[DailyRank]:
+def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:
     """The last HISTORY_DAYS on the board, the newest first."""
     days = DailyRank.objects.filter(model=model, source=query.source, board=query.board)
     return list(days.order_by("-day")[:HISTORY_DAYS])

@@ -41,4 +41,4 @@ def publish() -> None:
 def forget() -> None:
     listing.forget()
     replies.forget()
-    views._queries.clear()
+    views.forget()

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 
 from completions.models import LanguageModel, Provider
 from rankings.api import filters, replies
-from rankings.api.filters import Query
+from rankings.api.filters import RankingsQuery
 from rankings.models import Publication, Source
 from rankings.publishing import listing
 from tests import factories
@@ -282,7 +282,7 @@ def test_a_parameter_that_is_wrong_is_named(db, name, value, says):
 
 def test_parameters_that_nobody_knows_change_nothing(listed):
     assert get(utm_source="x").content == get().content
-    assert list(cached_replies()) == [Query()]
+    assert list(cached_replies()) == [RankingsQuery()]
 
 
 def test_no_key_is_asked_for_and_a_wrong_one_does_not_matter(listed):
@@ -392,7 +392,7 @@ def test_only_what_was_validated_is_remembered_and_not_without_bound(listed, mon
     for offset in range(50):
         get(offset=offset, junk=str(offset))
     assert len(cached_replies()) <= 10
-    assert all(isinstance(key, Query) for key in cached_replies())
+    assert all(isinstance(key, RankingsQuery) for key in cached_replies())
 
 
 def test_it_goes_on_when_the_database_does_not(listed, now, monkeypatch):
