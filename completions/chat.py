@@ -81,7 +81,7 @@ class Route:
     deadlines: Deadlines
     priority: int = 1
     weight: int = 1
-    rests_until: float = 0.0  # by the monotonic clock: some worker found that it fails again and again
+    open_until: float = 0.0  # by the monotonic clock: until then its circuit is open, as its row says
     drains: bool = False  # when its client has left, the reply is read to its end: it would be paid for anyway
 
 

@@ -97,10 +97,10 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
     def with_price_and_routes(self) -> Self:
         """Prefetch ``prices_in_force`` (at most one) and ``enabled_routes`` with their providers.
 
-        A route's ``rest`` is the time until its circuit may close, by the database's clock, which all workers share;
+        A route's ``open_time`` is how long its circuit stays open, by the database's clock, which all workers share;
         negative when that time is over.
         """
-        routes = Route.objects.filter(is_enabled=True).select_related("provider").annotate(rest=F("rests_until") - Now())
+        routes = Route.objects.filter(is_enabled=True).select_related("provider").annotate(open_time=F("rests_until") - Now())
         return self.prefetch_related(
             Prefetch("prices", queryset=Price.objects.in_force(), to_attr="prices_in_force"),
             Prefetch("routes", queryset=routes, to_attr="enabled_routes"),
@@ -215,6 +215,7 @@ class Route(models.Model):
     priority = models.PositiveSmallIntegerField(default=1)
     weight = models.PositiveSmallIntegerField(default=1)
     is_enabled = models.BooleanField(default=True)
+    # Until when the circuit is open. The column keeps its first name: a rename is not worth a migration.
     rests_until = models.DateTimeField(
         null=True, editable=False, help_text="It failed again and again: until then nothing is asked this way."
     )

@@ -26,7 +26,7 @@ ledger_violations = Gauge(
 ledger_verified_timestamp_seconds = Gauge(
     "gateway_ledger_verified_timestamp_seconds", "When the last audit of the whole book ended.", multiprocess_mode="mostrecent"
 )
-route_rests_total = Counter("gateway_route_rests_total", "Times that a route failed so often that it rests.", ["provider"])
+circuit_opened_total = Counter("gateway_circuit_opened_total", "Times that the circuit of a route opened.", ["provider"])
 outbox_stored_total = Counter("gateway_outbox_stored_total", "Settlements stored on disk while the database was unavailable.")
 outbox_waiting = Gauge("gateway_outbox_waiting", "Settlements that wait on disk.", multiprocess_mode="mostrecent")
 outbox_dead_letters_total = Counter("gateway_outbox_dead_letters_total", "Files of the outbox that cannot be settled.")

@@ -207,7 +207,7 @@ UPSTREAM_EVENT_BYTES_MAX = environment.integer(
 )
 UPSTREAM_ATTEMPTS_MAX = environment.integer("GATEWAY_UPSTREAM_ATTEMPTS_MAX", 3, minimum=1, maximum=10)
 CIRCUIT_FAILURES = environment.integer("GATEWAY_CIRCUIT_FAILURES", 5, minimum=1, maximum=1_000)
-CIRCUIT_REST_SECONDS = environment.integer("GATEWAY_CIRCUIT_REST_SECONDS", 10, minimum=1, maximum=60)
+CIRCUIT_OPEN_SECONDS = environment.integer("GATEWAY_CIRCUIT_OPEN_SECONDS", 10, minimum=1, maximum=60)
 STREAM_HEARTBEAT_SECONDS = environment.integer("GATEWAY_STREAM_HEARTBEAT_SECONDS", 12, minimum=1, maximum=60)
 
 # --- Rankings ----------------------------------------------------------------------------------------------------

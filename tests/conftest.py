@@ -59,7 +59,7 @@ def _cheap_passwords(settings: Any) -> None:
 @pytest.fixture(autouse=True)
 def _no_route_rests() -> Iterator[None]:
     yield
-    circuit_breaker._circuits.clear()  # of the process: what one test made fail would rest in the next
+    circuit_breaker._circuits.clear()  # the process outlives a test: open circuits would stay open
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def _route(route: Route) -> chat.Route:
         deadlines=_deadlines(provider),
         priority=route.priority,
         weight=route.weight,
-        rests_until=time.monotonic() + route.rest.total_seconds() if route.rest else 0.0,  # type: ignore[attr-defined]
+        open_until=time.monotonic() + route.open_time.total_seconds() if route.open_time else 0.0,  # type: ignore[attr-defined]
         drains=provider.drains,
     )
 

@@ -1,4 +1,4 @@
-"""What one worker finds out of a route, the others know."""
+"""A circuit that one worker opens is open in all workers."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,7 +18,7 @@ def gateway(transactional_db, gateways):
     assert "Traceback" not in served.log()[mark:]
 
 
-def test_a_route_that_one_worker_saw_fail_is_asked_by_none(gateway, upstream, large, alice, charlie):
+def test_a_circuit_opened_by_one_worker_is_open_in_all(gateway, upstream, large, alice, charlie):
     upstream.will(refusal(500))
     secrets = [factories.make_key(account)[1] for account in (alice, charlie)]
 
@@ -29,7 +29,7 @@ def test_a_route_that_one_worker_saw_fail_is_asked_by_none(gateway, upstream, la
 
     assert set(ask_many(48)) <= {502, 503}
     eventually(lambda: Route.objects.get().rests_until is not None)
-    ask_many(16)  # whoever was still asking has heard
+    ask_many(16)  # by now every worker has read the catalog
     asked = len(upstream.requests)
     assert ask_many(48) == [503] * 48
     assert len(upstream.requests) == asked

@@ -1,4 +1,4 @@
-"""Routes that rest: who failed again and again is left alone for a while, then one request finds out how it is."""
+"""The circuit breaker: a route that fails repeatedly is not asked for a while, then one request probes it."""
 
 import threading
 from datetime import timedelta
@@ -7,8 +7,10 @@ import gevent
 import pytest
 from django.db.models.functions import Now
 
+from completions.catalog import lookup
 from completions.models import Completion, Route
 from completions.relay import attempts, circuit_breaker
+from completions.relay.circuit_breaker import State
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, once, wait_until
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_released, assert_true_book, events, text
@@ -22,21 +24,21 @@ FAILURES = 4
 
 @pytest.fixture(autouse=True)
 def _rules(settings):
-    settings.CIRCUIT_FAILURES, settings.CIRCUIT_REST_SECONDS = FAILURES, 10
-    settings.UPSTREAM_ATTEMPTS_MAX = 1  # so that each request says one thing of the route
+    settings.CIRCUIT_FAILURES, settings.CIRCUIT_OPEN_SECONDS = FAILURES, 10
+    settings.UPSTREAM_ATTEMPTS_MAX = 1  # so that each request is one attempt
     yield
-    gevent.sleep(0)  # what is still to be told to others is told now, while there is a database
+    gevent.sleep(0)  # openings that are still to be written to the route's row are written while there is a database
 
 
 @pytest.fixture
 def other(charlie):
-    """Charlie's program."""
+    """A client of another account."""
     return client_for(factories.make_key(charlie)[1])
 
 
 @pytest.fixture
-def resting(api, other, upstream):
-    """The route rests for everybody, and its upstream is well again."""
+def open_circuit(api, other, upstream):
+    """The circuit is open for all accounts, and the upstream has recovered."""
     upstream.will(refusal(500))
     fail(api, other, *[api] * (FAILURES - 2))
     upstream.will(whole())
@@ -48,8 +50,8 @@ def fail(*clients):
         assert ask(client).status_code == 502
 
 
-def assert_rests(client, upstream, seconds):
-    """It is told at once when to come again, and the upstream is not asked."""
+def assert_open(client, upstream, seconds):
+    """The client gets 503 with Retry-After at once, and the upstream gets no request."""
     asked = len(upstream.requests)
     answer = ask(client)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "upstream_error")
@@ -58,20 +60,20 @@ def assert_rests(client, upstream, seconds):
     assert_attempts(0)
 
 
-def rest_ends():
-    """As if the time had passed."""
+def end_open_time():
+    """Move the end of the open time into the past."""
     gevent.sleep(0)
     for circuit in circuit_breaker._circuits.values():
-        circuit.until = 0.0
+        circuit.open_until = 0.0
     Route.objects.update(rests_until=Now() - timedelta(seconds=1))
 
 
 def row():
-    gevent.sleep(0)  # it is written beside the request
+    gevent.sleep(0)  # a greenlet of its own writes the row
     return Route.objects.get(provider="scripted").rests_until
 
 
-# --- It opens ----------------------------------------------------------------------------------------------------
+# --- Opening -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -79,13 +81,13 @@ def row():
     [refusal(500), refusal(429), refusal(401), refusal(404), [RESET], [LEAVE], stream(b"nonsense")],
     ids=["500", "429", "401", "404", "reset", "cut", "nonsense"],
 )
-def test_after_so_many_failures_in_a_row_it_is_asked_no_more(api, alice, other, upstream, failure):
+def test_consecutive_failures_open_the_circuit(api, alice, other, upstream, failure):
     upstream.will(failure)
     for client in [api, other, api, other]:
         assert ask(client).status_code in (502, 503)
     assert len(upstream.requests) == FAILURES
     for client in (api, other):
-        assert_rests(client, upstream, 10)
+        assert_open(client, upstream, 10)
     assert row() is not None
     assert set(Completion.objects.values_list("settlement", "cost_nanos")) == {("released", 0)}
     alice.refresh_from_db()
@@ -93,7 +95,7 @@ def test_after_so_many_failures_in_a_row_it_is_asked_no_more(api, alice, other, 
     assert_true_book()
 
 
-def test_a_success_in_between_begins_the_count_anew(api, other, upstream):
+def test_a_success_resets_the_failure_count(api, other, upstream):
     failures = [refusal(500)] * (FAILURES - 1)
     upstream.will(*failures, whole(), *failures, whole())
     for _ in range(2):
@@ -103,13 +105,13 @@ def test_a_success_in_between_begins_the_count_anew(api, other, upstream):
     assert row() is None
 
 
-def test_another_route_takes_over_without_a_wasted_attempt(api, resting, large, upstream, spare):
+def test_an_open_circuit_is_passed_over_without_an_attempt(api, open_circuit, large, upstream, spare):
     add(large, spare)
     assert_answered(ask(api), "spare", 1)
     assert upstream.requests == []
 
 
-def test_a_request_at_fault_says_nothing_of_the_route(api, other, upstream):
+def test_an_invalid_request_is_not_counted(api, other, upstream):
     upstream.will(refusal(400))
     for client in [api, other] * FAILURES:
         assert ask(client).status_code == 400
@@ -117,7 +119,7 @@ def test_a_request_at_fault_says_nothing_of_the_route(api, other, upstream):
     assert circuit_breaker._circuits == {}
 
 
-def test_a_stream_that_breaks_in_the_middle_had_begun(api, other, upstream):
+def test_a_break_within_a_stream_is_not_counted(api, other, upstream):
     upstream.will(stream(ROLE, words("Hello "), 0.02, RESET))
     for client in [api, other] * FAILURES:
         assert text(events(ask_streamed(client))) == "Hello "
@@ -127,7 +129,7 @@ def test_a_stream_that_breaks_in_the_middle_had_begun(api, other, upstream):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("order", [{"status": 500}, {"break_after_tokens": 0}, {"break_after_tokens": 1}], ids=str)
-def test_nobody_can_order_the_echo_to_rest(api, other, echo_model, order, stream):
+def test_failures_ordered_from_the_echo_are_not_counted(api, other, echo_model, order, stream):
     asked = {"model": "demo/echo", "messages": MESSAGES, "stream": stream, "echo": order}
     for client in [api, other] * FAILURES:
         answer = client.post("/v1/chat/completions", asked)
@@ -138,16 +140,16 @@ def test_nobody_can_order_the_echo_to_rest(api, other, echo_model, order, stream
     assert Route.objects.get(provider="echo").rests_until is None
 
 
-def test_what_had_been_asked_before_the_rest_does_not_prolong_it(api, other, upstream):
+def test_failures_of_earlier_requests_do_not_prolong_the_open_time(api, other, upstream):
     gate = threading.Event()
     upstream.will([gate, *refusal(500)])
     running = [gevent.spawn(ask, client) for client in [api, other] * FAILURES]
     once(lambda: len(upstream.requests) == 2 * FAILURES, gate.set)
     assert [answer.get().status_code for answer in running] == [502] * (2 * FAILURES)
-    assert_rests(api, upstream, 10)
+    assert_open(api, upstream, 10)
 
 
-def test_who_pauses_while_it_opens_does_not_sit_out_the_rest(api, other, upstream, settings, monkeypatch):
+def test_pending_retry_gives_up_when_circuit_opens(api, other, upstream, settings, monkeypatch):
     settings.UPSTREAM_ATTEMPTS_MAX = 2
     monkeypatch.setattr(attempts, "_PAUSE_SECONDS", 0.5)
     gate = threading.Event()
@@ -156,122 +158,141 @@ def test_who_pauses_while_it_opens_does_not_sit_out_the_rest(api, other, upstrea
     once(lambda: len(upstream.requests) == FAILURES, gate.set)
     assert [answer.get().status_code for answer in running] == [502] * FAILURES
     assert len(upstream.requests) == FAILURES
-    assert_rests(api, upstream, 10)
+    assert_open(api, upstream, 10)
 
 
-def test_how_often_routes_rest_is_counted_and_logged(api, other, upstream, caplog):
+def test_an_opening_is_counted_and_logged(api, other, upstream, caplog):
     from gateway_project import metrics
 
-    counted = metrics.route_rests_total.labels("scripted")._value
+    counted = metrics.circuit_opened_total.labels("scripted")._value
     before = counted.get()
     upstream.will(refusal(500))
     fail(api, other, api, other)
     assert counted.get() - before == 1
-    assert caplog.text.count("large-2026 at scripted rests for 10 s") == 1
+    assert caplog.text.count("circuit open: large-2026 at scripted for 10 s") == 1
 
 
-# --- For whom ----------------------------------------------------------------------------------------------------
+# --- By account --------------------------------------------------------------------------------------------------
 
 
-def test_who_alone_fails_rests_alone(api, alice, other, upstream):
+def test_failures_of_one_account_open_the_circuit_for_that_account_only(api, alice, other, upstream):
     upstream.will(*[refusal(500)] * FAILURES, whole())
     fail(*[api] * FAILURES)
-    assert_rests(api, upstream, 10)
+    assert_open(api, upstream, 10)
     assert row() is None
     assert ask(other).status_code == 200
     assert row() is None
 
 
-def test_who_fails_all_day_closes_it_for_nobody(api, other, upstream):
+def test_repeated_failures_of_one_account_never_open_the_circuit_for_others(api, other, upstream):
     upstream.will(*([refusal(500)] * FAILURES + [whole()]) * 5)
     for _ in range(5):
         fail(*[api] * FAILURES)
-        assert ask(other).status_code == 200  # which says that the route is well: api's next request is asked again
+        assert ask(other).status_code == 200  # a success: it closes the circuit for api, too
     assert len(upstream.requests) == 5 * (FAILURES + 1)
     assert row() is None
 
 
-def test_the_keys_of_one_account_are_one(api, alice, upstream):
+def test_failures_of_all_keys_of_an_account_count_together(api, alice, upstream):
     upstream.will(refusal(500))
     others = [client_for(factories.make_key(alice, name=str(number))[1]) for number in range(FAILURES - 1)]
     fail(api, *others)
     for client in [api, *others]:
-        assert_rests(client, upstream, 10)
+        assert_open(client, upstream, 10)
     assert row() is None
 
 
-def test_when_a_second_one_fails_too_it_is_the_route(api, other, upstream):
+def test_a_failure_of_a_second_account_opens_the_circuit_for_all(api, other, upstream):
     upstream.will(refusal(500))
     fail(*[api] * FAILURES)
     fail(other)
     assert len(upstream.requests) == FAILURES + 1
     for client in (api, other):
-        assert_rests(client, upstream, 10)
+        assert_open(client, upstream, 10)
     assert row() is not None
 
 
-def test_the_long_rest_of_one_is_not_anothers(api, other, upstream):
+def test_the_doubled_open_time_of_one_account_does_not_apply_to_others(api, other, upstream):
     upstream.will(refusal(500))
     fail(*[api] * FAILURES)
     for _ in range(3):
-        rest_ends()
+        end_open_time()
         fail(api)
-    assert_rests(api, upstream, 60)
+    assert_open(api, upstream, 60)
     fail(other)
-    assert_rests(other, upstream, 10)
+    assert_open(other, upstream, 10)
 
 
-# --- As long as it asked for -------------------------------------------------------------------------------------
+# --- Retry-After -------------------------------------------------------------------------------------------------
 
 
-def test_who_asks_not_to_be_asked_is_not(api, other, upstream):
+def test_a_retry_after_opens_the_circuit_for_that_time(api, other, upstream):
     upstream.will(refusal(429, retry_after="7"))
     assert ask(api)["Retry-After"] == "7"
-    assert_rests(api, upstream, 7)
+    assert_open(api, upstream, 7)
     assert row() is None
-    assert ask(other)["Retry-After"] == "7"  # perhaps it was too much only for the first
+    assert ask(other)["Retry-After"] == "7"  # the limit may be that of the first account alone
     assert len(upstream.requests) == 2
-    assert_rests(api, upstream, 7)
+    assert_open(api, upstream, 7)
     assert row() is not None
 
 
-def test_but_no_longer_than_any_other(api, upstream):
+def test_a_retry_after_opens_the_circuit_no_longer_than_failures_do(api, upstream):
     upstream.will(refusal(429, retry_after="3000"))
     assert ask(api).status_code == 503
-    assert_rests(api, upstream, 10)
+    assert_open(api, upstream, 10)
+
+
+# --- States ------------------------------------------------------------------------------------------------------
+
+
+def state(account):
+    [route] = lookup.find_offer("acme/large").routes
+    return circuit_breaker.state(route, account.pk)
+
+
+def test_a_circuit_is_closed_then_open_then_half_open_then_closed(api, alice, other, upstream):
+    assert state(alice) is State.CLOSED
+    upstream.will(*[refusal(500)] * FAILURES, whole())
+    fail(api, other, api, other)
+    assert state(alice) is State.OPEN
+    end_open_time()
+    assert state(alice) is State.HALF_OPEN
+    assert_answered(ask(api), "scripted", 1)
+    assert state(alice) is State.CLOSED
 
 
 # --- Half open ---------------------------------------------------------------------------------------------------
 
 
-def test_a_success_after_the_rest_closes_it(api, other, resting, upstream):
-    rest_ends()
+def test_a_successful_probe_closes_the_circuit(api, other, open_circuit, upstream):
+    end_open_time()
     assert_answered(ask(api), "scripted", 1)
     for client in (api, other):
         assert_answered(ask(client), "scripted", 1)
     assert circuit_breaker._circuits == {}
 
 
-def test_a_failure_after_the_rest_doubles_it_up_to_a_bound(api, other, resting, upstream):
+def test_a_failed_probe_doubles_the_open_time_up_to_a_bound(api, other, open_circuit, upstream):
     upstream.will(refusal(500))
-    for seconds in (20, 40, 60, 60, 60):  # of 80 and 120 nobody is told: so long nobody waits
-        rest_ends()
+    for seconds in (20, 40, 60, 60, 60):  # 80 and 120 are never sent as Retry-After: no client waits that long
+        end_open_time()
         fail(api)
-        assert_rests(other, upstream, seconds)
+        assert_open(other, upstream, seconds)
     [circuit] = circuit_breaker._circuits.values()
-    assert circuit.until - circuit.rested_at == 120
-    rest_ends()
+    assert circuit.open_until - circuit.opened_at == 120
+    end_open_time()
     upstream.will(whole())
     assert ask(other).status_code == 200
     upstream.will(refusal(500))
     fail(api, other, api, other)
-    assert_rests(api, upstream, 10)
+    assert_open(api, upstream, 10)
 
 
-def test_exactly_one_request_finds_out(api, alice, other, resting, upstream):
+def test_a_half_open_circuit_lets_exactly_one_request_pass(api, alice, other, open_circuit, upstream):
     gate = threading.Event()
     upstream.will([gate, *whole()], whole())
-    rest_ends()
+    end_open_time()
     probe = gevent.spawn(ask, api)
     once(lambda: upstream.requests, gate.set)
     wait_until(lambda: upstream.requests)
@@ -285,19 +306,19 @@ def test_exactly_one_request_finds_out(api, alice, other, resting, upstream):
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_a_request_at_fault_finds_nothing_out_and_the_next_one_does(api, other, resting, upstream, status):
+def test_an_invalid_request_is_no_verdict_and_the_next_one_probes(api, other, open_circuit, upstream, status):
     upstream.will(refusal(status), whole())
-    rest_ends()
+    end_open_time()
     assert ask(api).status_code == 400
     assert_answered(ask(other), "scripted", 1)
     assert circuit_breaker._circuits == {}
 
 
-def test_who_takes_long_to_find_out_holds_the_others_up_no_longer_than_a_rest(api, other, resting, upstream, settings):
-    settings.CIRCUIT_REST_SECONDS = 0.2
+def test_a_slow_probe_keeps_others_out_for_one_open_time_only(api, other, open_circuit, upstream, settings):
+    settings.CIRCUIT_OPEN_SECONDS = 0.2
     gate = threading.Event()
     upstream.will([gate, *whole()], whole())
-    rest_ends()
+    end_open_time()
     probe = gevent.spawn(ask, api)
     wait_until(lambda: upstream.requests)
     gevent.sleep(0.25)
@@ -309,40 +330,40 @@ def test_who_takes_long_to_find_out_holds_the_others_up_no_longer_than_a_rest(ap
 # --- Between processes -------------------------------------------------------------------------------------------
 
 
-def other_process(rests_seconds):
-    """What another worker wrote, and this one knows nothing of it."""
+def another_process_opens(seconds):
+    """The row says that the circuit is open; this process has not seen a failure."""
     circuit_breaker._circuits.clear()
-    Route.objects.update(rests_until=Now() + timedelta(seconds=rests_seconds))
+    Route.objects.update(rests_until=Now() + timedelta(seconds=seconds))
 
 
-def test_what_one_found_out_the_others_read(api, alice, other, upstream):
-    other_process(30)
+def test_a_circuit_opened_by_another_process_is_open(api, alice, other, upstream):
+    another_process_opens(30)
     for client in (api, other):
-        assert_rests(client, upstream, 30)
+        assert_open(client, upstream, 30)
     assert upstream.requests == []
     alice.refresh_from_db()
     assert_released(alice)
 
 
-def test_a_rest_of_the_past_is_none(api, upstream):
-    other_process(-1)
+def test_an_open_time_of_the_past_is_ignored(api, upstream):
+    another_process_opens(-1)
     assert_answered(ask(api), "scripted", 1)
 
 
-def test_what_is_written_is_how_long_it_rests(api, other, upstream):
+def test_an_opening_is_written_to_the_row(api, other, upstream):
     upstream.will(refusal(500))
     fail(api, other, api, other)
     assert row() is not None
     circuit_breaker._circuits.clear()
-    assert_rests(api, upstream, 10)
+    assert_open(api, upstream, 10)
 
 
-def test_who_only_read_of_it_sends_one_to_find_out_too(api, other, upstream):
+def test_a_circuit_opened_by_another_process_is_probed_by_one_request(api, other, upstream):
     gate = threading.Event()
     upstream.will([gate, *whole()], whole())
-    other_process(30)
-    assert_rests(api, upstream, 30)
-    rest_ends()
+    another_process_opens(30)
+    assert_open(api, upstream, 30)
+    end_open_time()
     probe = gevent.spawn(ask, api)
     once(lambda: upstream.requests, gate.set)
     wait_until(lambda: upstream.requests)
@@ -352,25 +373,25 @@ def test_who_only_read_of_it_sends_one_to_find_out_too(api, other, upstream):
     assert len(upstream.requests) == 2
 
 
-def test_what_was_on_its_way_when_it_was_read_of_does_not_prolong_it(api, other, upstream):
+def test_failures_of_requests_older_than_the_read_do_not_prolong_the_open_time(api, other, upstream):
     gate = threading.Event()
     upstream.will([gate, *refusal(500)])
     running = gevent.spawn(ask, api)
     wait_until(lambda: upstream.requests)
-    other_process(30)
-    assert_rests(other, upstream, 30)
+    another_process_opens(30)
+    assert_open(other, upstream, 30)
     gate.set()
     assert running.get().status_code == 502
-    rest_ends()
+    end_open_time()
     upstream.will(refusal(500))
     fail(other)
-    assert_rests(api, upstream, 20)
+    assert_open(api, upstream, 20)
 
 
-def test_a_failure_where_it_was_only_read_of_counts_as_the_second_rest(api, upstream):
+def test_a_failed_probe_after_another_process_opened_doubles_the_open_time(api, upstream):
     upstream.will(refusal(500))
-    other_process(30)
-    assert_rests(api, upstream, 30)
-    rest_ends()
+    another_process_opens(30)
+    assert_open(api, upstream, 30)
+    end_open_time()
     fail(api)
-    assert_rests(api, upstream, 20)
+    assert_open(api, upstream, 20)
