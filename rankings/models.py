@@ -8,6 +8,12 @@ from completions.models import Category, LanguageModel
 
 
 class Source(models.TextChoices):
+    """The ids of the sources: the choices of the API and of the columns below, in the order in which they are listed.
+
+    A new source needs its id here and a module of the same name in ``rankings.sources`` (see its ``registry``). Then let
+    Django write a migration of the choices, which changes no table.
+    """
+
     INTERNAL = "INTERNAL"
     LMSYS_ARENA = "LMSYS_ARENA"
     HUGGINGFACE = "HUGGINGFACE"

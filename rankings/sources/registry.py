@@ -1,7 +1,8 @@
 """Finds the spec of each source.
 
 The spec of the source ``OPENROUTER`` is ``SPEC`` of the module ``rankings.sources.openrouter``, and so for every id. To add a
-source, write that module and add its id to ``rankings.models.Source``: nothing else names the sources one by one.
+source, write that module and add its id to ``rankings.models.Source``. Nothing else lists the sources; the tests of this
+module add one.
 """
 
 from importlib import import_module
