@@ -1,27 +1,27 @@
-"""What a key spends against its limit: reserved at admission, spent or given back at settlement.
+"""Spending limits of keys: money is reserved at admission, and spent or given back at settlement.
 
-The window of a limit is the sum of the key's days in it, so changing a limit, its type or its period means what it says at
-once: the new limit applies to what was really spent in the new window. ``reserve_spending_statement`` and
-``settle_spending_statement`` build the SQL that writes what was decided with the key locked.
+A key has one row for each UTC day (``SpendingDay``). The window of its limit is the sum of the rows since the first day of the
+window, so nothing is ever reset, and a changed limit, type or period applies at once to what was really spent.
+
+``select_spending_statement`` is the only place that decides where a window begins, by the database's clock. The other
+statements write what was decided while the key was locked.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from operator import add
 from typing import Any, NamedTuple
 
-from django.db.models import Sum
-
 from gateway_project import dollars, errors
+from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
-from keys import periods
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, SpendingPeriod
 
 
 @dataclass
 class SpendingWindow:
-    """A key's limit, and what of it is spent and held in the window that now is in, kept true while a batch decides."""
+    """A key's limit, and what is spent and held in its current window. A batch keeps it up to date while it decides."""
 
     limit_nanos: int
     spent_nanos: int
@@ -31,7 +31,7 @@ class SpendingWindow:
 
     @property
     def unspent_nanos(self) -> int:
-        """What is left when every running request should turn out free."""
+        """What would be left if every running request turned out free."""
         return max(self.limit_nanos - self.spent_nanos, 0)
 
     @property
@@ -40,64 +40,85 @@ class SpendingWindow:
         return max(self.limit_nanos - self.spent_nanos - self.held_nanos, 0)
 
     def settle(self, day: date, *, held_nanos: int, spent_nanos: int) -> None:
-        """What was held for a completion that counts on ``day`` is so no longer, and this much was spent."""
+        """Replace what a completion of ``day`` held by what it spent. A day before the window changes nothing."""
         if day >= self.first_day:
             self.held_nanos -= held_nanos
             self.spent_nanos += spent_nanos
 
 
-def read_window(key: ApiKey, now: datetime) -> SpendingWindow | None:
-    """The window of the key's limit, or None when it has no limit."""
-    if key.spending_limit_nanos is None:
-        return None
-    days = SpendingDay.objects.filter(key=key, day__gte=periods.first_day(key.spending_period, now.date()))
-    sums = days.aggregate(spent=Sum("spent_nanos", default=0), held=Sum("held_nanos", default=0))
-    return _window(key, now, sums["spent"], sums["held"])
+def read_window(key: ApiKey) -> SpendingWindow | None:
+    """Return the current window of the key's limit, or None if the key has no limit."""
+    return None if key.spending_limit_nanos is None else read_windows([key])[key.pk]
+
+
+def read_windows(keys: Collection[ApiKey]) -> dict[str, SpendingWindow | None]:
+    """Return the current window of each key by key id, with one query and without locks."""
+    return build_windows(keys, pipelined_transaction.execute(select_spending_statement([key.pk for key in keys])))
 
 
 def select_spending_statement(key_ids: Collection[str]) -> Statement:
-    """What the limited ones of these keys spent and hold in their windows: key id, spent, held. ``build_windows`` reads it.
+    """For each of these keys that has a limit: key id, first day of the window, nanodollars spent and held in the window.
 
-    Ask after the keys are locked, or the sums may be older than the locks.
+    ``build_windows`` reads the rows. Run it after the keys are locked; otherwise the sums may be older than the locks.
+    A FIXED limit counts all days there are: its window begins with the first day that a Python date can be.
     """
     return Statement(
         """
-        SELECT json_build_array(key_id, sum(spent_nanos), sum(held_nanos))
-        FROM keys_spendingday JOIN keys_apikey ON keys_apikey.id = key_id
-        WHERE key_id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))
-            AND spending_limit_cents IS NOT NULL AND day >= CASE spending_period
-            WHEN 'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
-            WHEN 'WEEKLY' THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
-            WHEN 'MONTHLY' THEN date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date
-            ELSE '-infinity' END
-        GROUP BY key_id
+        SELECT json_build_array(limited.id, first_day, coalesce(sum(spent_nanos), 0), coalesce(sum(held_nanos), 0))
+        FROM (
+            SELECT id, CASE spending_period
+                WHEN 'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
+                WHEN 'WEEKLY' THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
+                WHEN 'MONTHLY' THEN date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date
+                ELSE '0001-01-01' END AS first_day
+            FROM keys_apikey
+            WHERE id = ANY (ARRAY(SELECT json_array_elements_text($1::json))) AND spending_limit_cents IS NOT NULL
+        ) AS limited
+        LEFT JOIN keys_spendingday ON key_id = limited.id AND day >= first_day
+        GROUP BY limited.id, first_day
         """,
         list(key_ids),
     )
 
 
-def build_windows(keys: Collection[ApiKey], found: Iterable[Sequence[Any]], now: datetime) -> dict[str, SpendingWindow | None]:
-    """The window of each key, None for one without a limit."""
-    spent_and_held = {key_id: (spent, held) for key_id, spent, held in found}
-    return {
-        key.pk: None if key.spending_limit_nanos is None else _window(key, now, *spent_and_held.get(key.pk, (0, 0)))
-        for key in keys
-    }
+def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> dict[str, SpendingWindow | None]:
+    """Return each key's window by key id, None for a key without a limit. ``rows`` are of ``select_spending_statement``."""
+    rows_by_id = {key_id: columns for key_id, *columns in rows}
+    return {key.pk: _build_window(key, rows_by_id.get(key.pk)) for key in keys}
 
 
-def _window(key: ApiKey, now: datetime, spent_nanos: int, held_nanos: int) -> SpendingWindow:
-    assert key.spending_limit_nanos is not None
+def _build_window(key: ApiKey, columns: Sequence[Any] | None) -> SpendingWindow | None:
+    if key.spending_limit_nanos is None or columns is None:
+        return None
+    first_day = date.fromisoformat(columns[0])
     return SpendingWindow(
         limit_nanos=key.spending_limit_nanos,
-        spent_nanos=int(spent_nanos),
-        held_nanos=int(held_nanos),
-        first_day=periods.first_day(key.spending_period, now.date()),
-        resets_at=periods.resets_at(key.spending_period, now.date()),
+        spent_nanos=columns[1],
+        held_nanos=columns[2],
+        first_day=first_day,
+        resets_at=resets_at(key.spending_period, first_day),
     )
 
 
+def resets_at(period: str | None, first_day: date) -> datetime | None:
+    """Return when the window that begins on ``first_day`` ends, 00:00 UTC; None for a FIXED limit, which has no period."""
+    match period:
+        case SpendingPeriod.DAILY:
+            next_day = first_day + timedelta(days=1)
+        case SpendingPeriod.WEEKLY:
+            next_day = first_day + timedelta(days=7)
+        case SpendingPeriod.MONTHLY:
+            next_day = (first_day + timedelta(days=31)).replace(day=1)
+        case _:
+            return None
+    return datetime.combine(next_day, time.min, UTC)
+
+
 def require_available(window: SpendingWindow | None, need_nanos: int, now: datetime) -> None:
-    """Raises TiedUp (429) when running requests hold the rest of the limit, SpendingLimitReached (429) when it is reached."""
+    """Refuse a request that does not fit its key's limit. A key without a limit (None) is never refused.
+
+    Raises TiedUp (429) when it would fit without what running requests hold, otherwise SpendingLimitReached (429).
+    """
     if window is None or window.available_nanos >= need_nanos:
         return
     if window.unspent_nanos >= need_nanos:
@@ -112,7 +133,7 @@ def require_available(window: SpendingWindow | None, need_nanos: int, now: datet
 
 
 class SpendingChange(NamedTuple):
-    """What a completion, or all of a batch, does to a key's day."""
+    """What one completion, or a whole batch, changes in a key's day."""
 
     key_id: str
     day: date
@@ -124,7 +145,7 @@ class SpendingChange(NamedTuple):
 
 
 def reserve_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
-    """Write what was reserved. The first of a day makes the day's row."""
+    """Add ``held_nanos`` to the days; the first reservation of a day inserts its row."""
     return Statement(
         """
         INSERT INTO keys_spendingday
@@ -133,12 +154,12 @@ def reserve_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
         FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint)
         ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos
         """,
-        _days(changes),
+        _sum_by_day(changes),
     )
 
 
 def settle_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
-    """Write what was spent of what was reserved; ``held_nanos`` is what the day holds no longer."""
+    """Subtract ``held_nanos`` from the days, which were reserved there, and add the other amounts."""
     return Statement(
         """
         UPDATE keys_spendingday SET
@@ -151,12 +172,12 @@ def settle_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
             completions bigint, prompt_tokens bigint, completion_tokens bigint)
         WHERE keys_spendingday.key_id = change.key_id AND keys_spendingday.day = change.day
         """,
-        _days(changes),
+        _sum_by_day(changes),
     )
 
 
-def _days(changes: Sequence[SpendingChange]) -> list[dict[str, Any]]:
-    """One row for each day of each key: an INSERT may not meet a row twice, and so each is written once a batch."""
+def _sum_by_day(changes: Sequence[SpendingChange]) -> list[dict[str, Any]]:
+    """One row for each day of each key: ON CONFLICT refuses to touch a row twice, and each row is written once a batch."""
     days: dict[tuple[str, date], tuple[int, ...]] = {}
     for key_id, day, *amounts in changes:
         known = days.get((key_id, day))

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Max, Q, QuerySet, Sum
+from django.db.models import F, Max, QuerySet, Sum
 
 from billing import money
 from billing.models import Account
 from gateway_project import dollars
-from keys import periods, rate_limits, secret, spending
+from keys import rate_limits, secret, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from keys.spending import SpendingWindow
 
@@ -53,11 +53,10 @@ class Summary:
 
 
 def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
-    """One query for the spending of all of ``keys``, whose accounts are loaded."""
+    """Summarize each key. Two queries for all of ``keys``, whose accounts must be loaded."""
     keys = list(keys)
-    sums = _sums(keys, now.date())
-    windows = spending.build_windows(keys, [_in_window(key, sums[key.pk]) for key in keys if key.pk in sums], now)
-    return [_summary(key, sums.get(key.pk, {}), windows[key.pk], now) for key in keys]
+    windows, totals = spending.read_windows(keys), _totals(keys)
+    return [_summary(key, totals.get(key.pk, {}), windows[key.pk], now) for key in keys]
 
 
 def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
@@ -88,7 +87,7 @@ def _terms(period: str | None) -> str:
     return SpendingPeriod(period).label if period else "in total"
 
 
-def _summary(key: ApiKey, sums: dict[str, Any], window: SpendingWindow | None, now: datetime) -> Summary:
+def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None, now: datetime) -> Summary:
     return Summary(
         id=key.pk,
         name=key.name,
@@ -97,8 +96,8 @@ def _summary(key: ApiKey, sums: dict[str, Any], window: SpendingWindow | None, n
         created_at=key.created_at,
         expires_at=key.expires_at,
         revoked_at=key.revoked_at,
-        last_used=sums.get("last_day"),
-        spent_in_total=dollars.format_usd(int(sums.get("spent_None", 0))),
+        last_used=totals.get("last_day"),
+        spent_in_total=dollars.format_usd(int(totals.get("total_nanos", 0))),
         limit=_limit(key, window),
         rates=rate_limits.describe_limits(rate_limits.effective_limits(key, key.account)),
     )
@@ -119,21 +118,10 @@ def _limit(key: ApiKey, window: SpendingWindow | None) -> Limit | None:
     )
 
 
-def _in_window(key: ApiKey, sums: dict[str, Any]) -> tuple[str, int, int]:
-    # As ``spending.build_windows`` reads it: key id, spent and held in the window of the key's limit.
-    return key.pk, sums[f"spent_{key.spending_period}"], sums[f"held_{key.spending_period}"]
-
-
-def _sums(keys: list[ApiKey], today: date) -> dict[str, dict[str, Any]]:
-    # By key: spent_<period>, held_<period> for each period and None (since ever), and last_day.
-    columns: dict[str, Any] = {"last_day": Max("day")}
-    for period in (None, *SpendingPeriod.values):
-        since = Q(day__gte=periods.first_day(period, today))
-        columns[f"spent_{period}"] = Sum("spent_nanos", filter=since, default=0)
-        columns[f"held_{period}"] = Sum("held_nanos", filter=since, default=0)
-    days = SpendingDay.objects.filter(key__in=[key.pk for key in keys])
-    rows: Any = days.values("key_id").annotate(**columns)
-    return {row["key_id"]: row for row in rows}
+def _totals(keys: list[ApiKey]) -> dict[str, dict[str, Any]]:
+    """By key id: ``last_day``, on which the key was used last, and ``total_nanos`` spent. An unused key is left out."""
+    days: Any = SpendingDay.objects.filter(key__in=[key.pk for key in keys]).values("key_id")
+    return {row["key_id"]: row for row in days.annotate(last_day=Max("day"), total_nanos=Sum("spent_nanos"))}
 
 
 # --- The last thirty days ----------------------------------------------------------------------------------------

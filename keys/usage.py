@@ -9,8 +9,8 @@ from billing import money
 from billing.serializers import BalanceSerializer
 from gateway_project import dollars, timestamps
 from gateway_project.db import pool
-from keys import periods, rate_limits, spending
-from keys.models import ApiKey, SpendingDay, SpendingPeriod
+from keys import rate_limits, spending
+from keys.models import ApiKey, SpendingDay
 
 
 def describe_usage(key: ApiKey) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def describe_usage(key: ApiKey) -> dict[str, Any]:
             "createdAt": timestamps.iso_millis(key.created_at),
             "expiresAt": key.expires_at and timestamps.iso_millis(key.expires_at),
         },
-        "limit": _limit(key, spending.read_window(key, now)),
+        "limit": _limit(key, spending.read_window(key)),
         "rateLimits": _rate_limits(key),
         "usage": _usage(key, now.date()),
         "balance": {
@@ -56,8 +56,8 @@ def _rate_limits(key: ApiKey) -> dict[str, int | None]:
 
 
 def _usage(key: ApiKey, today: date) -> dict[str, Any]:
-    month = periods.first_day(SpendingPeriod.MONTHLY, today)
-    spans = {"today": Q(day=today), "thisMonth": Q(day__gte=month), "total": Q()}
+    # The calendar month, whatever the period of the key's limit.
+    spans = {"today": Q(day=today), "thisMonth": Q(day__gte=today.replace(day=1)), "total": Q()}
     return {name: _sums(key, span) for name, span in spans.items()}
 
 

@@ -515,7 +515,6 @@ mutant(
 
 # --- Limits ------------------------------------------------------------------------------------------------------------
 
-PERIODS = "keys/test_periods.py"
 SPENDING = "keys/test_spending.py"
 # A place where it is another day now than in UTC, whenever now is.
 ELSEWHERE = "Etc/GMT-14" if datetime.now(UTC).hour >= 11 else "Etc/GMT+12"
@@ -539,9 +538,9 @@ mutant(
 )
 mutant(
     "a_week_resets_on_sunday",
-    "A WEEKLY limit is said to begin on Sunday.",
-    code("keys.periods:first_day", "today.weekday()", "(today.weekday() + 1) % 7"),
-    f"{PERIODS}::test_a_week_is_from_monday_to_sunday[18]",
+    "A WEEKLY limit is said to reset on Sunday.",
+    code("keys.spending:resets_at", "timedelta(days=7)", "timedelta(days=6)"),
+    f"{SPENDING}::test_a_week_is_from_monday_to_sunday[18]",
 )
 mutant(
     "days_of_another_place",
@@ -629,7 +628,7 @@ mutant(
     "A FIXED limit counts from the first of the month, as if it were a MONTHLY one.",
     code(
         "keys.spending:select_spending_statement",
-        "ELSE '-infinity'",
+        "ELSE '0001-01-01'",
         "ELSE date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date",
     ),
     f"{ADMISSION}::test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone[FIXED-None-True]",

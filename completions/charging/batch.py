@@ -145,7 +145,7 @@ def _read(steps: PipelinedTransaction, operations: list[Operation], is_rerun: bo
         now=now,
         accounts=pipelined_transaction.instances(Account, accounts),
         keys=keys_by_id,
-        windows=spending.build_windows(keys_by_id.values(), sums, now) if has_admissions else {},
+        windows=spending.build_windows(keys_by_id.values(), sums) if has_admissions else {},
         holds=pipelined_transaction.instances(Hold, found_holds),
         completions=pipelined_transaction.instances(Completion, completions),
         idempotency_keys={

@@ -11,7 +11,7 @@ from billing.models import Account, Hold
 from completions.audit import ADMISSIONS_FIT_THEIR_LIMITS
 from completions.models import Completion, Price, Route
 from gateway_project import identifiers
-from keys import lifecycle, periods
+from keys import lifecycle, spending
 from keys.models import ApiKey
 from tests import chat, factories, usage
 from tests.billing import guards
@@ -57,7 +57,7 @@ def test_an_admission_says_which_limit_it_fitted_and_a_limit_that_is_used_up_was
     key, secret = factories.make_key(alice, limit_cents=1, type=type, period=period)
     assert [ask(secret) for _ in range(3)] == [200, 200, 429]
     for completion in Completion.objects.all():
-        since = periods.first_day(period, completion.spending_day) if period else None
+        since = spending.read_window(key).first_day if period else None
         assert (completion.limit_nanos, completion.limit_since) == (CENT, since)
     usage.check_deferred()
     assert_true_book()

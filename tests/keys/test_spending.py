@@ -1,14 +1,14 @@
 """A key's window: FIXED counts everything ever, RECURRING the days of its period; a new limit means what it says at once."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 
 from billing import money
 from gateway_project import errors
 from keys import lifecycle, spending
-from keys.models import SpendingDay
-from tests import factories, usage
+from keys.models import SpendingDay, SpendingPeriod
+from tests import factories, stepped_clock, usage
 
 CENT = money.NANOS_PER_CENT
 NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)  # a Wednesday
@@ -18,6 +18,12 @@ TODAY = NOW.date()
 def spend(key, day, cents):
     usage.reserve(key, day=day, amount_nanos=2 * cents * CENT)
     usage.commit(key, day=day, held_nanos=2 * cents * CENT, spent_nanos=cents * CENT, prompt_tokens=3, completion_tokens=4)
+
+
+@pytest.fixture(autouse=True)
+def _stopped_clock(db):
+    stepped_clock.make()
+    stepped_clock.step(NOW)
 
 
 @pytest.fixture
@@ -37,12 +43,15 @@ def key(alice):
 
 
 def spent_cents(key, now=NOW):
-    return spending.read_window(key, now).spent_nanos // CENT
+    stepped_clock.step(now)
+    return spending.read_window(key).spent_nanos // CENT
 
 
 def refused(key, need_nanos, now):
+    stepped_clock.step(now)
+    window = spending.read_window(key)
     with pytest.raises(errors.RateLimitExceeded) as refusal:
-        spending.require_available(spending.read_window(key, now), need_nanos, now)
+        spending.require_available(window, need_nanos, now)
     return refusal.value
 
 
@@ -57,7 +66,7 @@ def refused(key, need_nanos, now):
 )
 def test_the_window_counts_the_days_of_its_limit(key, type, period, cents, resets_at):
     lifecycle.set_spending_limit(key, limit_cents=100, type=type, period=period)
-    window = spending.read_window(key, NOW)
+    window = spending.read_window(key)
     assert (window.limit_nanos, window.spent_nanos, window.held_nanos) == (100 * CENT, cents * CENT, 0)
     assert window.resets_at == resets_at
     assert window.available_nanos == window.unspent_nanos == (100 - cents) * CENT
@@ -78,8 +87,84 @@ def test_a_recurring_limit_begins_anew_at_midnight_and_nothing_resets_it(key, pe
     assert list(SpendingDay.objects.order_by("day").values()) == rows
 
 
+PERIODS = SpendingPeriod.values
+
+
+def windows_on(keys, day):
+    """The first day of each key's window, and when it resets, for a request at noon of ``day``."""
+    stepped_clock.step(datetime.combine(day, time(12), UTC))
+    return {key.spending_period: (window.first_day, window.resets_at) for key in keys for window in [spending.read_window(key)]}
+
+
+def midnight(year, month, day):
+    return datetime(year, month, day, tzinfo=UTC)
+
+
+@pytest.fixture
+def limited(alice):
+    """A key for each period."""
+    return [factories.make_key(alice, limit_cents=1, type="RECURRING", period=period)[0] for period in PERIODS]
+
+
+@pytest.mark.parametrize("day", range(16, 23))  # Monday to Sunday
+def test_a_week_is_from_monday_to_sunday(limited, day):
+    assert windows_on(limited, date(2026, 11, day))["WEEKLY"] == (date(2026, 11, 16), midnight(2026, 11, 23))
+
+
+def test_a_week_may_span_two_years(limited):
+    week = (date(2026, 12, 28), midnight(2027, 1, 4))  # ISO week 53
+    assert windows_on(limited, date(2027, 1, 3))["WEEKLY"] == windows_on(limited, date(2026, 12, 31))["WEEKLY"] == week
+
+
+@pytest.mark.parametrize(
+    ("today", "resets_at"),
+    [
+        (date(2026, 1, 1), midnight(2026, 2, 1)),
+        (date(2026, 1, 31), midnight(2026, 2, 1)),
+        (date(2026, 2, 28), midnight(2026, 3, 1)),
+        (date(2028, 2, 28), midnight(2028, 3, 1)),
+        (date(2028, 2, 29), midnight(2028, 3, 1)),
+        (date(2026, 4, 30), midnight(2026, 5, 1)),
+        (date(2026, 12, 1), midnight(2027, 1, 1)),
+        (date(2026, 12, 31), midnight(2027, 1, 1)),
+    ],
+)
+def test_a_month_is_a_calendar_month(limited, today, resets_at):
+    assert windows_on(limited, today)["MONTHLY"] == (today.replace(day=1), resets_at)
+
+
+@pytest.mark.parametrize(
+    ("today", "tomorrow"),
+    [
+        (date(2026, 11, 21), midnight(2026, 11, 22)),
+        (date(2026, 12, 31), midnight(2027, 1, 1)),
+        (date(2028, 2, 28), midnight(2028, 2, 29)),
+        (date(2027, 2, 28), midnight(2027, 3, 1)),
+    ],
+)
+def test_a_day_is_a_utc_day(limited, today, tomorrow):
+    assert windows_on(limited, today)["DAILY"] == (today, tomorrow)
+
+
+def test_a_fixed_limit_counts_every_day_and_never_resets(alice):
+    fixed, _ = factories.make_key(alice, limit_cents=1, type="FIXED")
+    assert windows_on([fixed], date(2026, 11, 21)) == {None: (date.min, None)}
+
+
+def test_each_day_is_in_one_window_and_the_next_window_begins_where_it_ends(limited):
+    before = windows_on(limited, date(2027, 12, 27))
+    for days in range(1, 100):  # over a leap day
+        today = date(2027, 12, 27) + timedelta(days=days)
+        now = windows_on(limited, today)
+        for period in PERIODS:
+            first_day, resets_at = now[period]
+            assert first_day <= today < resets_at.date()
+            assert now[period] == before[period] or datetime.combine(first_day, time.min, UTC) == before[period][1]
+        before = now
+
+
 def test_a_key_without_a_limit_has_no_window(key):
-    assert spending.read_window(key, NOW) is None
+    assert spending.read_window(key) is None
 
 
 def test_changing_the_limit_its_type_or_its_period_counts_what_was_really_spent(key):
@@ -87,21 +172,21 @@ def test_changing_the_limit_its_type_or_its_period_counts_what_was_really_spent(
     seen = []
     for limit_cents, type, period in limits:
         lifecycle.set_spending_limit(key, limit_cents=limit_cents, type=type, period=period)
-        window = spending.read_window(key, NOW)
+        window = spending.read_window(key)
         seen.append((window.spent_nanos // CENT, window.available_nanos // CENT))
     assert seen == [(63, 37), (1, 1), (3, 0), (63, 0)]
     lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
-    assert spending.read_window(key, NOW) is None
+    assert spending.read_window(key) is None
 
 
 def test_what_is_reserved_is_not_available_but_not_spent(key):
     lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
-    window = spending.read_window(key, NOW)
+    window = spending.read_window(key)
     assert (window.spent_nanos, window.held_nanos) == (1 * CENT, 6 * CENT)
     assert (window.unspent_nanos, window.available_nanos) == (9 * CENT, 3 * CENT)
     usage.give_back(key, day=TODAY, held_nanos=6 * CENT)
-    assert spending.read_window(key, NOW).available_nanos == 9 * CENT
+    assert spending.read_window(key).available_nanos == 9 * CENT
 
 
 def test_a_completion_counts_on_the_day_it_was_admitted(key):
@@ -114,7 +199,7 @@ def test_a_completion_counts_on_the_day_it_was_admitted(key):
 
 def test_a_completion_of_an_earlier_window_gives_nothing_back_to_this_one(key):
     lifecycle.set_spending_limit(key, limit_cents=63, type="RECURRING", period="WEEKLY")
-    window = spending.read_window(key, NOW)
+    window = spending.read_window(key)
     before = (window.spent_nanos, window.held_nanos)
     window.settle(date(2026, 11, 15), held_nanos=5, spent_nanos=3)  # on Sunday
     assert (window.spent_nanos, window.held_nanos) == before
@@ -132,7 +217,7 @@ def test_a_commit_counts_the_completion_and_its_tokens(key):
 
 def test_the_days_of_another_key_do_not_count(key, alice):
     other, _ = factories.make_key(alice, limit_cents=10, type="FIXED")
-    assert spending.read_window(other, NOW).spent_nanos == 0
+    assert spending.read_window(other).spent_nanos == 0
 
 
 def test_a_limit_that_is_only_tied_up_is_refused_as_such(key):

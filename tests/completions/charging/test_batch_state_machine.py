@@ -316,7 +316,7 @@ class AtTheDoor(state_machines.Machine):
         there_are = {(of_row[key_id], day): (spent, held) for key_id, day, spent, held in days if spent or held}
         assert there_are == self.model.days()
         windows = spending.build_windows(
-            self.keys, pipelined_transaction.execute(spending.select_spending_statement(list(of_row))), self.model.now
+            self.keys, pipelined_transaction.execute(spending.select_spending_statement(list(of_row)))
         )
         for key, says in zip(self.keys, self.key_models, strict=True):
             self.window_is(windows[key.pk], says)
@@ -340,7 +340,7 @@ class AtTheDoor(state_machines.Machine):
         self.sweep()
         self.all_is_the_model()
         for key, says in zip(self.keys, self.key_models, strict=True):
-            self.window_is(spending.read_window(key, self.model.now), says)  # as its owner sees it
+            self.window_is(spending.read_window(key), says)  # as its owner sees it
         assert audit.verify() == []
 
 
