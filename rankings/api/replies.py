@@ -85,7 +85,7 @@ def _begin_batch(step: int, published: PublishedRankings, previous: _Batch | Non
     """Read the sources' health. While the database is unavailable, the previous batch's is used."""
     try:
         with pool.time_limit():
-            sources = compact_json.dumps(health.items(_time(step)))
+            sources = compact_json.dumps(health.report_for_api(_time(step)))
     except pool.DATABASE_ERRORS:
         if previous is None:
             raise

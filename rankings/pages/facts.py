@@ -84,7 +84,7 @@ def _waits(model: LanguageModel) -> bool:
     return bool(model.prices_in_force) and is_offered and not model.is_available
 
 
-def _origin(found: health.Health) -> Origin:
+def _origin(found: health.SourceHealth) -> Origin:
     spec = registry.spec(found.source)
     snapshot: Any = mapping.latest(found.source) if found.source != Source.INTERNAL else None
     return Origin(

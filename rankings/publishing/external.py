@@ -1,4 +1,4 @@
-"""What is published of a source: its own ranks and scores, for those of its models that are ours and served."""
+"""Makes the entries of a fetched source: its own ranks and scores, of those of its models that are available here."""
 
 from collections.abc import Iterator, Mapping
 from copy import copy
@@ -14,15 +14,16 @@ from rankings.scoring.served_models import Served
 
 
 def entries(source: Source, models: Mapping[str, Served], now: datetime) -> list[Entry]:
+    """Return the entries of a source, from its last snapshot. ``models`` are the available ones, by id."""
     population = populations.latest(source)
-    found = [
+    ranked = [
         _entry(population, category, model_id, chosen, now)
         for category in Category
         if category != Category.OPEN_SOURCE
         for model_id, chosen in population.board(category).ours.items()
         if model_id in models
     ]
-    return [*found, *_open_source([entry for entry in found if models[entry.model_id].has_open_weights])]
+    return [*ranked, *_open_source([entry for entry in ranked if models[entry.model_id].has_open_weights])]
 
 
 def _entry(population: Population, category: Category, model_id: str, chosen: Chosen, now: datetime) -> Entry:
@@ -45,12 +46,12 @@ def _entry(population: Population, category: Category, model_id: str, chosen: Ch
         elo=figures.elo,
         confidence=chosen.confidence * figures.precision * freshness,
         last_updated=population.snapshot.as_of,
-        inputs={**said(population, category, chosen), "precision": figures.precision, "freshness": freshness},
+        inputs={**source_inputs(population, category, chosen), "precision": figures.precision, "freshness": freshness},
     )
 
 
-def said(population: Population, category: str, chosen: Chosen) -> dict[str, Any]:
-    """What a source says of a model, for the page that explains scores."""
+def source_inputs(population: Population, category: str, chosen: Chosen) -> dict[str, Any]:
+    """Return the part of ``Entry.inputs`` that holds what a source says of a model (see ``publication``)."""
     assert population.snapshot
     standing, board = chosen.standing, population.board(category)
     return {
@@ -69,11 +70,11 @@ def said(population: Population, category: str, chosen: Chosen) -> dict[str, Any
     }
 
 
-def _open_source(found: list[Entry]) -> Iterator[Entry]:
-    """GENERAL again, of open weights only, and ranked among them: ties share a rank, and none is left out."""
-    general = [entry for entry in found if entry.board == Category.GENERAL]
+def _open_source(entries: list[Entry]) -> Iterator[Entry]:
+    """Yield the entries of OPEN_SOURCE: those of GENERAL, ranked among themselves. Ties share a rank; no rank is skipped."""
+    general = [entry for entry in entries if entry.board == Category.GENERAL]
     ranks = {rank: number for number, rank in enumerate(sorted({entry.rank for entry in general}), start=1)}
     for entry in general:
-        again = copy(entry)
-        again.board, again.board_rank = Category.OPEN_SOURCE, ranks[entry.rank]
-        yield again
+        duplicate = copy(entry)
+        duplicate.board, duplicate.board_rank = Category.OPEN_SOURCE, ranks[entry.rank]
+        yield duplicate

@@ -1,4 +1,4 @@
-"""How the sources fare, told from what their runs wrote down, the settings and the clock."""
+"""Decides which sources are healthy, from the state that their runs stored, the settings and the clock."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,8 +15,8 @@ FAILURES_MAX = 2  # in a row
 
 
 @dataclass(frozen=True)
-class Health:
-    """Of one source. ``reason`` says, for people, why it is not healthy; it holds no secret."""
+class SourceHealth:
+    """The health of one source. ``reason`` tells people why it is not healthy, without secrets; empty if it is healthy."""
 
     source: Source
     last_sync_at: datetime | None
@@ -27,15 +27,15 @@ class Health:
         return not self.reason
 
 
-def report(now: datetime | None = None) -> list[Health]:
-    """Of every source, in the order of ``Source``."""
+def report(now: datetime | None = None) -> list[SourceHealth]:
+    """Return the health of every source, in the order of ``Source``. ``now`` is the database's time unless given."""
     moment = now or pool.database_time()
     states = SourceState.objects.in_bulk()
     return [_health(spec, states.get(spec.source) or SourceState(source=spec.source), moment) for spec in registry.specs()]
 
 
-def items(now: datetime | None = None) -> list[dict[str, Any]]:
-    """The same as the API says it. ``lastSyncAt`` is null before the first success."""
+def report_for_api(now: datetime | None = None) -> list[dict[str, Any]]:
+    """Return the report in the fields of the API. ``lastSyncAt`` is null before the first success."""
     return [
         {
             "source": health.source.value,
@@ -46,8 +46,8 @@ def items(now: datetime | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def _health(spec: SourceSpec, state: SourceState, now: datetime) -> Health:
-    return Health(spec.source, state.last_success_at, _reason(spec, state, now))
+def _health(spec: SourceSpec, state: SourceState, now: datetime) -> SourceHealth:
+    return SourceHealth(spec.source, state.last_success_at, _reason(spec, state, now))
 
 
 def _reason(spec: SourceSpec, state: SourceState, now: datetime) -> str:
@@ -61,10 +61,10 @@ def _reason(spec: SourceSpec, state: SourceState, now: datetime) -> str:
         return f"failed {state.failures} times in a row: {state.error}"
     if now - state.last_success_at > spec.age_max:
         return f"not read since {state.last_success_at:%Y-%m-%d %H:%M} UTC"
-    return _age_of_data(spec, now)
+    return _reason_of_old_data(spec, now)
 
 
-def _age_of_data(spec: SourceSpec, now: datetime) -> str:
+def _reason_of_old_data(spec: SourceSpec, now: datetime) -> str:
     if spec.data_age_max is None:
         return ""
     snapshot = mapping.latest(spec.source)

@@ -1,4 +1,4 @@
-"""INTERNAL: every model that is served, on every board, scored by the formula; and what each score was made of."""
+"""Makes the entries of INTERNAL: every available model on every board, scored by the formula."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ from rankings.sources.base import FetchedSourceSpec, StandingFigures
 
 
 @dataclass(frozen=True)
-class Known:
+class ScoringInputs:
     """Everything that goes into the scores, read once."""
 
     now: datetime
@@ -30,21 +30,24 @@ class Known:
 
 @dataclass(frozen=True)
 class SourceStatement:
-    """What a source says of a model in a category, if anything; and whether it could."""
+    """What a source says of a model in a category. ``is_applicable``: whether it could say anything of such a model there.
+
+    Without ``evidence`` it says nothing. ``fields`` go into ``Entry.inputs``.
+    """
 
     spec: FetchedSourceSpec
     is_applicable: bool
     evidence: Evidence | None = None
-    said: Mapping[str, Any] | None = None
+    fields: Mapping[str, Any] | None = None
 
     @property
-    def is_heard(self) -> bool:
+    def is_counted(self) -> bool:
         return self.is_applicable and self.evidence is not None
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How fast a model is, and who says so: INTERNAL is this gateway."""
+class ScoredSpeed:
+    """How fast a model is, and which source measured it: INTERNAL is this gateway, over its own ``streams``."""
 
     score: float | None = None
     tokens_per_second: float | None = None
@@ -54,54 +57,55 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredModel:
     model: Served
     scores: Scores
     statements: list[SourceStatement]
-    pace: Pace
+    speed: ScoredSpeed
 
 
 def entries(models: Mapping[str, Served], now: datetime) -> list[Entry]:
-    known = Known(
+    """Return all entries. ``models`` are the available ones, by id."""
+    inputs = ScoringInputs(
         now=now,
         parameters=parameters.in_force(),
         populations={spec.source: populations.latest(spec.source) for spec in registry.weighted_specs()},
         speeds=telemetry.speeds(now),
     )
-    boards = {category: _board(category, models, known) for category in Category}
+    boards = {category: _board(category, models, inputs) for category in Category}
     ranks = {scored.model.id: rank for rank, scored in enumerate(boards[Category.GENERAL], start=1)}
     return [
-        _entry(category, scored, known, rank=ranks[scored.model.id], board_rank=board_rank)
+        _entry(category, scored, inputs, rank=ranks[scored.model.id], board_rank=board_rank)
         for category, board in boards.items()
         for board_rank, scored in enumerate(board, start=1)
     ]
 
 
-def _board(category: Category, models: Mapping[str, Served], known: Known) -> list[Scored]:
-    """The best first: by the whole, then by quality, then by id, so that no two share a rank."""
-    on_it = [model for model in models.values() if category != Category.OPEN_SOURCE or model.has_open_weights]
-    scored = [_scored(category, model, known) for model in on_it]
+def _board(category: Category, models: Mapping[str, Served], inputs: ScoringInputs) -> list[ScoredModel]:
+    """Return the models of a board, best first: by overall score, then by quality, then by id, so that no two share a rank."""
+    eligible = [model for model in models.values() if category != Category.OPEN_SOURCE or model.has_open_weights]
+    scored = [_scored(category, model, inputs) for model in eligible]
     return sorted(scored, key=lambda each: (-each.scores.overall, -(each.scores.quality or 0), each.model.id))
 
 
-def _scored(category: Category, model: Served, known: Known) -> Scored:
-    statements = [_statement(population, category, model, known) for population in known.populations.values()]
-    pace = _pace(model, known)
+def _scored(category: Category, model: Served, inputs: ScoringInputs) -> ScoredModel:
+    statements = [_statement(population, category, model, inputs) for population in inputs.populations.values()]
+    speed = _speed(model, inputs)
     scores = formula.scores(
-        known.parameters,
+        inputs.parameters,
         evidence={each.spec.short_name: each.evidence for each in statements if each.evidence},
         applicable=[each.spec.short_name for each in statements if each.is_applicable],
-        speed=pace.score,
-        cost=formula.cost(known.parameters, model.blended_dollars),
+        speed=speed.score,
+        cost=formula.cost(inputs.parameters, model.blended_dollars),
     )
-    return Scored(model, scores, statements, pace)
+    return ScoredModel(model, scores, statements, speed)
 
 
-def _statement(population: Population, category: Category, model: Served, known: Known) -> SourceStatement:
+def _statement(population: Population, category: Category, model: Served, inputs: ScoringInputs) -> SourceStatement:
     """A closed model loses nothing when a source of open weights only does not list it."""
     spec, board = population.spec, population.board(category)
     could_list_it = model.has_open_weights or not spec.lists_open_weights_only
-    is_applicable = len(board.values) >= known.parameters.population_min and could_list_it
+    is_applicable = len(board.values) >= inputs.parameters.population_min and could_list_it
     chosen = board.ours.get(model.id)
     if chosen is None:
         return SourceStatement(spec, is_applicable)
@@ -109,40 +113,46 @@ def _statement(population: Population, category: Category, model: Served, known:
         percentile=board.percentile(chosen.standing.value),
         identity=chosen.confidence,
         precision=population.figures(category, chosen).precision,
-        freshness=population.freshness(known.now),
+        freshness=population.freshness(inputs.now),
     )
-    return SourceStatement(spec, is_applicable, evidence, external.said(population, category, chosen))
+    return SourceStatement(spec, is_applicable, evidence, external.source_inputs(population, category, chosen))
 
 
-def _pace(model: Served, known: Known) -> Pace:
-    """Our own measurement; without one, that of the heaviest source that has one."""
-    if own := known.speeds.get(model.id):
-        return _measured(known, own.tokens_per_second, own.first_token_seconds, own.streams, Source.INTERNAL)
+def _speed(model: Served, inputs: ScoringInputs) -> ScoredSpeed:
+    """Return this gateway's own measurement; without one, that of the heaviest source that has one."""
+    if own := inputs.speeds.get(model.id):
+        return _measured(inputs, own.tokens_per_second, own.first_token_seconds, own.streams, Source.INTERNAL)
     theirs = (
-        _measured(known, figures.tokens_per_second, figures.first_token_seconds, None, source)
-        for source, figures in _figures(Category.GENERAL, model, known)
+        _measured(inputs, figures.tokens_per_second, figures.first_token_seconds, None, source)
+        for source, figures in _figures(Category.GENERAL, model, inputs)
     )
-    return next((pace for pace in theirs if pace.score is not None), Pace())
+    return next((speed for speed in theirs if speed.score is not None), ScoredSpeed())
 
 
-def _measured(known: Known, rate: float | None, begins: float | None, streams: int | None, source: Source) -> Pace:
-    score = formula.speed(known.parameters, tokens_per_second=rate, first_token_seconds=begins)
-    return Pace(score, rate, begins, streams, source)
+def _measured(
+    inputs: ScoringInputs,
+    tokens_per_second: float | None,
+    first_token_seconds: float | None,
+    streams: int | None,
+    source: Source,
+) -> ScoredSpeed:
+    score = formula.speed(inputs.parameters, tokens_per_second=tokens_per_second, first_token_seconds=first_token_seconds)
+    return ScoredSpeed(score, tokens_per_second, first_token_seconds, streams, source)
 
 
-def _figures(category: Category, model: Served, known: Known) -> Iterator[tuple[Source, StandingFigures]]:
-    """What each source has of the model on its own board, the heaviest source first."""
-    for source, population in known.populations.items():
+def _figures(category: Category, model: Served, inputs: ScoringInputs) -> Iterator[tuple[Source, StandingFigures]]:
+    """Yield the figures of the model at each source, the heaviest source first."""
+    for source, population in inputs.populations.items():
         if chosen := population.board(category).ours.get(model.id):
             yield source, population.figures(category, chosen)
 
 
-# --- Telling ------------------------------------------------------------------------------------------------------
+# --- Entries ------------------------------------------------------------------------------------------------------
 
 
-def _entry(category: Category, scored: Scored, known: Known, *, rank: int, board_rank: int) -> Entry:
+def _entry(category: Category, scored: ScoredModel, inputs: ScoringInputs, *, rank: int, board_rank: int) -> Entry:
     scores, model = scored.scores, scored.model
-    ratings = [figures.elo for _, figures in _figures(category, model, known) if figures.elo is not None]
+    ratings = [figures.elo for _, figures in _figures(category, model, inputs) if figures.elo is not None]
     figures = benchmarks.figures().get(model.id, {})
     return Entry(
         source=Source.INTERNAL,
@@ -157,30 +167,30 @@ def _entry(category: Category, scored: Scored, known: Known, *, rank: int, board
         elo=ratings[0] if ratings else None,
         **{benchmark: figure.value for benchmark, figure in figures.items()},
         confidence=scores.confidence,
-        last_updated=_oldest(scored, known),
-        inputs=_inputs(scored, known),
+        last_updated=_oldest_date(scored, inputs),
+        inputs=_inputs(scored, inputs),
     )
 
 
-def _oldest(scored: Scored, known: Known) -> datetime:
-    """The date of the oldest of what was heard. Prices and our own measurements are of now."""
-    heard = {each.spec.source for each in scored.statements if each.is_heard} | {scored.pace.source}
-    snapshots = [population.snapshot for source, population in known.populations.items() if source in heard]
-    return min((snapshot.as_of for snapshot in snapshots if snapshot), default=known.now)
+def _oldest_date(scored: ScoredModel, inputs: ScoringInputs) -> datetime:
+    """Return the date of the oldest snapshot that counts. Prices and this gateway's own measurements are of now."""
+    counted = {each.spec.source for each in scored.statements if each.is_counted} | {scored.speed.source}
+    snapshots = [population.snapshot for source, population in inputs.populations.items() if source in counted]
+    return min((snapshot.as_of for snapshot in snapshots if snapshot), default=inputs.now)
 
 
-def _inputs(scored: Scored, known: Known) -> dict[str, Any]:
-    """Everything a page needs to do the sum again."""
+def _inputs(scored: ScoredModel, inputs: ScoringInputs) -> dict[str, Any]:
+    """Return ``Entry.inputs``: everything that a page needs to do the sums again (see ``publication``)."""
     scores, model = scored.scores, scored.model
     return {
         "version": parameters.version(),
-        "weights": dict(known.parameters.score_weights),
-        "prior": {"quality": known.parameters.prior, "weight": known.parameters.prior_weight},
-        "sources": [_source(each, known) for each in scored.statements],
+        "weights": dict(inputs.parameters.score_weights),
+        "prior": {"quality": inputs.parameters.prior, "weight": inputs.parameters.prior_weight},
+        "sources": [_source(each, inputs) for each in scored.statements],
         "coverage": scores.coverage,
         "quality": scores.quality,
         "believed": scores.believed,
-        "speed": asdict(scored.pace),
+        "speed": asdict(scored.speed),
         "cost": {
             "input_usd": model.input_dollars,
             "output_usd": model.output_dollars,
@@ -191,13 +201,13 @@ def _inputs(scored: Scored, known: Known) -> dict[str, Any]:
     }
 
 
-def _source(statement: SourceStatement, known: Known) -> dict[str, Any]:
+def _source(statement: SourceStatement, inputs: ScoringInputs) -> dict[str, Any]:
     evidence = statement.evidence
     return {
         "source": statement.spec.source,
-        "weight": known.parameters.source_weights[statement.spec.short_name],
+        "weight": inputs.parameters.source_weights[statement.spec.short_name],
         "is_applicable": statement.is_applicable,
-        "is_heard": statement.is_heard,
-        **(statement.said or {}),
+        "is_heard": statement.is_counted,
+        **(statement.fields or {}),
         **(asdict(evidence) if evidence else {}),
     }

@@ -1,6 +1,6 @@
-"""Ids that callers send as ``model`` for whoever ranks first: best/coding, cheapest/general, fastest/open_source.
+"""Writes the ids that callers send as ``model`` for the first of a ranking: best/coding, cheapest/general, fastest/open_source.
 
-Here they are written; which of the models answers is decided when a request comes, by what is served then.
+An alias lists its models, best first. When a request comes, the first of them that is available then answers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,14 +11,13 @@ from django.db.models.functions import Now
 from completions.models import Category, RoutableAlias
 from rankings.models import Entry
 
-# So many may have gone out of service since, before nobody answers.
-MODELS_MAX = 50
+MODELS_MAX = 50  # of an alias: it is not found only if all of them have become unavailable since
 
 
 def write(entries: Iterable[Entry]) -> None:
-    """Make the aliases those of INTERNAL's entries. One whose board is empty goes."""
-    found = list(entries)
-    wanted = {alias: model_ids for category in Category for alias, model_ids in _of(category, found) if model_ids}
+    """Make the aliases those of INTERNAL's entries. An alias whose board is empty is deleted."""
+    entries = list(entries)
+    wanted = {alias: model_ids for category in Category for alias, model_ids in _aliases(category, entries) if model_ids}
     RoutableAlias.objects.filter(pk__in=set(names()) - set(wanted)).delete()
     RoutableAlias.objects.bulk_create(
         [RoutableAlias(id=alias, model_ids=model_ids, updated_at=Now()) for alias, model_ids in sorted(wanted.items())],
@@ -29,11 +28,11 @@ def write(entries: Iterable[Entry]) -> None:
 
 
 def names() -> Iterator[str]:
-    """Every alias that there may be. Others in the table are somebody else's."""
+    """Yield every alias that the rankings may write. Other rows of the table are not theirs."""
     return (f"{order}/{category.lower()}" for category in Category for order in _ORDERS)
 
 
-def _of(category: Category, entries: Iterable[Entry]) -> Iterator[tuple[str, list[str]]]:
+def _aliases(category: Category, entries: Iterable[Entry]) -> Iterator[tuple[str, list[str]]]:
     board = [entry for entry in entries if entry.board == category]
     for order, key in _ORDERS.items():
         yield f"{order}/{category.lower()}", [entry.model_id for entry in sorted(board, key=key)][:MODELS_MAX]
@@ -44,12 +43,12 @@ def _best(entry: Entry) -> Any:
 
 
 def _cheapest(entry: Entry) -> Any:
-    """By the price, as scores end at their anchors. Who was never tested in the category comes after all who were."""
+    """By the price, since cost scores end at 0 and 100. Models never tested in the category come after all that were."""
     return entry.quality is None, entry.inputs["cost"]["blended_usd"], entry.board_rank
 
 
 def _fastest(entry: Entry) -> Any:
-    """Who was never measured comes last, and before them who was never tested in the category."""
+    """Models whose speed was never measured come last; before them those never tested in the category."""
     return entry.speed is None, entry.quality is None, -(entry.speed or 0), entry.board_rank
 
 

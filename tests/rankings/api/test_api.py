@@ -402,7 +402,7 @@ def test_it_goes_on_when_the_database_does_not(listed, now, monkeypatch):
         raise OperationalError("the database is unavailable")
 
     monkeypatch.setattr(listing, "_refresh", fail)
-    monkeypatch.setattr(replies.health, "items", fail)
+    monkeypatch.setattr(replies.health, "report_for_api", fail)
     a_second_later(monkeypatch)
     now["seconds"] += replies.STEP_SECONDS
     reply = get(limit=10)

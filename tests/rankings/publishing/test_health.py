@@ -20,7 +20,7 @@ def of(source, now=None):
 
 def test_all_five_are_listed_in_order_before_anybody_was_asked(sources):
     names = ["INTERNAL", "LMSYS_ARENA", "HUGGINGFACE", "ARTIFICIAL_ANALYSIS", "OPENROUTER"]
-    assert health.items() == [{"source": name, "isHealthy": False, "lastSyncAt": None} for name in names]
+    assert health.report_for_api() == [{"source": name, "isHealthy": False, "lastSyncAt": None} for name in names]
     assert [each.reason for each in health.report()] == [
         "never read",
         "never read",
@@ -33,8 +33,8 @@ def test_all_five_are_listed_in_order_before_anybody_was_asked(sources):
 def test_after_a_success_each_is_healthy_and_says_when_it_was(sources, keys):
     for source in Source:
         refreshed(source)
-    assert [item["isHealthy"] for item in health.items()] == [True] * 5
-    assert all(item["lastSyncAt"].endswith("Z") and len(item["lastSyncAt"]) == 24 for item in health.items())
+    assert [item["isHealthy"] for item in health.report_for_api()] == [True] * 5
+    assert all(item["lastSyncAt"].endswith("Z") and len(item["lastSyncAt"]) == 24 for item in health.report_for_api())
 
 
 def test_a_run_that_finds_nothing_new_is_a_success(sources):
@@ -86,4 +86,4 @@ def test_a_source_that_is_switched_off_is_not_healthy_whatever_it_said_before(so
     for source in Source:
         refreshed(source)
     settings.RANKINGS_FETCH = False
-    assert [item["isHealthy"] for item in health.items()] == [True, False, False, False, False]
+    assert [item["isHealthy"] for item in health.report_for_api()] == [True, False, False, False, False]
