@@ -1,8 +1,9 @@
-"""What providers' lists propose: found once a day, approved or dismissed by staff, or applied by the rule.
+"""Proposes catalog changes from providers' own lists. Staff approve or dismiss them, or the rule in ``diff`` applies them.
 
-``sync`` asks, compares and writes down. A difference that waits already is not proposed again, one that was dismissed stays
-dismissed as long as it is the same, and one that is no more is outdated. Everything is written one at a time, with the
-catalog files: see ``catalog_rows``. What runs is not touched: a completion keeps the price of its admission.
+``sync`` fetches a list, compares it and stores what differs. A difference that is already pending is not proposed again. A
+dismissed one stays dismissed as long as it is the same. A pending one that no longer exists becomes outdated. All writes
+hold the catalog's lock, as catalog files do (``catalog.writes``). Running completions are not affected: each is charged at
+the price of its admission.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from billing.models import User
@@ -25,6 +27,7 @@ from completions.catalog.sync.parse import ListedModel
 from completions.models import CatalogProposal, LanguageModel, Provider, Route, UpstreamList
 from gateway_project import secretbox
 from gateway_project.db import pool
+from gateway_project.net import background_http
 
 logger = logging.getLogger("gateway.catalog")
 
@@ -32,16 +35,16 @@ Kind, State = CatalogProposal.Kind, CatalogProposal.State
 
 
 class SyncFailed(Exception):
-    """The provider gave no list, or one that is not believed; the words say why, as one says it of the provider."""
+    """The provider gave no list, or one that was not accepted. The message is a predicate: "<provider> answered 500"."""
 
 
 class DecisionRefused(Exception):
-    """The proposal cannot be decided so; the words say why. Nothing was written."""
+    """The proposal cannot be approved or dismissed. The message is a predicate about it. Nothing was written."""
 
 
 @dataclass
 class Report:
-    """What a sync found. ``waiting`` counts all that waits for somebody, ``notes`` name what cannot be proposed."""
+    """The result of a sync. ``waiting`` counts all pending proposals; ``notes`` name findings that cannot be proposed."""
 
     provider: str
     listed: int
@@ -54,90 +57,93 @@ class Report:
 
 
 def synced_providers() -> Iterable[Provider]:
-    """The providers whose lists are read every day."""
+    """Return the providers whose lists are fetched every day."""
     readable = Provider.objects.filter(kind=Provider.Kind.OPENAI, is_enabled=True)
     return readable.exclude(sync=Provider.Sync.OFF).order_by("pk")
 
 
 def stored_list(provider: Provider) -> UpstreamList | None:
-    """The last list that was believed, and how asking went since."""
+    """Return the last accepted list, and the outcome of the last request for it."""
     return UpstreamList.objects.filter(pk=provider.pk).first()
 
 
 def sync(provider: Provider, *, applies: bool, believes: bool = False) -> Report:
-    """Ask the provider for its list, and write down what it says otherwise. Raises SyncFailed.
+    """Fetch the provider's list and store how it differs from the catalog. Raises SyncFailed.
 
-    ``applies``: what is small is applied at once. ``believes``: a list is, even if it has lost most of its models.
+    ``applies``: apply at once what the rule allows. ``believes``: accept a list that has lost most of its models.
     """
-    kept = stored_list(provider) or UpstreamList(provider=provider)
+    stored = stored_list(provider) or UpstreamList(provider=provider)
     url = f"{provider.base_url.rstrip('/')}/models"
-    if kept.url != url:
-        kept = UpstreamList(provider=provider, url=url)
+    if stored.url != url:
+        stored = UpstreamList(provider=provider, url=url)
     try:
-        listed, is_unchanged = _ask(provider, kept, believes)
+        listed, is_unchanged = _fetch(provider, stored, believes)
     except SyncFailed as failure:
-        kept.failure = str(failure)[:200]
-        _keep(kept)
+        stored.failure = str(failure)[:200]
+        _save(stored)
         logger.warning("the list of %s was not taken: it %s", provider.pk, failure)
         raise
     with transaction.atomic():
         writes.lock_catalog()
-        kept.failure, kept.retry_at, kept.confirmed_at = "", None, pool.database_time()
-        _keep(kept)
+        stored.failure, stored.retry_at, stored.confirmed_at = "", None, pool.database_time()
+        _save(stored)
         report = Report(provider.pk, listed=len(listed), is_unchanged=is_unchanged)
         _reconcile(provider, _compare(provider, listed), report)
         if applies:
-            _apply_small(provider, report)
+            _apply_allowed(provider, report)
         report.waiting = CatalogProposal.objects.filter(provider=provider, state=State.PENDING).count()
     return report
 
 
-def _keep(kept: UpstreamList) -> None:
+def _save(stored: UpstreamList) -> None:
     fields = ("url", "etag", "body", "confirmed_at", "failure", "retry_at")
-    defaults = {name: getattr(kept, name) for name in fields}
-    UpstreamList.objects.update_or_create(provider_id=kept.provider_id, defaults=defaults)
+    defaults = {name: getattr(stored, name) for name in fields}
+    UpstreamList.objects.update_or_create(provider_id=stored.provider_id, defaults=defaults)
 
 
-# --- Asking -----------------------------------------------------------------------------------------------------------
+# --- Fetching ---------------------------------------------------------------------------------------------------------
 
 
-def _ask(provider: Provider, kept: UpstreamList, believes: bool) -> tuple[dict[str, ListedModel], bool]:
-    """The listed, and whether they are those of the last time. Changes ``kept``, and does not save it."""
+def _fetch(provider: Provider, stored: UpstreamList, believes: bool) -> tuple[dict[str, ListedModel], bool]:
+    """Return the listed models, and whether the list is unchanged. Updates ``stored``, but does not save it."""
     now = pool.database_time()
-    if kept.retry_at and now < kept.retry_at:
-        raise SyncFailed(f"wants to be left alone until {kept.retry_at:%Y-%m-%d %H:%M:%S} UTC")
-    before = _entries_before(kept)
+    if stored.retry_at and now < stored.retry_at:
+        raise SyncFailed(f"asked to wait until {stored.retry_at:%Y-%m-%d %H:%M:%S} UTC")
+    before = _listed_before(stored)
     try:
         key = lookup.read_api_key(provider)
-        pool.release_connection()  # nothing is held while they take their time
-        answer = fetch.fetch(kept.url, api_key=key, etag=kept.etag)
-        if answer is None:
+        pool.release_connection()  # the provider may take minutes
+        document = fetch.fetch_list(stored.url, api_key=key, etag=stored.etag)
+        if document is None:
             return before, True
-        listed = parse.parse_list(answer.body)
+        listed = parse.parse_list(document.body)
     except secretbox.Unreadable:
         raise SyncFailed("has a key that cannot be read") from None
-    except fetch.Unavailable as failure:
-        kept.retry_at = now + timedelta(seconds=failure.retry_seconds) if failure.retry_seconds else None
-        raise SyncFailed(str(failure)) from None
+    except background_http.FetchFailed as failure:
+        stored.retry_at = now + timedelta(seconds=failure.retry_seconds) if failure.retry_seconds else None
+        raise SyncFailed(failure.reason) from None
     except parse.InvalidList as problem:
         raise SyncFailed(f"sent a list that {problem}") from None
     _require_plausible(provider, before, listed, believes)
-    kept.body, kept.etag = answer.body.decode(), answer.etag
+    stored.body, stored.etag = document.body.decode(), fetch.etag_of(document)
     return listed, False
 
 
-def _entries_before(kept: UpstreamList) -> dict[str, ListedModel]:
+def _listed_before(stored: UpstreamList) -> dict[str, ListedModel]:
     try:
-        return parse.parse_list(kept.body.encode())
-    except parse.InvalidList:  # there was none, or an older reader took it: then it is asked for anew
-        kept.etag = ""
+        return parse.parse_list(stored.body.encode())
+    except parse.InvalidList:  # no list yet, or one that an older version accepted: then fetch it unconditionally
+        stored.etag = ""
         return {}
 
 
 def _require_plausible(
     provider: Provider, before: dict[str, ListedModel], listed: dict[str, ListedModel], believes: bool
 ) -> None:
-    """Whoever forgets more than half of what he knew has had an accident. The first list is held against our routes."""
+    """Refuse a list that lost more than half of its models, which is probably a fault. A first list is held against our routes.
+
+    Raises SyncFailed.
+    """
     if not listed:
         raise SyncFailed("sent a list without a model")
     known = set(before) or set(_routes(provider).filter(is_enabled=True).values_list("upstream_model", flat=True))
@@ -146,11 +152,11 @@ def _require_plausible(
         raise SyncFailed(f"sent a list without {len(lost)} of {len(known)} models, which is not believed")
 
 
-def _routes(provider: Provider) -> Any:
+def _routes(provider: Provider) -> QuerySet[Route]:
     return Route.objects.filter(provider=provider)
 
 
-# --- What differs, and what is written down of it ----------------------------------------------------------------------
+# --- Storing differences ----------------------------------------------------------------------------------------------
 
 
 def _compare(provider: Provider, listed: dict[str, ListedModel]) -> Comparison:
@@ -161,16 +167,16 @@ def _compare(provider: Provider, listed: dict[str, ListedModel]) -> Comparison:
 def _reconcile(provider: Provider, comparison: Comparison, report: Report) -> None:
     report.notes = comparison.notes
     of_provider = CatalogProposal.objects.filter(provider=provider)
-    waiting = {_subject(proposal): proposal for proposal in of_provider.filter(state=State.PENDING)}
+    pending = {_subject(proposal): proposal for proposal in of_provider.filter(state=State.PENDING)}
     dismissed = {_content(proposal) for proposal in of_provider.filter(state=State.DISMISSED)}
-    still, new = set(), []
+    still_pending, new = set(), []
     for difference in comparison.differences:
-        known = waiting.get(_subject(difference))
+        known = pending.get(_subject(difference))
         if known and _content(known) == _content(difference):
-            still.add(known.pk)
+            still_pending.add(known.pk)
         elif _content(difference) not in dismissed:
             new.append(_proposal(provider, difference))
-    outdated = of_provider.filter(state=State.PENDING).exclude(pk__in=still)
+    outdated = of_provider.filter(state=State.PENDING).exclude(pk__in=still_pending)
     report.outdated = outdated.update(state=State.SUPERSEDED, decided_at=Now())
     report.proposed = CatalogProposal.objects.bulk_create(new)
 
@@ -180,7 +186,7 @@ def _subject(found: CatalogProposal | Difference) -> tuple[str, str, str]:
 
 
 def _content(found: CatalogProposal | Difference) -> tuple[str, ...]:
-    """What somebody who dismissed it has dismissed: of a new model the model, not what it cost on that day."""
+    """What a dismissal covers. For a new model that is the model itself, whatever it cost on that day."""
     values = () if found.kind == Kind.NEW_MODEL else (found.old, found.new)
     return (*_subject(found), *(json.dumps(each, sort_keys=True) for each in values))
 
@@ -196,11 +202,12 @@ def _proposal(provider: Provider, difference: Difference) -> CatalogProposal:
     )
 
 
-def _apply_small(provider: Provider, report: Report) -> None:
-    """By the rule, and whatever has waited for longer than since now."""
+def _apply_allowed(provider: Provider, report: Report) -> None:
+    """Apply what the rule allows without approval, proposals of earlier syncs included."""
     for proposal in CatalogProposal.objects.filter(provider=provider, state=State.PENDING).order_by("pk"):
-        if diff.can_apply_automatically(proposal.kind, proposal.old, proposal.new, percent=settings.CATALOG_SYNC_PRICE_PERCENT):
-            with suppress(DecisionRefused):  # staff were editing the model
+        percent = settings.CATALOG_SYNC_PRICE_PERCENT
+        if diff.can_apply_automatically(proposal.kind, proposal.old, proposal.new, percent=percent):
+            with suppress(DecisionRefused):  # staff changed the model meanwhile
                 _apply(proposal)
                 report.applied.append(_decide(proposal, State.APPLIED, None))
     applied = {proposal.pk for proposal in report.applied}
@@ -211,9 +218,9 @@ def _apply_small(provider: Provider, report: Report) -> None:
 
 
 def approve(proposal_id: int, *, by: User) -> CatalogProposal:
-    """Make the catalog as proposed. A new model is made switched off. Raises DecisionRefused."""
+    """Change the catalog as proposed; a new model is created disabled. Raises DecisionRefused."""
     with transaction.atomic():
-        proposal = _pending(proposal_id)
+        proposal = _lock_pending(proposal_id)
         _apply(proposal)
         return _decide(proposal, State.APPLIED, by)
 
@@ -221,11 +228,11 @@ def approve(proposal_id: int, *, by: User) -> CatalogProposal:
 def dismiss(proposal_id: int, *, by: User) -> CatalogProposal:
     """Leave the catalog as it is, and do not propose the same again. Raises DecisionRefused."""
     with transaction.atomic():
-        return _decide(_pending(proposal_id), State.DISMISSED, by)
+        return _decide(_lock_pending(proposal_id), State.DISMISSED, by)
 
 
-def _pending(proposal_id: int) -> CatalogProposal:
-    writes.lock_catalog()  # of two clicks the second finds what the first has done
+def _lock_pending(proposal_id: int) -> CatalogProposal:
+    writes.lock_catalog()  # the second of two clicks sees what the first one did
     proposal = CatalogProposal.objects.get(pk=proposal_id)
     if proposal.state != State.PENDING:
         raise DecisionRefused(f"is {proposal.get_state_display()} already")
@@ -235,14 +242,14 @@ def _pending(proposal_id: int) -> CatalogProposal:
 def _decide(proposal: CatalogProposal, state: CatalogProposal.State, by: User | None) -> CatalogProposal:
     proposal.state, proposal.decided_by, proposal.decided_at = state, by, pool.database_time()
     proposal.save(update_fields=["state", "decided_by", "decided_at", "model"])
-    who = f"user {by.pk}" if by else "the rule"
+    actor = f"user {by.pk}" if by else "the rule"
     change = diff.describe_change(proposal.kind, proposal.old, proposal.new)
-    logger.info("%s by %s, as %s lists it: %s, %s", state, who, proposal.provider_id, proposal.subject, change)
+    logger.info("%s by %s, as %s lists it: %s, %s", state, actor, proposal.provider_id, proposal.subject, change)
     return proposal
 
 
 def _apply(proposal: CatalogProposal) -> None:
-    """Raises DecisionRefused when the catalog is no longer what the proposal was held against: nobody has seen that change."""
+    """Write the change. Raises DecisionRefused if the catalog has changed since the comparison: nobody has reviewed that."""
     _WRITERS[Kind(proposal.kind)](proposal)
 
 
@@ -263,23 +270,23 @@ def _write_model(proposal: CatalogProposal) -> None:
 
 def _require_unchanged(proposal: CatalogProposal, current: dict[str, Any]) -> None:
     if current != proposal.old:
-        raise DecisionRefused("is outdated: the catalog was changed meanwhile, and the next sync looks again")
+        raise DecisionRefused("is outdated: the catalog has changed since, and the next sync compares again")
 
 
 def _write_gone(proposal: CatalogProposal) -> None:
     routes = _routes(proposal.provider).filter(model=proposal.model_id, upstream_model=proposal.upstream_model)
     if not routes.filter(is_enabled=True).update(is_enabled=False):
-        raise DecisionRefused("is outdated: the route is switched off, or not there")
+        raise DecisionRefused("is outdated: the route is disabled, or does not exist")
 
 
 def _write_new(proposal: CatalogProposal) -> None:
-    said = {**proposal.new}
-    price, model_id = said.pop("price"), said.pop("id")
-    if not said["context_window"]:
+    columns = {**proposal.new}
+    price, model_id = columns.pop("price"), columns.pop("id")
+    if not columns["context_window"]:
         raise DecisionRefused("cannot be approved: the list does not say its context window. Add the model by hand")
     if LanguageModel.objects.filter(pk=model_id).exists():
         raise DecisionRefused(f"is outdated: there is a model {model_id}")
-    proposal.model = LanguageModel.objects.create(pk=model_id, is_enabled=False, **said)
+    proposal.model = LanguageModel.objects.create(pk=model_id, is_enabled=False, **columns)
     Route.objects.create(model=proposal.model, provider=proposal.provider, upstream_model=proposal.upstream_model)
     if price:
         writes.set_price(model_id, None, diff.price_columns(price))

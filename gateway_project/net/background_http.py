@@ -1,0 +1,271 @@
+"""HTTP client for background work, where no caller waits: fetches documents that others publish. Imports no app.
+
+Every request is bounded in time, bytes, attempts and redirects. What may pass (a lost connection, 408, 429, 5xx) is tried
+again, after the time that the server asks for or after a random pause. Proxies and passwords from the environment or from
+~/.netrc are not used, and a redirect to another origin is not followed: our key goes to the given address alone.
+
+Messages of errors are made of document, status and limit. They never repeat what was sent or received: it may hold a secret.
+"""
+
+import json
+import random
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import urllib3
+
+_CHUNK_BYTES = 65_536
+_REDIRECTS = {301, 302, 303, 307, 308}
+
+Headers = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The bounds of one client. ``attempts`` and ``redirects`` are of one document, ``run_seconds`` of the client's life."""
+
+    connect_seconds: float = 5
+    read_seconds: float = 30  # until something arrives
+    body_seconds: float = 60  # a byte every 29 seconds would satisfy ``read_seconds`` for ever
+    body_bytes: int = 20_000_000  # unpacked
+    run_seconds: float = 300
+    attempts: int = 4
+    redirects: int = 0  # within the same origin; with 0 a redirect is an error like any other status
+    backoff_seconds: float = 1.0  # the longest first pause; doubled for each further attempt
+    backoff_seconds_max: float = 30.0
+    retry_after_seconds_max: float = 60  # a server that asks for a longer wait is not waited for
+
+
+class FetchFailed(Exception):
+    """A document could not be fetched. ``str()`` names the document and the reason, and holds no secret.
+
+    ``reason`` is a predicate about the server, such as "answered 503". ``retry_seconds`` is how long the server asked to
+    wait, if it did. ``is_retryable``: another attempt may succeed.
+    """
+
+    def __init__(self, url: str, reason: str, *, is_retryable: bool = False, retry_seconds: float | None = None) -> None:
+        super().__init__(f"{shown(url)} {reason}")
+        self.reason, self.is_retryable, self.retry_seconds = reason, is_retryable, retry_seconds
+
+
+class AccessDenied(FetchFailed):
+    """The server answered 401 or 403: it will not answer otherwise until the configuration changes."""
+
+
+class InvalidDocument(FetchFailed):
+    """The server answered with a document that is too long, or is not JSON where JSON is wanted."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document as it arrived, unpacked. ``headers`` are found by their names in any case."""
+
+    url: str
+    body: bytes
+    headers: Headers
+
+    @property
+    def validators(self) -> dict[str, str]:
+        """The headers that make a later request for the same document conditional; empty if the server gave none."""
+        named = {"If-None-Match": self.headers.get("ETag"), "If-Modified-Since": self.headers.get("Last-Modified")}
+        return {name: value for name, value in named.items() if value}
+
+    def json(self) -> Any:
+        """Parse the body. Raises InvalidDocument if it is not JSON by its type, or by RFC 8259, which has no NaN."""
+        media_type = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if not (media_type == "application/json" or media_type.endswith("+json")):
+            raise InvalidDocument(self.url, f"sent {media_type[:60] or 'a document without a type'}, not JSON")
+        try:
+            return json.loads(self.body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            raise InvalidDocument(self.url, "sent invalid JSON") from None
+
+
+class Client:
+    """Fetches documents of one server with the same headers. ``pause`` waits for some seconds, ``say`` reports progress."""
+
+    def __init__(
+        self,
+        headers: Headers | None = None,
+        limits: Limits | None = None,
+        *,
+        pause: Callable[[float], object] = time.sleep,
+        say: Callable[[str], object] = lambda line: None,
+    ) -> None:
+        self._limits = limits or Limits()
+        self._pause, self._say = pause, say
+        self._headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip",
+            "User-Agent": "model-gateway",
+            **(headers or {}),
+        }
+        self._deadline = time.monotonic() + self._limits.run_seconds
+        self._session = requests.Session()
+        self._session.trust_env = False  # no proxy, no ~/.netrc
+        self._session.auth = lambda request: request  # without one, requests would send a password that is in the URL
+
+    def close(self) -> None:
+        self._session.close()
+
+    def get(self, url: str, conditions: Headers | None = None) -> Document | None:
+        """Fetch a document; None if it has not changed, by the ``validators`` given as ``conditions``. Raises FetchFailed."""
+        attempt = 1
+        while True:
+            try:
+                return self._follow(url, conditions or {})
+            except FetchFailed as failure:
+                self._wait(failure, attempt)
+            attempt += 1
+
+    def _wait(self, failure: FetchFailed, attempt: int) -> None:
+        """Wait until the next attempt. Raises ``failure`` if another attempt is useless, too many, or would come too late."""
+        limits = self._limits
+        ceiling = min(limits.backoff_seconds_max, limits.backoff_seconds * 2 ** (attempt - 1))
+        seconds = random.uniform(0, ceiling) if failure.retry_seconds is None else failure.retry_seconds  # noqa: S311  no secret
+        is_last = not failure.is_retryable or attempt >= limits.attempts
+        if is_last or seconds > limits.retry_after_seconds_max or time.monotonic() + seconds > self._deadline:
+            raise failure
+        self._say(f"{failure}; again in {seconds:.1f} s")
+        self._pause(seconds)
+
+    def _follow(self, url: str, conditions: Headers) -> Document | None:
+        """Make one attempt, which follows redirects."""
+        here = url
+        for _ in range(self._limits.redirects + 1):
+            if time.monotonic() > self._deadline:
+                raise FetchFailed(url, f"took more than {self._limits.run_seconds:.0f} seconds in this run")
+            try:
+                with self._session.get(
+                    here,
+                    headers={**self._headers, **conditions},
+                    timeout=(self._limits.connect_seconds, self._limits.read_seconds),
+                    allow_redirects=False,
+                    stream=True,
+                ) as response:
+                    if not self._limits.redirects or response.status_code not in _REDIRECTS:
+                        return self._read(url, response, is_conditional=bool(conditions))
+                    here = _redirect_target(url, here, response)
+            except ValueError:  # an address or a header that fits no request
+                raise FetchFailed(url, "cannot be asked: its address or its key fits no request") from None
+            except (OSError, urllib3.exceptions.HTTPError, zlib.error) as error:  # their texts repeat the address, and more
+                raise FetchFailed(url, self._reason(error), is_retryable=True) from None
+        raise FetchFailed(url, f"redirects more than {self._limits.redirects} times")
+
+    def _read(self, url: str, response: requests.Response, *, is_conditional: bool) -> Document | None:
+        status = response.status_code
+        if status == HTTPStatus.NOT_MODIFIED and is_conditional:
+            return None
+        if status == HTTPStatus.OK:
+            return Document(url, self._body(url, response), response.headers)
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise AccessDenied(url, f"answered {status}")
+        if status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS} or status >= 500:
+            seconds = retry_after_seconds(response.headers, datetime.now(UTC))
+            wish = "" if seconds is None else f": not before {seconds:.0f} s"
+            raise FetchFailed(url, f"answered {status}{wish}", is_retryable=True, retry_seconds=seconds)
+        raise FetchFailed(url, f"answered {status}")
+
+    def _body(self, url: str, response: requests.Response) -> bytes:
+        """Read the body as it arrives, so that the time is checked however slowly it comes, and unpack it within the limit."""
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in {"identity", "gzip"}:
+            raise InvalidDocument(url, "sent a compression that it was not asked for")
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
+        deadline, bytes_max = time.monotonic() + self._limits.body_seconds, self._limits.body_bytes
+        body, received_bytes = bytearray(), 0
+        while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=False):
+            received_bytes += len(chunk)
+            body += unpacker.decompress(chunk, bytes_max + 1 - len(body)) if unpacker else chunk
+            if max(len(body), received_bytes) > bytes_max:
+                raise InvalidDocument(url, f"sent more than {bytes_max} bytes")
+            if time.monotonic() > deadline:
+                seconds = self._limits.body_seconds
+                raise FetchFailed(url, f"took more than {seconds:.0f} seconds to send its answer", is_retryable=True)
+        if unpacker and not unpacker.eof:
+            raise zlib.error("the packed body ends too early")
+        return bytes(body)
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, requests.ConnectTimeout):
+            return f"cannot be reached: no connection within {self._limits.connect_seconds:.0f} seconds"
+        if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+            return f"sent nothing for {self._limits.read_seconds:.0f} seconds"
+        if isinstance(error, requests.exceptions.SSLError):
+            return "cannot be reached: its certificate is not valid, or it does not speak TLS"
+        if isinstance(error, requests.ConnectionError):
+            return "cannot be reached: the connection failed"
+        return "broke off its answer"
+
+
+def with_query(url: str, query: Mapping[str, str | int]) -> str:
+    """Return the URL with a query string, encoded as it will be sent."""
+    return str(requests.Request("GET", url, params=query).prepare().url)
+
+
+def shown(url: str) -> str:
+    """Name the document for messages: host and path, without the parts of a URL that can hold a password or a key."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}{parts.path}"
+
+
+def _redirect_target(url: str, here: str, response: requests.Response) -> str:
+    """Return where a redirect leads. Raises FetchFailed if that is another origin, which must not see our key."""
+    target = urljoin(here, response.headers.get("Location", ""))
+    before, after = urlsplit(here), urlsplit(target)
+    if (before.scheme, before.netloc) != (after.scheme, after.netloc):
+        raise FetchFailed(url, "redirects to another host")
+    return target
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+# --- How long a server asks to wait -----------------------------------------------------------------------------------
+
+
+def retry_after_seconds(headers: Headers, now: datetime) -> float | None:
+    """Return how long the server asks to wait, a month at most; None if it does not say.
+
+    Reads Retry-After, in seconds or as a date, then the ``t`` of RateLimit, then X-RateLimit-Reset.
+    """
+    waits = (
+        _seconds(headers.get("Retry-After")),
+        _seconds_until(headers.get("Retry-After"), now),
+        _seconds(_parameter(headers.get("RateLimit"), "t")),
+        _seconds_until_epoch(headers.get("X-RateLimit-Reset"), now),
+    )
+    found = next((wait for wait in waits if wait is not None), None)
+    return None if found is None else min(max(found, 0.0), timedelta(days=30).total_seconds())
+
+
+def _seconds(value: str | None) -> float | None:
+    return float(value) if value and value.isascii() and value.strip().isdigit() and len(value) < 12 else None
+
+
+def _seconds_until(value: str | None, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(value or "")
+    except ValueError:
+        return None
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds()
+
+
+def _parameter(value: str | None, name: str) -> str | None:
+    """``5`` of ``"api";r=0;t=5``."""
+    pairs = (part.strip().partition("=") for part in (value or "").split(";"))
+    return next((given for key, _, given in pairs if key == name), None)
+
+
+def _seconds_until_epoch(value: str | None, now: datetime) -> float | None:
+    seconds = _seconds(value)
+    return None if seconds is None else seconds - now.timestamp()
