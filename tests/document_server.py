@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,9 @@ class DocumentServer:
         return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
 
 
+Server = TypeVar("Server", bound=DocumentServer)
+
+
 def reply(body: str | bytes = "", status: int = 200, seconds_between_bytes: float = 0, **headers: str) -> Reply:
     """A reply; the names of headers have underscores for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -50,7 +53,7 @@ def reply(body: str | bytes = "", status: int = 200, seconds_between_bytes: floa
 
 
 @contextmanager
-def serving() -> Iterator[DocumentServer]:
+def serving(server_class: type[Server] = DocumentServer) -> Iterator[Server]:  # type: ignore[assignment]
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
@@ -74,12 +77,12 @@ def serving() -> Iterator[DocumentServer]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
+    class HTTPServer(ThreadingHTTPServer):
         def handle_error(self, request: Any, client_address: Any) -> None:
             """Some tests are about clients that close the connection early."""
 
-    httpd = Server(("127.0.0.1", 0), Handler)
-    server = DocumentServer(httpd.server_address[1])
+    httpd = HTTPServer(("127.0.0.1", 0), Handler)
+    server = server_class(httpd.server_address[1])
     thread = Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

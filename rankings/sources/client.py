@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gateway_project.net import background_http
-from gateway_project.net.background_http import Headers
 
+Headers = background_http.Headers
 LIMITS = background_http.Limits(redirects=3)
 
 

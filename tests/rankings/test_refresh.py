@@ -166,7 +166,7 @@ def test_a_failure_leaves_what_is_published_as_it_is(sources):
     before = list(Entry.objects.filter(source=SOURCE).order_by("board").values())
     assert {entry["model_id"] for entry in before} == {model.pk}
     sources.answer(HUB_DATASET, Reply(body=b"{"))
-    assert_kept(SOURCE, refreshed(SOURCE), "is not JSON")
+    assert_kept(SOURCE, refreshed(SOURCE), "sent invalid JSON")
     assert list(Entry.objects.filter(source=SOURCE).order_by("board").values()) == before
 
 

@@ -1,79 +1,33 @@
-"""A provider that lists its models: a real HTTP server on loopback, and entries as OpenRouter and OpenAI write them."""
+"""A provider that lists its models: a server on loopback, entries in OpenRouter's and OpenAI's shapes, and rows."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from completions.models import CatalogProposal, LanguageModel, Price, Provider, Route
+from tests import factories
+from tests.document_server import DocumentServer, Reply, reply
 
-@dataclass(frozen=True)
-class Reply:
-    status: int
-    body: bytes
-    headers: dict[str, str]
+OLD_PRICE = {"input": "3.00", "output": "15.00", "cached_input": "0.30", "cache_write": None, "image": None}
 
 
-class ListServer:
-    """Gives these replies, one a request, the last one for every further request. ``asked`` has each request's headers."""
+class ListServer(DocumentServer):
+    """Sends lists of models."""
 
-    def __init__(self, address: tuple[Any, ...]) -> None:
-        self.url = f"http://127.0.0.1:{address[1]}/v1"
-        self.asked: list[tuple[str, dict[str, str]]] = []
-        self.meet: Callable[[], Any] = lambda: None  # each request waits here before it is answered
-        self._replies: list[Reply] = []
-
-    def will(self, *replies: Reply) -> None:
-        self._replies = list(replies)
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/v1"
 
     def lists(self, *entries: dict[str, Any], **headers: str) -> None:
+        """Send these entries to every request."""
         self.will(listing(*entries, **headers))
-
-    def next_reply(self) -> Reply:
-        return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
 
 
 def listing(*entries: dict[str, Any], **headers: str) -> Reply:
-    return reply(json.dumps({"data": entries}), **headers)
-
-
-def reply(body: str | bytes = "", status: int = 200, **headers: str) -> Reply:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status, body.encode() if isinstance(body, str) else body, named)
-
-
-@contextmanager
-def serving() -> Iterator[ListServer]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            server.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
-            server.meet()
-            answer = server.next_reply()
-            self.send_response(answer.status)
-            for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer.body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server = ListServer(httpd.server_address)
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        httpd.shutdown()
-        thread.join()
-        httpd.server_close()
+    return reply(json.dumps({"data": entries}), **headers)  # type: ignore[arg-type]
 
 
 def entry(model_id: str = "acme/large", **changed: Any) -> dict[str, Any]:
-    """A model as OpenRouter writes it; by itself it says of acme/large what the tests' catalog says."""
+    """A model as OpenRouter writes it. Unchanged, it says of acme/large what the tests' catalog says."""
     fine = {
         "id": model_id,
         "canonical_slug": f"{model_id}-20260422",
@@ -97,6 +51,29 @@ def bare(model_id: str) -> dict[str, Any]:
 
 
 def priced(model_id: str = "acme/large", **changed: Any) -> dict[str, Any]:
-    """... with other prices; None takes one away."""
+    """An entry with other prices; None removes one."""
     pricing = {**entry()["pricing"], **changed}
     return entry(model_id, pricing={name: value for name, value in pricing.items() if value is not None})
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
+
+
+def make_provider(lists: ListServer, slug: str = "barn", **fields: Any) -> Provider:
+    return factories.make_provider(slug, kind="openai", **{"base_url": lists.url, "sync": "propose", **fields})
+
+
+def make_model(provider: Provider, model_id: str = "acme/large", **fields: Any) -> LanguageModel:
+    terms = {"input": "3.00", "output": "15.00", "cached_input": "0.30", "upstream_model": model_id}
+    return factories.make_model(model_id, provider=provider, **{**terms, **fields})
+
+
+def catalog() -> list[list[tuple[Any, ...]]]:
+    """Every row of the catalog."""
+    return [list(table.objects.order_by("pk").values_list()) for table in (Provider, LanguageModel, Price, Route)]
+
+
+def proposed(state: str = "pending") -> list[tuple[str, str | None, dict[str, Any], dict[str, Any]]]:
+    """The kind, model, old and new values of every proposal in this state."""
+    found = CatalogProposal.objects.filter(state=state).order_by("pk")
+    return [(each.kind, each.model_id, each.old, each.new) for each in found]

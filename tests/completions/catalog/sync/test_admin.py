@@ -227,7 +227,7 @@ def test_nobody_approves_what_he_has_not_seen(large, office):
 
     reply = press(office, "approve", proposal)
 
-    outdated = "is outdated: the catalog was changed meanwhile, and the next sync looks again"
+    outdated = "is outdated: the catalog has changed since, and the next sync compares again"
     assert said(reply) == [f"Proposal {proposal.pk} {outdated}."]
     assert (state(proposal), catalog()) == (("pending", None), before)
     assert not LogEntry.objects.exists()
@@ -260,7 +260,7 @@ def test_a_model_that_is_gone_loses_its_route_and_nothing_else(large, office):
     assert [route.id for route in lookup.find_offer("acme/large").routes] == [other.pk]
     again = propose("gone", {"upstream_model": "acme/large"}, {})
     assert said(press(office, "approve", again)) == [
-        f"Proposal {again.pk} is outdated: the route is switched off, or not there."
+        f"Proposal {again.pk} is outdated: the route is disabled, or does not exist."
     ]
 
 

@@ -1,0 +1,197 @@
+"""Reading a provider's list: what is a whole list, which fields are believed, and which prices."""
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from completions.catalog.sync import parse
+from completions.models import CatalogProposal, LanguageModel, Price, UpstreamList
+from tests import factories
+from tests.completions.catalog.sync.lists import OLD_PRICE, bare, catalog, entry, make_model, priced, proposed
+from tests.document_server import reply
+
+pytestmark = pytest.mark.django_db
+
+
+def test_both_shapes_are_parsed_without_a_database():
+    body = json.dumps({"object": "list", "data": [bare("a"), entry("b")]}).encode()
+
+    assert {name: each.maker for name, each in parse.parse_list(body).items()} == {"a": "acme", "b": "Acme"}
+
+
+# --- Whole lists ------------------------------------------------------------------------------------------------------
+
+
+_PART = "sent a list that is only a part of what there is"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("", "sent a list that is not one JSON object"),
+        ("<html>", "sent a list that is not one JSON object"),
+        ("[]", "sent a list that is not one JSON object"),
+        ('{"data": [{"id": "acme/large", "context_length": NaN}]}', "sent a list that is not one JSON object"),
+        ('{"data": [{"id": "acme/large", "id": "acme/small"}]}', "sent a list that is not one JSON object"),
+        ("[" * 100_000, "sent a list that is not one JSON object"),
+        ('{"data": [{"id": "acme/lar', "sent a list that is not one JSON object"),
+        ("{}", 'sent a list that has no "data" with the models'),
+        ('{"data": {}}', 'sent a list that has no "data" with the models'),
+        ('{"data": [{"id": "acme/large"}], "links": {"next": "/v1/models?offset=1"}}', _PART),
+        ('{"data": [{"id": "acme/large"}], "total_count": 2}', _PART),
+        ('{"data": [{"id": "acme/large"}], "has_more": true}', _PART),
+        ('{"data": []}', "sent a list without a model"),
+        ('{"data": [{"id": "x"}]}', "sent a list without 1 of 1 models, which is not believed"),
+    ],
+)
+def test_an_invalid_or_partial_list_changes_nothing_and_is_reported(large, lists, body, reason):
+    lists.will(reply(body))
+    before = catalog()
+
+    with pytest.raises(CommandError) as refused:
+        call_command("sync_catalog", "--apply")
+
+    assert str(refused.value) == f"barn {reason}."
+    assert (catalog(), proposed()) == (before, [])
+    kept = UpstreamList.objects.get()
+    assert (kept.body, kept.confirmed_at, kept.failure) == ("", None, reason)
+
+
+def test_openrouters_complete_envelope_is_accepted(large, lists, sync):
+    lists.will(reply(json.dumps({"data": [entry()], "links": {"next": None}, "total_count": 1})))
+
+    assert sync()["listed"] == 1
+
+
+# --- Fields -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        bare("acme/large"),
+        entry(context_length=None, architecture=None, pricing=None, top_provider=None, supported_parameters=None),
+        entry(context_length="many", architecture=[], pricing=[], top_provider=[], supported_parameters="tools"),
+        entry(context_length=True, architecture={"input_modalities": []}, supported_parameters=[], top_provider={"n": 1}),
+        entry(context_length=0, architecture={}, supported_parameters={}, top_provider={"max_completion_tokens": -1}),
+        entry(context_length=2**40, architecture=1, supported_parameters=1, top_provider={"max_completion_tokens": 1.5}),
+    ],
+    ids=["OpenAI", "nulls", "other types", "true and empty", "zero and less", "huge and broken"],
+)
+def test_a_field_that_the_list_leaves_out_or_breaks_keeps_its_value(large, lists, sync, silent):
+    LanguageModel.objects.update(image_support=True, function_calling=True)
+    lists.lists(silent)
+
+    assert sync()["listed"] == 1
+    assert proposed() == []
+
+
+def test_an_output_larger_than_the_context_window_is_only_noted(large, lists, sync):
+    lists.lists(entry(top_provider={"max_completion_tokens": 128_001}))
+
+    assert sync()["notes"] == ["acme/large is said to write 128001 tokens, and to hold 128000"]
+    assert proposed() == []
+
+
+def test_a_model_that_is_listed_twice_with_differences_proposes_nothing(large, lists, sync):
+    lists.lists(priced(prompt="0.000001"), priced(prompt="0.000002"), priced(prompt="0.000001"))
+
+    assert sync()["notes"] == ["acme/large is listed twice, and not the same"]
+    assert proposed() == []
+
+
+def test_an_expiration_date_is_noted(large, lists, sync):
+    lists.lists(entry(expiration_date="2027-01-31"))
+
+    assert sync()["notes"] == ["acme/large is said to end on 2027-01-31"]
+
+
+def test_a_route_may_name_a_model_by_its_permanent_slug(barn, lists, sync):
+    make_model(barn, upstream_model="acme/large-20260422")
+    free = priced("acme/large:free", prompt="0", completion="0", input_cache_read=None)
+    lists.lists({**free, "canonical_slug": "acme/large-20260422"}, priced(prompt="0.000002"))
+
+    sync()
+
+    assert [(kind, model, new.get("input") or new["id"]) for kind, model, _, new in proposed()] == [
+        ("price", "acme/large", "2.00"),
+        ("new_model", None, "acme/large:free"),
+    ]
+
+
+def test_an_entry_that_is_not_a_chat_model_is_not_proposed(large, lists, sync):
+    factories.make_model("acme/elsewhere")
+    lists.lists(
+        entry(),
+        entry("~acme/large-latest"),
+        entry("openrouter/auto", pricing={"prompt": "-1", "completion": "-1"}),
+        entry("acme/painter", architecture={"output_modalities": ["image"]}),
+        entry("acme/elsewhere"),  # it is offered already, from somebody else
+        entry("acme//odd"),
+        entry("two words"),
+        entry("line\nbreak"),
+        {"id": 7},
+        {},
+    )
+
+    sync()
+
+    assert proposed() == []
+
+
+# --- Prices -----------------------------------------------------------------------------------------------------------
+
+
+_UNBELIEVABLE = "has a price that cannot be believed: "
+
+
+@pytest.mark.parametrize(
+    ("pricing", "note"),
+    [
+        ({"prompt": "-1", "completion": "-1"}, _UNBELIEVABLE + "prompt '-1'"),
+        ({"prompt": None}, _UNBELIEVABLE + "prompt is missing"),
+        ({"completion": None}, _UNBELIEVABLE + "completion is missing"),
+        ({"prompt": "NaN"}, _UNBELIEVABLE + "prompt 'NaN'"),
+        ({"prompt": "Infinity"}, _UNBELIEVABLE + "prompt 'Infinity'"),
+        ({"prompt": ""}, _UNBELIEVABLE + "prompt ''"),
+        ({"prompt": "0,000001"}, _UNBELIEVABLE + "prompt '0,000001'"),
+        ({"prompt": "\N{ARABIC-INDIC DIGIT THREE}"}, _UNBELIEVABLE + "prompt '\N{ARABIC-INDIC DIGIT THREE}'"),
+        ({"prompt": 0.000002}, _UNBELIEVABLE + "prompt '2e-06'"),
+        ({"prompt": "0.0000000000000001"}, _UNBELIEVABLE + "prompt '0.0000000000000001'"),  # a tenth of a nanodollar
+        ({"prompt": f"0.000003{'0' * 30}1"}, _UNBELIEVABLE + f"prompt '0.000003{'0' * 30}1'"),  # what 28 digits would round
+        ({"prompt": "10"}, _UNBELIEVABLE + "prompt '10'"),  # per token: too much for a bigint
+        ({"input_cache_read": "-1"}, _UNBELIEVABLE + "input_cache_read '-1'"),
+        ({"request": "0.005"}, "costs something for each request, which no price here can say"),
+        ({"prompt": "0", "completion": "0"}, "is listed with a price of 0, which is not believed"),
+        ({"completion": "0.0"}, "is listed with a price of 0, which is not believed"),
+    ],
+)
+def test_an_unbelievable_price_is_noted_and_not_proposed(large, lists, sync, pricing, note):
+    lists.lists(priced(**pricing))
+
+    report = sync("--apply")
+
+    assert report["notes"] == [f"acme/large {note}"]
+    assert CatalogProposal.objects.count() == 0
+    assert Price.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("pricing", "changed"),
+    [
+        ({"input_cache_read": None}, {}),
+        ({"input_cache_read": "0", "input_cache_write": "0"}, {}),
+        ({"internal_reasoning": "0.00002"}, {"output": "20.00"}),
+        ({"internal_reasoning": "0.00001"}, {}),
+        ({"overrides": [{"min_prompt_tokens": 200_000, "prompt": "0.000006"}, {"completion": "0.00001"}]}, {"input": "6.00"}),
+        ({"overrides": "none", "discount": 0.5, "web_search": "0.01", "image": "0.004"}, {}),
+    ],
+    ids=["unsaid", "zeros", "dear thoughts", "cheap thoughts", "overrides", "what is not ours"],
+)
+def test_a_price_is_the_highest_that_a_request_can_cost(large, lists, sync, pricing, changed):
+    lists.lists(priced(**pricing))
+
+    sync()
+
+    assert proposed() == ([("price", "acme/large", OLD_PRICE, {**OLD_PRICE, **changed})] if changed else [])
