@@ -1,9 +1,7 @@
 """The journeys of owners and of support, in the Chromium that the machine has."""
 
-import os
 import re
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -16,21 +14,11 @@ from billing import ledger, locks, money
 from billing.models import LedgerEntry
 from keys.models import ApiKey
 from tests import factories, usage
+from tests.browser import PHONE, fits, picture, sign_in
 from tests.conftest import client_for
-from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, sign_in
+from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of
 
-PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 SECRET = re.compile(r"mgw_live_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
-
-
-def picture(page, name):
-    """Kept in GATEWAY_PICTURES, if that is set, to look at."""
-    if os.environ.get("GATEWAY_PICTURES"):
-        page.screenshot(path=Path(os.environ["GATEWAY_PICTURES"]) / f"{name}.png", full_page=True)
-
-
-def fits(page):
-    return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 @transaction.atomic

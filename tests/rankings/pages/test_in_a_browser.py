@@ -12,7 +12,7 @@ from rankings.models import DailyRank, Source
 from rankings.pages import views as pages
 from rankings.publishing import publication
 from tests import factories
-from tests.pages.test_pages_in_a_browser import PHONE, fits, picture
+from tests.browser import PHONE, fits, picture
 from tests.rankings.entries import UPDATED, forget, list_model, publish
 from tests.rankings.snapshots import mean, say
 
