@@ -1,5 +1,5 @@
-"""LEAF. Noticing that somebody has hung up: a client while we wait for somebody else, of which WSGI would tell us at our next
-write only; an upstream while its connection waits to be used again.
+"""Detects that a peer has closed its connection: a client while we wait for an upstream, and an upstream while its connection
+is idle in the pool. WSGI would report a client's disconnect only at our next write.
 """
 
 import socket
@@ -9,24 +9,27 @@ from typing import Any
 
 import gevent
 
-_READABLE = 1  # what an event loop calls it
+_READABLE = 1  # libev's event mask for reading
 
 
 @contextmanager
-def raise_on_disconnect(client: Any, goodbye: BaseException) -> Iterator[None]:
-    """Around a wait, and nothing else: ``goodbye`` is raised in it when ``client``, a socket of gevent's or None, hangs up."""
+def raise_on_disconnect(client: Any, exception: BaseException) -> Iterator[None]:
+    """Raise ``exception`` in the block when ``client`` disconnects. The block must only wait.
+
+    ``client`` is a gevent socket; with None the block runs without a check.
+    """
     if client is None:
         yield
         return
     waiter = gevent.getcurrent()
     watcher = gevent.get_hub().loop.io(client.fileno(), _READABLE)
 
-    def look() -> None:
-        watcher.stop()  # what else is readable, such as a next request, stays so and would wake us without end
+    def check() -> None:
+        watcher.stop()  # other input, such as a pipelined request, stays readable and would call us without end
         if peek(client) == b"":
-            waiter.throw(goodbye)
+            waiter.throw(exception)
 
-    watcher.start(look)
+    watcher.start(check)
     try:
         yield
     finally:
@@ -35,7 +38,7 @@ def raise_on_disconnect(client: Any, goodbye: BaseException) -> Iterator[None]:
 
 
 def peek(connection: Any) -> bytes | None:
-    """The first of what came and nobody has read, which stays there; b"" when the peer has left; None when nothing came."""
+    """Return the first byte that has arrived, without reading it; b"" when the peer has closed; None when nothing arrived."""
     try:
         found: bytes = connection._sock.recv(1, socket.MSG_PEEK)  # the socket below gevent's, which would wait
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""LEAF. The end of a worker: who waits for an upstream is told in time to settle, before the server cuts everybody off."""
+"""The shutdown of a worker: ends the waits for upstreams early enough to settle, before the server closes all connections."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ from typing import Any
 import gevent
 
 _POLL_SECONDS = 0.2
-_SETTLING_SECONDS = 3  # what telling everybody, settling and saying goodbye takes
+_SETTLING_SECONDS = 3  # the time to end all waits, settle, and send the last events
 
-_waiting: dict[Any, BaseException] = {}  # by greenlet: what to raise in it
-_is_over = False
+_waiting: dict[Any, BaseException] = {}  # by greenlet: the exception to raise in it
+_has_ended = False
 
 
 @contextmanager
-def interruptible(goodbye: BaseException) -> Iterator[None]:
-    """Around a wait for an upstream, and nothing else: when the worker must end, ``goodbye`` is raised in it."""
-    if _is_over:
-        raise goodbye
+def interruptible(exception: BaseException) -> Iterator[None]:
+    """Raise ``exception`` in the block when the worker must end. The block must only wait for an upstream."""
+    if _has_ended:
+        raise exception
     waiter = gevent.getcurrent()
-    _waiting[waiter] = goodbye
+    _waiting[waiter] = exception
     try:
         yield
     finally:
@@ -27,7 +27,7 @@ def interruptible(goodbye: BaseException) -> Iterator[None]:
 
 
 def watch(is_alive: Callable[[], bool], grace_seconds: float) -> None:
-    """In each worker: once it is told to stop, let what runs go on for most of the grace, then end it."""
+    """Call ``end`` near the end of the grace period that begins when ``is_alive`` turns false. Each worker calls this once."""
     gevent.spawn(_watch, is_alive, grace_seconds)
 
 
@@ -39,14 +39,14 @@ def _watch(is_alive: Callable[[], bool], grace_seconds: float) -> None:
 
 
 def end() -> None:
-    """Raise their goodbye in all who wait, and in all who would from now on."""
-    global _is_over
-    _is_over = True
-    # From the loop itself, where nobody can have stopped waiting between the look and the throw.
+    """Raise its exception in every ``interruptible`` block, now and from now on."""
+    global _has_ended
+    _has_ended = True
+    # From the event loop itself: no greenlet can end its wait between the check in _interrupt and the throw.
     gevent.get_hub().loop.run_callback(_interrupt)
 
 
 def _interrupt() -> None:
-    for waiter, goodbye in list(_waiting.items()):
+    for waiter, exception in list(_waiting.items()):
         if waiter in _waiting:
-            waiter.throw(goodbye)
+            waiter.throw(exception)

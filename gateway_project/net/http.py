@@ -1,7 +1,8 @@
-"""LEAF. The one door through which completions reach an upstream.
+"""The HTTP client that sends completions to upstreams.
 
-geventhttpclient, because it parses in C and hands over what has arrived; one pool of connections per event loop and origin.
-Its errors become ours here, once, by phase. Redirects are not followed, proxies of the environment not used, replies bounded.
+Built on geventhttpclient, which parses in C and hands over bytes as they arrive. There is one connection pool per event loop
+and origin. The library's errors become the classes below, by phase. The client follows no redirects, ignores the environment's
+proxies, and bounds responses.
 """
 
 import time
@@ -22,37 +23,37 @@ from geventhttpclient.response import HTTPParseError, HTTPProtocolViolationError
 from gateway_project.net import disconnects
 
 _READ_BYTES = 65_536
-_HEAD_BYTES_MAX = 65_536  # of all headers of a reply, of what goes before it and of what trails it
-# By event loop, then by origin and how long a connection may take.
+_HEAD_BYTES_MAX = 65_536  # of all headers and trailers of a response, with those of its interim responses
+# By event loop, then by origin and connect_seconds.
 _pools: WeakKeyDictionary[Any, dict[tuple[str, int], HTTPClient]] = WeakKeyDictionary()
 
 
 class OutboundError(Exception):
-    """The upstream could not be asked, or did not finish its answer."""
+    """The request was not sent, or its response did not arrive completely."""
 
 
 class ConnectFailed(OutboundError):
-    """No connection: nothing was sent."""
+    """There was no connection, so nothing was sent."""
 
 
 class TimedOut(OutboundError):
-    """A deadline passed while we waited for bytes."""
+    """A deadline passed while the client waited for bytes."""
 
 
 class ConnectionBroken(OutboundError):
-    """The connection ended, or spoke something else than HTTP, in the middle."""
+    """The connection was closed too early, or what arrived is not HTTP."""
 
 
 class ClientDisconnected(OutboundError):
-    """Nobody waits for the answer any more: raised into a wait from outside."""
+    """The gateway's own client disconnected. The caller of this module raises it in a wait, from outside."""
 
 
 class ResponseTooLarge(OutboundError):
-    """The reply is larger than UPSTREAM_REPLY_BYTES_MAX."""
+    """The response is larger than UPSTREAM_REPLY_BYTES_MAX."""
 
 
 class Deadlines(Protocol):
-    """Seconds to accept a connection; from asking, with that, to the whole head of a reply; between two reads; and in all."""
+    """Time limits in seconds: to connect; to connect and receive the whole head; between two reads; and in all."""
 
     @property
     def connect_seconds(self) -> int: ...
@@ -65,25 +66,25 @@ class Deadlines(Protocol):
 
 
 def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float) -> "UpstreamResponse":
-    """Send, and wait for the status and headers. Raises ConnectFailed, TimedOut, ConnectionBroken. Close the reply.
+    """Send a request and return the response once its head has arrived. The caller closes it.
 
-    ``until``, by the monotonic clock, is a deadline of the caller's own.
+    ``until``, by the monotonic clock, is the caller's own deadline. Raises ConnectFailed, TimedOut, ConnectionBroken.
     """
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     now = time.monotonic()
     deadline = min(now + deadlines.total_seconds, until)
     client = _client(f"{parts.scheme}://{parts.netloc}", deadlines)
-    # A timer for all that goes before a reply, beside the library's own for connecting: a head may come a byte at a time.
+    # One timer until the head is complete, besides the library's own for connecting: a head may arrive a byte at a time.
     with gevent.Timeout(max(min(deadline - now, deadlines.first_byte_seconds), 0), TimedOut("no head")), _mapped_errors():
         head = client._build_request("POST", target, body, headers, chunked=False).encode("latin-1")
         return UpstreamResponse(_sent(client._connection_pool, head + body), deadline, deadlines.idle_seconds)
 
 
 def _sent(pool: ConnectionPool, request: bytes) -> "_Response":
-    """Send, and wait for the head of the reply. The connection goes back to the pool or is closed, however that ends.
+    """Send a request and wait for the head of the response. Every exit returns the connection to the pool, or closes it.
 
-    The library's own sending forgets it when somebody gives up meanwhile, and after enough of them the pool has none left.
+    The library's own send loses the connection when a timer interrupts it. After enough of those the pool is empty.
     """
     try:
         connection = pool.get_socket()
@@ -92,7 +93,7 @@ def _sent(pool: ConnectionPool, request: bytes) -> "_Response":
     try:
         connection.sendall(request)
     except (ConnectionResetError, BrokenPipeError):
-        pass  # it may have answered before it had read all
+        pass  # the upstream may have answered before it had read everything
     except BaseException:
         pool.release_socket(connection)
         raise
@@ -103,7 +104,7 @@ def _sent(pool: ConnectionPool, request: bytes) -> "_Response":
 def _mapped_errors() -> Iterator[None]:
     try:
         yield
-    except ValueError:  # a host that cannot be one, or a header: the library would say which, and it may be our key
+    except ValueError:  # an invalid host or header; the library's message quotes it, and it may be our key
         raise ConnectFailed("its address or a header cannot be sent") from None
     except TimeoutError as error:
         raise TimedOut(str(error)) from error
@@ -113,7 +114,7 @@ def _mapped_errors() -> Iterator[None]:
 
 @dataclass(slots=True)
 class UpstreamResponse:
-    """An upstream's reply whose head has arrived."""
+    """An upstream's response whose head has arrived."""
 
     _response: Any
     _deadline: float
@@ -128,7 +129,7 @@ class UpstreamResponse:
         return value if isinstance(value, str) else value[0]
 
     def read_all(self) -> bytes:
-        """The whole body. Raises TimedOut, ConnectionBroken, ResponseTooLarge."""
+        """Return the whole body. Raises TimedOut, ConnectionBroken, ResponseTooLarge."""
         body = bytearray()
         while data := self.read_some(self.idle_seconds):
             body += data
@@ -139,14 +140,14 @@ class UpstreamResponse:
         return bytes(body)
 
     def read_some(self, timeout_seconds: float) -> bytes | None:
-        """What has arrived by now, waiting for the first byte of it. b"" at the end; None when patience ran out.
+        """Return the bytes that have arrived, after waiting for the first one. b"" at the end; None after the timeout.
 
         Raises TimedOut past the total deadline, ConnectionBroken.
         """
-        # The library's own read(n) waits for n bytes; a stream must pass on what is there. Hence its inner buffer.
+        # The library's own read(n) waits for n bytes, but a stream must pass on what is there. So this uses its buffer.
         response = self._response
         while not response._body_buffer and not response.message_complete:
-            if response._sock is None:  # it ended, and another reply came behind it, which nobody asked for
+            if response._sock is None:  # it has ended, and an unexpected second response followed
                 return b""
             left_seconds = self._deadline - time.monotonic()
             if left_seconds <= 0:
@@ -163,48 +164,48 @@ class UpstreamResponse:
         return data
 
     def close(self) -> None:
-        """Give the connection back, or close it when the reply was not read to its end."""
+        """Return the connection to the pool, or close it when the response was not read to its end."""
         self._response.release()
 
 
-# --- What the library gets wrong ----------------------------------------------------------------------------------
+# --- Corrections to the library -----------------------------------------------------------------------------------
 
 
 class _Response(HTTPSocketPoolResponse):
-    """A reply whose head is bounded, and whose connection is free for the next request when it is over, not before.
+    """A response whose head is bounded, and which keeps its connection until it is complete.
 
-    The library gives the connection back at the end of an interim reply (103 Early Hints), while it still waits for the real
-    one: another caller would get that.
+    The library returns the connection to the pool at the end of an interim response (103 Early Hints), while the final one is
+    still to come: the next request on that connection would receive it.
     """
 
     _head_bytes = 0
-    _is_over = False
-    _may_serve_another = False
+    _is_complete = False
+    _is_reusable = False  # the connection
 
     def feed(self, data: str | bytes) -> None:
         try:
             super().feed(data)
         except HTTPParseError:
-            if not self._is_over:
+            if not self._is_complete:
                 raise
-            self._may_serve_another = False  # something came behind the reply
-        if self._is_over:
+            self._is_reusable = False  # more bytes followed the response
+        if self._is_complete:
             self.release()
 
     def should_close(self) -> bool:
-        return not self._may_serve_another
+        return not self._is_reusable
 
     def _on_message_begin(self) -> None:
-        if self._is_over:
-            raise HTTPProtocolViolationError("a reply that nobody asked for")
-        self._count("HTTP/1.1 100")  # an interim reply needs no headers
+        if self._is_complete:
+            raise HTTPProtocolViolationError("a second response")
+        self._count("HTTP/1.1 100")  # an interim response may have no headers
         super()._on_message_begin()
 
     def _on_message_complete(self) -> None:
-        HTTPResponse._on_message_complete(self)  # and not its child's, which gives the connection back
+        HTTPResponse._on_message_complete(self)  # not that of its subclass, which returns the connection
         if self.get_code() >= 200:
-            self._is_over = True
-            self._may_serve_another = not super().should_close()
+            self._is_complete = True
+            self._is_reusable = not super().should_close()
 
     def _on_header_field(self, string: str) -> None:
         self._count(string)
@@ -231,7 +232,7 @@ def _client(origin: str, deadlines: Deadlines) -> HTTPClient:
             origin,
             concurrency=settings.UPSTREAM_CONNECTIONS_MAX,
             connection_timeout=deadlines.connect_seconds,
-            network_timeout=None,  # the callers' own timers
+            network_timeout=None,  # the timers of post and read_some
             headers={"User-Agent": "model-gateway"},
         )
         pool = client._connection_pool
@@ -241,12 +242,12 @@ def _client(origin: str, deadlines: Deadlines) -> HTTPClient:
 
 
 def _is_idle(connection: Any) -> bool:
-    """Whether nothing has come on a connection that waits: neither its end nor bytes that nobody asked for."""
-    return disconnects.peek(connection) is None  # the library asks by select(), which takes ten times as long
+    """Return whether a pooled connection can be used: the peer has neither closed it nor sent unexpected bytes."""
+    return disconnects.peek(connection) is None  # the library uses select(), which takes ten times as long
 
 
 def _connected(create_socket: Callable[[], Any]) -> Any:
-    """A connection whose making failed, in whatever way, is known as such: the library's errors do not tell."""
+    """Return a new connection. Turn every error into ConnectFailed: the library's errors do not say that connecting failed."""
     try:
         return create_socket()
     except OSError as error:

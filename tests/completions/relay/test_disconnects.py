@@ -80,7 +80,7 @@ def test_draining_ends_when_it_falls_silent(api, alice, drains, large, upstream)
 
 
 def test_a_server_that_must_go_drains_no_more(api, alice, drains, upstream, monkeypatch):
-    monkeypatch.setattr(draining, "_is_over", False)  # and back, after the test
+    monkeypatch.setattr(draining, "_has_ended", False)  # and back, after the test
     reply = begun(api, upstream, STAY)
     gevent.spawn_later(0.1, draining.end)
     leave(reply)
