@@ -1,4 +1,4 @@
-"""What a provider must do: answer whole, answer in chunks, and fail in one way."""
+"""The interface of a provider: reply whole, reply in chunks, and fail in one way."""
 
 from collections.abc import Generator
 from enum import Enum
@@ -42,31 +42,31 @@ class ProviderFailed(Exception):
 
 
 class Adapter(Protocol):
-    """One kind of provider. It keeps nothing between calls: one instance serves all requests of a process at once.
+    """One kind of provider. It keeps no state between calls: one instance serves all concurrent requests of a process.
 
-    It says in the words below why a reply failed, so that callers are told the same whichever kind it was.
+    It reports failures with the errors below, so that callers see the same messages for every kind of provider.
     """
 
     def check(self, request: ChatRequest) -> None:
-        """Raise InvalidRequest for what this provider cannot do, before any money is held."""
+        """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
 
     def complete(self, call: Call) -> WholeReply:
-        """The whole reply. Raises ProviderFailed."""
+        """Return the whole reply. Raises ProviderFailed."""
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        """The reply as it arrives: each list is what one read brought. An empty list says that nothing came for a while.
+        """Yield the reply as it arrives: one list of chunks for each read, and an empty list when a heartbeat is due.
 
-        Raises ProviderFailed, also in the middle; ends only after a finish reason. Closing the iterator frees the upstream.
+        Raises ProviderFailed, also in the middle, and ends only after a finish reason. Closing it frees the upstream.
         """
 
 
-# --- What the caller is told ------------------------------------------------------------------------------------
+# --- Errors for the caller --------------------------------------------------------------------------------------
 
 
 def status_error(status: int, reason: str = "", headers: dict[str, str] | None = None) -> errors.ApiError:
-    """About an upstream's status that is not 2xx. Never its own 401, 402 or 403: they are about us.
+    """Return the error for an upstream's status that is not 2xx. A 401, 402 or 403 is about our account: it is not passed on.
 
-    ``reason``, the upstream's words, is passed on where the request is at fault; ``headers`` where the caller may come again.
+    ``reason``, the upstream's message, is passed on when the request is invalid; ``headers`` when the caller may retry.
     """
     if status in (400, 413, 422):
         return errors.InvalidRequest(f"The model's provider refused the request: {reason or 'no reason given'}")
@@ -78,20 +78,20 @@ def status_error(status: int, reason: str = "", headers: dict[str, str] | None =
 
 
 def failure_kind(status: int) -> FailureKind:
-    """Whose fault an upstream's status that is not 2xx is."""
+    """Return what an upstream's status that is not 2xx says about a further attempt."""
     if status in (400, 413, 422):
         return FailureKind.INVALID_REQUEST
     return FailureKind.RETRYABLE if status in (408, 409, 425, 429) or status >= 500 else FailureKind.ROUTE_UNUSABLE
 
 
 def shutting_down(*, upstream_worked: bool) -> ProviderFailed:
-    """What whoever waits for an upstream is told when the worker must end."""
+    """Return the failure of every request that waits for an upstream when its worker must end."""
     error = errors.ServiceUnavailable("The gateway is being restarted. Try again.")
     return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.SHUTTING_DOWN)
 
 
 def client_disconnected(*, upstream_worked: bool) -> ProviderFailed:
-    """What nobody is told any more: the caller has hung up."""
+    """Return the failure of a request whose client disconnected. Only the log shows it."""
     error = errors.RequestTimeout("The caller left before the reply came.")
     return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.CLIENT_DISCONNECTED)
 

@@ -1,6 +1,6 @@
-"""One question over HTTP to one upstream: asked, waited for, read, and, however it failed, explained in one way.
+"""One request to one upstream over HTTP, shared by all adapters: send it, read the response, and report every failure alike.
 
-What the adapters of providers share. Each knows only its own wire format.
+An adapter adds only its wire format.
 """
 
 import json
@@ -22,18 +22,18 @@ from gateway_project.net import http
 logger = logging.getLogger("gateway.providers")
 
 _MESSAGE_CHARACTERS_MAX = 300
-_TURN_SECONDS = 0.01  # after which a stream that comes as fast as it can be read lets others have theirs
+_TURN_SECONDS = 0.01  # a stream that arrives as fast as it is read yields to other greenlets this often
 
-# What a refusal's status and body mean: the status that it should have had, and the seconds to wait, "" when it says none.
+# Maps a refusal's status and body to the status it should have had, and to the seconds to wait as text ("" for none).
 RefusalInterpreter = Callable[[int, bytes], tuple[int, str]]
 
 
-class UnusableReply(Exception):
-    """What came is not a reply in the upstream's format, or says that there will be none."""
+class UnusableResponse(Exception):
+    """What arrived is not a reply in the upstream's format, or it is an error."""
 
 
-class InBandError(UnusableReply):
-    """It says so itself, where its status said otherwise. ``status`` is the one that would have been right."""
+class InBandError(UnusableResponse):
+    """An error within a response whose HTTP status was 2xx. ``status`` is the status that would have been right."""
 
     def __init__(self, reason: str, status: int) -> None:
         super().__init__(reason)
@@ -53,39 +53,43 @@ def post(
     stream: bool,
     interpret: RefusalInterpreter = _as_received,
 ) -> http.UpstreamResponse:
-    """Send ``fields`` as JSON to ``path`` below the provider's base URL; a 2xx reply, to be closed. Raises ProviderFailed."""
+    """Send ``fields`` as JSON to ``path`` below the provider's base URL. Return the 2xx response, which the caller closes.
+
+    Raises ProviderFailed, also for any other status.
+    """
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, **headers}
     body = compact_json.dumps(fields)
     try:
-        reply = http.post(
+        response = http.post(
             f"{call.route.base_url}{path}", headers=headers, body=body, deadlines=call.route.deadlines, until=call.until
         )
     except http.OutboundError as error:
         raise provider_failure(call, error, upstream_worked=False) from error
-    if not 200 <= reply.status < 300:
+    if not 200 <= response.status < 300:
         try:
-            raise _refused(call, reply, interpret)
+            raise _refusal(call, response, interpret)
         finally:
-            reply.close()
-    return reply
+            response.close()
+    return response
 
 
-def reads(reply: http.UpstreamResponse) -> Iterator[bytes | None]:
-    """What each read brings, to the end of the reply; None when a heartbeat is due, until silence has lasted too long.
+def reads(response: http.UpstreamResponse) -> Iterator[bytes | None]:
+    """Yield the bytes of each read until the response ends, and None whenever a heartbeat is due.
 
-    One is due whether or not something comes: it may be the upstream's own comments, of which nothing is passed on.
+    A heartbeat is due whether or not bytes arrive: they may be the upstream's own comments, which are not passed on. Raises
+    TimedOut when nothing arrives for ``idle_seconds``.
     """
     heard_at = beat_at = turn_at = time.monotonic()
     while True:
-        silent_at, due_at = heard_at + reply.idle_seconds, beat_at + settings.STREAM_HEARTBEAT_SECONDS
-        received = reply.read_some(max(min(silent_at, due_at) - time.monotonic(), 0))
+        silent_at, due_at = heard_at + response.idle_seconds, beat_at + settings.STREAM_HEARTBEAT_SECONDS
+        received = response.read_some(max(min(silent_at, due_at) - time.monotonic(), 0))
         if received == b"":
             return
         if received is not None:
             yield received
-            heard_at = time.monotonic()  # only now: while our own reader was slow nobody listened
-            if heard_at - turn_at > _TURN_SECONDS:  # where more has come by then, reading it waits for nothing
+            heard_at = time.monotonic()  # not earlier: while our own client was slow, nothing was read
+            if heard_at - turn_at > _TURN_SECONDS:  # if more has arrived meanwhile, the next read does not wait
                 gevent.sleep(0)
                 turn_at = time.monotonic()
         elif time.monotonic() >= silent_at:
@@ -98,61 +102,61 @@ def reads(reply: http.UpstreamResponse) -> Iterator[bytes | None]:
 # --- Reading ----------------------------------------------------------------------------------------------------
 
 
-class StreamReader(Protocol):
-    """Makes chunks of the events of one stream, in one wire format."""
+class EventReader(Protocol):
+    """Converts the events of one stream, in one wire format, to chunks."""
 
     @property
     def has_passed_on(self) -> bool:
-        """Any chunk."""
+        """True after the first chunk."""
 
     @property
     def has_finish_reason(self) -> bool:
-        """It has said why the reply ends: what breaks from now on costs the caller nothing."""
+        """True after a finish reason: a later failure costs the caller nothing and is ignored."""
 
     @property
     def has_ended(self) -> bool:
-        """What comes now is nothing."""
+        """True after the end marker; later events are ignored."""
 
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableReply | None]:
-        """The chunks of what one read brought; and why it ends here, to be raised when they are passed on."""
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
+        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
 
 
-def read_each_event(read: Callable[[bytes], list[Chunk]], events: list[bytes]) -> tuple[list[Chunk], UnusableReply | None]:
-    """The chunks of the events of one read, up to the first that is unusable; and that UnusableReply, or None."""
+def read_each_event(read: Callable[[bytes], list[Chunk]], events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
+    """Return the chunks of the events up to the first that is unusable, and that UnusableResponse, or None."""
     found: list[Chunk] = []
     try:
         for data in events:
             found += read(data)
-    except UnusableReply as unusable:
+    except UnusableResponse as unusable:
         return found, unusable
     return found, None
 
 
-def read_whole(call: Call, reply: http.UpstreamResponse, parse: Callable[[bytes], WholeReply]) -> WholeReply:
-    """What ``parse`` makes of the whole reply, which is closed. Raises ProviderFailed."""
+def read_whole(call: Call, response: http.UpstreamResponse, parse: Callable[[bytes], WholeReply]) -> WholeReply:
+    """Return the reply that ``parse`` makes of the whole body. Closes the response. Raises ProviderFailed."""
     try:
-        return parse(reply.read_all())
-    except (http.OutboundError, UnusableReply) as error:
-        raise provider_failure(call, error, upstream_worked=not isinstance(error, UnusableReply)) from error
+        return parse(response.read_all())
+    except (http.OutboundError, UnusableResponse) as error:
+        raise provider_failure(call, error, upstream_worked=not isinstance(error, UnusableResponse)) from error
     finally:
-        reply.close()
+        response.close()
 
 
-def read_stream(call: Call, reply: http.UpstreamResponse, reader: StreamReader) -> Generator[list[Chunk], None, None]:
-    """What ``reader`` makes of the stream, as ``base.Adapter.stream`` promises it; the reply is closed at the end."""
+def read_stream(call: Call, response: http.UpstreamResponse, reader: EventReader) -> Generator[list[Chunk], None, None]:
+    """Yield the chunks that ``reader`` makes, as ``base.Adapter.stream`` documents. Closes the response at the end."""
     try:
-        yield from _read(reply, reader)
-    except (http.OutboundError, sse.EventTooLarge, UnusableReply) as error:
+        yield from _read(response, reader)
+    except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
         if not reader.has_finish_reason:
-            upstream_worked = reader.has_passed_on or not isinstance(error, UnusableReply)
+            upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse)
             raise provider_failure(call, error, upstream_worked=upstream_worked) from error
     finally:
-        reply.close()
+        response.close()
 
 
-def _read(reply: http.UpstreamResponse, reader: StreamReader) -> Iterator[list[Chunk]]:
+def _read(response: http.UpstreamResponse, reader: EventReader) -> Iterator[list[Chunk]]:
     decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
-    for received in reads(reply):
+    for received in reads(response):
         if received is None:
             yield []
             continue
@@ -165,78 +169,78 @@ def _read(reply: http.UpstreamResponse, reader: StreamReader) -> Iterator[list[C
             break
     if not reader.has_finish_reason:
         if not reader.has_passed_on:
-            raise UnusableReply("the stream ended before it began")
+            raise UnusableResponse("the stream ended before it began")
         raise http.ConnectionBroken("the stream ended without a finish reason")
 
 
 # --- Failing ----------------------------------------------------------------------------------------------------
 
 
-def _refused(call: Call, reply: http.UpstreamResponse, interpret: RefusalInterpreter) -> ProviderFailed:
-    body = _body(reply)
+def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInterpreter) -> ProviderFailed:
+    """Return the failure for a status that is not 2xx."""
+    body = _body(response)
     reason = _presentable(call, parse_error(body))
-    logger.warning("provider %s answered %s: %s", call.route.provider_slug, reply.status, reason)
-    status, wait_seconds = interpret(reply.status, body)
-    wait = _seconds(reply.header("retry-after") or wait_seconds)
+    logger.warning("provider %s answered %s: %s", call.route.provider_slug, response.status, reason)
+    status, wait_seconds = interpret(response.status, body)
+    wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.CLIENT_PATIENCE_SECONDS else {"Retry-After": str(wait)}
     return ProviderFailed(
         base.status_error(status, reason, headers), upstream_worked=False, kind=base.failure_kind(status), wait_seconds=wait
     )
 
 
-def _body(reply: http.UpstreamResponse) -> bytes:
+def _body(response: http.UpstreamResponse) -> bytes:
     try:
-        return reply.read_all()
+        return response.read_all()
     except http.OutboundError:
         return b""
 
 
 def _presentable(call: Call, text: str) -> str:
-    """An upstream's words without our key in them, on one line of bounded length."""
+    """Return the upstream's message on one line of bounded length, without our API key."""
     printable = "".join(character for character in text if character.isprintable())
     return printable.replace(call.route.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
 
 
 def _seconds(text: str) -> int | None:
-    """Seconds as a header says them. Dates are not read: clocks differ."""
+    """Parse the seconds of a header. A date gives None: clocks differ."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> ProviderFailed:
-    """What to raise when the reply ended in ``error``: a fault of the connection, or UnusableReply."""
+    """Return the failure for ``error``, which ended the exchange: an OutboundError, EventTooLarge or UnusableResponse."""
     if isinstance(error, http.ClientDisconnected):
         return base.client_disconnected(upstream_worked=upstream_worked)
     reason = _presentable(call, str(error))
     logger.warning("provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, reason)
     if isinstance(error, InBandError):
-        told, kind = base.status_error(error.status, reason), base.failure_kind(error.status)
+        api_error, kind = base.status_error(error.status, reason), base.failure_kind(error.status)
     else:
-        told, kind = _told(error, upstream_worked=upstream_worked), _failure_kind(error)
-    return ProviderFailed(told, upstream_worked=upstream_worked, kind=kind)
+        api_error, kind = _api_error(error, upstream_worked=upstream_worked), _failure_kind(error)
+    return ProviderFailed(api_error, upstream_worked=upstream_worked, kind=kind)
 
 
 def _failure_kind(error: Exception) -> FailureKind:
-    # Who was silent for minutes, or talks nonsense, is not asked a second time.
-    return (
-        FailureKind.RETRYABLE if isinstance(error, (http.ConnectFailed, http.ConnectionBroken)) else FailureKind.ROUTE_UNUSABLE
-    )
+    # A provider that was silent for minutes, or sent nonsense, is not asked a second time.
+    is_retryable = isinstance(error, (http.ConnectFailed, http.ConnectionBroken))
+    return FailureKind.RETRYABLE if is_retryable else FailureKind.ROUTE_UNUSABLE
 
 
-def _told(error: Exception, *, upstream_worked: bool) -> errors.ApiError:
+def _api_error(error: Exception, *, upstream_worked: bool) -> errors.ApiError:
     if isinstance(error, http.TimedOut):
         return base.timed_out()
     if isinstance(error, http.ConnectFailed):
         return base.unreachable()
-    if isinstance(error, UnusableReply) and not upstream_worked:
+    if isinstance(error, UnusableResponse) and not upstream_worked:
         return base.unreadable()
     return base.broke_off()
 
 
 def parse_error(body: bytes) -> str:
-    """The words of an error object, in any of the shapes there are: Gemini's is in a list. "" when it has none."""
+    """Return the message of an error object, in any provider's shape (Gemini's is in a list). "" when there is none."""
     try:
-        reply = json.loads(body)
-        error = (reply[0] if isinstance(reply, list) else reply)["error"]
+        parsed = json.loads(body)
+        error = (parsed[0] if isinstance(parsed, list) else parsed)["error"]
         return str(error if isinstance(error, str) else error["message"])
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return ""

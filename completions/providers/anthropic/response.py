@@ -6,7 +6,7 @@ from typing import Any
 from completions.chat import Chunk, Usage, WholeReply
 from completions.pricing import cost
 from completions.providers import wire
-from completions.providers.exchange import InBandError, UnusableReply, read_each_event
+from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
 from gateway_project import compact_json
 
 _FINISH_REASONS = {
@@ -58,7 +58,7 @@ class StreamReader:
         self._text_bytes = 0
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
 
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableReply | None]:
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
         chunks, failure = read_each_event(self._read, events)
         if failure and not self.has_finish_reason and not self._text_bytes:
@@ -87,7 +87,7 @@ class StreamReader:
                 case "error":
                     raise read_error(event["error"])
         except _MALFORMED as error:
-            raise UnusableReply(f"an event is none: {type(error).__name__}") from error
+            raise UnusableResponse(f"an event is none: {type(error).__name__}") from error
         return []  # also for "ping", and for what may be added any time
 
     def _open(self) -> list[Chunk]:
@@ -182,7 +182,7 @@ def _chunk(delta: dict[str, Any], *, text_bytes: int = 0, finish_reason: str | N
 
 
 def parse_reply(body: bytes) -> WholeReply:
-    """A message object. Raises UnusableReply."""
+    """A message object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
         if reply["type"] == "error":
@@ -190,7 +190,7 @@ def parse_reply(body: bytes) -> WholeReply:
         message = _message(reply["content"])
         text_bytes, finish_reason = _generated_bytes(message), _finish_reason(reply.get("stop_reason"))
     except _MALFORMED as error:
-        raise UnusableReply(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
+        raise UnusableResponse(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
     choices = wire.replace_lone_surrogates(body, [choice])
     return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import wire
-from completions.providers.exchange import InBandError, UnusableReply, parse_error, read_each_event
+from completions.providers.exchange import InBandError, UnusableResponse, parse_error, read_each_event
 from gateway_project import compact_json, identifiers
 
 # STOP, and what nobody has heard of yet, is "stop".
@@ -54,7 +54,7 @@ class StreamReader:
     def has_finish_reason(self) -> bool:
         return self.finish_reason is not None
 
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableReply | None]:
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
         chunks, failure = read_each_event(self._read, events)
         self.has_passed_on = self.has_passed_on or bool(chunks)
@@ -71,7 +71,7 @@ class StreamReader:
             # Of a call in an earlier event, the one that finishes says nothing.
             finish_reason = _finish_reason(response, has_calls=bool(self._calls or said.calls))
         except _SHAPE_ERRORS as error:
-            raise UnusableReply("an event is not a response") from error
+            raise UnusableResponse("an event is not a response") from error
         self.finish_reason = finish_reason or self.finish_reason
         chunks = []
         if said.text or said.thoughts or said.calls or said.logprobs:
@@ -102,7 +102,7 @@ def _chunk(delta: dict[str, Any], *, finish_reason: str | None = None, logprobs:
 
 
 def parse_reply(body: bytes) -> WholeReply:
-    """A GenerateContentResponse. Raises UnusableReply."""
+    """A GenerateContentResponse. Raises UnusableResponse."""
     try:
         response = _response(body)
         said = _said(response)
@@ -110,7 +110,7 @@ def parse_reply(body: bytes) -> WholeReply:
         if not response.get("candidates") and not finish_reason:
             raise ValueError("no candidates")
     except _SHAPE_ERRORS as error:
-        raise UnusableReply(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
+        raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     message = {"role": "assistant", "content": None if said.calls else "", "refusal": None, **said.message()}
     choice = {"index": 0, "message": message, "logprobs": said.logprobs, "finish_reason": finish_reason or "stop"}
     usage = parse_usage(response.get("usageMetadata"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import wire
-from completions.providers.exchange import UnusableReply, read_each_event
+from completions.providers.exchange import UnusableResponse, read_each_event
 from gateway_project import compact_json
 
 # The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
@@ -39,7 +39,7 @@ class StreamReader:
         """Nothing more is to come of any choice. Not every upstream knows of several: then [DONE] says so."""
         return len(self._ended) >= self._choices or (self.has_ended and bool(self._ended))
 
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableReply | None]:
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
         """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
         chunks, failure = read_each_event(self._read, events)
         if failure and not self.has_finish_reason and not any(chunk.text_bytes for chunk in chunks):
@@ -65,9 +65,9 @@ class StreamReader:
             if not isinstance(event, dict):
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
-            raise UnusableReply("an event is not JSON") from error
+            raise UnusableResponse("an event is not JSON") from error
         if event.get("error"):
-            raise UnusableReply(f"it reports {json.dumps(event['error'])}")
+            raise UnusableResponse(f"it reports {json.dumps(event['error'])}")
         self._remember(data.decode())
         chunks = []
         if choices := self._once(event.get("choices") or []):
@@ -89,7 +89,7 @@ class StreamReader:
                     choice["finish_reason"] = None
                 self._begun.add(index)
         except (AttributeError, TypeError) as error:
-            raise UnusableReply("an event's choices are not choices") from error
+            raise UnusableResponse("an event's choices are not choices") from error
         return list(choices)
 
     def _chunk(self, choices: list[Any]) -> Chunk:
@@ -97,7 +97,7 @@ class StreamReader:
             ended = {choice.get("index", 0) for choice in choices if choice.get("finish_reason")}
             text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
         except (AttributeError, TypeError) as error:
-            raise UnusableReply("an event's choices are not choices") from error
+            raise UnusableResponse("an event's choices are not choices") from error
         self._ended |= ended
         finishes = bool(ended) and self.has_finish_reason
         return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=finishes)
@@ -118,7 +118,7 @@ class StreamReader:
 
 
 def parse_reply(body: bytes) -> WholeReply:
-    """A chat completion object. Raises UnusableReply."""
+    """A chat completion object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
         choices = reply["choices"]
@@ -126,7 +126,7 @@ def parse_reply(body: bytes) -> WholeReply:
         if not choices:
             raise ValueError("no choices")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UnusableReply(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
+        raise UnusableResponse(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
     choices = wire.replace_lone_surrogates(body, choices)
     return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 

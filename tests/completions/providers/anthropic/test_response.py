@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from completions import sse
 from completions.chat import Chunk, Usage
 from completions.providers.anthropic.response import StreamReader, is_account_error, parse_reply, parse_usage, read_error
-from completions.providers.exchange import InBandError, UnusableReply
+from completions.providers.exchange import InBandError, UnusableResponse
 from tests.completions.providers.anthropic.scripts import (
     PING,
     STOP,
@@ -191,7 +191,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(broken):
     reader = StreamReader()
     chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("Hello")) + broken + text("never")))
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}]
-    assert isinstance(failure, UnusableReply)
+    assert isinstance(failure, UnusableResponse)
     assert reader.has_passed_on
     assert not reader.has_finish_reason
 
@@ -325,7 +325,7 @@ def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
     ],
 )
 def test_what_is_no_message_is_none(body):
-    with pytest.raises(UnusableReply):
+    with pytest.raises(UnusableResponse):
         parse_reply(body)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions import sse
-from completions.providers.exchange import InBandError, UnusableReply
+from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.gemini.response import StreamReader, parse_reply, parse_usage, read_refusal
 from tests.completions.providers.gemini.scripts import (
     BAD_KEY,
@@ -148,7 +148,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(data):
     reader = StreamReader()
     chunks, failure = reader.read_events([json.dumps(said("a")).encode(), data, json.dumps(said("b")).encode()])
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
-    assert type(failure) is UnusableReply
+    assert type(failure) is UnusableResponse
     assert (reader.has_passed_on, reader.finish_reason) == (True, None)
 
 
@@ -290,7 +290,7 @@ def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
 
 @pytest.mark.parametrize("body", [b"{}", b'{"candidates":[]}', b'{"usageMetadata":{}}', b"null", b"[]", b"<html>", b""])
 def test_an_answer_without_candidates_is_none(body):
-    with pytest.raises(UnusableReply, match="are not a response"):
+    with pytest.raises(UnusableResponse, match="are not a response"):
         parse_reply(body)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions.chat import Chunk
-from completions.providers.exchange import UnusableReply, parse_error
+from completions.providers.exchange import UnusableResponse, parse_error
 from completions.providers.openai.response import StreamReader, parse_reply, parse_usage
 
 PLAIN = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
@@ -145,7 +145,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(data):
     reader = StreamReader()
     chunks, failure = reader.read_events([ROLE, PLAIN, data, PLAIN])
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
-    assert isinstance(failure, UnusableReply)
+    assert isinstance(failure, UnusableResponse)
     assert reader.has_passed_on
 
 
@@ -171,7 +171,7 @@ def test_text_that_is_not_utf_8_is_not_copied_either():
     assert read(reader, PLAIN)
     for text in (b"\xff", b"\xed\xa0\xbd", b"\xc3"):
         chunks, failure = reader.read_events([PLAIN.replace(b'"a"', b'"%s"' % text)])
-        assert (chunks, type(failure)) == ([], UnusableReply)
+        assert (chunks, type(failure)) == ([], UnusableResponse)
 
 
 # --- A whole reply -----------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_an_answer_has_its_choices_its_usage_and_the_bytes_of_all_that_was_gener
 
 
 def test_an_answer_without_choices_is_none():
-    with pytest.raises(UnusableReply, match="14 bytes are not a chat completion"):
+    with pytest.raises(UnusableResponse, match="14 bytes are not a chat completion"):
         parse_reply(b'{"choices":[]}')
 
 
