@@ -1,4 +1,4 @@
-"""Background work: what a worker that died left behind, and what providers say of their models."""
+"""Background tasks: resolve holds of processes that died, delete old idempotency keys, compare the catalog with providers."""
 
 import logging
 import time
@@ -17,27 +17,27 @@ from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.sweeper")
 
-# When the database comes back, so do the processes that could not write meanwhile: within two of their intervals.
-_SECOND_LOOK_SECONDS = 2 * checkpoints.INTERVAL_SECONDS + 1
+# After an outage of the database, processes that are alive write their checkpoints again within two intervals.
+_RECHECK_SECONDS = 2 * checkpoints.INTERVAL_SECONDS + 1
 
 
 @shared_task(name="completions.tasks.release_expired_holds")
 def release_expired_holds() -> int:
-    """Settle or release what a process that died was holding; how many. May run at any time, anywhere, twice at once."""
-    outbox.drain(settlement.resolve)  # first: it knows what these cost, where a checkpoint only estimates
+    """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
+    outbox.drain(settlement.resolve)  # first: the outbox has the exact cost, of which a checkpoint gives only an estimate
     resolved = 0
-    for completion in _abandoned_for_good():
+    for completion in _still_abandoned():
         try:
             resolved += _resolve(completion)
-        except DatabaseError:  # a row that somebody holds locked must not keep the others' money; it is tried again
+        except DatabaseError:  # one locked row must not delay the others' money; the next run tries it again
             logger.exception("cannot release the hold of %s", completion.pk)
     if resolved:
-        logger.warning("resolved %s holds that nobody settled in time", resolved)
+        logger.warning("resolved %s holds that were not settled in time", resolved)
     return resolved
 
 
 def sweep_at_start() -> None:
-    """In each worker, once: a deployment that has no beat yet gets its money back when it is restarted."""
+    """Run the sweeper once as a worker starts: so a restart resolves old holds even in a deployment without Celery's beat."""
     gevent.spawn(_sweep)
 
 
@@ -58,39 +58,39 @@ def _resolve(completion: Completion) -> bool:
 
 @shared_task(name="completions.tasks.forget_idempotent_requests")
 def forget_idempotent_requests() -> int:
-    """Delete what may no longer be replayed; how many."""
+    """Delete the idempotency keys that have expired. Return how many."""
     deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=pool.database_time()).delete()
     return deleted
 
 
 @shared_task(name="completions.tasks.sync_catalog")
 def sync_catalog() -> int:
-    """Hold the catalog against the lists of the providers that are followed; how many differences are new."""
+    """Compare the catalog with the lists of the providers that are followed. Return how many differences are new."""
     found = 0
     for provider in proposals.synced_providers():
         try:
             report = proposals.sync(provider, applies=provider.sync == Provider.Sync.APPLY)
-        except proposals.SyncFailed:  # it is in the log, and on the provider's page; the others have theirs
+        except proposals.SyncFailed:  # it is in the log and on the provider's page; the other providers still have their turn
             continue
         found += len(report.proposed) + len(report.applied)
     return found
 
 
-def _abandoned_for_good() -> list[Completion]:
-    """Those that are abandoned still when a process that merely could not write has had the time to."""
+def _still_abandoned() -> list[Completion]:
+    """Return the abandoned completions, after giving processes that merely could not write the time to do so."""
     if not _abandoned():
         return []
-    pool.release_connection()  # others may want it meanwhile
-    time.sleep(_SECOND_LOOK_SECONDS)
+    pool.release_connection()  # for others to use while this waits
+    time.sleep(_RECHECK_SECONDS)
     return _abandoned()
 
 
 def _abandoned() -> list[Completion]:
-    """Those whose last sign of life has grown old, or whose hold has expired."""
+    """Return the completions whose last sign of life is old, or whose hold has expired."""
     now = pool.database_time()
-    # Every process writes down every few seconds what it runs: what it never wrote down, it died with.
+    # Every process writes a checkpoint of what it runs every few seconds. One without any died before the first.
     unattended = Q(last_sign_at__lt=now - checkpoints.ABANDONED_AFTER)
-    # Whatever runs has an open hold, and those have an index: all that ever ran need not be read.
+    # Every running completion has an open hold, and open holds have an index: this avoids reading all completions.
     held = Hold.objects.filter(state=Hold.State.HELD)
     running = Completion.objects.filter(settlement=None, pk__in=held.values("reference"))
     running = running.annotate(last_sign_at=Coalesce("checkpointed_at", "created_at"))

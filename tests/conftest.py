@@ -48,7 +48,7 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("completions.tasks._SECOND_LOOK_SECONDS", 0)
+    monkeypatch.setattr("completions.tasks._RECHECK_SECONDS", 0)
 
 
 @pytest.fixture(autouse=True)

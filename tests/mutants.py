@@ -147,7 +147,7 @@ mutant(
     "locks_in_another_order",
     "The door locks keys before accounts, and nobody else does.",
     code(
-        "completions.charging.batch:_read",
+        "completions.charging.batch:_lock_and_read",
         "accounts, keys, sums",
         "keys, accounts, sums",
         "account_locks.lock_accounts_statement({operation.account_id for operation in operations}),",
@@ -204,7 +204,7 @@ mutant(
 mutant(
     "who_enters_is_decided_first",
     "What those who leave a batch give back, those who enter it do not get.",
-    code("completions.charging.batch:_serve", "not each[1].is_settlement", "each[1].is_settlement"),
+    code("completions.charging.batch:_run_batch", "not each[1].is_settlement", "each[1].is_settlement"),
     f"{DOOR}::test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back[balance]",
 )
 mutant(
@@ -242,7 +242,7 @@ mutant(
     "a_lost_settlement_is_charged_again",
     "What was settled by a commit whose answer was lost is settled again.",
     code(
-        "completions.charging.batch:_read",
+        "completions.charging.batch:_lock_and_read",
         "pipelined_transaction.instances(Hold, found_holds)",
         "{pk: Hold(reference=pk, account_id=hold.account_id, amount_nanos=hold.amount_nanos)"
         " for pk, hold in pipelined_transaction.instances(Hold, found_holds).items()}",
@@ -600,8 +600,8 @@ mutant(
     "A request that is refused for want of money is counted against the requests per minute.",
     code(
         "completions.charging.admission:AdmissionRequest.decide",
-        "budget_nanos = _min_nanos",
-        "count.apply(key)\n    rows.writes.rate_limits_updated[key.pk] = key\n    budget_nanos = _min_nanos",
+        "min_tokens = self._require_money",
+        "count.apply(key)\n    rows.writes.rate_limits_updated[key.pk] = key\n    min_tokens = self._require_money",
     ),
     f"{ADMISSION}::test_a_request_that_cannot_be_paid_uses_up_no_allowance",
 )
@@ -653,21 +653,21 @@ IDEMPOTENCY = "completions/charging/test_idempotency.py"
 mutant(
     "idempotency_is_ignored",
     "A request with a known Idempotency-Key runs again.",
-    code("completions.charging.idempotency:check", "known.expires_at <= now", "True"),
+    code("completions.charging.idempotency:check", "stored.expires_at <= now", "True"),
     f"{IDEMPOTENCY}::test_the_same_again_gets_the_same_reply_and_pays_once[False]",
     f"{IDEMPOTENCY}::test_a_request_that_still_runs_is_a_conflict_to_wait_for",
 )
 mutant(
     "fingerprints_are_ignored",
     "Another request under a known Idempotency-Key gets the reply of the first.",
-    code("completions.charging.idempotency:check", "known.fingerprint != idempotency_key.fingerprint", "False"),
+    code("completions.charging.idempotency:check", "stored.fingerprint != idempotency_key.fingerprint", "False"),
     f"{IDEMPOTENCY}::test_another_body_under_the_same_key_is_refused[fields0]",
 )
 mutant(
     "a_refusal_is_remembered",
     "A refused request uses up its Idempotency-Key.",
     code(
-        "completions.charging.batch:_outcome",
+        "completions.charging.batch:_decide",
         "return refusal",
         """if operation.idempotency_key:
             IdempotentRequest.objects.create(
@@ -681,7 +681,9 @@ mutant(
 mutant(
     "a_failure_is_remembered",
     "A request whose provider failed uses up its Idempotency-Key.",
-    code("completions.charging.resolution:Resolution._note", "elif not self.usage or self.reply_retention:", "elif False:"),
+    code(
+        "completions.charging.resolution:Resolution._add_writes", "elif not self.usage or self.reply_retention:", "elif False:"
+    ),
     f"{IDEMPOTENCY}::test_a_request_whose_provider_failed_may_be_tried_again",
 )
 mutant(

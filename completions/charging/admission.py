@@ -1,17 +1,18 @@
-"""The one door in. Every refusal that money and keys may give, in a fixed order, then the hold, in one short transaction.
+"""Admits a request: the refusals for identity, limits and money in a fixed order, then the hold, in one short transaction.
 
-What comes before is in ``schema`` and ``matching``: the shape of the request, the model, what it or its providers cannot do.
-The order here, which callers may rely on and ``tests/test_error_table.py`` recites:
+``request.schema`` and ``catalog.eligibility`` come before: the shape of the request, the model, and what the model or its
+providers cannot do. Clients may rely on the order here, which ``tests/test_error_table.py`` repeats:
 
 1. the key is active and its account open            401 invalid_api_key
 2. the key may use the model                         404 model_not_found
-   (an Idempotency-Key: the same again               the first reply; 400 or 409 where it cannot be)
+   (a stored Idempotency-Key                         the first reply; 400 or 409 where there is none to repeat)
 3. requests per minute, tokens per minute            429 rate_limit_exceeded
 4. the key's spending limit                          429 rate_limit_exceeded
 5. the account's funds                               429 when only tied up, 402 insufficient_quota
 
-A refusal writes nothing. What is admitted is committed before anything is asked of an upstream, and no connection is held
-while one talks. The commit does not wait for the disk: no money has moved, and a crash of the database ends us both.
+A refusal writes nothing. An admission is committed before any upstream is asked, and no database connection is held while an
+upstream replies. The commit does not wait for the disk: no money has moved yet, and a crash of the database ends the relay's
+request, too.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes 
 
 @dataclass(frozen=True, slots=True)
 class AdmittedOffer:
-    """An offer that the hold pays for, with so many tokens."""
+    """An offer that the hold pays for, and the tokens that it pays for each choice."""
 
     offer: Offer
     max_tokens: int
@@ -53,7 +54,7 @@ class AdmittedOffer:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that may run: its committed record and hold, and on which terms; the first was asked for."""
+    """A request that may run: its committed record and hold, and the offers that the hold pays for, the requested one first."""
 
     completion: CompletionRecord
     held_nanos: int
@@ -66,12 +67,12 @@ class Admitted:
 def admit(
     request: ChatRequest, offers: Sequence[Offer], caller: Caller, idempotency_key: IdempotencyKey | None = None
 ) -> Admitted | Replay:
-    """Hold the money for ``request``, or raise the refusal. Shares its transaction with whoever is at the door too.
+    """Hold the money for ``request``, or raise the refusal. Concurrent admissions and settlements share the transaction.
 
-    The first offer is what is asked for; the others may answer instead, as far as the key may use them and the money pays
-    for them. A retry of what was answered before is not admitted again: it gets the Replay.
+    The first offer is the requested one. The others are fallbacks: those that the key may use and the hold pays for are
+    admitted with it. Return a Replay for a retry of a request that was answered before.
     """
-    # What the views asked for is answered. From here to the end of the reply no connection of the pool is held.
+    # The views have read what they need. From here to the end of the reply the request holds no connection of the pool.
     pool.release_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
     prompt_estimate = min(cost.estimate_prompt_tokens(request), cost.max_prompt_tokens(request, offers[0]))
@@ -83,14 +84,14 @@ def admit(
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """A request at the door, with the id that it will have if it is let in."""
+    """A chat request that waits for its admission, with the completion id that it gets when it is admitted."""
 
     completion_id: str
     request: ChatRequest
     offers: tuple[Offer, ...]
     caller: Caller
     idempotency_key: IdempotencyKey | None
-    prompt_estimate: int  # it takes a walk through the whole prompt, which is not for the time that rows are locked
+    prompt_estimate: int  # in tokens; made before the rows are locked, because it reads the whole prompt
     is_settlement = False
 
     @property
@@ -102,32 +103,26 @@ class AdmissionRequest:
         return self.caller.key_id
 
     def decide(self, rows: LockedRows) -> Admitted | Replay:
-        """Let in, or refused: a column of refusals, in the order above."""
+        """Admit the request, or raise the first refusal in the order of this module's list, by its numbers."""
         if self.completion_id in rows.holds:
-            return _admitted_before(self, rows)
+            return _read_admitted(self, rows)
         account, key = _account_and_key(self.caller, rows)
-        request, offer, now, window = self.request, self.offers[0], rows.now, rows.windows[key.pk]
-        require_active(key, account, now)
-        offers = [offered for offered in self.offers if _is_allowed(key, offered)]
-        if offer not in offers:
-            raise lookup.model_not_found(offer.alias or offer.model_id)
+        now, window = rows.now, rows.windows[key.pk]
+        require_active(key, account, now)  # 1
+        offers = self._allowed_offers(key)  # 2
         if self.idempotency_key:
-            known = rows.idempotency_keys.get((account.pk, self.idempotency_key.value))
-            if replay := idempotency.check(self.idempotency_key, known, now):
+            stored = rows.idempotency_keys.get((account.pk, self.idempotency_key.value))
+            if replay := idempotency.check(self.idempotency_key, stored, now):
                 return replay
-        count = rate_limits.count_request(key, account, now, self.countable_tokens())
-        budget_nanos = _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
-        least_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
-        least_nanos = cost.worst_case_nanos(request, offer, least_tokens)
-        spending.require_available(window, least_nanos, now)
-        _require_funds(request, offer, account, least_nanos)
+        count = rate_limits.count_request(key, account, now, self.countable_tokens())  # 3
+        min_tokens = self._require_money(account, window, now)  # 4 and 5
 
         available_nanos = _min_nanos(account.available_nanos, window.available_nanos if window else None)
-        max_tokens = token_budget.choose_max_tokens(request, offer, available_nanos, least_tokens)
-        admitted_offers, held_nanos = _admitted_offers(request, offers, max_tokens, available_nanos)
-        admitted = Admitted(
-            self._record(now, window), held_nanos, request, admitted_offers, count.headers(), self.idempotency_key
-        )
+        max_tokens = token_budget.choose_max_tokens(self.request, offers[0], available_nanos, min_tokens)
+        held_nanos = _hold_nanos(self.request, offers, max_tokens, available_nanos)
+        admitted_offers = _admitted_offers(self.request, offers, held_nanos, max_tokens)
+        record = self._record(now, window)
+        admitted = Admitted(record, held_nanos, self.request, admitted_offers, count.headers(), self.idempotency_key)
         holds.place(account, held_nanos)
         if window:
             window.held_nanos += held_nanos
@@ -135,8 +130,25 @@ class AdmissionRequest:
         _add_writes(admitted, key, rows)
         return admitted
 
+    def _allowed_offers(self, key: ApiKey) -> list[Offer]:
+        """Return the offers that the key may use, the requested one first. Raises ModelNotFound when it may not use that."""
+        requested = self.offers[0]
+        if not _is_allowed(key, requested):
+            raise lookup.model_not_found(requested.alias or requested.model_id)
+        return [offer for offer in self.offers if _is_allowed(key, offer)]
+
+    def _require_money(self, account: Account, window: SpendingWindow | None, now: datetime) -> int:
+        """Return the tokens of each choice that must be payable. Raises the refusal when limit or funds do not pay for them."""
+        request, offer = self.request, self.offers[0]
+        budget_nanos = _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
+        min_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
+        need_nanos = cost.worst_case_nanos(request, offer, min_tokens)
+        spending.require_available(window, need_nanos, now)
+        _require_funds(request, offer, account, need_nanos)
+        return min_tokens
+
     def _record(self, now: datetime, window: SpendingWindow | None) -> CompletionRecord:
-        """Its record as it begins. Who answers may be another one in the end."""
+        """Return the record as the completion begins. In the end another offer or route may have served it."""
         offer = self.offers[0]
         return CompletionRecord(
             id=self.completion_id,
@@ -156,17 +168,17 @@ class AdmissionRequest:
         )
 
     def demand(self) -> AdmissionDemand:
-        """What it asks for, as far as refusals depend on it."""
+        """Return what refusals depend on, for the refusal cache."""
         request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
-        least_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens or 1)
+        need_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens or 1)
         return AdmissionDemand(
-            model_ids, self.countable_tokens(), least_nanos, request.max_tokens is not None, self.idempotency_key
+            model_ids, self.countable_tokens(), need_nanos, request.max_tokens is not None, self.idempotency_key
         )
 
     def countable_tokens(self) -> int:
-        """What counts against tokens per minute before the truth is known: the prompt, estimated, and what the caller allows.
+        """Return what counts against tokens per minute at admission: the estimated prompt and the client's ``max_tokens``.
 
-        Settlement corrects it by the difference.
+        Settlement corrects the count by the difference to the real usage.
         """
         return max(self.prompt_estimate + self.request.choices * (self.request.max_tokens or 0), 1)
 
@@ -176,31 +188,32 @@ def _is_allowed(key: ApiKey, offer: Offer) -> bool:
 
 
 def _account_and_key(caller: Caller, rows: LockedRows) -> tuple[Account, ApiKey]:
-    """The caller's rows. Raises InvalidApiKey when they were deleted since its identity was cached."""
+    """Return the caller's rows. Raises InvalidApiKey when they were deleted after its identity was cached."""
     account, key = rows.accounts.get(caller.account_id), rows.keys.get(caller.key_id)
     if account is None or key is None:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     return account, key
 
 
-def _admitted_offers(
-    request: ChatRequest, offers: Sequence[Offer], max_tokens: int, available_nanos: int
-) -> tuple[tuple[AdmittedOffer, ...], int]:
-    """What the first offer needs to be held, or more where there is the money for a dearer one that may answer instead."""
+def _hold_nanos(request: ChatRequest, offers: Sequence[Offer], max_tokens: int, available_nanos: int) -> int:
+    """Return the worst case of the first offer, or of the dearest fallback that the available money pays for."""
     held_nanos = cost.worst_case_nanos(request, offers[0], max_tokens)
     for offer in offers[1:]:
         need_nanos = cost.worst_case_nanos(request, offer, min(max_tokens, offer.max_output_tokens))
         if held_nanos < need_nanos <= available_nanos:
             held_nanos = need_nanos
-    return _payable(request, offers, held_nanos, max_tokens), held_nanos
+    return held_nanos
 
 
-def _payable(request: ChatRequest, offers: Sequence[Offer], held_nanos: int, max_tokens: int) -> tuple[AdmittedOffer, ...]:
-    others = [
+def _admitted_offers(
+    request: ChatRequest, offers: Sequence[Offer], held_nanos: int, max_tokens: int
+) -> tuple[AdmittedOffer, ...]:
+    """Return the first offer and those fallbacks that the hold pays for."""
+    fallbacks = [
         AdmittedOffer(offer, min(token_budget.max_tokens_within_hold(request, offer, held_nanos), max_tokens))
         for offer in offers[1:]
     ]
-    return (AdmittedOffer(offers[0], max_tokens), *(other for other in others if other.max_tokens > 0))
+    return (AdmittedOffer(offers[0], max_tokens), *(fallback for fallback in fallbacks if fallback.max_tokens > 0))
 
 
 def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
@@ -211,14 +224,14 @@ def _require_funds(request: ChatRequest, offer: Offer, account: Account, need_na
     try:
         holds.require_available(account, need_nanos)
     except errors.ApiError as refusal:
-        affordable = cost.affordable_tokens(request, offer, account.available_nanos)
-        if affordable > 0:
-            refusal.message += f" It affords max_tokens up to {affordable}."
+        affordable_tokens = cost.affordable_tokens(request, offer, account.available_nanos)
+        if affordable_tokens > 0:
+            refusal.message += f" It affords max_tokens up to {affordable_tokens}."
         raise
 
 
 def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
-    """What is to be written for who is let in, and what the next in the batch must know of it."""
+    """Add the writes of an admission, and its idempotency key to the rows that the next operation in the batch sees."""
     completion, writes = admitted.completion, rows.writes
     lifetime = timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN
     writes.rate_limits_updated[key.pk] = key
@@ -234,14 +247,13 @@ def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
         )
 
 
-def _admitted_before(admission_request: AdmissionRequest, rows: LockedRows) -> Admitted:
-    """What was admitted by a commit whose answer was lost."""
+def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Admitted:
+    """Return what was admitted by a commit whose answer was lost, rebuilt from its rows."""
     hold: Hold = rows.holds[admission_request.completion_id]
     completion = CompletionRecord.from_row(rows.completions[admission_request.completion_id])
     request, key = admission_request.request, rows.keys[admission_request.key_id]
     offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
-    affordable = cost.affordable_tokens(request, offers[0], hold.amount_nanos)
-    admitted_offers = _payable(
-        request, offers, hold.amount_nanos, min(affordable, request.max_tokens or offers[0].max_output_tokens)
-    )
+    affordable_tokens = cost.affordable_tokens(request, offers[0], hold.amount_nanos)
+    max_tokens = min(affordable_tokens, request.max_tokens or offers[0].max_output_tokens)
+    admitted_offers = _admitted_offers(request, offers, hold.amount_nanos, max_tokens)
     return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, admission_request.idempotency_key)

@@ -1,8 +1,18 @@
-"""The one door: who comes in and who goes out share a transaction. Nothing else moves money for usage.
+"""Commits admissions and settlements in batches. Nothing else moves money for usage.
 
-A batch is read, decided and written in two round trips. Those who leave are decided first, because what they give back the
-next may take. What is decided is kept true on the rows, for the next to see, and noted, to be written at the end: so an
-operation that is refused has changed nothing.
+Concurrent operations share a transaction (``gateway_project.db.group_commit``), which takes two round trips. For each batch,
+``_run_batch``:
+
+1. locks the operations' rows in the order that all writers keep: accounts, keys, holds, completions, each in id order;
+2. reads, with the locks held, what the keys spent and which idempotency keys are stored;
+3. decides the settlements (``completions.charging.resolution.Resolution.decide``) first: the money that they free is
+   available to the admissions of the same batch;
+4. decides the admissions (``completions.charging.admission.AdmissionRequest.decide``) in the order of their arrival;
+5. writes all decisions, with one statement for each kind of row;
+6. commits. The commit waits for the disk only if the batch has a settlement.
+
+Steps 1 and 2 are the first round trip, 5 and 6 the second. A decision changes the locked rows in memory, so that the next
+decision takes it into account, and adds its writes to ``LockedRows.writes``. An operation that is refused changes nothing.
 """
 
 from collections.abc import Callable
@@ -31,9 +41,9 @@ from keys.spending import SpendingChange, SpendingWindow
 
 
 class Operation(Protocol):
-    """Who comes to the door, with the ids of the rows that it must find there."""
+    """An admission or a settlement: the ids of the rows that it needs locked, and its decision."""
 
-    is_settlement: bool  # so it has a hold, and what it decides must survive a crash of the database
+    is_settlement: bool  # then its hold is locked, too, and its commit must survive a crash of the database
 
     @property
     def completion_id(self) -> str: ...
@@ -45,26 +55,29 @@ class Operation(Protocol):
     def idempotency_key(self) -> IdempotencyKey | None: ...
 
     def decide(self, rows: "LockedRows") -> Any:
-        """The outcome, noted on the rows. Raises ApiError, having noted nothing."""
+        """Return the outcome, after changing the rows and adding to their ``writes``.
+
+        Raises ApiError for a refusal, having changed nothing.
+        """
 
 
 @dataclass(slots=True)
 class LockedRows:
-    """What a batch has locked, by id, and when; and what was decided on it."""
+    """The rows that a batch has locked, by id, with the time of the locks and the writes decided so far."""
 
-    now: datetime
+    now: datetime  # the database's, read after all locks were granted
     accounts: dict[UUID, Account]
     keys: dict[str, ApiKey]
-    windows: dict[str, SpendingWindow | None]
-    holds: dict[str, Hold]  # of those who leave; of all, when the batch is run again
-    completions: dict[str, Completion]  # only when it is: what was begun by a commit whose answer was lost
+    windows: dict[str, SpendingWindow | None]  # by key id; empty when the batch has no admissions
+    holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
+    completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
     idempotency_keys: dict[tuple[UUID, str], IdempotentRequest]
     writes: "PendingWrites" = field(default_factory=lambda: PendingWrites())
 
 
 @dataclass(slots=True)
 class PendingWrites:
-    """What a batch decided: the rows to write."""
+    """The rows that a batch decided to write, by what is done to them."""
 
     rate_limits_updated: dict[str, ApiKey] = field(default_factory=dict)
     spending_settled: list[SpendingChange] = field(default_factory=list)
@@ -74,13 +87,13 @@ class PendingWrites:
     entries_inserted: list[NewEntry] = field(default_factory=list)
     completions_ended: list[CompletionOutcome] = field(default_factory=list)
     completions_begun: list[CompletionRecord] = field(default_factory=list)
+    replies_stored: list[tuple[str, str | None]] = field(default_factory=list)  # completion id and sealed reply
+    idempotency_keys_deleted: list[str] = field(default_factory=list)  # by completion id
     idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = field(default_factory=list)
-    replies_stored: list[tuple[str, str | None]] = field(default_factory=list)
-    idempotency_keys_deleted: list[str] = field(default_factory=list)
 
     def statements(self) -> list[Statement]:
-        """In the order of the locks; those without rows are left out."""
-        written: list[tuple[Callable[[Any], Statement], list[Any]]] = [
+        """Return the statements in lock order. Kinds without rows have none."""
+        builders: list[tuple[Callable[[Any], Statement], list[Any]]] = [
             (spending.settle_spending_statement, self.spending_settled),
             (spending.reserve_spending_statement, self.spending_reserved),
             (holds.update_holds_statement, self.holds_resolved),
@@ -94,22 +107,29 @@ class PendingWrites:
         ]
         return [
             *rate_limits.update_rate_limits_statements(self.rate_limits_updated.values()),
-            *(write(found) for write, found in written if found),
+            *(build(rows) for build, rows in builders if rows),
         ]
 
 
 def commit(operation: Operation) -> Any:
-    """Wait until the operation's batch is committed; what it decided. Raises its ApiError, or that the database is away."""
+    """Wait until the operation's batch is committed, and return what the operation decided.
+
+    Raises the operation's ApiError, or the database's errors.
+    """
     return _group_commit.submit(operation)
 
 
-def _serve(operations: list[Operation], is_rerun: bool) -> list[Any]:
-    with _connection.transaction(is_durable=any(operation.is_settlement for operation in operations)) as steps:
-        rows = _read(steps, operations, is_rerun)
-        in_turn = sorted(enumerate(operations), key=lambda each: not each[1].is_settlement)
-        outcomes = {place: _outcome(operation, rows) for place, operation in in_turn}
+def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
+    """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an ApiError.
+
+    ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
+    """
+    with _connection.transaction(is_durable=any(operation.is_settlement for operation in operations)) as transaction:
+        rows = _lock_and_read(transaction, operations, is_rerun)
+        settlements_first = sorted(enumerate(operations), key=lambda each: not each[1].is_settlement)
+        outcomes = {place: _decide(operation, rows) for place, operation in settlements_first}
         if statements := rows.writes.statements():
-            steps.write(statements)
+            transaction.write(statements)
     for key in rows.keys.values():
         rate_limit_cache.store(key, rows.accounts[key.account_id], rows.now)
     for operation in operations:
@@ -118,21 +138,21 @@ def _serve(operations: list[Operation], is_rerun: bool) -> list[Any]:
     return [outcomes[place] for place in range(len(operations))]
 
 
-def _outcome(operation: Operation, rows: LockedRows) -> Any:
+def _decide(operation: Operation, rows: LockedRows) -> Any:
     try:
         return operation.decide(rows)
     except errors.ApiError as refusal:
         return refusal
 
 
-def _read(steps: PipelinedTransaction, operations: list[Operation], is_rerun: bool) -> LockedRows:
+def _lock_and_read(transaction: PipelinedTransaction, operations: list[Operation], is_rerun: bool) -> LockedRows:
     key_ids = {operation.key_id for operation in operations}
     hold_ids = [operation.completion_id for operation in operations if operation.is_settlement or is_rerun]
     idempotency_keys = [
         (operation.account_id, operation.idempotency_key) for operation in operations if operation.idempotency_key
     ]
     has_admissions = any(not operation.is_settlement for operation in operations)
-    now, (accounts, keys, sums, found_holds, completions, stored) = steps.read(
+    now, (accounts, keys, sums, found_holds, completions, stored) = transaction.read(
         account_locks.lock_accounts_statement({operation.account_id for operation in operations}),
         key_locks.lock_keys_statement(key_ids),
         spending.select_spending_statement(key_ids) if has_admissions else None,
@@ -155,5 +175,5 @@ def _read(steps: PipelinedTransaction, operations: list[Operation], is_rerun: bo
 
 
 _connection = pipelined_transaction.PipelinedConnection()
-# Nobody waits for what was let in too late: its hold is left to expire, as that of a process that died.
-_group_commit: GroupCommit[Operation, Any] = GroupCommit(_serve)
+# An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead process.
+_group_commit: GroupCommit[Operation, Any] = GroupCommit(_run_batch)

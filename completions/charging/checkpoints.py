@@ -1,7 +1,7 @@
-"""What running completions have done so far, written down every few seconds: all that a process that dies leaves behind.
+"""Checkpoints: how far each running completion has come, written to its row every few seconds.
 
-A worker writes one statement for all that it runs. Who finds a checkpoint that has grown old knows that nobody will settle
-this completion any more, and what of it had been relayed.
+They are all that a process leaves behind when it dies. A worker writes one statement for everything that it runs. A checkpoint
+that has grown old tells the sweeper that nobody will settle this completion any more, and how much of it was relayed.
 """
 
 import logging
@@ -19,12 +19,12 @@ from gateway_project.db.pipelined_transaction import Statement
 logger = logging.getLogger("gateway.checkpoints")
 
 INTERVAL_SECONDS = 2
-ABANDONED_AFTER = timedelta(seconds=60)  # many times the interval: a busy worker, or a database that was away, is not dead
+ABANDONED_AFTER = timedelta(seconds=60)  # many times the interval: a busy worker is not dead, nor one that lost the database
 
 
 @dataclass(slots=True)
 class Checkpoint:
-    """Bytes of text relayed so far; None until an upstream has begun, and then it is known which."""
+    """Bytes of text relayed so far, and the route that serves them; both None until an upstream has begun."""
 
     relayed_bytes: int | None = None
     served_by: ServedBy | None = None
@@ -34,8 +34,8 @@ _running: dict[str, Checkpoint] = {}  # by completion id
 
 
 @contextmanager
-def kept(completion: CompletionRecord) -> Iterator[Checkpoint]:
-    """While it runs, the completion's checkpoint is written with the others."""
+def track(completion: CompletionRecord) -> Iterator[Checkpoint]:
+    """Write the completion's checkpoint with the others while the block runs."""
     checkpoint = _running[completion.id] = Checkpoint()
     try:
         yield checkpoint
@@ -44,7 +44,7 @@ def kept(completion: CompletionRecord) -> Iterator[Checkpoint]:
 
 
 def write_regularly() -> None:
-    """In each worker, as long as it lives."""
+    """Write checkpoints every few seconds for the life of this worker."""
     gevent.spawn(_write_regularly)
 
 
@@ -60,7 +60,7 @@ def _write_regularly() -> None:
 
 
 def write() -> None:
-    """Write down what runs now. Locked rows are skipped: they are being settled, and waiting could deadlock."""
+    """Write the checkpoints of what runs now. Locked rows are skipped: they are being settled, and waiting could deadlock."""
     if not _running:
         return
     running = dict(_running)

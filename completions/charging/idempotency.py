@@ -1,8 +1,8 @@
-"""A retry with the same Idempotency-Key gets the same reply, and pays once.
+"""Idempotency keys: a retry under the same Idempotency-Key gets the same reply, and is charged once.
 
-A key is known from the admission of its request until RETENTION after. What was refused, cost nothing or broke off is
-forgotten: it may be tried again. LockedRows are read and written in the transactions of admission and settlement, under the
-account's lock; so of two requests with one key, one runs and the other is told so.
+A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing
+or broke off is deleted: a retry runs. The rows are read and written in the transactions of admission and settlement, under the
+lock of the account. So of two concurrent requests with one key, one runs and the other is refused as a conflict.
 """
 
 import base64
@@ -30,7 +30,7 @@ _PURPOSE = "idempotent-reply"
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """What a caller says makes two requests the same, and a digest of what it asked for."""
+    """The value of the client's Idempotency-Key header, and a digest of the request body that it came with."""
 
     value: str
     fingerprint: str
@@ -38,40 +38,44 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The reply that the request had the first time."""
+    """The reply to the first request with an idempotency key."""
 
     body: bytes
     is_stream: bool
 
 
 def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
-    """From the request's header, if it has one. Raises InvalidRequest."""
+    """Return the key in the request's header, or None without one. Raises InvalidRequest for a malformed one."""
     value = request.META.get("HTTP_IDEMPOTENCY_KEY")
     if value is None:
         return None
     if not (0 < len(value) <= _CHARACTERS_MAX and value.isascii() and value.isprintable()):
         raise errors.wrong(HEADER, f"must have 1 to {_CHARACTERS_MAX} printable ASCII characters")
-    asked = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    return IdempotencyKey(value, hashlib.sha256(asked).hexdigest())
+    canonical_body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    return IdempotencyKey(value, hashlib.sha256(canonical_body).hexdigest())
 
 
-def check(idempotency_key: IdempotencyKey, known: IdempotentRequest | None, now: datetime) -> Replay | None:
-    """What to do with an attempt: None lets it run. Raises InvalidRequest or RequestInProgress."""
-    if known is None or known.expires_at <= now:
+def check(idempotency_key: IdempotencyKey, stored: IdempotentRequest | None, now: datetime) -> Replay | None:
+    """Return the reply to replay, or None when the request may run.
+
+    Raises InvalidRequest when the key was used for another body or its reply was too large to store, RequestInProgress while
+    its request runs.
+    """
+    if stored is None or stored.expires_at <= now:
         return None
-    if known.fingerprint != idempotency_key.fingerprint:
+    if stored.fingerprint != idempotency_key.fingerprint:
         raise errors.InvalidRequest(f"This {HEADER} was used for another request body.", param=HEADER)
-    if known.is_too_large:
+    if stored.is_too_large:
         raise errors.InvalidRequest(
             f"The reply to this {HEADER} was too large to keep. It was charged once and cannot be repeated.", param=HEADER
         )
-    if known.sealed_reply is None:
+    if stored.sealed_reply is None:
         raise errors.RequestInProgress(f"A request with this {HEADER} is still running.")
-    return Replay(_unseal(known.sealed_reply), known.is_stream)
+    return Replay(_unseal(stored.sealed_reply), stored.is_stream)
 
 
 def seal(reply: bytes) -> str | None:
-    """The reply, encrypted at rest; None when it is too large to keep."""
+    """Return the reply encrypted for storage, or None when it is too large to store."""
     if len(reply) > settings.IDEMPOTENT_REPLY_BYTES_MAX:
         return None
     return secretbox.encrypt(base64.b64encode(reply).decode(), purpose=_PURPOSE)
@@ -85,18 +89,18 @@ def _unseal(sealed: str) -> bytes:
 
 
 def select_keys_statement(keys: Collection[tuple[UUID, IdempotencyKey]]) -> Statement:
-    """What is known of these accounts' keys; ``made`` makes objects of it. Ask with the accounts locked."""
+    """SQL that reads the stored ones of these accounts' keys, for ``instances``. Run it with the accounts locked."""
     columns = ", ".join(str(field.column) for field in IdempotentRequest._meta.concrete_fields)
     return Statement(
-        # Names of our own model; what callers send is a parameter.
-        f"SELECT row_to_json(known) FROM (SELECT {columns} FROM completions_idempotentrequest WHERE (account_id, key)"  # noqa: S608
-        " IN (SELECT account_id, key FROM json_to_recordset($1::json) AS asked (account_id uuid, key text))) AS known",
+        # Only names of our own model are put into the SQL; what clients send is a parameter.
+        f"SELECT row_to_json(found) FROM (SELECT {columns} FROM completions_idempotentrequest WHERE (account_id, key)"  # noqa: S608
+        " IN (SELECT account_id, key FROM json_to_recordset($1::json) AS given (account_id uuid, key text))) AS found",
         [{"account_id": account_id, "key": key.value} for account_id, key in keys],
     )
 
 
 def insert_keys_statement(keys: Sequence[tuple[CompletionRecord, IdempotencyKey]]) -> Statement:
-    """Remember that these run. What was known of an expired key is replaced."""
+    """SQL that stores the keys of admitted completions. It replaces the row of an expired key."""
     return Statement(
         """
         INSERT INTO completions_idempotentrequest
@@ -123,7 +127,7 @@ def insert_keys_statement(keys: Sequence[tuple[CompletionRecord, IdempotencyKey]
 
 
 def store_replies_statement(replies: Sequence[tuple[str, str | None]]) -> Statement:
-    """Keep the sealed replies of these completions; None says that it was too large."""
+    """SQL that stores the sealed replies of completions, given by completion id; None stands for one that was too large."""
     return Statement(
         """
         UPDATE completions_idempotentrequest SET sealed_reply = reply.sealed, is_too_large = reply.sealed IS NULL
@@ -135,7 +139,7 @@ def store_replies_statement(replies: Sequence[tuple[str, str | None]]) -> Statem
 
 
 def delete_keys_statement(completion_ids: Sequence[str]) -> Statement:
-    """These cost nothing: their keys may be used again."""
+    """SQL that deletes the keys of completions whose requests may run again."""
     return Statement(
         "DELETE FROM completions_idempotentrequest"
         " WHERE completion_id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))",

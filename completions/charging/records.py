@@ -1,4 +1,4 @@
-"""The record of a completion as it is written: when it begins, and when it ends."""
+"""The values of a completion's row, and the SQL that inserts it at admission and updates it at settlement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ from gateway_project.db.pipelined_transaction import Statement
 
 @dataclass(frozen=True, slots=True)
 class CompletionRecord:
-    """A completion that was let in, by the names of its columns; a plain value, because every request makes one."""
+    """An admitted completion. The fields are named like the columns of its row.
+
+    A plain value instead of a model instance, because every request makes one.
+    """
 
     id: str
     account_id: UUID
@@ -36,7 +39,7 @@ class CompletionRecord:
 
 
 class CompletionOutcome(NamedTuple):
-    """How a completion ended, and which model of which provider answered."""
+    """How a completion ended, and which model of which provider served it. The fields are named like the columns of its row."""
 
     id: str
     model_id: str
@@ -54,7 +57,10 @@ class CompletionOutcome(NamedTuple):
 
 
 class ServedBy(NamedTuple):
-    """Which model of which provider answers a completion, at which price, at which attempt, and, of a stream, how fast."""
+    """Which model of which provider serves a completion, at which price, after how many attempts.
+
+    Of a stream also its pace: the milliseconds to the first text, and from there to the last.
+    """
 
     model_id: str
     price_id: int
@@ -72,7 +78,7 @@ _COLUMNS = tuple(CompletionRecord.__dataclass_fields__)
 
 
 def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Statement:
-    """Write those that begin."""
+    """SQL that inserts the rows of admitted completions."""
     return Statement(
         """
         INSERT INTO completions_completion
@@ -87,7 +93,7 @@ def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Sta
 
 
 def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> Statement:
-    """Write how these ended."""
+    """SQL that writes how completions ended into their rows."""
     return Statement(
         """
         UPDATE completions_completion SET model_id = ended.model_id, price_id = ended.price_id,

@@ -1,4 +1,4 @@
-"""How a completion ends: passed from the relay to the door, decided there, and kept in the spool when the door is shut."""
+"""How a completion ends. The relay describes it, a batch decides and writes it, the outbox stores it during an outage."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -19,7 +19,10 @@ _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settl
 
 @dataclass(frozen=True, slots=True)
 class ReplyRetention:
-    """What becomes of its Idempotency-Key: the sealed reply (None: too large to keep) is kept, or the key is forgotten."""
+    """What happens to a completion's idempotency key: with ``is_kept`` its reply is stored for retries, else it is deleted.
+
+    ``sealed_reply`` is None when the reply was too large to store; a retry is then told so.
+    """
 
     sealed_reply: str | None
     is_kept: bool
@@ -27,7 +30,10 @@ class ReplyRetention:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How a completion ends: at a cost, or, with no usage, without one."""
+    """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
+
+    ``reply_retention`` is None when the request had no idempotency key.
+    """
 
     completion: CompletionRecord
     served_by: ServedBy
@@ -51,10 +57,10 @@ class Resolution:
 
     @property
     def idempotency_key(self) -> IdempotencyKey | None:
-        return None  # what is known of its Idempotency-Key is written, not asked
+        return None  # its row is written by completion id, and need not be read
 
     def decide(self, rows: LockedRows) -> int | None:
-        """What is charged; None when the hold was resolved before."""
+        """Return the nanodollars charged; None when the hold was resolved before."""
         completion, hold = self.completion, rows.holds[self.completion.id]
         account, key = rows.accounts[completion.account_id], rows.keys[completion.key_id]
         state = _STATES.get(self.settlement, Hold.State.SETTLED)
@@ -65,18 +71,17 @@ class Resolution:
         if window := rows.windows.get(key.pk):
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
         rows.writes.rate_limits_updated[key.pk] = key
-        self._note(hold, rows)
+        self._add_writes(hold, rows)
         return hold.settled_nanos or 0
 
-    def _note(self, hold: Hold, rows: LockedRows) -> None:
-        """What is to be written."""
+    def _add_writes(self, hold: Hold, rows: LockedRows) -> None:
         completion_id, writes = self.completion.id, rows.writes
         writes.holds_resolved.append(hold)
         writes.spending_settled.append(self._spending_change(hold))
         writes.completions_ended.append(self._outcome(hold))
         if self.usage:
             writes.entries_inserted.append(self._entry(hold, self.usage, rows.accounts[self.account_id]))
-        # What was answered is repeated to who asks again; what was not may be tried again.
+        # A retry gets the reply of a request that was answered; a request that was not answered may run again.
         if self.usage and self.reply_retention and self.reply_retention.is_kept:
             writes.replies_stored.append((completion_id, self.reply_retention.sealed_reply))
         elif not self.usage or self.reply_retention:

@@ -1,19 +1,20 @@
-"""What a request may cost at most, and what it did cost. Pure; nanodollars, rounded once, upwards."""
+"""What a request may cost at most, and what its usage costs. Pure; in nanodollars, rounded up once."""
 
 import math
 
 from billing import money
 from completions.chat import ChatRequest, Offer, PriceList, Usage
 
-BYTES_PER_TOKEN = 4  # for estimates, and on the low side of what tokenizers make of most text: in the caller's favour
-IMAGE_TOKENS = 85  # for estimates: what the makers count for the smallest
+BYTES_PER_TOKEN = 4  # for estimates; it makes them rather low for most text, in the client's favour
+IMAGE_TOKENS = 85  # for estimates: what the makers of models count for the smallest image
 
 
 def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
-    """No text has more tokens than bytes; the JSON around it pays for what a chat template adds.
+    """Return a bound that the prompt cannot exceed. No text has more tokens than bytes.
 
-    Images, sounds and documents are compressed: few bytes may be many tokens, but not more than the model can read. An image
-    is as many as the model makes of one, however many bytes it has.
+    The JSON around the text pays for what a chat template adds. Images, sounds and documents are compressed, so a few bytes
+    may become many tokens: an image counts the most tokens that the model makes of one, however many bytes it has; a sound or
+    a document counts the whole context window.
     """
     contents = request.contents
     if contents.file_at:
@@ -23,22 +24,23 @@ def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
 
 
 def estimate_prompt_tokens(request: ChatRequest) -> int:
+    """Return the likely tokens of the prompt."""
     return estimate_tokens(request.contents.text_bytes) + request.contents.images * IMAGE_TOKENS
 
 
 def estimate_tokens(text_bytes: int) -> int:
-    """Tokens in so many bytes of text, when nobody counted them."""
+    """Return the likely tokens of a text, for when no upstream counted them."""
     return math.ceil(text_bytes / BYTES_PER_TOKEN)
 
 
 def worst_case_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
-    """The most that the request can cost when each of its choices generates ``max_tokens``."""
+    """Return the most that the request can cost when each of its choices generates ``max_tokens``."""
     return money.round_up(_max_prompt_cost_unrounded(request, offer) + request.choices * max_tokens * offer.price.output_nanos)
 
 
 def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
-    """How many tokens of each choice the budget pays for beside the prompt; negative when it does not pay for the prompt."""
-    # Before any rounding, so that it is the largest cap whose worst case fits.
+    """Return the tokens of each choice that the budget pays for beside the prompt; -1 when it does not pay for the prompt."""
+    # Computed before rounding, so that the result is the largest number of tokens with a worst case within the budget.
     left = budget_nanos * money.TOKENS_PER_PRICE - _max_prompt_cost_unrounded(request, offer)
     if left < 0:
         return -1
@@ -48,7 +50,7 @@ def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> 
 
 
 def _max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> int:
-    """Nanodollars times a million: what the prompt costs at most, not rounded yet."""
+    """Return the most that the prompt can cost, in nanodollars times TOKENS_PER_PRICE."""
     price = offer.price
     dearest_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
     return max_prompt_tokens(request, offer) * dearest_nanos + _images_cost_unrounded(request.contents.images, price)
@@ -59,7 +61,7 @@ def _images_cost_unrounded(images: int, price: PriceList) -> int:
 
 
 def usage_cost_nanos(usage: Usage, price: PriceList, images: int = 0) -> int:
-    """What this usage costs, exactly, rounded up to the next nanodollar."""
+    """Return what the usage costs exactly, rounded up to the next nanodollar."""
     uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
     return money.round_up(
         uncached_tokens * price.input_nanos

@@ -1,15 +1,16 @@
-"""How many tokens may a request generate: what its caller asked for, or what its money sensibly buys. Pure."""
+"""How many tokens a request may generate: the client's ``max_tokens``, or what its money reasonably buys. Pure."""
 
 from completions.chat import ChatRequest, Offer
 from completions.pricing import cost
 from gateway_project import errors
 
-SENSIBLE_TOKENS = 1_024  # without max_tokens, the least worth generating as long as it can be paid
-SHARE_OF_BUDGET = 8  # ... and one request may lock an eighth of the money, so that small accounts can run several
+USEFUL_TOKENS = 1_024  # without max_tokens, a request must be able to generate as many, or what its budget buys if that is less
+# Without max_tokens, a request holds at most an eighth of the available money, so that a small account can run several at once.
+BUDGET_SHARES = 8
 
 
 def require_possible_max_tokens(request: ChatRequest, offer: Offer) -> None:
-    """Raises InvalidRequest when the caller asks for more than the model can generate."""
+    """Raises InvalidRequest when the client asks for more tokens than the model can generate."""
     if request.max_tokens is not None and request.max_tokens > offer.max_output_tokens:
         name = request.max_tokens_field
         raise errors.InvalidRequest(
@@ -19,24 +20,27 @@ def require_possible_max_tokens(request: ChatRequest, offer: Offer) -> None:
 
 
 def min_payable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
-    """What must be payable for the request to be let in at all. ``budget_nanos`` is the money behind all holds."""
+    """Return the tokens that must be payable for the request to be admitted at all.
+
+    ``budget_nanos`` is the money without regard to other requests' holds.
+    """
     if request.max_tokens is not None:
         return request.max_tokens
-    affordable = cost.affordable_tokens(request, offer, budget_nanos)
-    return max(min(SENSIBLE_TOKENS, offer.max_output_tokens, affordable), 1)
+    affordable_tokens = cost.affordable_tokens(request, offer, budget_nanos)
+    return max(min(USEFUL_TOKENS, offer.max_output_tokens, affordable_tokens), 1)
 
 
-def choose_max_tokens(request: ChatRequest, offer: Offer, available_nanos: int, least: int) -> int:
-    """What the hold pays for and the upstream is told, when ``least`` tokens are payable out of what is available."""
+def choose_max_tokens(request: ChatRequest, offer: Offer, available_nanos: int, min_tokens: int) -> int:
+    """Return the tokens that the hold pays for and the upstream is told, of which ``min_tokens`` are known to be payable."""
     if request.max_tokens is not None:
         return request.max_tokens
-    share = cost.affordable_tokens(request, offer, available_nanos // SHARE_OF_BUDGET)
-    return max(least, min(share, offer.max_output_tokens))
+    share_tokens = cost.affordable_tokens(request, offer, available_nanos // BUDGET_SHARES)
+    return max(min_tokens, min(share_tokens, offer.max_output_tokens))
 
 
 def max_tokens_within_hold(request: ChatRequest, offer: Offer, held_nanos: int) -> int:
-    """What of this offer a hold pays for that was sized by another one; 0 or less when it does not pay for it."""
-    affordable = cost.affordable_tokens(request, offer, held_nanos)
+    """Return the tokens of a fallback that a hold sized for another offer pays for; 0 or less when it pays for none."""
+    affordable_tokens = cost.affordable_tokens(request, offer, held_nanos)
     if request.max_tokens is not None:
-        return request.max_tokens if request.max_tokens <= min(affordable, offer.max_output_tokens) else 0
-    return min(affordable, offer.max_output_tokens)
+        return request.max_tokens if request.max_tokens <= min(affordable_tokens, offer.max_output_tokens) else 0
+    return min(affordable_tokens, offer.max_output_tokens)

@@ -61,7 +61,7 @@ def _within_deadline(events: Generator[bytes, None, None]) -> Generator[bytes, N
 
 
 def _checkpointed(dispatch: Dispatch) -> Generator[bytes, None, None]:
-    with checkpoints.kept(dispatch.admitted.completion) as checkpoint:
+    with checkpoints.track(dispatch.admitted.completion) as checkpoint:
         progress = _Progress(dispatch, checkpoint)
         try:
             chunks, upstream = dispatch.stream()

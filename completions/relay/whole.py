@@ -10,7 +10,7 @@ from completions.relay.charge import Settlement
 def relay(dispatch: Dispatch) -> bytes:
     """Return the chat completion object as JSON, settled. Raises the ApiError of the failure."""
     try:
-        with checkpoints.kept(dispatch.admitted.completion):
+        with checkpoints.track(dispatch.admitted.completion):
             received = dispatch.complete()
     except ProviderFailed as failure:
         if failure.upstream_worked:

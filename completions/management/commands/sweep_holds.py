@@ -1,4 +1,4 @@
-"""Settle or give back what processes that died were holding. Safe while the gateway runs, and again."""
+"""Settles or releases the holds of processes that died. Safe while the gateway runs, and safe to repeat."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from gateway_project.operator_command import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Settle or give back what processes that died were holding, as beat has it done every minute."
+    help = "Settle or release the holds of processes that died, as Celery's beat does every minute."
 
     def handle(self, *args: Any, **options: Any) -> None:
         resolved = tasks.release_expired_holds()

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from billing import audit, locks
 from billing.models import Account, Hold, LedgerEntry
-from completions.charging import batch as door
+from completions.charging import batch
 from completions.models import Completion, IdempotentRequest
 from gateway_project.db import pipelined_transaction, pool
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement, _Pipeline
@@ -74,10 +74,10 @@ def in_one_batch(threads: ThreadPoolExecutor, other: tuple[ApiKey, str], *works:
         begun = []
         for work in works:
             begun.append(begin(threads, work))
-            until(lambda: len(door._group_commit._waiting) == len(begun))
-        batch = list(door._group_commit._waiting)
-        assert len(batch) == len(works)
-    until(lambda: not any(each in door._group_commit._waiting for each in batch))
+            until(lambda: len(batch._group_commit._waiting) == len(begun))
+        waiting = list(batch._group_commit._waiting)
+        assert len(waiting) == len(works)
+    until(lambda: not any(each in batch._group_commit._waiting for each in waiting))
     return begun
 
 
@@ -189,8 +189,8 @@ def test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent(t
 
 
 def test_the_time_is_when_the_locks_were_granted(threads, alice, monkeypatch):
-    secret, rows, read = factories.make_key(alice)[1], [], door._read
-    monkeypatch.setattr(door, "_read", lambda *given: rows.append(read(*given)) or rows[-1])
+    secret, rows, read = factories.make_key(alice)[1], [], batch._lock_and_read
+    monkeypatch.setattr(batch, "_lock_and_read", lambda *given: rows.append(read(*given)) or rows[-1])
     with transaction.atomic():
         locks.lock_account(alice.pk)
         asking = begin(threads, lambda: ask(secret))

@@ -233,7 +233,7 @@ class AtTheDoor(state_machines.Machine):
     def note(self, place: int, relayed: int | None) -> None:
         """What every process does every few seconds with what it runs."""
         admitted, completion = self.of_those_let_in(place)
-        with checkpoints.kept(admitted.completion) as checkpoint:
+        with checkpoints.track(admitted.completion) as checkpoint:
             checkpoint.relayed_bytes, checkpoint.served_by = relayed, settlements.served_by(admitted)
             checkpoints.write()
         if completion.state == "HELD":
@@ -266,7 +266,7 @@ class AtTheDoor(state_machines.Machine):
         # Who asks again while what it asked for ends is told to wait, though the reply is there a moment later.
         comes = [(key, self.need(key, size), None if goes else retry, body) for key, size, retry, body in entering]
         visitors = [visitor(self.asking(*each)) for each in comes] + [visitor(self.ending(*each)) for each in goes]
-        outcomes = batch._serve(visitors, False) if visitors else []
+        outcomes = batch._run_batch(visitors, False) if visitors else []
         charged = [self.ended(*each) for each in goes]
         assert outcomes[len(comes) :] == charged
         for each, outcome in zip(comes, outcomes, strict=False):
@@ -284,7 +284,7 @@ class AtTheDoor(state_machines.Machine):
         self.share_a_batch([(place, fate, cost)], [(self.key_models.index(key), size, None, "one")], False)
 
     def is_run_again(self, visitors: list[Any], outcomes: list[Any], entered: int) -> None:
-        again = batch._serve(visitors, True)
+        again = batch._run_batch(visitors, True)
         assert again[entered:] == [None] * len(again[entered:])
         for first, second in zip(outcomes[:entered], again, strict=False):
             if isinstance(first, Admitted):

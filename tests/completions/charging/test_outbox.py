@@ -212,7 +212,7 @@ def test_what_another_hosts_sweeper_estimated_first_stands_and_the_rest_is_our_l
 
 def test_the_sweeper_drains_the_outbox_before_it_estimates(alice, key):
     admitted = admit(key)
-    with checkpoints.kept(admitted.completion) as checkpoint:
+    with checkpoints.track(admitted.completion) as checkpoint:
         checkpoint.relayed_bytes = 4
         checkpoints.write()
     grow_old()
