@@ -72,7 +72,7 @@ class MappingForm(forms.Form):
 
 
 def _is_listed(name: dict[str, Any]) -> bool:
-    snapshot = mapping.latest(name["source"])
+    snapshot = mapping.latest_snapshot(name["source"])
     found = Standing.objects.filter(snapshot=snapshot, key_kind=name["key_kind"], external_key=name["external_key"])
     return snapshot is not None and found.exists()
 
@@ -161,12 +161,12 @@ class AliasAdmin(admin.ModelAdmin):
 
 def _waiting(chosen: list[Source], searched: str) -> list[Waiting]:
     """The queue: those with a suggestion first, then as they rank."""
-    ours, found = mapping.ours(), []
+    ours, found = mapping.own_models(), []
     for source in chosen:
-        snapshot = mapping.latest(source)
+        snapshot = mapping.latest_snapshot(source)
         for standing in mapping.unmatched(snapshot) if snapshot else []:
             if searched.casefold() in f"{standing.external_key} {standing.name} {standing.organization}".casefold():
-                suggestions = rules.suggestions(mapping.theirs(standing, source), ours)
+                suggestions = rules.suggestions(mapping.external_name(standing, source), ours)
                 found.append(Waiting(source, standing, suggestions))
     return sorted(found, key=lambda waiting: (not waiting.suggestions, waiting.standing.rank, waiting.standing.external_key))
 
@@ -218,7 +218,7 @@ class SourceStateAdmin(ReadOnlyAdmin):
 
     @admin.display(description="names that wait")
     def waiting(self, state: SourceState) -> int:
-        snapshot = mapping.latest(state.source)
+        snapshot = mapping.latest_snapshot(state.source)
         return len(mapping.unmatched(snapshot)) if snapshot else 0
 
     def has_refresh_permission(self, request: HttpRequest) -> bool:

@@ -1,4 +1,4 @@
-"""System check of the formula's parameters: they come from several settings, which must not contradict each other."""
+"""System check of the formula's parameters, which come from several settings."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from rankings.scoring import parameters
 
 @register()
 def check_parameters(**kwargs: Any) -> list[CheckMessage]:
-    """E010: no ranking could be computed."""
+    """E010: the parameters contradict each other, so that no ranking can be computed."""
     try:
         parameters.in_force()
     except ValueError as error:
-        message = f"The terms of the rankings' formula contradict each other: {error}."
+        message = f"The parameters of the rankings' formula contradict each other: {error}."
         return [Error(message, hint="See GATEWAY_RANKINGS_* in docs/rankings.md.", id="gateway.E010")]
     return []

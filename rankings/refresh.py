@@ -57,7 +57,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Manner:
+class RunOptions:
     """How a run goes about it. ``accepts_fewer``: somebody looked, and the source really has shrunk."""
 
     say: Callable[[str], object] = lambda line: None
@@ -65,7 +65,7 @@ class Manner:
     accepts_fewer: bool = False
 
 
-def refresh(source: Source, manner: Manner | None = None, *, only_if_due: bool = False) -> Outcome:
+def refresh(source: Source, manner: RunOptions | None = None, *, only_if_due: bool = False) -> Outcome:
     """Run a source, or compute INTERNAL. Never raises for what a source does."""
     if obstacle := registry.spec(source).access().obstacle:
         return Outcome(source, Result.OFF, obstacle)
@@ -75,7 +75,7 @@ def refresh(source: Source, manner: Manner | None = None, *, only_if_due: bool =
         state, _ = SourceState.objects.get_or_create(pk=source)
         if only_if_due and not is_due(state, pool.database_time()):
             return Outcome(source, Result.NOT_DUE)
-        return _compute() if source is Source.INTERNAL else _run(state, manner or Manner())
+        return _compute() if source is Source.INTERNAL else _run(state, manner or RunOptions())
 
 
 def is_due(state: SourceState, now: datetime) -> bool:
@@ -108,9 +108,9 @@ def _alone(source: Source) -> Iterator[bool]:
 # --- Asking ----------------------------------------------------------------------------------------------------------
 
 
-def _run(state: SourceState, manner: Manner) -> Outcome:
+def _run(state: SourceState, manner: RunOptions) -> Outcome:
     spec = registry.fetched_spec(state.source)
-    access, last = spec.access(), mapping.latest(spec.source)
+    access, last = spec.access(), mapping.latest_snapshot(spec.source)
     known = state.validators if last and state.validators.get("mark") == access.mark else {}
     with ExitStack() as stack:
 
@@ -156,7 +156,7 @@ def _fingerprint(fetched: FetchedSnapshot) -> str:
 # --- Whether it can be true ------------------------------------------------------------------------------------------
 
 
-def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, manner: Manner) -> None:
+def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, manner: RunOptions) -> None:
     """Raises Implausible: half a list is worse than yesterday's."""
     counts = Counter(row.board for row in fetched.standings)
     if counts[Category.GENERAL] < spec.rows_min:
@@ -233,10 +233,10 @@ def _jittered(wait: timedelta) -> timedelta:
 
 def _publish(snapshot: Snapshot, standings: int) -> Outcome:
     source = Source(snapshot.source)
-    mapping.load()
-    mapping.settle(snapshot)
+    mapping.load_curated()
+    mapping.map_by_rules(snapshot)
     publication.publish(source)
-    ours = {model_id for board in mapping.chosen(snapshot).values() for model_id in board}
+    ours = {model_id for board in mapping.chosen_standings(snapshot).values() for model_id in board}
     logger.info("%s: %s standings, %s of our models", source, standings, len(ours))
     return Outcome(source, Result.STORED, standings=standings, ours=len(ours))
 
@@ -246,12 +246,12 @@ def _compute() -> Outcome:
     SourceState.objects.bulk_create([SourceState(source=source) for source in Source], ignore_conflicts=True)
     state = SourceState.objects.filter(pk=Source.INTERNAL)
     state.update(next_attempt_at=pool.database_time() + FAILURE_WAIT)  # should it raise
-    mapping.load()
+    mapping.load_curated()
     shown = []
     for spec in registry.fetched_specs():
-        snapshot = mapping.latest(spec.source)
+        snapshot = mapping.latest_snapshot(spec.source)
         if snapshot is not None:
-            mapping.settle(snapshot)
+            mapping.map_by_rules(snapshot)
         if snapshot is not None or Entry.objects.filter(source=spec.source).exists():
             shown.append(spec.source)
     publication.publish(*shown, Source.INTERNAL)

@@ -1,7 +1,8 @@
-"""Whose models the sources mean: the curated file and the rules of ``identity``, kept as rows that staff can overrule.
+"""Maps the names at the sources to our models, and keeps the mapping as rows of ``Alias`` that staff can overrule.
 
-Rows by staff always stand. Rows of the file follow the file. Rows that a rule or a link made are made anew from every
-snapshot, so that they go when they no longer hold: when there is a second candidate, or no longer a first.
+An alias comes from one of three places. Staff: it stays as it is. The curated file: it follows the file. A rule or a declared
+link (see ``rules``): it is made anew from every snapshot, so that it goes when it no longer holds, because a second candidate
+has come or the first one has gone.
 """
 
 import tomllib
@@ -15,20 +16,20 @@ from django.db import transaction
 
 from completions.models import Category, LanguageModel
 from rankings.identity import rules
-from rankings.identity.rules import Ours, Theirs
+from rankings.identity.rules import ExternalName, OwnModel
 from rankings.models import Alias, Profile, Snapshot, Source, Standing
 from rankings.sources import registry
 
 CURATED = Path(__file__).with_name("identities.toml")
-SEVERAL_CONFIDENCE = 0.7  # a source has a model in several efforts or dates, and nobody said which one is served
+SEVERAL_CONFIDENCE = 0.7  # the source lists a model in several efforts or dates, and nobody said which one is served
 
 _EXPLICIT = {Alias.Method.CURATED, Alias.Method.STAFF}
-_Key = tuple[str, str]  # a kind of name, and the name
+_Key = tuple[str, str]  # the kind of a name, and the name
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The one standing that stands for one of our models on a board, and how sure it is that it is this model's."""
+class ChosenStanding:
+    """The standing that counts as one of our models' on a board, and the confidence that it is this model's (a share)."""
 
     standing: Standing
     confidence: float
@@ -38,9 +39,9 @@ class Chosen:
 # --- Names ---------------------------------------------------------------------------------------------------------
 
 
-def theirs(standing: Standing, source: Source) -> Theirs:
-    """What identity needs to know of a standing."""
-    return Theirs(
+def external_name(standing: Standing, source: Source) -> ExternalName:
+    """Return what the rules need of a standing."""
+    return ExternalName(
         source=source,
         key_kind=standing.key_kind,
         external_key=standing.external_key,
@@ -51,11 +52,11 @@ def theirs(standing: Standing, source: Source) -> Theirs:
     )
 
 
-def keys(standing: Standing) -> list[_Key]:
-    """The names under which somebody may have written an alias, the surest first."""
+def _alias_keys(standing: Standing) -> list[_Key]:
+    """Return the keys under which an alias of this standing may have been written, the most specific first."""
     own = _folded(standing.key_kind, standing.external_key)
     if standing.key_kind == "aa_id":
-        return [own, ("name", rules.norm(standing.name))]
+        return [own, ("name", rules.normalized(standing.name))]
     if standing.facts.get("id"):
         return [own, ("id", standing.facts["id"])]
     return [own]
@@ -69,8 +70,8 @@ def _folded(kind: str, key: str) -> _Key:
 
 
 @transaction.atomic
-def load(path: Path = CURATED) -> int:
-    """Bring the rows of the file up to date, for the models that are in the catalog. How many aliases changed."""
+def load_curated(path: Path = CURATED) -> int:
+    """Bring aliases and profiles up to date with the file, for models in the catalog. Return how many aliases changed."""
     tables: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["models"]
     known = set(LanguageModel.objects.filter(pk__in=tables).values_list("pk", flat=True))
     for model_id in sorted(known):
@@ -78,7 +79,7 @@ def load(path: Path = CURATED) -> int:
         if not Profile.objects.filter(pk=model_id, **wanted).exists():
             Profile.objects.update_or_create(pk=model_id, defaults=wanted)
     wanted_aliases = {key: row for model_id in sorted(known) for key, row in _curated(model_id, tables[model_id])}
-    _make_way(wanted_aliases)
+    _delete_automatic(wanted_aliases)
     return _reconcile(Alias.objects.filter(method=Alias.Method.CURATED), wanted_aliases)
 
 
@@ -86,7 +87,7 @@ _PROFILE: dict[str, Any] = {"open_weights": False, "hf_repo": "", "effort": ""}
 
 
 def curated_ids() -> set[str]:
-    """The models of the file."""
+    """Return the ids of the models in the file."""
     return set(tomllib.loads(CURATED.read_text(encoding="utf-8"))["models"])
 
 
@@ -103,8 +104,8 @@ def _curated(model_id: str, table: dict[str, Any]) -> Iterator[tuple[tuple[str, 
             )
 
 
-def _make_way(wanted: Iterable[tuple[str, str, str]]) -> None:
-    """Take away what rules and links said of names that the file now speaks of."""
+def _delete_automatic(wanted: Iterable[tuple[str, str, str]]) -> None:
+    """Delete the aliases by rule or link of names that the file now has."""
     for source, kind, name in wanted:
         same_name = Alias.objects.filter(source=source, key_kind=kind, external_key=name)
         same_name.exclude(method__in=_EXPLICIT).delete()
@@ -114,36 +115,36 @@ def _make_way(wanted: Iterable[tuple[str, str, str]]) -> None:
 
 
 @transaction.atomic
-def settle(snapshot: Snapshot) -> int:
-    """Write down what links and rules say of the names of a snapshot that have no alias. How many aliases changed."""
+def map_by_rules(snapshot: Snapshot) -> int:
+    """Write aliases for the names of a snapshot that a link or a rule explains. Return how many aliases changed."""
     source = Source(snapshot.source)
-    explicit, candidates = _explicit(source), ours()
+    explicit, candidates = _explicit(source), own_models()
     wanted: dict[tuple[str, str, str], Alias] = {}
     for standing in _names(snapshot):
-        if _first(explicit, standing) is None and (meant := rules.meaning(theirs(standing, source), candidates)):
+        if _first(explicit, standing) is None and (found := rules.match(external_name(standing, source), candidates)):
             key = (source.value, standing.key_kind, standing.external_key)
             wanted[key] = Alias(
                 source=source,
                 key_kind=standing.key_kind,
                 external_key=standing.external_key,
-                model_id=meant.model_id,
-                method=meant.method,
-                confidence=meant.confidence,
+                model_id=found.model_id,
+                method=found.method,
+                confidence=found.confidence,
             )
     return _reconcile(Alias.objects.filter(source=source).exclude(method__in=_EXPLICIT), wanted)
 
 
-def ours() -> list[Ours]:
-    """Our models, as far as their identity goes."""
+def own_models() -> list[OwnModel]:
+    """Return what identifies each model of the catalog."""
     repositories = dict(Profile.objects.values_list("pk", "hf_repo"))
     return [
-        Ours(id=model_id, name=name, maker=maker, hf_repo=repositories.get(model_id, ""))
+        OwnModel(id=model_id, name=name, maker=maker, hf_repo=repositories.get(model_id, ""))
         for model_id, name, maker in LanguageModel.objects.values_list("pk", "name", "maker")
     ]
 
 
 def _reconcile(existing: Any, wanted: dict[tuple[str, str, str], Alias]) -> int:
-    """Make the rows of ``existing`` those that are wanted. A name that has another row already keeps that."""
+    """Change the rows of ``existing`` to those wanted. A name that has another row keeps it. Return how many changed."""
     changed = 0
     for row in existing:
         new = wanted.pop((row.source, row.key_kind, row.external_key), None)
@@ -160,13 +161,13 @@ def _reconcile(existing: Any, wanted: dict[tuple[str, str, str], Alias]) -> int:
     return changed + Alias.objects.count() - before
 
 
-# --- What the rest asks --------------------------------------------------------------------------------------------
+# --- Reading the mapping -------------------------------------------------------------------------------------------
 
 
-def chosen(snapshot: Snapshot) -> dict[Category, dict[str, Chosen]]:
-    """By board and id: the standing of each of our models.
+def chosen_standings(snapshot: Snapshot) -> dict[Category, dict[str, ChosenStanding]]:
+    """Return, by board and model id, the standing of each of our models.
 
-    Where several are one model's, the one that an alias was written for; else the worst one, and never silently the best.
+    If several standings are one model's: the one that an explicit alias names; else the worst one. Never silently the best.
     """
     known = _aliases(Source(snapshot.source))
     found: dict[tuple[Category, str], list[tuple[Standing, Alias]]] = defaultdict(list)
@@ -174,34 +175,34 @@ def chosen(snapshot: Snapshot) -> dict[Category, dict[str, Chosen]]:
         alias = _first(known, standing)
         if alias is not None and alias.model_id is not None:
             found[Category(standing.board), alias.model_id].append((standing, alias))
-    boards: dict[Category, dict[str, Chosen]] = defaultdict(dict)
+    boards: dict[Category, dict[str, ChosenStanding]] = defaultdict(dict)
     for (board, model_id), candidates in found.items():
         boards[board][model_id] = _choose(candidates)
     return dict(boards)
 
 
-def _choose(candidates: list[tuple[Standing, Alias]]) -> Chosen:
+def _choose(candidates: list[tuple[Standing, Alias]]) -> ChosenStanding:
     written = [pair for pair in candidates if pair[1].method in _EXPLICIT] or candidates
     standing, alias = min(written, key=lambda pair: (pair[0].value, -pair[0].rank))
     confidence = alias.confidence if len(written) == 1 else min(alias.confidence, SEVERAL_CONFIDENCE)
-    return Chosen(standing, confidence, Alias.Method(alias.method))
+    return ChosenStanding(standing, confidence, Alias.Method(alias.method))
 
 
 def unmatched(snapshot: Snapshot) -> list[Standing]:
-    """The names of a snapshot that mean none of our models, and of which nobody said so; as they rank."""
+    """Return one standing for each name that has no alias, in the order of rank."""
     known = _aliases(Source(snapshot.source))
     return [standing for standing in _names(snapshot) if _first(known, standing) is None]
 
 
-def latest(source: Source | str) -> Snapshot | None:
-    """The snapshot that is published, if any may be."""
+def latest_snapshot(source: Source | str) -> Snapshot | None:
+    """Return the snapshot to publish; None if there is none, or it must not be shown."""
     if not registry.spec(source).may_be_shown():
         return None
     return Snapshot.objects.filter(source=source).order_by("-id").first()
 
 
 def _names(snapshot: Snapshot) -> list[Standing]:
-    """One standing for each name of a snapshot: its first board's, as ranked."""
+    """Return one standing for each name of a snapshot: that of its first board, in the order of rank."""
     first: dict[str, Standing] = {}
     order = {category: number for number, category in enumerate(Category)}
     for standing in sorted(snapshot.standings.all(), key=lambda row: (order[Category(row.board)], row.rank, row.external_key)):
@@ -218,10 +219,10 @@ def _explicit(source: Source) -> dict[_Key, Alias]:
 
 
 def _by_key(aliases: Iterable[Alias]) -> dict[_Key, Alias]:
-    # Two spellings of one name of the Hub: what staff wrote comes last, and stays.
+    # Of two spellings of one name of the Hub, the staff's is last and replaces the other.
     in_order = sorted(aliases, key=lambda alias: alias.method == Alias.Method.STAFF)
     return {_folded(alias.key_kind, alias.external_key): alias for alias in in_order}
 
 
 def _first(known: dict[_Key, Alias], standing: Standing) -> Alias | None:
-    return next((known[key] for key in keys(standing) if key in known), None)
+    return next((known[key] for key in _alias_keys(standing) if key in known), None)

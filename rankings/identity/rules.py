@@ -1,7 +1,7 @@
-"""Pure: which of our models a source's name means. Exact rules only: a guess would put one model's score on another.
+"""The rules that map a name at a source to one of our models. Pure, and exact: a guess would put one model's score on another.
 
-In this order: an alias somebody wrote (1.0); a link that the source declares (0.95); equality after ``norm`` within one maker,
-with exactly one candidate (0.9). Everything else waits for a person.
+In this order: an alias that somebody wrote (confidence 1.0); a link that the source declares (0.95); names equal after
+``normalized``, of the same maker, with exactly one candidate (0.9). Every other name waits for a person.
 """
 
 import re
@@ -14,7 +14,7 @@ from rankings.models import Alias, Source
 LINK_CONFIDENCE = 0.95
 RULE_CONFIDENCE = 0.9
 
-# One maker under several names: what sources write on the left, after ``norm``, ours on the right.
+# Makers with several names: on the left what sources write, after ``normalized``; on the right what we write.
 _MAKERS = {
     "alibaba": "qwen",
     "alibaba-cloud": "qwen",
@@ -39,8 +39,8 @@ _DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{2}-\d{4}|\d{2}-\d{2})$
 
 
 @dataclass(frozen=True)
-class Ours:
-    """One of our models, as far as its identity goes."""
+class OwnModel:
+    """One of our models: what identifies it."""
 
     id: str
     name: str
@@ -49,12 +49,12 @@ class Ours:
 
     @property
     def names(self) -> set[str]:
-        return {norm(self.id), norm(self.name)}
+        return {normalized(self.id), normalized(self.name)}
 
 
 @dataclass(frozen=True)
-class Theirs:
-    """A source's model: what it is called there."""
+class ExternalName:
+    """A source's model: what identifies it there."""
 
     source: Source
     key_kind: str
@@ -66,73 +66,74 @@ class Theirs:
 
     @property
     def maker(self) -> str:
-        """Empty where the source does not say who made it."""
+        """The canonical name; empty if the source does not name the maker."""
         prefix = self.external_key.partition("/")[0] if self.key_kind in {"hf_repo", "canonical_slug"} else ""
-        return maker(prefix or self.organization)
+        return canonical_maker(prefix or self.organization)
 
     @property
     def names(self) -> set[str]:
-        """What it may be equal to ours by. A slug that hides the effort its name tells is not among them."""
+        """The normalised names to compare with ours. Not the slug if the name has an effort, which the slug may lack."""
         if self.key_kind != "aa_id":
-            return {norm(self.external_key), norm(self.slug)} - {""}
-        has_effort = "(" in self.name or not _EFFORTS.isdisjoint(norm(self.name).split("-"))
-        return {norm(self.name)} if has_effort else {norm(self.name), norm(self.slug)} - {""}
+            return {normalized(self.external_key), normalized(self.slug)} - {""}
+        has_effort = "(" in self.name or not _EFFORTS.isdisjoint(normalized(self.name).split("-"))
+        return {normalized(self.name)} if has_effort else {normalized(self.name), normalized(self.slug)} - {""}
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """Which of our models a name means, how we know, and how sure that is."""
+class Match:
+    """The model of ours that a name means, the method that found it, and the confidence in it (a share)."""
 
     model_id: str
     method: Alias.Method
     confidence: float
 
 
-def norm(name: str) -> str:
-    """``GPT 5.6 Sol (xHigh)`` and ``org/gpt-5.6-sol-xhigh:free`` are ``gpt-5-6-sol-xhigh``.
+def normalized(name: str) -> str:
+    """Return the name in lower case, with single hyphens, without organization and variant.
 
-    Dates and efforts stay: they tell models apart.
+    ``GPT 5.6 Sol (xHigh)`` and ``org/gpt-5.6-sol-xhigh:free`` become ``gpt-5-6-sol-xhigh``. Dates and efforts stay, because
+    they tell models apart.
     """
     plain = unicodedata.normalize("NFKC", name).casefold().rpartition("/")[2].partition(":")[0]
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
 
 
-def maker(name: str) -> str:
-    """The maker by one name of several."""
-    plain = norm(name)
+def canonical_maker(name: str) -> str:
+    """Return one name for a maker that has several."""
+    plain = normalized(name)
     return _MAKERS.get(plain, plain)
 
 
-def meaning(theirs: Theirs, ours: Iterable[Ours]) -> Meaning | None:
-    """What a name that nobody wrote an alias for means, by a declared link or by the rule."""
-    candidates = list(ours)
-    if theirs.hf_repo:
-        linked = [model.id for model in candidates if model.hf_repo and model.hf_repo.casefold() == theirs.hf_repo.casefold()]
+def match(external: ExternalName, own_models: Iterable[OwnModel]) -> Match | None:
+    """Return the model that a name without an alias means, by a link or by equal names; None unless exactly one fits."""
+    candidates = list(own_models)
+    if external.hf_repo:
+        linked = [model.id for model in candidates if model.hf_repo and model.hf_repo.casefold() == external.hf_repo.casefold()]
         if len(linked) == 1:
-            return Meaning(linked[0], Alias.Method.LINK, LINK_CONFIDENCE)
-    equal = [model.id for model in candidates if _is_of_its_maker(theirs, model) and theirs.names & model.names]
-    return Meaning(equal[0], Alias.Method.RULE, RULE_CONFIDENCE) if len(equal) == 1 else None
+            return Match(linked[0], Alias.Method.LINK, LINK_CONFIDENCE)
+    equal = [model.id for model in candidates if _is_same_maker(external, model) and external.names & model.names]
+    return Match(equal[0], Alias.Method.RULE, RULE_CONFIDENCE) if len(equal) == 1 else None
 
 
-def suggestions(theirs: Theirs, ours: Iterable[Ours]) -> list[str]:
-    """What a person may have in mind: equal but for the maker, a date or an effort. Never used without one."""
-    names = theirs.names
-    bare = set(map(_without_marks, names))
+def suggestions(external: ExternalName, own_models: Iterable[OwnModel]) -> list[str]:
+    """Return the ids of models that differ only in maker, date or effort, the likeliest first. Only a person may choose one."""
+    names = external.names
+    bare = set(map(_without_date_and_effort, names))
     found = []
-    for model in ours:
+    for model in own_models:
         if names & model.names:
             found.append((0, model.id))
-        elif _is_of_its_maker(theirs, model) and bare & set(map(_without_marks, model.names)):
+        elif _is_same_maker(external, model) and bare & set(map(_without_date_and_effort, model.names)):
             found.append((1, model.id))
     return [model_id for _, model_id in sorted(found)]
 
 
-def _is_of_its_maker(theirs: Theirs, ours: Ours) -> bool:
-    return bool(theirs.maker) and theirs.maker == maker(ours.maker)
+def _is_same_maker(external: ExternalName, model: OwnModel) -> bool:
+    return bool(external.maker) and external.maker == canonical_maker(model.maker)
 
 
-def _without_marks(name: str) -> str:
-    """The name without its date and its effort."""
+def _without_date_and_effort(name: str) -> str:
+    """Return a normalised name without them."""
     words = name.split("-")
     while len(words) > 1 and (words[-1] in _EFFORTS or re.fullmatch(r"\d+k", words[-1])):
         words.pop()

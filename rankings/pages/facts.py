@@ -86,7 +86,7 @@ def _waits(model: LanguageModel) -> bool:
 
 def _origin(found: health.SourceHealth) -> Origin:
     spec = registry.spec(found.source)
-    snapshot: Any = mapping.latest(found.source) if found.source != Source.INTERNAL else None
+    snapshot: Any = mapping.latest_snapshot(found.source) if found.source != Source.INTERNAL else None
     return Origin(
         title=spec.title,
         home=spec.home_url,

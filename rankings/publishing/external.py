@@ -6,16 +6,16 @@ from datetime import datetime
 from typing import Any
 
 from completions.models import Category
-from rankings.identity.mapping import Chosen
+from rankings.identity.mapping import ChosenStanding
 from rankings.models import Entry, Source
 from rankings.scoring import formula, parameters, populations
 from rankings.scoring.populations import Population
-from rankings.scoring.served_models import Served
+from rankings.scoring.served_models import ServedModel
 
 
-def entries(source: Source, models: Mapping[str, Served], now: datetime) -> list[Entry]:
+def entries(source: Source, models: Mapping[str, ServedModel], now: datetime) -> list[Entry]:
     """Return the entries of a source, from its last snapshot. ``models`` are the available ones, by id."""
-    population = populations.latest(source)
+    population = populations.latest_population(source)
     ranked = [
         _entry(population, category, model_id, chosen, now)
         for category in Category
@@ -26,7 +26,7 @@ def entries(source: Source, models: Mapping[str, Served], now: datetime) -> list
     return [*ranked, *_open_source([entry for entry in ranked if models[entry.model_id].has_open_weights])]
 
 
-def _entry(population: Population, category: Category, model_id: str, chosen: Chosen, now: datetime) -> Entry:
+def _entry(population: Population, category: Category, model_id: str, chosen: ChosenStanding, now: datetime) -> Entry:
     assert population.snapshot
     general = population.board(Category.GENERAL).ours.get(model_id, chosen)
     figures, used = population.figures(category, chosen), parameters.in_force()
@@ -50,7 +50,7 @@ def _entry(population: Population, category: Category, model_id: str, chosen: Ch
     )
 
 
-def source_inputs(population: Population, category: str, chosen: Chosen) -> dict[str, Any]:
+def source_inputs(population: Population, category: str, chosen: ChosenStanding) -> dict[str, Any]:
     """Return the part of ``Entry.inputs`` that holds what a source says of a model (see ``publication``)."""
     assert population.snapshot
     standing, board = chosen.standing, population.board(category)

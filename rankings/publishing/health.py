@@ -67,7 +67,7 @@ def _reason(spec: SourceSpec, state: SourceState, now: datetime) -> str:
 def _reason_of_old_data(spec: SourceSpec, now: datetime) -> str:
     if spec.data_age_max is None:
         return ""
-    snapshot = mapping.latest(spec.source)
+    snapshot = mapping.latest_snapshot(spec.source)
     if snapshot is not None and now - snapshot.as_of > spec.data_age_max:
         return f"its data is of {snapshot.as_of:%Y-%m-%d}"
     return ""

@@ -62,7 +62,7 @@ def _lock_source(source: Source) -> None:
 
 
 def _entries(source: Source, now: datetime) -> list[Entry]:
-    models = served_models.served()
+    models = served_models.served_models()
     return internal.entries(models, now) if source == Source.INTERNAL else external.entries(source, models, now)
 
 

@@ -1,7 +1,7 @@
-"""From what is known of a model to its scores: the formula ``internal-1``. Pure; docs/rankings.md explains it.
+"""The formula ``internal-1``: computes a model's scores from what is known of it. Pure; docs/rankings.md explains it.
 
-Scores and percentiles are 0-100, shares 0-1. What is not known is None, and never counts as 0. The sources of quality go by
-the short names that their weights have: arena, aa (Artificial Analysis), hf (Hugging Face).
+Scores and percentiles are 0-100, shares 0-1. An unknown value is None and never counts as 0. Sources are named by their short
+names, as in ``FormulaParameters``.
 """
 
 import math
@@ -16,7 +16,7 @@ _DISAGREEMENT_COSTS = 0.5  # of the confidence, when two compared sources put a 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one source says of a model's quality, and how far that is to be believed, as three shares."""
+    """One source's figure for a model's quality, and three shares that say how far to believe it (see docs/rankings.md)."""
 
     percentile: float
     identity: float = 1.0
@@ -26,7 +26,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Scores:
-    """``believed`` is the quality, drawn towards the prior by what evidence is missing."""
+    """The scores of a model. ``believed`` is the quality drawn towards the prior: the more evidence is missing, the further."""
 
     overall: float
     quality: float | None
@@ -37,7 +37,7 @@ class Scores:
     confidence: float
 
 
-# --- The whole ----------------------------------------------------------------------------------------------------
+# --- Scores -------------------------------------------------------------------------------------------------------
 
 
 def scores(
@@ -48,7 +48,7 @@ def scores(
     speed: float | None,
     cost: float | None,
 ) -> Scores:
-    """``applicable``: the sources that could say something of this model; others are no loss, and are not heard."""
+    """Return the scores of a model. Only the sources in ``applicable``, which could list this model, count in any way."""
     weights = {name: weight for name, weight in parameters.source_weights.items() if name in applicable}
     heard = {name: found for name, found in evidence.items() if weights.get(name)}
     coverage = _share({name: weights[name] for name in heard}, weights)
@@ -87,7 +87,7 @@ def _share(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
 
 
 def _mean(parts: Sequence[tuple[float, float | None]]) -> float | None:
-    """The weighted mean of what is known."""
+    """Return the weighted mean of the known values, within 0-100; None without any."""
     known = [(weight, value) for weight, value in parts if value is not None and weight]
     if not known:
         return None
@@ -99,13 +99,13 @@ def _mean(parts: Sequence[tuple[float, float | None]]) -> float | None:
 
 
 def percentile(value: float, population: Sequence[float]) -> float:
-    """Where a value stands in a sorted population, ties in their middle."""
+    """Return the percentile of a value in a sorted population. Equal values have the middle of their places."""
     below, up_to = bisect_left(population, value), bisect_right(population, value)
     return 100 * (below + 0.5 * (up_to - below)) / len(population)
 
 
 def speed(parameters: FormulaParameters, *, tokens_per_second: float | None, first_token_seconds: float | None) -> float | None:
-    """None without a figure; of one that is missing the other takes the weight. No tokens per second are no figure."""
+    """Return the score of speed. If one figure is missing the other has all the weight. 0 tokens per second are missing."""
     throughput = latency = None
     if tokens_per_second is not None and tokens_per_second > 0:
         throughput = 100 * _position(tokens_per_second, parameters.tokens_per_second_low, parameters.tokens_per_second_high)
@@ -116,23 +116,24 @@ def speed(parameters: FormulaParameters, *, tokens_per_second: float | None, fir
 
 
 def blended_dollars(*, input_dollars: float | None, output_dollars: float | None) -> float | None:
-    """US dollars per million tokens, three of the prompt to one of the answer. A price below 0 means that it is unknown."""
+    """Return US dollars per million tokens, with three input tokens to one output token. A price below 0 is unknown."""
     if input_dollars is None or output_dollars is None or input_dollars < 0 or output_dollars < 0:
         return None
     return (3 * input_dollars + output_dollars) / 4
 
 
 def cost(parameters: FormulaParameters, blended: float | None) -> float | None:
-    """100 for the cheapest."""
+    """Return the score of cost: 100 for the cheapest."""
     if blended is None:
         return None
     return 100 * (1 - _position(blended, parameters.blended_dollars_best, parameters.blended_dollars_worst))
 
 
 def _position(value: float, low: float, high: float) -> float:
-    """Where a value stands between two anchors, by its logarithm, from 0 to 1."""
+    """Return the position of a value between two anchors on a logarithmic scale, from 0 to 1."""
     return min(1.0, max(0.0, math.log(value / low) / math.log(high / low))) if value > low else 0.0
 
 
 def freshness(*, age_hours: float, half_life_hours: float) -> float:
+    """Return the share that remains after the age: half after each half-life."""
     return math.pow(0.5, max(0.0, age_hours) / half_life_hours)

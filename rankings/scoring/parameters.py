@@ -10,16 +10,16 @@ from rankings.sources import registry
 VERSION = "internal-1"
 
 
-def _by_weight() -> dict[str, float]:
+def _published_weights() -> dict[str, float]:
     return {spec.short_name: spec.weight for spec in registry.weighted_specs()}
 
 
-def _half_lives() -> dict[str, float]:
+def _published_half_lives() -> dict[str, float]:
     specs = sorted(registry.fetched_specs(), key=lambda spec: -spec.weight)
     return {spec.short_name: spec.half_life_hours for spec in specs}
 
 
-def _compared() -> frozenset[str]:
+def _compared_sources() -> frozenset[str]:
     return frozenset(spec.short_name for spec in registry.weighted_specs() if spec.is_compared)
 
 
@@ -30,10 +30,10 @@ class FormulaParameters:
     Weights and half-lives of sources are by their short names. Raises ValueError if the numbers contradict each other.
     """
 
-    source_weights: Mapping[str, float] = field(default_factory=_by_weight)
+    source_weights: Mapping[str, float] = field(default_factory=_published_weights)
     score_weights: Mapping[str, float] = field(default_factory=lambda: {"quality": 0.70, "speed": 0.15, "cost": 0.15})
-    half_lives_hours: Mapping[str, float] = field(default_factory=_half_lives)
-    compared_sources: frozenset[str] = field(default_factory=_compared)  # where these disagree, the confidence falls
+    half_lives_hours: Mapping[str, float] = field(default_factory=_published_half_lives)
+    compared_sources: frozenset[str] = field(default_factory=_compared_sources)  # where these disagree, the confidence falls
     population_min: int = 20  # on a smaller board a percentile says nothing
     prior: float = 25  # the quality that a model without evidence is taken to have ...
     prior_weight: float = 0.25  # ... and how much evidence that is worth

@@ -1,4 +1,4 @@
-"""Our models, as the rankings see them: those that are served, at their prices, and whether their weights are open."""
+"""The models that are ranked: those that are served, with their prices and whether their weights are open."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ from rankings.scoring import formula
 
 
 @dataclass(frozen=True)
-class Served:
-    """A model that is served. Prices are in US dollars per million tokens, and make scores, never charges."""
+class ServedModel:
+    """A model that is served. Prices are in US dollars per million tokens: for scores only, never for charges."""
 
     id: str
     input_dollars: float
@@ -22,11 +22,11 @@ class Served:
         return formula.blended_dollars(input_dollars=self.input_dollars, output_dollars=self.output_dollars)
 
 
-def served() -> dict[str, Served]:
-    """By id: those that can be called. What would only say that there is no such model is not ranked."""
+def served_models() -> dict[str, ServedModel]:
+    """Return the models that can be called, by id. A model that requests cannot use is not ranked."""
     profiles = dict(Profile.objects.values_list("pk", "open_weights"))
     return {
-        model.pk: Served(
+        model.pk: ServedModel(
             id=model.pk,
             input_dollars=model.prices_in_force[0].input_nanos / dollars.NANOS_PER_DOLLAR,
             output_dollars=model.prices_in_force[0].output_nanos / dollars.NANOS_PER_DOLLAR,

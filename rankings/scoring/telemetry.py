@@ -1,4 +1,4 @@
-"""How fast each model answers here: measured on this gateway's own streams."""
+"""Measures how fast each model answers here, from this gateway's own streams."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,32 +6,32 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import connection
 
-# Of so many of the newest completions: on a busy gateway the question stays as cheap as on a quiet one.
+# Only the newest completions are read, so that the query costs no more on a busy gateway.
 COMPLETIONS_MAX = 200_000
-_TOKENS_MIN = 32  # a shorter reply tells how soon a model begins, and little of how fast it goes on
+_TOKENS_MIN = 32  # a shorter reply shows the time to the first token, but hardly the rate
 
 
 @dataclass(frozen=True)
-class Speed:
-    """Medians over ``streams`` streams. No rate where too few of them were long enough to have one."""
+class MeasuredSpeed:
+    """Medians over ``streams`` streams. ``tokens_per_second`` is None if too few of them were long enough."""
 
     tokens_per_second: float | None
     first_token_seconds: float
     streams: int
 
 
-def speeds(now: datetime) -> dict[str, Speed]:
-    """By model id, where there were enough streams within the window before ``now``."""
+def speeds(now: datetime) -> dict[str, MeasuredSpeed]:
+    """Return the speeds by model id, of models with enough streams in the window before ``now``."""
     since = now - timedelta(hours=settings.RANKINGS_SPEED_WINDOW_HOURS)
     streams_min = settings.RANKINGS_SPEED_STREAMS_MIN
     with connection.cursor() as cursor:
         cursor.execute(_SPEEDS, [_id_at(since), COMPLETIONS_MAX, _TOKENS_MIN, streams_min, streams_min])
-        return {model_id: Speed(rate, begins, streams) for model_id, rate, begins, streams in cursor.fetchall()}
+        return {model_id: MeasuredSpeed(rate, begins, streams) for model_id, rate, begins, streams in cursor.fetchall()}
 
 
-# Tokens a second are those of the whole reply, from asking to the last words: what a model thought before it began to answer
-# is among the tokens that its provider counts, and had its time then.
-# Ids sort by time, so the primary key finds the window, and there is no other index to keep.
+# Tokens per second are those of the whole reply, over the time from the request to the last token: the provider counts
+# reasoning tokens, too, and they took their time before the first visible token.
+# Ids sort by time, so the primary key finds the window and no other index is needed.
 _SPEEDS = """
     WITH newest AS (
         SELECT model_id, first_token_ms, streamed_ms, completion_tokens, is_stream, settlement
@@ -51,5 +51,5 @@ _SPEEDS = """
 
 
 def _id_at(moment: datetime) -> str:
-    """The least id of a completion that was admitted at or after this moment: a UUIDv7 begins with its milliseconds."""
+    """Return the least id of a completion admitted at or after this moment: a UUIDv7 begins with its milliseconds."""
     return f"chatcmpl-{int(moment.timestamp() * 1000):012x}"

@@ -19,7 +19,7 @@ import pytest
 
 from rankings import refresh
 from rankings.models import Snapshot, Source, SourceState, Standing
-from rankings.refresh import Manner, Outcome, Result
+from rankings.refresh import Outcome, Result, RunOptions
 
 PAYLOADS = Path(__file__).with_name("payloads")
 AA_KEY, OPENROUTER_KEY, HF_TOKEN = "aa-0123456789abcdef", "sk-or-0123456789abcdef", "hf_0123456789abcdef"
@@ -297,7 +297,7 @@ def keys(settings: Any) -> None:
 
 def refreshed(source: Source, **manner: Any) -> Outcome:
     """One run, which waits for nothing."""
-    return refresh.refresh(source, Manner(pause=lambda seconds: None, **manner))
+    return refresh.refresh(source, RunOptions(pause=lambda seconds: None, **manner))
 
 
 def standings(source: Source, board: str = "GENERAL") -> dict[str, Any]:

@@ -249,8 +249,8 @@ def test_the_built_in_catalog_is_known_at_the_sources(sources):
     for row, name in zip(sources.arena["overall"][1:], names, strict=False):
         row["model_name"] = name
     assert refreshed(SOURCE).ours == 4
-    snapshot = mapping.latest(SOURCE)
-    found = mapping.chosen(snapshot)["GENERAL"]
+    snapshot = mapping.latest_snapshot(SOURCE)
+    found = mapping.chosen_standings(snapshot)["GENERAL"]
     assert {model_id: chosen.standing.external_key for model_id, chosen in found.items()} == {
         "openai/gpt-4o-mini": names[0],
         "openai/gpt-oss-120b": names[1],

@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from gateway_project.operator_command import OperatorCommand
 from rankings import refresh
 from rankings.models import Source
-from rankings.refresh import Manner, Outcome, Result
+from rankings.refresh import Outcome, Result, RunOptions
 from rankings.sources import registry
 
 
@@ -31,7 +31,7 @@ class Command(OperatorCommand):
             raise CommandError("Not refreshed: " + "; ".join(f"{each.source}: {each.detail}" for each in failed))
 
     def _refresh(self, source: Source, options: dict[str, Any]) -> Outcome:
-        manner = Manner(say=lambda line: self.say(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
+        manner = RunOptions(say=lambda line: self.say(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
         return refresh.refresh(source, manner)
 
 

@@ -5,7 +5,7 @@ from django.core.management import call_command
 
 from completions.models import LanguageModel
 from rankings.identity import mapping, rules
-from rankings.identity.rules import Ours, Theirs
+from rankings.identity.rules import ExternalName, OwnModel
 from rankings.models import Alias, Profile, Source
 from tests import factories
 from tests.rankings import snapshots
@@ -14,19 +14,19 @@ ARENA, AA, HUB = Source.LMSYS_ARENA, Source.ARTIFICIAL_ANALYSIS, Source.HUGGINGF
 
 
 def arena(name, maker="openai"):
-    return Theirs(ARENA, "model_name", name, name, maker)
+    return ExternalName(ARENA, "model_name", name, name, maker)
 
 
 def aa(name, slug="", maker="OpenAI"):
-    return Theirs(AA, "aa_id", "2dad8957-4c16-4e74-bf2d-8b21514e0ae9", name, maker, slug=slug)
+    return ExternalName(AA, "aa_id", "2dad8957-4c16-4e74-bf2d-8b21514e0ae9", name, maker, slug=slug)
 
 
 def hub(name):
-    return Theirs(HUB, "hf_repo", name, name.rpartition("/")[2], name.partition("/")[0], hf_repo=name)
+    return ExternalName(HUB, "hf_repo", name, name.rpartition("/")[2], name.partition("/")[0], hf_repo=name)
 
 
 def ours(model_id, name="", maker="OpenAI", hf_repo=""):
-    return Ours(model_id, name or model_id.rpartition("/")[2], maker, hf_repo)
+    return OwnModel(model_id, name or model_id.rpartition("/")[2], maker, hf_repo)
 
 
 # --- The rules, alone ------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def ours(model_id, name="", maker="OpenAI", hf_repo=""):
     ],
 )
 def test_names_are_made_equal_in_writing_only(name, plain):
-    assert rules.norm(name) == plain
+    assert rules.normalized(name) == plain
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_names_are_made_equal_in_writing_only(name, plain):
     ],
 )
 def test_what_only_looks_alike_means_nothing(theirs, model):
-    assert rules.meaning(theirs, [model]) is None
+    assert rules.match(theirs, [model]) is None
 
 
 @pytest.mark.parametrize(
@@ -77,32 +77,32 @@ def test_what_only_looks_alike_means_nothing(theirs, model):
         (hub("mistralai/Mistral-Large-2512"), ours("mistral/mistral-large-2512", maker="Mistral")),
         (arena("qwen3.5-9b", "alibaba"), ours("qwen/qwen3.5-9b", maker="Qwen")),
         (
-            Theirs(Source.OPENROUTER, "canonical_slug", "x-ai/grok-5-20260101", "", "x-ai", slug="x-ai/grok-5"),
+            ExternalName(Source.OPENROUTER, "canonical_slug", "x-ai/grok-5-20260101", "", "x-ai", slug="x-ai/grok-5"),
             ours("xai/grok-5", maker="xAI"),
         ),
     ],
 )
 def test_equal_names_of_one_maker_mean_one_model(theirs, model):
-    found = rules.meaning(theirs, [model, ours("openai/unrelated")])
+    found = rules.match(theirs, [model, ours("openai/unrelated")])
     assert (found.model_id, found.method, found.confidence) == (model.id, Alias.Method.RULE, 0.9)
 
 
 def test_two_candidates_are_none():
     pair = [ours("openai/gpt-5"), ours("openai/five", name="GPT-5")]
-    assert rules.meaning(arena("gpt-5"), pair) is None
+    assert rules.match(arena("gpt-5"), pair) is None
     assert rules.suggestions(arena("gpt-5"), pair) == ["openai/five", "openai/gpt-5"]
 
 
 def test_a_declared_link_comes_before_the_rule_and_ignores_case():
     linked, equal = ours("a/linked", hf_repo="OpenAI/GPT-OSS-120B"), ours("openai/gpt-oss-120b")
-    found = rules.meaning(hub("openai/gpt-oss-120b"), [equal, linked])
+    found = rules.match(hub("openai/gpt-oss-120b"), [equal, linked])
     assert (found.model_id, found.method, found.confidence) == ("a/linked", Alias.Method.LINK, 0.95)
 
 
 def test_dates_efforts_and_makers_are_passed_over_for_suggestions_only():
     models = [ours("anthropic/claude-haiku-4-5", maker="Anthropic"), ours("openai/gpt-5")]
     theirs = arena("claude-haiku-4-5-20251001-thinking-32k", "anthropic")
-    assert rules.meaning(theirs, models) is None
+    assert rules.match(theirs, models) is None
     assert rules.suggestions(theirs, models) == ["anthropic/claude-haiku-4-5"]
     assert rules.suggestions(arena("gpt-5", "resellers"), models) == ["openai/gpt-5"]
     assert rules.suggestions(arena("gpt-5-mini"), models) == []
@@ -128,15 +128,15 @@ def rows():
 
 
 def test_a_rule_is_written_down_for_review_and_only_once(arena_snapshot):
-    assert mapping.settle(arena_snapshot) == 1
+    assert mapping.map_by_rules(arena_snapshot) == 1
     assert rows() == [("gpt-5", "openai/gpt-5", "rule", 0.9)]
-    assert mapping.settle(arena_snapshot) == 0
+    assert mapping.map_by_rules(arena_snapshot) == 0
 
 
 def test_a_rule_that_no_longer_holds_goes(arena_snapshot):
-    mapping.settle(arena_snapshot)
+    mapping.map_by_rules(arena_snapshot)
     factories.make_model("openai/five", name="GPT-5", maker="OpenAI")
-    assert mapping.settle(arena_snapshot) == 1
+    assert mapping.map_by_rules(arena_snapshot) == 1
     assert rows() == []
     assert [standing.external_key for standing in mapping.unmatched(arena_snapshot)][:1] == ["gpt-5-high"]
 
@@ -144,36 +144,36 @@ def test_a_rule_that_no_longer_holds_goes(arena_snapshot):
 @pytest.mark.parametrize("says", ["openai/gpt-5", None])
 def test_what_staff_said_stands_before_every_rule(arena_snapshot, says):
     snapshots.mean(ARENA, "gpt-5", says)
-    mapping.settle(arena_snapshot)
+    mapping.map_by_rules(arena_snapshot)
     assert rows() == [("gpt-5", says, "staff", 1.0)]
     assert "gpt-5" not in {standing.external_key for standing in mapping.unmatched(arena_snapshot)}
-    assert bool(mapping.chosen(arena_snapshot)) == (says is not None)
+    assert bool(mapping.chosen_standings(arena_snapshot)) == (says is not None)
 
 
 def test_of_several_efforts_the_one_an_alias_was_written_for_is_taken(arena_snapshot):
-    mapping.settle(arena_snapshot)
+    mapping.map_by_rules(arena_snapshot)
     snapshots.mean(ARENA, "gpt-5-high", "openai/gpt-5")
-    chosen = mapping.chosen(arena_snapshot)["GENERAL"]["openai/gpt-5"]
+    chosen = mapping.chosen_standings(arena_snapshot)["GENERAL"]["openai/gpt-5"]
     assert (chosen.standing.value, chosen.confidence, chosen.method) == (1450.0, 1.0, "staff")
 
 
 def test_of_several_that_nobody_chose_from_the_worst_is_taken_and_less_believed(arena_snapshot):
     for name in ("gpt-5-high", "gpt-5-low"):
         snapshots.mean(ARENA, name, "openai/gpt-5")
-    chosen = mapping.chosen(arena_snapshot)["GENERAL"]["openai/gpt-5"]
+    chosen = mapping.chosen_standings(arena_snapshot)["GENERAL"]["openai/gpt-5"]
     assert (chosen.standing.external_key, chosen.confidence) == ("gpt-5-low", 0.7)
 
 
 def test_what_is_unmatched_is_listed_as_it_ranks_and_never_chosen(arena_snapshot):
-    mapping.settle(arena_snapshot)
+    mapping.map_by_rules(arena_snapshot)
     assert [standing.external_key for standing in mapping.unmatched(arena_snapshot)] == ["gpt-5-high", "gpt-5-low"]
-    assert mapping.chosen(arena_snapshot)["GENERAL"].keys() == {"openai/gpt-5"}
+    assert mapping.chosen_standings(arena_snapshot)["GENERAL"].keys() == {"openai/gpt-5"}
 
 
 def test_a_name_of_the_hub_means_the_same_in_any_case(gpt):
     snapshot = snapshots.say(HUB, {"GENERAL": {"OpenAI/GPT-Five": 80.0}})
     snapshots.mean(HUB, "openai/gpt-five", gpt.pk)
-    assert mapping.chosen(snapshot)["GENERAL"][gpt.pk].confidence == 1.0
+    assert mapping.chosen_standings(snapshot)["GENERAL"][gpt.pk].confidence == 1.0
 
 
 def test_an_alias_may_be_written_for_a_name_where_nobody_knows_the_id(gpt, settings):
@@ -181,7 +181,7 @@ def test_an_alias_may_be_written_for_a_name_where_nobody_knows_the_id(gpt, setti
     snapshot = snapshots.say(AA, {"GENERAL": {"2dad8957": 60.0}})
     snapshot.standings.update(name="Five (High)")
     Alias.objects.create(source=AA, key_kind="name", external_key="five-high", model=gpt, method="staff")
-    assert mapping.chosen(snapshot)["GENERAL"].keys() == {gpt.pk}
+    assert mapping.chosen_standings(snapshot)["GENERAL"].keys() == {gpt.pk}
 
 
 # --- The curated file ------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def curated(tmp_path, gpt):
     def load(text):
         path = tmp_path / "identities.toml"
         path.write_text(text)
-        return mapping.load(path)
+        return mapping.load_curated(path)
 
     return load
 
@@ -227,10 +227,10 @@ def test_what_leaves_the_file_leaves_the_table(curated):
 
 
 def test_the_file_comes_before_a_rule_and_after_staff(curated, arena_snapshot):
-    mapping.settle(arena_snapshot)
+    mapping.map_by_rules(arena_snapshot)
     snapshots.mean(ARENA, "gpt-5-high", None)
     curated('[models."openai/gpt-5"]\nnames = { "LMSYS_ARENA.model_name" = ["gpt-5", "gpt-5-high"] }')
-    mapping.settle(arena_snapshot)
+    mapping.map_by_rules(arena_snapshot)
     assert rows() == [("gpt-5", "openai/gpt-5", "curated", 1.0), ("gpt-5-high", None, "staff", 1.0)]
 
 
@@ -238,7 +238,7 @@ def test_the_file_comes_before_a_rule_and_after_staff(curated, arena_snapshot):
 def test_the_file_we_have_speaks_of_models_of_the_catalog_and_says_each_name_once():
     call_command("load_catalog", built_in=True)
     assert mapping.curated_ids() <= set(LanguageModel.objects.values_list("pk", flat=True))
-    mapping.load()
+    mapping.load_curated()
     curated = Alias.objects.filter(method="curated")
     assert set(curated.values_list("model", flat=True)) | {"anthropic/claude-haiku-4-5"} <= mapping.curated_ids()
     assert {(alias.source, alias.key_kind) for alias in curated} <= {

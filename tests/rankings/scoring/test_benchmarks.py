@@ -15,7 +15,7 @@ ROWS = tomllib.loads(benchmarks.FILE.read_text())["figures"]
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['model']} {row['benchmark']}")
 def test_a_figure_is_possible_and_says_where_it_stands(row):
-    figure = benchmarks.Figure(**row)
+    figure = benchmarks.BenchmarkFigure(**row)
     assert clean_model_id(figure.model) == figure.model
     assert figure.value > 20  # not a share of 1
     assert urlsplit(figure.source).hostname in {"github.com", "arxiv.org"}
@@ -38,7 +38,7 @@ def test_models_of_the_built_in_catalog_are_among_them():
 @pytest.mark.parametrize("changes", [{"value": 0}, {"value": 100.1}, {"benchmark": "mmlu_pro"}, {"source": "I remember"}])
 def test_a_figure_that_cannot_be_is_refused(changes):
     with pytest.raises(ValueError, match="cannot be so"):
-        benchmarks.Figure(**{**ROWS[0], **changes})
+        benchmarks.BenchmarkFigure(**{**ROWS[0], **changes})
 
 
 def test_a_figure_that_is_there_twice_is_refused(tmp_path, monkeypatch):

@@ -101,7 +101,7 @@ def read_what_is_read_at_start(monkeypatch):
         monkeypatch.setattr(parameters, name, environment.numbers(getattr(parameters, name).variable, dict(values)))
     choices = [(source, source) for source in Source.values]
     monkeypatch.setitem(filters.RankingFilter.base_filters["source"].extra, "choices", choices)
-    filters._form.cache_clear()
+    filters._form_class.cache_clear()
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def sixth(db, settings, monkeypatch, sources: Sources):
     finally:
         remove_id("SIXTH")
         monkeypatch.undo()
-        filters._form.cache_clear()
+        filters._form_class.cache_clear()
         entries.forget()
         pages.forget()
 
