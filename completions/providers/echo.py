@@ -123,7 +123,7 @@ def _broken_off(error: errors.ApiError) -> ProviderFailed:
 def _words(call: Call) -> list[str]:
     reply = _Script.of(call.request).reply
     if reply is None:
-        said = [messages.text(message) for message in call.request.messages if message["role"] == "user"]
+        said = [messages.message_text(message) for message in call.request.messages if message["role"] == "user"]
         reply = said[-1] if said else ""
     return _WORD.findall(reply)
 
@@ -131,7 +131,7 @@ def _words(call: Call) -> list[str]:
 def _usage(call: Call, completion_tokens: int) -> Usage | None:
     if not _Script.of(call.request).report_usage:
         return None
-    contents = [messages.text(message) for message in call.request.messages]
+    contents = [messages.message_text(message) for message in call.request.messages]
     prompt_tokens = sum(_TOKENS_PER_MESSAGE + len(_WORD.findall(content)) for content in contents)
     return Usage(prompt_tokens, completion_tokens)
 

@@ -1,62 +1,77 @@
-"""What replies have in common, whatever their format: JSON that ours can carry, counts that can be true, sizes. Pure."""
+"""What the wire formats have in common: JSON that our own reply can carry, token counts, sizes of text. Pure."""
 
 import json
 import math
 from typing import Any, NoReturn, TypeGuard
 
+from completions.request.fields import Fields, refuse
 from gateway_project import errors
 from gateway_project.web import strict_json
 
-_TOKENS_MAX = 1_000_000_000  # no reply has more; a larger figure is not a usage
+_TOKENS_MAX = 1_000_000_000  # no reply has more; a larger number is not a token count
 
 
 def parse_json(text: bytes) -> Any:
-    """JSON in UTF-8 that our own reply could carry. Raises ValueError, RecursionError."""
+    """Parse JSON in UTF-8 from an upstream, without NaN and infinities. Raises ValueError, RecursionError."""
     return _decode(text.decode())
 
 
-def parse_json_object(written: str) -> dict[str, Any] | None:
-    """What a caller's text says if it is one JSON object that can be sent on as JSON; half a surrogate pair could not."""
+def parse_json_object(text: str) -> Fields | None:
+    """Return the JSON object in a caller's text; None when it is not one, or cannot be sent on as JSON."""
     try:
-        return strict_json.loads(written.encode())
-    except (errors.InvalidRequest, UnicodeEncodeError):
+        return strict_json.loads(text.encode())
+    except (errors.InvalidRequest, UnicodeEncodeError):  # the second for half a surrogate pair
         return None
 
 
+def parse_arguments(text: str, path: str) -> Fields:
+    """Return the arguments of a tool call as an object. OpenAI's messages carry them as text, of which "" means none.
+
+    Raises InvalidRequest when the text is not a JSON object. Only providers that take an object need this.
+    """
+    arguments = parse_json_object(text or "{}")
+    if arguments is None:
+        refuse(path, "must be a JSON object as text")
+    return arguments
+
+
 def replace_lone_surrogates(body: bytes, parsed: Any) -> Any:
-    """What was parsed from ``body``, with a question mark for half a surrogate pair, which our reply could not be sent with."""
-    if b"\\u" not in body:  # so all of it was UTF-8
+    """Return what was parsed from ``body`` with a question mark for each half of a surrogate pair.
+
+    Our own reply is UTF-8, which cannot carry half a pair.
+    """
+    if b"\\u" not in body:  # half a pair can only be written escaped
         return parsed
     return json.loads(json.dumps(parsed, ensure_ascii=False).encode(errors="replace"))
 
 
 def is_token_count(value: Any) -> TypeGuard[int]:
-    """A whole number of tokens that some model could have read or written."""
+    """Return whether the value is a number of tokens that a model could have read or written."""
     return type(value) is int and 0 <= value <= _TOKENS_MAX
 
 
-def detail_tokens(usage: dict[str, Any], group: str, name: str) -> int:
-    """A count within a usage object that is there for information: 0 when it is none."""
+def detail_tokens(usage: Fields, group: str, name: str) -> int:
+    """Return an optional count from a details object of a usage object; 0 when it is missing or impossible."""
     details = usage.get(group)
     value = details.get(name) if isinstance(details, dict) else None
     return value if is_token_count(value) else 0
 
 
 def text_bytes(text: str) -> int:
-    """In UTF-8."""
-    # Some upstreams cut their text in the middle of an emoji, and JSON can carry either half.
+    """Return the size of the text in UTF-8. Half a surrogate pair counts three bytes."""
+    # Some upstreams cut their text in the middle of an emoji, and escaped JSON can carry either half.
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _finite(digits: str) -> float:
+def _finite_float(digits: str) -> float:
     number = float(digits)
-    if math.isinf(number):  # which our own reply could not carry
+    if math.isinf(number):  # our own reply could not carry it
         raise ValueError(f"{digits[:40]} is too large")
     return number
 
 
-_decode = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite).decode
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_float).decode

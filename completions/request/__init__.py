@@ -1,0 +1,9 @@
+"""The request body of POST /v1/chat/completions: JSON in, a checked ``ChatRequest`` out, or InvalidRequest about one field.
+
+Owns the rules that hold for every model. Imports ``completions.chat`` and ``gateway_project`` only; the adapters in
+``completions.providers`` rely on what is checked here, and refuse only what their own provider cannot do.
+
+schema    the whole body
+messages  the ``messages`` array: roles, parts, tool calls
+fields    readers of single fields, also for the adapters
+"""

@@ -1,10 +1,10 @@
-"""Fields of a request body, read one by one: a value of its type, or InvalidRequest whose ``param`` is its path. Pure.
+"""Readers for the fields of a request body, the only ones there are. Each returns a typed value or raises InvalidRequest. Pure.
 
-Those that take ``fields`` and a name find nothing in a null, as OpenAI's clients expect; ``within`` is the path that they are
-in, with its dot. Those that take a value and its path want one.
+``read_*`` take an object, the name of a field in it, and the path of the object ("" for the body itself). They treat a null as
+absent, as OpenAI's clients expect. ``check_*`` take a value and its path, and return the value with its type. The ``param`` of
+InvalidRequest is the path of the field, such as ``tools[0].function.name``.
 """
 
-import math
 import re
 from typing import Any, NoReturn
 
@@ -15,50 +15,50 @@ Fields = dict[str, Any]
 _NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,128}")
 
 
-def refuse(param: str, what: str) -> NoReturn:
-    """Raise InvalidRequest about one field."""
-    raise errors.wrong(param, what)
+def refuse(path: str, reason: str) -> NoReturn:
+    """Raise InvalidRequest about one field. ``reason`` continues a sentence that begins with the path."""
+    raise errors.wrong(path, reason)
 
 
-# --- What must be there ---------------------------------------------------------------------------------------------
+# --- A value at a path ----------------------------------------------------------------------------------------------
 
 
-def required(fields: Fields, name: str, path: str = "") -> Any:
-    value = fields.get(name)
-    if value is None:
-        refuse(f"{path}.{name}" if path else name, "is required")
-    return value
-
-
-def an_object(value: Any, path: str) -> Fields:
+def check_object(value: Any, path: str) -> Fields:
     if not isinstance(value, dict):
         refuse(path, "must be an object")
     return value
 
 
-def an_array(value: Any, path: str) -> list[Any]:
+def check_array(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
         refuse(path, "must be an array")
     return value
 
 
-def a_string(value: Any, path: str) -> str:
+def check_string(value: Any, path: str) -> str:
     if not isinstance(value, str):
         refuse(path, "must be a string")
     return value
 
 
-def a_name(value: Any, path: str) -> str:
-    """Of a function or a schema."""
+def check_name(value: Any, path: str) -> str:
+    """Check the name of a function or of a schema."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         refuse(path, "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons")
     return value
 
 
-# --- What may be there ----------------------------------------------------------------------------------------------
+# --- A field of an object -------------------------------------------------------------------------------------------
 
 
-def integer(fields: Fields, name: str, minimum: int, maximum: int) -> int | None:
+def read_required(fields: Fields, name: str, path: str = "") -> Any:
+    value = fields.get(name)
+    if value is None:
+        refuse(_join(path, name), "is required")
+    return value
+
+
+def read_integer(fields: Fields, name: str, minimum: int, maximum: int) -> int | None:
     value = fields.get(name)
     if value is None:
         return None
@@ -69,31 +69,39 @@ def integer(fields: Fields, name: str, minimum: int, maximum: int) -> int | None
     return int(value)
 
 
-def check_number(fields: Fields, name: str, minimum: int, maximum: int) -> None:
+def read_number(fields: Fields, name: str, minimum: int, maximum: int) -> float | None:
     value = fields.get(name)
     if value is None:
-        return
-    if type(value) not in (int, float) or not math.isfinite(value):
+        return None
+    if type(value) not in (int, float):  # True is an int to Python
         refuse(name, "must be a number")
     if not minimum <= value <= maximum:
         refuse(name, f"must be between {minimum}.0 and {maximum}.0")
+    return float(value)
 
 
-def check_choice(fields: Fields, name: str, choices: tuple[str, ...]) -> None:
-    if fields.get(name) is not None and fields[name] not in choices:
+def read_choice(fields: Fields, name: str, choices: tuple[str, ...]) -> str | None:
+    value = fields.get(name)
+    if value is not None and value not in choices:
         refuse(name, f"must be one of {', '.join(choices)}")
+    return value
 
 
-def boolean(fields: Fields, name: str, within: str = "") -> bool:
+def read_boolean(fields: Fields, name: str, path: str = "") -> bool:
+    """Return False when the field is absent."""
     value = fields.get(name)
     if value is None:
         return False
     if not isinstance(value, bool):
-        refuse(within + name, "must be true or false")
+        refuse(_join(path, name), "must be true or false")
     return value
 
 
-def table(fields: Fields, name: str, within: str = "") -> Fields:
-    """An object; empty when there is none."""
+def read_object(fields: Fields, name: str, path: str = "") -> Fields:
+    """Return an empty object when the field is absent."""
     value = fields.get(name)
-    return {} if value is None else an_object(value, within + name)
+    return {} if value is None else check_object(value, _join(path, name))
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

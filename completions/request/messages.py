@@ -1,156 +1,177 @@
-"""The messages of a chat request: JSON in, what is in them counted, or InvalidRequest whose ``param`` names the part. Pure."""
+"""Checks the messages of a chat request and counts what they contain. Raises InvalidRequest, whose ``param`` is the part. Pure.
+
+Adapters rely on the following and do not check it again. A message is an object with a role of ROLES.
+
+``content``  a string or an array of parts; absent only in a message of the assistant that has tool calls, a function call, a
+  refusal or audio instead; an empty array only in a message of the assistant
+parts  of the user: text, image_url, input_audio, file; of the assistant: text, refusal; of the other roles: text
+``image_url.url``  a data URL of a base64-encoded image, or an https address where the operator allows it
+``input_audio``  data as a string, and a format of AUDIO_FORMATS
+``file.file_data``  a string that is not an address; ``file_id`` is never there
+``tool_calls``  of the assistant, absent or an array: each has an id, and a function with a name and arguments as a string, or,
+  if its type is custom, a custom call with a name and input as a string; an absent type means function
+``function_call``  of the assistant, absent or with a name and arguments as a string
+``tool_call_id``  of a tool: a string; ``name`` of a function: a string
+"""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
 from completions.chat import Contents
-from completions.request.fields import Fields, a_name, a_string, an_array, an_object, refuse, required
+from completions.request.fields import Fields, check_array, check_name, check_object, check_string, read_required, refuse
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 AUDIO_FORMATS = ("wav", "mp3", "flac", "opus", "pcm16", "aac", "aiff", "m4a", "ogg")
 IMAGE_DETAILS = ("auto", "low", "high", "original")
-# Megabytes are matched while others wait: it never goes back, and the data are not looked at for their case.
+# Matching holds up all other requests of the worker, and the data may be megabytes: the pattern never backtracks, and only the
+# prefix is matched without regard to case.
 _DATA_URL = re.compile(r"(?i:data:image/[a-z0-9.+-]{1,40};base64,)[A-Za-z0-9+/]++={0,2}")
 
 
-def check(messages: list[Any], *, images_max: int, remote_images: bool) -> Contents:
-    """What is in the messages. ``remote_images`` lets through image URLs that the provider would fetch; we never do."""
-    walk = _Walk(images_max, remote_images)
+def check(messages: list[Any], *, images_max: int, allow_remote_images: bool) -> Contents:
+    """Return what the messages contain. Raises InvalidRequest.
+
+    ``allow_remote_images`` accepts image URLs that the provider would fetch; the gateway itself never fetches one.
+    """
+    checker = _Checker(images_max, allow_remote_images)
     for index, message in enumerate(messages):
-        walk.message(message, f"messages[{index}]")
-    return Contents(walk.text_bytes, walk.images, walk.image_at, walk.file_at, walk.image_bytes)
+        checker.check_message(message, f"messages[{index}]")
+    return Contents(checker.text_bytes, checker.images, checker.image_at, checker.file_at, checker.image_bytes)
 
 
-def text(message: Fields) -> str:
-    """What a message that was checked says in words."""
+def message_text(message: Fields) -> str:
+    """Return the text of a checked message: its content, or the text and refusal parts of it joined."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
     return "".join(str(part.get("text") or part.get("refusal") or "") for part in content)
 
 
-class _Walk:
-    """Through all messages once: a prompt may be megabytes long."""
+class _Checker:
+    """Checks and counts in one pass, because a prompt may be megabytes long."""
 
-    def __init__(self, images_max: int, remote_images: bool) -> None:
-        self._images_max, self._remote_images = images_max, remote_images
+    def __init__(self, images_max: int, allow_remote_images: bool) -> None:
+        self._images_max, self._allow_remote_images = images_max, allow_remote_images
         self.text_bytes = self.images = self.image_bytes = 0
         self.image_at = self.file_at = ""
 
-    def message(self, message: Any, path: str) -> None:
-        role = required(an_object(message, path), "role", path)
+    def check_message(self, message: Any, path: str) -> None:
+        role = read_required(check_object(message, path), "role", path)
         if role not in ROLES:
             refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
         content = message.get("content")
         if isinstance(content, str):
-            self._text(content)
+            self._count_text(content)
         elif isinstance(content, list):
-            self._parts(content, role, f"{path}.content")
+            self._check_parts(content, role, f"{path}.content")
         elif content is not None:
             refuse(f"{path}.content", "must be a string or an array of parts")
-        elif role != "assistant" or not _says_otherwise(message):
+        elif role != "assistant" or not _has_other_content(message):
             refuse(f"{path}.content", "is required")
         if role == "assistant":
-            self._assistant(message, path)
+            self._check_assistant(message, path)
         elif role == "tool":
-            a_string(required(message, "tool_call_id", path), f"{path}.tool_call_id")
+            check_string(read_required(message, "tool_call_id", path), f"{path}.tool_call_id")
         elif role == "function":
-            a_string(required(message, "name", path), f"{path}.name")
+            check_string(read_required(message, "name", path), f"{path}.name")
         if message.get("name") is not None:
-            a_string(message["name"], f"{path}.name")
+            check_string(message["name"], f"{path}.name")
 
-    def _assistant(self, message: Fields, path: str) -> None:
+    def _check_assistant(self, message: Fields, path: str) -> None:
         if message.get("refusal") is not None:
-            self._text(a_string(message["refusal"], f"{path}.refusal"))
+            self._count_text(check_string(message["refusal"], f"{path}.refusal"))
         if message.get("tool_calls") is not None:
-            for index, call in enumerate(an_array(message["tool_calls"], f"{path}.tool_calls")):
-                self._tool_call(call, f"{path}.tool_calls[{index}]")
+            for index, call in enumerate(check_array(message["tool_calls"], f"{path}.tool_calls")):
+                self._check_tool_call(call, f"{path}.tool_calls[{index}]")
         if message.get("function_call") is not None:
-            self._function(message["function_call"], f"{path}.function_call")
+            self._check_function(message["function_call"], f"{path}.function_call")
 
-    def _tool_call(self, call: Any, path: str) -> None:
-        a_string(required(an_object(call, path), "id", path), f"{path}.id")
+    def _check_tool_call(self, call: Any, path: str) -> None:
+        check_string(read_required(check_object(call, path), "id", path), f"{path}.id")
         kind = call.get("type") or "function"
         if kind not in ("function", "custom"):
             refuse(f"{path}.type", "must be function or custom")
-        called_with = "arguments" if kind == "function" else "input"
-        self._function(required(call, kind, path), f"{path}.{kind}", called_with)
+        arguments_field = "arguments" if kind == "function" else "input"
+        self._check_function(read_required(call, kind, path), f"{path}.{kind}", arguments_field)
 
-    def _function(self, function: Any, path: str, called_with: str = "arguments") -> None:
-        self._text(a_name(required(an_object(function, path), "name", path), f"{path}.name"))
-        self._text(a_string(required(function, called_with, path), f"{path}.{called_with}"))
+    def _check_function(self, function: Any, path: str, arguments_field: str = "arguments") -> None:
+        self._count_text(check_name(read_required(check_object(function, path), "name", path), f"{path}.name"))
+        arguments = read_required(function, arguments_field, path)
+        self._count_text(check_string(arguments, f"{path}.{arguments_field}"))
 
     # --- Parts ------------------------------------------------------------------------------------------------------
 
-    def _parts(self, parts: list[Any], role: str, path: str) -> None:
+    def _check_parts(self, parts: list[Any], role: str, path: str) -> None:
         if not parts and role != "assistant":
             refuse(path, "must not be empty")
         for index, part in enumerate(parts):
-            self._part(part, role, f"{path}[{index}]")
+            self._check_part(part, role, f"{path}[{index}]")
 
-    def _part(self, part: Any, role: str, path: str) -> None:
-        kind = required(an_object(part, path), "type", path)
+    def _check_part(self, part: Any, role: str, path: str) -> None:
+        kind = read_required(check_object(part, path), "type", path)
         allowed = _PARTS.get(role, _TEXT_ONLY)
         if not isinstance(kind, str) or kind not in allowed:
             refuse(f"{path}.type", f"must be {' or '.join(allowed)} in a message of this role")
         allowed[kind](self, part, path)
 
-    def _text_part(self, part: Fields, path: str) -> None:
-        self._text(a_string(required(part, "text", path), f"{path}.text"))
+    def _check_text(self, part: Fields, path: str) -> None:
+        self._count_text(check_string(read_required(part, "text", path), f"{path}.text"))
 
-    def _refusal_part(self, part: Fields, path: str) -> None:
-        self._text(a_string(required(part, "refusal", path), f"{path}.refusal"))
+    def _check_refusal(self, part: Fields, path: str) -> None:
+        self._count_text(check_string(read_required(part, "refusal", path), f"{path}.refusal"))
 
-    def _image_part(self, part: Fields, path: str) -> None:
-        path = f"{path}.image_url"
-        image = an_object(required(part, "image_url", path.removesuffix(".image_url")), path)
-        url = a_string(required(image, "url", path), f"{path}.url")
-        is_remote = self._remote_images and url.startswith("https://") and url.isprintable()
+    def _check_image(self, part: Fields, path: str) -> None:
+        image_path = f"{path}.image_url"
+        image = check_object(read_required(part, "image_url", path), image_path)
+        url = check_string(read_required(image, "url", image_path), f"{image_path}.url")
+        is_remote = self._allow_remote_images and url.startswith("https://") and url.isprintable()
         if not (is_remote or _DATA_URL.fullmatch(url)):
-            or_address = " or an https:// address" if self._remote_images else "; images are not fetched from addresses"
-            refuse(f"{path}.url", f"must be a data URL of a base64-encoded image (data:image/png;base64,...){or_address}")
+            suffix = " or an https:// address" if self._allow_remote_images else "; images are not fetched from addresses"
+            refuse(f"{image_path}.url", f"must be a data URL of a base64-encoded image (data:image/png;base64,...){suffix}")
         if image.get("detail") not in (None, *IMAGE_DETAILS):
-            refuse(f"{path}.detail", f"must be one of {', '.join(IMAGE_DETAILS)}")
+            refuse(f"{image_path}.detail", f"must be one of {', '.join(IMAGE_DETAILS)}")
         self.images += 1
         self.image_bytes += 0 if is_remote else len(url)
         if self.images > self._images_max:
-            refuse(path, f"is one image too many: a request may have {self._images_max}")
-        self.image_at = self.image_at or path
+            refuse(image_path, f"is one image too many: a request may have {self._images_max}")
+        self.image_at = self.image_at or image_path
 
-    def _audio_part(self, part: Fields, path: str) -> None:
-        audio = an_object(required(part, "input_audio", path), f"{path}.input_audio")
-        a_string(required(audio, "data", f"{path}.input_audio"), f"{path}.input_audio.data")
-        if required(audio, "format", f"{path}.input_audio") not in AUDIO_FORMATS:
-            refuse(f"{path}.input_audio.format", f"must be one of {', '.join(AUDIO_FORMATS)}")
-        self.file_at = self.file_at or f"{path}.input_audio"
+    def _check_audio(self, part: Fields, path: str) -> None:
+        audio_path = f"{path}.input_audio"
+        audio = check_object(read_required(part, "input_audio", path), audio_path)
+        check_string(read_required(audio, "data", audio_path), f"{audio_path}.data")
+        if read_required(audio, "format", audio_path) not in AUDIO_FORMATS:
+            refuse(f"{audio_path}.format", f"must be one of {', '.join(AUDIO_FORMATS)}")
+        self.file_at = self.file_at or audio_path
 
-    def _file_part(self, part: Fields, path: str) -> None:
-        file = an_object(required(part, "file", path), f"{path}.file")
+    def _check_file(self, part: Fields, path: str) -> None:
+        file_path = f"{path}.file"
+        file = check_object(read_required(part, "file", path), file_path)
         if file.get("file_id") is not None:
-            refuse(f"{path}.file.file_id", "is not supported: files are not kept here; send the file itself as file_data")
-        data = a_string(required(file, "file_data", f"{path}.file"), f"{path}.file.file_data")
-        if ":" in data and data[:5].lower() != "data:":  # an address, from which some providers would fetch it
-            refuse(f"{path}.file.file_data", "must be the file itself, as a data URL; files are not fetched from addresses")
-        self.file_at = self.file_at or f"{path}.file"
+            refuse(f"{file_path}.file_id", "is not supported: files are not kept here; send the file itself as file_data")
+        data = check_string(read_required(file, "file_data", file_path), f"{file_path}.file_data")
+        if ":" in data and data[:5].lower() != "data:":  # an address, which some providers would fetch
+            refuse(f"{file_path}.file_data", "must be the file itself, as a data URL; files are not fetched from addresses")
+        self.file_at = self.file_at or file_path
 
-    def _text(self, text: str) -> None:
+    def _count_text(self, text: str) -> None:
         self.text_bytes += len(text) if text.isascii() else len(text.encode())
 
 
-_Check = Callable[[_Walk, Fields, str], None]
-_TEXT_ONLY: dict[str, _Check] = {"text": _Walk._text_part}
-_PARTS: dict[str, dict[str, _Check]] = {
+_PartCheck = Callable[[_Checker, Fields, str], None]
+_TEXT_ONLY: dict[str, _PartCheck] = {"text": _Checker._check_text}
+_PARTS: dict[str, dict[str, _PartCheck]] = {
     "user": {
         **_TEXT_ONLY,
-        "image_url": _Walk._image_part,
-        "input_audio": _Walk._audio_part,
-        "file": _Walk._file_part,
+        "image_url": _Checker._check_image,
+        "input_audio": _Checker._check_audio,
+        "file": _Checker._check_file,
     },
-    "assistant": {**_TEXT_ONLY, "refusal": _Walk._refusal_part},
+    "assistant": {**_TEXT_ONLY, "refusal": _Checker._check_refusal},
 }
 
 
-def _says_otherwise(message: Fields) -> bool:
-    """An assistant that called a function, or refused, may have said nothing."""
+def _has_other_content(message: Fields) -> bool:
+    """Return whether an assistant's message without content has something else: calls, a refusal or audio."""
     return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))

@@ -1,7 +1,26 @@
-"""The request body of POST /v1/chat/completions: JSON -> ChatRequest, or InvalidRequest whose ``param`` names the field.
+"""Parses the request body of POST /v1/chat/completions into a ChatRequest. Raises InvalidRequest, whose ``param`` is the field.
 
-Checked here is what the gateway itself understands, and what OpenAI's reference says precisely; every other field is kept for
-providers that understand it. A null counts as absent, as OpenAI's clients expect. ``messages`` has a module of its own.
+Checked are the fields that the gateway itself understands and those that OpenAI's reference defines precisely. All other fields
+are kept unchecked for the providers that understand them. A null counts as absent, as OpenAI's clients expect.
+
+Adapters rely on the following and do not check it again; each field may also be absent or null.
+
+``temperature``, ``top_p``, ``frequency_penalty``, ``presence_penalty``  numbers in OpenAI's ranges
+``seed``, ``n``, ``top_logprobs``  integers in range; ``top_logprobs`` comes only with ``logprobs``
+``reasoning_effort``, ``verbosity``  one of REASONING_EFFORTS, of VERBOSITIES
+``logit_bias``  numbers by token
+``stop``  a string or an array of at most STOPS_MAX strings, any of which may be empty
+``stream``, ``logprobs``, ``parallel_tool_calls``, ``store``  booleans
+``modalities``  ["text"]; ``audio`` is never there
+``response_format``  an object of a known type; with json_schema, a name, and a schema that is an object or absent
+``tools``  1 to TOOLS_MAX objects of type function, with a name and parameters that are an object or absent, or of type custom,
+  of which nothing else is checked; ``functions`` has such functions without the wrapper
+``tool_choice``  only with ``tools`` or ``functions``: a string of TOOL_CHOICES, or an object; if its type is function, its
+  function is a declared one, and nothing else is checked of other types
+``user``, ``safety_identifier``, ``prompt_cache_key``  strings
+``metadata``  strings by name
+
+``messages`` tells what is guaranteed of the messages.
 """
 
 from typing import Any
@@ -12,17 +31,17 @@ from completions.chat import ChatRequest
 from completions.request import messages
 from completions.request.fields import (
     Fields,
-    a_name,
-    a_string,
-    an_array,
-    an_object,
-    boolean,
-    check_choice,
-    check_number,
-    integer,
+    check_array,
+    check_name,
+    check_object,
+    check_string,
+    read_boolean,
+    read_choice,
+    read_integer,
+    read_number,
+    read_object,
+    read_required,
     refuse,
-    required,
-    table,
 )
 
 MODEL_CHARACTERS_MAX = 200
@@ -38,60 +57,64 @@ TOOL_CHOICES = ("none", "auto", "required")
 
 
 def parse(fields: Fields, *, body_bytes: int) -> ChatRequest:
-    """Check the body. Raises InvalidRequest."""
-    stream = boolean(fields, "stream")
+    """Return the checked body. ``body_bytes`` is its size as it was received. Raises InvalidRequest."""
+    stream = read_boolean(fields, "stream")
     _check_sampling(fields)
-    _check_reply(fields)
+    _check_reply_format(fields)
     _check_tools(fields)
-    _check_about(fields)
-    model, said = _model(fields), _messages(fields)
+    _check_labels(fields)
+    model, conversation = _read_model(fields), _read_messages(fields)
     max_tokens_field = _max_tokens_field(fields)
     return ChatRequest(
         model=model,
-        messages=said,
-        max_tokens=integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX),
+        messages=conversation,
+        max_tokens=read_integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX),
         stream=stream,
-        include_usage=_include_usage(fields, stream),
+        include_usage=_read_include_usage(fields, stream),
         fields=fields,
         body_bytes=body_bytes,
         max_tokens_field=max_tokens_field,
-        choices=integer(fields, "n", 1, CHOICES_MAX) or 1,
-        fallbacks=_fallbacks(fields, model),
-        contents=messages.check(said, images_max=settings.REQUEST_IMAGES_MAX, remote_images=settings.REQUEST_REMOTE_IMAGES),
+        choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
+        fallbacks=_read_fallbacks(fields, model),
+        contents=messages.check(
+            conversation,
+            images_max=settings.REQUEST_IMAGES_MAX,
+            allow_remote_images=settings.REQUEST_REMOTE_IMAGES,
+        ),
     )
 
 
-def _model(fields: Fields) -> str:
-    return _model_id(required(fields, "model"), "model")
+def _read_model(fields: Fields) -> str:
+    return _check_model_id(read_required(fields, "model"), "model")
 
 
-def _model_id(value: Any, path: str) -> str:
-    model_id = a_string(value, path)
+def _check_model_id(value: Any, path: str) -> str:
+    model_id = check_string(value, path)
     if not 0 < len(model_id) <= MODEL_CHARACTERS_MAX:
         refuse(path, f"must have 1 to {MODEL_CHARACTERS_MAX} characters")
     return model_id
 
 
-def _fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
-    """``models``: who may answer when ``model`` cannot. What is named twice is asked once."""
-    given = fields.get("models")
-    if given is None:
+def _read_fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
+    """Return the ids in ``models``, which may serve the request when ``model`` cannot, each once with its index."""
+    models = fields.get("models")
+    if models is None:
         return ()
-    if not isinstance(given, list) or len(given) > FALLBACKS_MAX:
+    if not isinstance(models, list) or len(models) > FALLBACKS_MAX:
         refuse("models", f"must be an array of at most {FALLBACKS_MAX} model ids")
-    ids = [_model_id(each, f"models[{place}]") for place, each in enumerate(given)]
-    return tuple((ids.index(each), each) for each in dict.fromkeys(ids) if each != model)
+    ids = [_check_model_id(value, f"models[{index}]") for index, value in enumerate(models)]
+    return tuple((ids.index(model_id), model_id) for model_id in dict.fromkeys(ids) if model_id != model)
 
 
-def _messages(fields: Fields) -> list[Fields]:
-    given = an_array(required(fields, "messages"), "messages")
-    if not 1 <= len(given) <= settings.REQUEST_MESSAGES_MAX:
+def _read_messages(fields: Fields) -> list[Fields]:
+    conversation = check_array(read_required(fields, "messages"), "messages")
+    if not 1 <= len(conversation) <= settings.REQUEST_MESSAGES_MAX:
         refuse("messages", f"must have 1 to {settings.REQUEST_MESSAGES_MAX} items")
-    return given
+    return conversation
 
 
 def _max_tokens_field(fields: Fields) -> str:
-    """The name that the cap came by: ``max_tokens``, or ``max_completion_tokens`` as OpenAI calls it today."""
+    """Return the field that has the token limit: ``max_tokens``, or ``max_completion_tokens``, OpenAI's newer name."""
     if fields.get("max_completion_tokens") is None:
         return "max_tokens"
     if fields.get("max_tokens") is not None:
@@ -99,50 +122,48 @@ def _max_tokens_field(fields: Fields) -> str:
     return "max_completion_tokens"
 
 
-def _include_usage(fields: Fields, stream: bool) -> bool:
+def _read_include_usage(fields: Fields, stream: bool) -> bool:
     options = fields.get("stream_options")
     if options is None:
         return False
-    an_object(options, "stream_options")
+    check_object(options, "stream_options")
     if not stream:
         refuse("stream_options", "is only allowed when stream is true")
-    boolean(options, "include_obfuscation", within="stream_options.")
-    return boolean(options, "include_usage", within="stream_options.")
+    read_boolean(options, "include_obfuscation", "stream_options")
+    return read_boolean(options, "include_usage", "stream_options")
 
 
-# --- What is asked of the model --------------------------------------------------------------------------------------
+# --- Sampling and the format of the reply ---------------------------------------------------------------------------
 
 
 def _check_sampling(fields: Fields) -> None:
-    check_number(fields, "temperature", 0, 2)
-    check_number(fields, "top_p", 0, 1)
-    check_number(fields, "frequency_penalty", -2, 2)
-    check_number(fields, "presence_penalty", -2, 2)
-    integer(fields, "seed", -(2**63), 2**63 - 1)
-    check_choice(fields, "reasoning_effort", REASONING_EFFORTS)
-    check_choice(fields, "verbosity", VERBOSITIES)
+    read_number(fields, "temperature", 0, 2)
+    read_number(fields, "top_p", 0, 1)
+    read_number(fields, "frequency_penalty", -2, 2)
+    read_number(fields, "presence_penalty", -2, 2)
+    read_integer(fields, "seed", -(2**63), 2**63 - 1)
+    read_choice(fields, "reasoning_effort", REASONING_EFFORTS)
+    read_choice(fields, "verbosity", VERBOSITIES)
     _check_logit_bias(fields)
 
 
 def _check_logit_bias(fields: Fields) -> None:
-    bias = table(fields, "logit_bias")
-    for token, value in bias.items():
+    for token, value in read_object(fields, "logit_bias").items():
         if type(value) not in (int, float) or not -100 <= value <= 100:
             refuse(f"logit_bias.{token[:64]}", "must be a number between -100 and 100")
 
 
-def _check_reply(fields: Fields) -> None:
-    """What the reply is to look like."""
+def _check_reply_format(fields: Fields) -> None:
     _check_stop(fields)
-    if not boolean(fields, "logprobs") and fields.get("top_logprobs") is not None:
+    if not read_boolean(fields, "logprobs") and fields.get("top_logprobs") is not None:
         refuse("top_logprobs", "is only allowed when logprobs is true")
-    integer(fields, "top_logprobs", 0, 20)
+    read_integer(fields, "top_logprobs", 0, 20)
     if fields.get("modalities") not in (None, ["text"]):
         refuse("modalities", 'must be ["text"]: replies are text')
     if fields.get("audio") is not None:
         refuse("audio", "is not supported: replies are text")
     if fields.get("response_format") is not None:
-        _check_response_format(table(fields, "response_format"))
+        _check_response_format(read_object(fields, "response_format"))
 
 
 def _check_stop(fields: Fields) -> None:
@@ -151,79 +172,83 @@ def _check_stop(fields: Fields) -> None:
         return
     if not isinstance(stop, list) or len(stop) > STOPS_MAX:
         refuse("stop", f"must be a string or an array of at most {STOPS_MAX} strings")
-    for place, each in enumerate(stop):
-        a_string(each, f"stop[{place}]")
+    for index, sequence in enumerate(stop):
+        check_string(sequence, f"stop[{index}]")
 
 
-def _check_response_format(wanted: Fields) -> None:
-    kind = required(wanted, "type", "response_format")
+def _check_response_format(response_format: Fields) -> None:
+    kind = read_required(response_format, "type", "response_format")
     if kind not in RESPONSE_FORMATS:
         refuse("response_format.type", f"must be one of {', '.join(RESPONSE_FORMATS)}")
     if kind == "json_schema":
-        schema = an_object(required(wanted, "json_schema", "response_format"), "response_format.json_schema")
-        a_name(required(schema, "name", "response_format.json_schema"), "response_format.json_schema.name")
-        table(schema, "schema", within="response_format.json_schema.")
+        path = "response_format.json_schema"
+        json_schema = check_object(read_required(response_format, "json_schema", "response_format"), path)
+        check_name(read_required(json_schema, "name", path), f"{path}.name")
+        read_object(json_schema, "schema", path)
 
 
 # --- Tools ----------------------------------------------------------------------------------------------------------
 
 
 def _check_tools(fields: Fields) -> None:
-    names = _tool_names(fields, "tools") | _tool_names(fields, "functions")
-    boolean(fields, "parallel_tool_calls")
+    names = _read_function_names(fields, "tools") | _read_function_names(fields, "functions")
+    read_boolean(fields, "parallel_tool_calls")
     choice = fields.get("tool_choice")
     if choice is None:
         return
     if not names:
         refuse("tool_choice", "is only allowed with tools")
     if isinstance(choice, dict):
-        _check_chosen(choice, names)
+        _check_tool_choice(choice, names)
     elif choice not in TOOL_CHOICES:
         refuse("tool_choice", f"must be one of {', '.join(TOOL_CHOICES)}, or name a function")
 
 
-def _check_chosen(choice: Fields, names: set[str]) -> None:
+def _check_tool_choice(choice: Fields, names: set[str]) -> None:
     if choice.get("type") != "function":
-        return  # allowed_tools, custom: providers know them, or say that they do not
-    function = an_object(required(choice, "function", "tool_choice"), "tool_choice.function")
-    name = required(function, "name", "tool_choice.function")
+        return  # such as allowed_tools or custom: not every provider has them, and those without them refuse them
+    function = check_object(read_required(choice, "function", "tool_choice"), "tool_choice.function")
+    name = read_required(function, "name", "tool_choice.function")
     if not isinstance(name, str) or name not in names:
         refuse("tool_choice.function.name", "must be the name of one of the tools")
 
 
-def _tool_names(fields: Fields, field: str) -> set[str]:
-    """The functions that are declared; OpenAI's older field has them without a wrapping."""
-    given = fields.get(field)
-    if given is None:
+def _read_function_names(fields: Fields, field: str) -> set[str]:
+    """Return the names of the functions declared in ``tools`` or in ``functions``, OpenAI's older field.
+
+    A custom tool counts with an empty name.
+    """
+    tools = fields.get(field)
+    if tools is None:
         return set()
-    if not isinstance(given, list) or not 1 <= len(given) <= TOOLS_MAX:
+    if not isinstance(tools, list) or not 1 <= len(tools) <= TOOLS_MAX:
         refuse(field, f"must be an array of 1 to {TOOLS_MAX} {field}")
-    return {_function_name(tool, field, place) for place, tool in enumerate(given)}
+    return {_read_function_name(tool, field, index) for index, tool in enumerate(tools)}
 
 
-def _function_name(tool: Any, field: str, place: int) -> str:
-    path = f"{field}[{place}]"
-    function = an_object(tool, path)
+def _read_function_name(tool: Any, field: str, index: int) -> str:
+    path = f"{field}[{index}]"
+    function = check_object(tool, path)
     if field == "tools":
-        kind = required(tool, "type", path)
+        kind = read_required(tool, "type", path)
         if kind == "custom":
             return ""
         if kind != "function":
             refuse(f"{path}.type", "must be function")
-        function, path = an_object(required(tool, "function", path), f"{path}.function"), f"{path}.function"
-    table(function, "parameters", within=f"{path}.")
-    return a_name(required(function, "name", path), f"{path}.name")
+        function, path = check_object(read_required(tool, "function", path), f"{path}.function"), f"{path}.function"
+    read_object(function, "parameters", path)
+    return check_name(read_required(function, "name", path), f"{path}.name")
 
 
-# --- About the request ------------------------------------------------------------------------------------------------
+# --- Labels that the caller attaches --------------------------------------------------------------------------------
 
 
-def _check_about(fields: Fields) -> None:
+def _check_labels(fields: Fields) -> None:
     for name in ("user", "safety_identifier", "prompt_cache_key"):
         if fields.get(name) is not None:
-            a_string(fields[name], name)
-    boolean(fields, "store")
-    metadata = table(fields, "metadata")
+            check_string(fields[name], name)
+    read_boolean(fields, "store")
+    metadata = read_object(fields, "metadata")
     if len(metadata) > 16:
         refuse("metadata", "must have at most 16 entries")
     for name, value in metadata.items():

@@ -1,6 +1,8 @@
-"""OpenAI's messages -> Anthropic's: instructions apart, turns that alternate, content in blocks. Pure.
+"""Translates OpenAI's messages into Anthropic's: instructions apart, turns that alternate, content in blocks. Pure.
 
-Raises InvalidRequest, whose ``param`` names the part, for what the Messages API has no block for.
+``completions.request.messages`` has checked the shape of every message. Refused here, with InvalidRequest, is what the Messages
+API has no block for: audio, functions and custom tools, images and documents that are not data of a known type, and arguments
+that are not a JSON object.
 """
 
 import re
@@ -8,182 +10,152 @@ from collections.abc import Iterator
 from typing import Any
 
 from completions.providers import wire
-from gateway_project import errors
+from completions.request.fields import Fields, refuse
 
 Block = dict[str, Any]
 Turn = dict[str, Any]
 
-_INSTRUCTING = ("system", "developer")
+_INSTRUCTION_ROLES = ("system", "developer")
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_DOCUMENT_TYPES = ("application/pdf",)
 _DATA_URL = re.compile(r"data:([\w.+/-]+);base64,", re.IGNORECASE)
-_NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")  # refused by Anthropic; ids that other makers gave have more
+_INVALID_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic refuses these; the ids of other makers contain them
 
 
-def instructions(messages: list[dict[str, Any]]) -> list[Block]:
-    """All that system and developer messages say, wherever they stand: Anthropic takes instructions in one place."""
-    blocks = []
-    for path, message in _numbered(messages):
-        if message["role"] in _INSTRUCTING:
-            for block in _content(message.get("content"), f"{path}.content", allowed=("text",)):
-                blocks.append(block)
-    return blocks
+def instructions(messages: list[Fields]) -> list[Block]:
+    """Return the text of all system and developer messages: Anthropic takes instructions in one place only."""
+    return [
+        block
+        for path, message in _with_paths(messages)
+        if message["role"] in _INSTRUCTION_ROLES
+        for block in _content(message, path)
+    ]
 
 
-def conversation(messages: list[dict[str, Any]]) -> list[Turn]:
-    """The conversation. Messages of one speaker in a row are one turn, as results of tools and what the user adds must be."""
-    conversation: list[Turn] = []
-    for path, message in _numbered(messages):
-        if message["role"] in _INSTRUCTING:
+def conversation(messages: list[Fields]) -> list[Turn]:
+    """Return all other messages as turns that alternate between user and assistant.
+
+    Consecutive messages of one role become one turn, because Anthropic wants the results of tools and what the user adds to
+    them in the same turn.
+    """
+    turns: list[Turn] = []
+    for path, message in _with_paths(messages):
+        if message["role"] in _INSTRUCTION_ROLES:
             continue
-        speaker, blocks = _spoken(message, path)
-        if conversation and conversation[-1]["role"] == speaker:
-            conversation[-1]["content"] += blocks
+        role, blocks = _translate(message, path)
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
         elif blocks:
-            conversation.append({"role": speaker, "content": blocks})
-    _strip_end(conversation)
-    if not conversation:
-        raise errors.wrong("messages", "must have a message with content that is not an instruction")
-    return conversation
+            turns.append({"role": role, "content": blocks})
+    _strip_last_turn(turns)
+    if not turns:
+        refuse("messages", "must have a message with content that is not an instruction")
+    return turns
 
 
-def cache_control(holder: dict[str, Any]) -> dict[str, Any]:
-    """``cache_control`` if it is there, to be merged into a block. For five minutes: longer costs more than we charge."""
-    mark = holder.get("cache_control")
+def cache_control(fields: Fields) -> Fields:
+    """Return the ``cache_control`` of a part, a tool or a body, as fields to merge into a block; empty when it has none.
+
+    Its time to live is dropped, so that it is five minutes: a longer one costs more than we charge.
+    """
+    mark = fields.get("cache_control")
     return {"cache_control": {"type": "ephemeral"}} if isinstance(mark, dict) and mark.get("type") == "ephemeral" else {}
 
 
-def _numbered(messages: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _with_paths(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
     return ((f"messages[{index}]", message) for index, message in enumerate(messages))
 
 
-def _spoken(message: dict[str, Any], path: str) -> tuple[str, list[Block]]:
-    """Whose turn it is, and what it adds."""
-    content, role = message.get("content"), message["role"]
-    if role == "user":
-        return "user", _content(content, f"{path}.content", allowed=("text", "image_url", "file"))
+def _translate(message: Fields, path: str) -> tuple[str, list[Block]]:
+    """Return the role of the turn that the message belongs to, and its blocks."""
+    role = message["role"]
+    if role == "function":
+        refuse(f"{path}.role", "function is not supported by this model")
+    if message.get("function_call") is not None and role == "assistant":
+        refuse(f"{path}.function_call", "is not supported by this model: use tool_calls")
+    if role == "assistant":
+        return "assistant", _content(message, path) + _tool_uses(message, path)
     if role == "tool":
         return "user", [_tool_result(message, path)]
-    if role == "assistant":
-        if message.get("function_call") is not None:
-            raise errors.wrong(f"{path}.function_call", "is not supported by this model: use tool_calls")
-        said = _content(content, f"{path}.content", allowed=("text", "refusal"))
-        return "assistant", said + _tool_uses(message.get("tool_calls"), f"{path}.tool_calls")
-    raise errors.wrong(f"{path}.role", f"{role} is not supported by this model")
+    return "user", _content(message, path)
 
 
-def _strip_end(conversation: list[Turn]) -> None:
-    """A reply that the model is to continue must not end in white space."""
-    if conversation and conversation[-1]["role"] == "assistant":
-        blocks = conversation[-1]["content"]
+def _strip_last_turn(turns: list[Turn]) -> None:
+    """Strip white space from the end of a reply that the model is to continue; Anthropic refuses it."""
+    if turns and turns[-1]["role"] == "assistant":
+        blocks = turns[-1]["content"]
         if blocks[-1]["type"] == "text":
             text = blocks.pop()["text"].rstrip()
             blocks += [{"type": "text", "text": text}] if text else []
         if not blocks:
-            conversation.pop()
+            turns.pop()
 
 
 # --- Content ----------------------------------------------------------------------------------------------------
 
 
-def _content(content: Any, path: str, *, allowed: tuple[str, ...]) -> list[Block]:
-    """Blocks of a string, of parts of the ``allowed`` types, or of nothing. Empty text, which is refused, is left out."""
-    if content is None:
-        return []
+def _content(message: Fields, path: str) -> list[Block]:
+    """Return the content of a message as blocks, without empty text, which Anthropic refuses."""
+    content = message.get("content") or []
     if isinstance(content, str):
-        return [_text(content)] if content else []
-    if not isinstance(content, list):
-        raise errors.wrong(path, "must be a string or an array of parts")
-    parts = [(f"{path}[{index}]", part) for index, part in enumerate(content)]
-    blocks = (_block(part, part_path, allowed) for part_path, part in parts)
+        return [_text_block(content)]
+    blocks = (_block(part, f"{path}.content[{index}]") for index, part in enumerate(content))
     return [block for block in blocks if block.get("text") != ""]
 
 
-def _block(part: Any, path: str, allowed: tuple[str, ...]) -> Block:
-    if not isinstance(part, dict):
-        raise errors.wrong(path, "must be an object")
-    kind = part.get("type")
-    if kind not in allowed:
-        raise errors.wrong(f"{path}.type", f"must be one of {', '.join(allowed)} for this model")
-    if kind == "image_url":
-        block = _image(_within(part, "image_url", path), f"{path}.image_url")
-    elif kind == "file":
-        block = _document(_within(part, "file", path), f"{path}.file")
-    else:
-        block = _text(_string(part, kind, path))
+def _block(part: Fields, path: str) -> Block:
+    match part["type"]:
+        case "image_url":
+            source = _base64_source(part["image_url"]["url"], f"{path}.image_url.url", _IMAGE_TYPES)
+            block: Block = {"type": "image", "source": source}
+        case "file":
+            block = _document(part["file"], f"{path}.file")
+        case "text" | "refusal" as kind:
+            block = _text_block(part[kind])
+        case _:
+            refuse(f"{path}.type", "must be one of text, image_url, file for this model")
     return {**block, **cache_control(part)}
 
 
-def _text(text: str) -> Block:
+def _text_block(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _image(image: dict[str, Any], path: str) -> Block:
-    return {"type": "image", "source": _source(_string(image, "url", path), f"{path}.url", _IMAGE_TYPES)}
-
-
-def _document(file: dict[str, Any], path: str) -> Block:
-    source = _source(_string(file, "file_data", path), f"{path}.file_data", ("application/pdf",))
+def _document(file: Fields, path: str) -> Block:
+    source = _base64_source(file["file_data"], f"{path}.file_data", _DOCUMENT_TYPES)
     title = file.get("filename")
     return {"type": "document", "source": source, **({"title": title} if isinstance(title, str) and title else {})}
 
 
-def _source(url: str, path: str, allowed: tuple[str, ...]) -> dict[str, str]:
-    """The data in a URL. One that would have to be fetched is refused: nothing is fetched for callers, by nobody."""
+def _base64_source(url: str, path: str, media_types: tuple[str, ...]) -> Fields:
+    """Return the data in a data URL. An address is refused: Anthropic would fetch it, and nothing is fetched for callers."""
     head = _DATA_URL.match(url)
-    if head is None or head[1].lower() not in allowed:
-        raise errors.wrong(path, f"must be a data URL in base64 of {' or '.join(allowed)} for this model")
+    if head is None or head[1].lower() not in media_types:
+        refuse(path, f"must be a data URL in base64 of {' or '.join(media_types)} for this model")
     return {"type": "base64", "media_type": head[1].lower(), "data": url[head.end() :]}
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------
 
 
-def _tool_uses(tool_calls: Any, path: str) -> list[Block]:
-    if tool_calls is None:
-        return []
-    if not isinstance(tool_calls, list):
-        raise errors.wrong(path, "must be an array")
-    return [_tool_use(tool_call, f"{path}[{index}]") for index, tool_call in enumerate(tool_calls)]
+def _tool_uses(message: Fields, path: str) -> list[Block]:
+    calls = message.get("tool_calls") or []
+    return [_tool_use(call, f"{path}.tool_calls[{index}]") for index, call in enumerate(calls)]
 
 
-def _tool_use(tool_call: Any, path: str) -> Block:
-    if not isinstance(tool_call, dict) or (tool_call.get("type") or "function") != "function":
-        raise errors.wrong(f"{path}.type", "must be function for this model")
-    function = _within(tool_call, "function", path)
-    name = _string(function, "name", f"{path}.function")
-    arguments = _arguments(function.get("arguments"), f"{path}.function.arguments")
-    return {"type": "tool_use", "id": _tool_id(tool_call, "id", path), "name": name, "input": arguments}
+def _tool_use(call: Fields, path: str) -> Block:
+    if (call.get("type") or "function") != "function":
+        refuse(f"{path}.type", "must be function for this model")
+    function = call["function"]
+    arguments = wire.parse_arguments(function["arguments"], f"{path}.function.arguments")
+    return {"type": "tool_use", "id": _tool_id(call["id"]), "name": function["name"], "input": arguments}
 
 
-def _arguments(text: Any, path: str) -> dict[str, Any]:
-    arguments = wire.parse_json_object(text or "{}") if isinstance(text, str) else None
-    if arguments is None:
-        raise errors.wrong(path, "must be a JSON object as text")
-    return arguments
-
-
-def _tool_result(message: dict[str, Any], path: str) -> Block:
-    blocks = _content(message.get("content"), f"{path}.content", allowed=("text", "image_url", "file"))
-    result = {"type": "tool_result", "tool_use_id": _tool_id(message, "tool_call_id", path)}
+def _tool_result(message: Fields, path: str) -> Block:
+    blocks = _content(message, path)
+    result = {"type": "tool_result", "tool_use_id": _tool_id(message["tool_call_id"])}
     return {**result, "content": blocks} if blocks else result
 
 
-def _tool_id(holder: dict[str, Any], name: str, path: str) -> str:
-    return _NOT_IN_AN_ID.sub("_", _string(holder, name, path))
-
-
-# --- Shapes -----------------------------------------------------------------------------------------------------
-
-
-def _within(holder: dict[str, Any], name: str, path: str) -> dict[str, Any]:
-    value = holder.get(name)
-    if not isinstance(value, dict):
-        raise errors.wrong(f"{path}.{name}", "must be an object")
-    return value
-
-
-def _string(holder: dict[str, Any], name: str, path: str) -> str:
-    value = holder.get(name)
-    if not isinstance(value, str):
-        raise errors.wrong(f"{path}.{name}", "must be a string")
-    return value
+def _tool_id(tool_call_id: str) -> str:
+    return _INVALID_IN_ID.sub("_", tool_call_id)

@@ -30,4 +30,6 @@ def _post(call: Call, method: str, *, stream: bool) -> http.UpstreamResponse:
     # The key is not put into the address, where access logs would keep it.
     headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
     path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:{method}"
-    return exchange.post(call, path, headers, gemini_request.body(call), stream=stream, interpret=response.read_refusal)
+    return exchange.post(
+        call, path, headers, gemini_request.body(call, stream=stream), stream=stream, interpret=response.read_refusal
+    )

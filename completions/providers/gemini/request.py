@@ -1,7 +1,10 @@
-"""A chat request in Gemini's words. Pure; what it cannot say is refused before any money is held.
+"""Builds the body of a generateContent request from a chat request, and refuses what Gemini cannot do. Pure.
 
-Only what is named here is sent. Everything else is left out, for some of it would cost what no price here covers: cached
-contents, searches, code that runs at Google.
+``completions.request.schema`` has checked the types and the ranges of OpenAI's fields; ``check`` refuses, before any money is
+held, the requests that are valid but have no counterpart at Gemini.
+
+Only the fields named here are sent. Others could cost what no price in the catalog covers: cached contents, searches, code that
+runs at Google.
 """
 
 import re
@@ -9,17 +12,15 @@ from typing import Any
 
 from completions.chat import Call, ChatRequest
 from completions.pricing import cost
-from completions.providers.gemini import fields as gemini_fields
 from completions.providers.gemini import messages
 from completions.providers.gemini import schema as gemini_schema
-from completions.providers.gemini.fields import Fields
 from completions.providers.gemini.schema import ExpansionBudget
-from gateway_project import errors
+from completions.request.fields import Fields, check_object, check_string, read_integer, refuse
 
-_EXPANSION_BYTES_MAX = 262_144  # for definitions written out: walking through more would hold up others
+_EXPANSION_BYTES_MAX = 262_144  # to expand more definitions would hold up the other requests of the worker
 _STOP_SEQUENCES_MAX = 5  # Gemini's
-_TOP_LOGPROBS_MAX = 20
-# Google's own, of its OpenAI-compatible endpoint: ai.google.dev/gemini-api/docs/openai
+_TOP_K_MAX = 2**31 - 1
+# reasoning_effort -> thinking budget, as at Google's OpenAI-compatible endpoint: ai.google.dev/gemini-api/docs/openai
 _BUDGETS_TOKENS = {
     "none": 0,
     "minimal": 1_024,
@@ -29,38 +30,35 @@ _BUDGETS_TOKENS = {
     "xhigh": 24_576,
     "max": 24_576,
 }
-_NUMBERS = {
+# OpenAI's name -> Gemini's.
+_SAMPLING_FIELDS = {
     "temperature": "temperature",
     "top_p": "topP",
     "frequency_penalty": "frequencyPenalty",
     "presence_penalty": "presencePenalty",
 }
+_TOOL_CHOICE_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 
 def check(request: ChatRequest) -> None:
-    """Raise InvalidRequest for what Gemini cannot do, or would do otherwise than was asked."""
+    """Raise InvalidRequest for what Gemini cannot do, or would do differently from what was asked."""
     if request.choices > 1:
-        raise errors.wrong("n", "must be 1 for this model")
-    for name in ("functions", "audio"):
-        if request.fields.get(name):
-            raise errors.wrong(name, "is not supported by this model")
-    if request.fields.get("modalities") not in (None, ["text"]):
-        raise errors.wrong("modalities", 'must be ["text"] for this model')
-    _translated(request, upstream_model="", max_tokens=1)
+        refuse("n", "must be 1 for this model")
+    if request.fields.get("functions"):
+        refuse("functions", "is not supported by this model")
+    _translate(request, upstream_model="", max_tokens=1)
 
 
-def body(call: Call) -> Fields:
-    """The body of generateContent and of streamGenerateContent."""
-    return _translated(call.request, call.route.upstream_model, call.max_tokens)
+def body(call: Call, *, stream: bool) -> Fields:
+    """Return the body of generateContent and of streamGenerateContent, which is the same: the address asks for a stream."""
+    return _translate(call.request, call.route.upstream_model, call.max_tokens)
 
 
-def _translated(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fields:
-    has_levels = _thinks_in_levels(upstream_model)
+def _translate(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fields:
+    takes_levels = _takes_thinking_levels(upstream_model)
     instructions = messages.instructions(request.messages)
-    contents = messages.conversation(request.messages, signs_calls=has_levels)
-    if not contents:
-        raise errors.wrong("messages", "must have a message with content that is not an instruction")
-    # The hold pays for a token a byte, which is several times what there are: definitions may use that up where they repeat.
+    contents = messages.conversation(request.messages, signs_calls=takes_levels)
+    # The hold pays for one token per byte of the body, several times what the body has. Repeated definitions may use the rest.
     budget = ExpansionBudget(min(request.body_bytes * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX))
     return {
         **({"systemInstruction": {"parts": instructions}} if instructions else {}),
@@ -72,26 +70,21 @@ def _translated(request: ChatRequest, upstream_model: str, max_tokens: int) -> F
             **_stop_sequences(request.fields),
             **_logprobs(request.fields),
             **_response_format(request.fields, budget),
-            **_thinking(request.fields, upstream_model, has_levels),
+            **_thinking(request.fields, upstream_model, takes_levels),
         },
     }
 
 
-# --- How it is generated ----------------------------------------------------------------------------------------
+# --- Generation -------------------------------------------------------------------------------------------------
 
 
 def _sampling(fields: Fields) -> Fields:
-    said: Fields = {}
-    for name, theirs in _NUMBERS.items():
-        if (value := fields.get(name)) is not None:
-            if type(value) not in (int, float):
-                raise errors.wrong(name, "must be a number")
-            said[theirs] = value
-    if (top_k := _integer(fields, "top_k", 1, 2**31 - 1)) is not None:
-        said["topK"] = top_k
-    if (seed := _integer(fields, "seed", -(2**63), 2**63 - 1)) is not None:
-        said["seed"] = seed % 2**31  # theirs has 32 bits; the same seed is still the same
-    return said
+    sampling: Fields = {theirs: fields[ours] for ours, theirs in _SAMPLING_FIELDS.items() if fields.get(ours) is not None}
+    if (top_k := read_integer(fields, "top_k", 1, _TOP_K_MAX)) is not None:  # not a field of OpenAI's: schema does not check it
+        sampling["topK"] = top_k
+    if (seed := fields.get("seed")) is not None:
+        sampling["seed"] = seed % 2**31  # Gemini's seed has 32 bits, signed; equal seeds stay equal
+    return sampling
 
 
 def _stop_sequences(fields: Fields) -> Fields:
@@ -99,59 +92,54 @@ def _stop_sequences(fields: Fields) -> Fields:
     if stop is None:
         return {}
     sequences = [stop] if isinstance(stop, str) else stop
-    if not isinstance(sequences, list) or not all(isinstance(sequence, str) and sequence for sequence in sequences):
-        raise errors.wrong("stop", "must be a string or an array of strings, none of them empty")
+    if not all(sequences):
+        refuse("stop", "must be a string or an array of strings, none of them empty")
     if len(sequences) > _STOP_SEQUENCES_MAX:
-        raise errors.wrong("stop", f"must have at most {_STOP_SEQUENCES_MAX} items for this model")
+        refuse("stop", f"must have at most {_STOP_SEQUENCES_MAX} items for this model")
     return {"stopSequences": sequences} if sequences else {}
 
 
 def _logprobs(fields: Fields) -> Fields:
-    wanted, top = fields.get("logprobs"), _integer(fields, "top_logprobs", 0, _TOP_LOGPROBS_MAX)
-    if wanted is not None and not isinstance(wanted, bool):
-        raise errors.wrong("logprobs", "must be true or false")
-    if top and not wanted:
-        raise errors.wrong("top_logprobs", "is only allowed when logprobs is true")
-    return {**({"responseLogprobs": True} if wanted else {}), **({"logprobs": top} if top else {})}
+    if not fields.get("logprobs"):
+        return {}
+    top = fields.get("top_logprobs")
+    return {"responseLogprobs": True, **({"logprobs": top} if top else {})}
 
 
 def _response_format(fields: Fields, budget: ExpansionBudget) -> Fields:
-    if fields.get("response_format") is None:
+    wanted = fields.get("response_format") or {"type": "text"}
+    if wanted["type"] == "text":
         return {}
-    wanted = gemini_fields.table(fields, "response_format")
-    kind = gemini_fields.one_of(wanted, "type", ("text", "json_object", "json_schema"), "response_format.")
-    if kind == "text":
-        return {}
-    if kind == "json_object":
+    if wanted["type"] == "json_object":
         return {"responseMimeType": "application/json"}
-    path = "response_format.json_schema."
-    schema = gemini_fields.table(gemini_fields.table(wanted, "json_schema", "response_format."), "schema", path)
-    return {
-        "responseMimeType": "application/json",
-        "responseSchema": gemini_schema.translate(schema, f"{path}schema", budget),
-    }
+    path = "response_format.json_schema.schema"
+    schema = check_object(wanted["json_schema"].get("schema"), path)
+    return {"responseMimeType": "application/json", "responseSchema": gemini_schema.translate(schema, path, budget)}
 
 
-def _thinking(fields: Fields, upstream_model: str, has_levels: bool) -> Fields:
-    """What the model thinks is shown to who says how much it shall think. Who says nothing may be asking one that cannot."""
-    if fields.get("reasoning_effort") is None:
+def _thinking(fields: Fields, upstream_model: str, takes_levels: bool) -> Fields:
+    """Return the thinking config. Without ``reasoning_effort`` there is none: the model may be one that cannot think.
+
+    Thoughts are included in the reply whenever thinking was asked for.
+    """
+    effort = fields.get("reasoning_effort")
+    if effort is None:
         return {}
-    effort = gemini_fields.one_of(fields, "reasoning_effort", tuple(_BUDGETS_TOKENS))
     config: Fields = {"includeThoughts": effort != "none"}
-    if has_levels:
+    if takes_levels:
         return {"thinkingConfig": {**config, "thinkingLevel": _level(effort, upstream_model)}}
     return {"thinkingConfig": {**config, "thinkingBudget": _BUDGETS_TOKENS[effort]}}
 
 
 def _level(effort: str, upstream_model: str) -> str:
-    """Thinking in levels cannot be turned off, and a Pro does not know the least of them."""
+    """Return the nearest level: "none" does not exist, and a Pro model does not have "minimal" either."""
     if effort in ("none", "minimal"):
         return "low" if "pro" in upstream_model else "minimal"
     return "high" if effort in ("xhigh", "max") else effort
 
 
-def _thinks_in_levels(upstream_model: str) -> bool:
-    """Since Gemini 3. A name without a generation, such as gemini-flash-latest, is taken for the newest."""
+def _takes_thinking_levels(upstream_model: str) -> bool:
+    """Since Gemini 3. A name without a generation, such as gemini-flash-latest, counts as newer than that."""
     generation = re.search(r"gemini-(\d+)", upstream_model)
     return int(generation[1]) >= 3 if generation else upstream_model.startswith("gemini-")
 
@@ -160,43 +148,33 @@ def _thinks_in_levels(upstream_model: str) -> bool:
 
 
 def _tools(fields: Fields, budget: ExpansionBudget) -> Fields:
-    declarations = [_declaration(tool, path, budget) for path, tool in gemini_fields.tables(fields, "tools")]
-    choice = _tool_choice(fields)
+    declarations = [_declaration(tool, f"tools[{index}]", budget) for index, tool in enumerate(fields.get("tools") or [])]
     if not declarations:
-        if choice.get("mode") == "ANY":
-            raise errors.wrong("tool_choice", "is only allowed with tools")
         return {}
+    choice = _tool_choice(fields.get("tool_choice"))
     tools: Fields = {"tools": [{"functionDeclarations": declarations}]}
     return {**tools, "toolConfig": {"functionCallingConfig": choice}} if choice else tools
 
 
 def _declaration(tool: Fields, path: str, budget: ExpansionBudget) -> Fields:
-    gemini_fields.one_of(tool, "type", ("function",), path)
-    function, path = gemini_fields.table(tool, "function", path), f"{path}function."
-    declaration: Fields = {"name": gemini_fields.text(function, "name", path)}
-    if function.get("description") is not None:
-        declaration["description"] = gemini_fields.text(function, "description", path)
+    if tool["type"] != "function":
+        refuse(f"{path}.type", "must be function for this model")
+    function, path = tool["function"], f"{path}.function"
+    declaration: Fields = {"name": function["name"]}
+    if function.get("description") is not None:  # schema does not check it
+        declaration["description"] = check_string(function["description"], f"{path}.description")
     if function.get("parameters"):
-        parameters = gemini_schema.translate(gemini_fields.table(function, "parameters", path), f"{path}parameters", budget)
-        if "properties" in parameters or "anyOf" in parameters:  # an object of nothing would be refused
+        parameters = gemini_schema.translate(function["parameters"], f"{path}.parameters", budget)
+        if "properties" in parameters or "anyOf" in parameters:  # Gemini refuses an object without properties
             declaration["parameters"] = parameters
     return declaration
 
 
-def _tool_choice(fields: Fields) -> Fields:
-    choice = fields.get("tool_choice")
+def _tool_choice(choice: Any) -> Fields:
     if choice is None:
         return {}
-    if isinstance(choice, dict):
-        gemini_fields.one_of(choice, "type", ("function",), "tool_choice.")
-        name = gemini_fields.text(gemini_fields.table(choice, "function", "tool_choice."), "name", "tool_choice.function.")
-        return {"mode": "ANY", "allowedFunctionNames": [name]}
-    modes = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-    return {"mode": modes[gemini_fields.one_of(fields, "tool_choice", tuple(modes))]}
-
-
-def _integer(fields: Fields, name: str, minimum: int, maximum: int) -> int | None:
-    value: Any = fields.get(name)
-    if value is not None and (type(value) is not int or not minimum <= value <= maximum):
-        raise errors.wrong(name, f"must be an integer from {minimum} to {maximum}")
-    return value
+    if isinstance(choice, str):
+        return {"mode": _TOOL_CHOICE_MODES[choice]}
+    if choice.get("type") != "function":
+        refuse("tool_choice.type", "must be function for this model")
+    return {"mode": "ANY", "allowedFunctionNames": [choice["function"]["name"]]}

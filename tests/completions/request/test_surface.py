@@ -183,6 +183,7 @@ WRONG = [
     ({"stream": 1}, "stream", "must be true or false"),
     ({"stream": True, "stream_options": {"include_obfuscation": 1}}, "stream_options.include_obfuscation", "must be true"),
     ({"temperature": 2.1}, "temperature", "must be between 0.0 and 2.0"),
+    ({"temperature": 10**400}, "temperature", "must be between 0.0 and 2.0"),
     ({"top_p": -0.1}, "top_p", "must be between 0.0 and 1.0"),
     ({"tools": {}}, "tools", "must be an array of 1 to 128 tools"),
     ({"tools": []}, "tools", "must be an array of 1 to 128 tools"),

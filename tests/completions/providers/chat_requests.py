@@ -1,0 +1,15 @@
+"""Chat requests as the adapters receive them: checked by ``completions.request.schema``."""
+
+import json
+from typing import Any
+
+from completions.chat import ChatRequest
+from completions.request import schema
+
+HELLO = {"role": "user", "content": "Hello"}
+
+
+def make_request(*messages: dict[str, Any], **fields: Any) -> ChatRequest:
+    """Raises InvalidRequest for what no provider would ever see."""
+    body = {"model": "acme/large", "messages": list(messages or [HELLO]), **fields}
+    return schema.parse(body, body_bytes=len(json.dumps(body)))
