@@ -1,39 +1,35 @@
-"""The catalog file: TOML in, and providers, models, dated prices and routes are as it says.
+"""Loads catalog files: TOML that declares providers, models, dated prices and routes.
 
-``read`` checks everything and names every mistake by file, table and field; ``apply`` writes, in one transaction, only what
-differs. What the file rules, and what it leaves alone:
+``read`` checks everything and names every mistake by file, table and field. ``apply`` writes only what differs, in one
+transaction. What the file decides, and what it leaves alone:
 
-- Providers and models it names are made or brought in line; those it does not name stay as they are.
-- A model's routes become exactly the file's: one that is gone is deleted (completions remember their provider, not a route).
-- A price that differs from the one in force becomes a new row, effective now. Old ones stay: completions refer to them, and
-  for the same reason a file without a price takes none away.
-- The switches are the operator's: ``is_enabled`` of a provider or a route is never touched, and a model's only if its table
-  has ``enabled``.
-- Secrets are not in it: a provider's table names an environment variable. A key that was stored in the admin stays as long
-  as the address does.
+- Providers and models that it names are created or updated; those that it does not name stay as they are.
+- A model's routes become exactly the file's; others are deleted (completions refer to their provider, not to a route).
+- A price that differs from the one in force becomes a new row, effective now. Old prices stay, because completions refer to
+  them; for the same reason a file without a price removes none.
+- The switches belong to the operator: ``is_enabled`` of a provider or a route is never changed, and a model's only if its
+  table has ``enabled``.
+- Files hold no secrets: a provider's table names an environment variable. A key stored in the admin stays as long as the
+  address stays.
 """
 
 import datetime
-import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from django.db import models, transaction
 
-from billing import money
-from completions.catalog import lookup, rules, toml_table, writes
-from completions.catalog.toml_table import NEEDED, Table
-from completions.models import Category, LanguageModel, Price, Provider, Route
+from completions.catalog import lookup, tables, writes
+from completions.catalog.tables import Columns, EchoProvider, ModelTable
+from completions.models import LanguageModel, Price, Provider, Route
 
 BUILT_IN = Path(__file__).parent / "catalog.toml"
 
-Columns = dict[str, Any]  # column -> value, as the row shall have it
-
 
 class InvalidCatalog(Exception):
-    """``errors`` has a sentence for everything that is wrong. Nothing was written."""
+    """``errors`` has a sentence for every mistake. Nothing was written."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__("\n".join(errors))
@@ -41,127 +37,50 @@ class InvalidCatalog(Exception):
 
 
 @dataclass(frozen=True)
-class ModelTable:
-    """One model as the file wants it. ``routes``: (provider, upstream model) -> priority and weight."""
-
-    columns: Columns
-    price: Columns | None
-    routes: dict[tuple[str, str], Columns]
-
-
-@dataclass(frozen=True)
 class Catalog:
-    """What was read, by slug and by model id. ``as_of`` is the day of the prices, if the file says it."""
+    """The tables of all files together, by slug and by model id. ``as_of`` is the day of the prices, if a file says it."""
 
     as_of: datetime.date | None
-    providers: dict[str, Columns]
+    providers: dict[str, EchoProvider]
     models: dict[str, ModelTable]
 
 
-# --- Reading: pure ----------------------------------------------------------------------------------------------------
+# --- Reading ----------------------------------------------------------------------------------------------------------
 
 
 def read(paths: Iterable[Path], *, known_providers: Iterable[str] = ()) -> Catalog:
-    """What the files say together: a table of a later file replaces the same table of an earlier one.
+    """Read the files in order: a table of a later file replaces the same table of an earlier one.
 
-    ``known_providers`` may be routed to without being declared. Raises InvalidCatalog.
+    Routes may lead to ``known_providers`` and to every provider declared so far. Raises InvalidCatalog.
     """
     errors: list[str] = []
-    as_of: datetime.date | None = None
-    declared: dict[str, Columns] = {}
-    entries: dict[str, ModelTable] = {}
+    catalog = Catalog(as_of=None, providers={}, models={})
     known = set(known_providers)
     for path in paths:
-        top = toml_table.read(path, errors)
-        about = top.table("catalog", default={})
-        as_of = about.take("as_of", datetime.date, default=as_of)
-        about.finish()
-        declared |= {table.key: _provider(table) for table in top.tables("providers")}
-        known |= declared.keys()
-        entries |= {table.key: _model(table, known) for table in top.tables("models")}
-        top.finish()
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            known |= tables.declared_providers(values)
+            catalog = _merged(catalog, tables.validate(values, known_providers=known))
+        except OSError as error:
+            errors.append(f"{path}: {error.strerror or 'cannot be read'}")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            errors.append(f"{path.name}: is not TOML: {error}")
+        except tables.InvalidFile as invalid:
+            errors += [f"{path.name}: {error}" for error in invalid.errors]
     if errors:
         raise InvalidCatalog(errors)
-    return Catalog(as_of=as_of, providers=declared, models=entries)
+    return catalog
 
 
-def _provider(table: Table) -> Columns:
-    if not re.fullmatch(r"[-a-zA-Z0-9_]{1,50}", table.key):
-        table.note("", "a provider's name has 1-50 letters, digits, hyphens and underscores")
-    columns: Columns = {"kind": table.choice("kind", Provider.Kind.values), "base_url": "", "api_key_env": ""}
-    for deadline in ("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds"):
-        columns[deadline] = table.integer(deadline, maximum=7_200, default=None)
-    columns["drains"] = table.take("drains", bool, default=False)
-    if columns["kind"] != Provider.Kind.ECHO:
-        columns["base_url"] = table.checked("base_url", rules.clean_base_url)
-        columns["api_key_env"] = table.checked("api_key_env", rules.clean_api_key_env, default=None) or ""
-    table.finish()
-    return columns
+def _merged(catalog: Catalog, later: tables.CatalogFile) -> Catalog:
+    return Catalog(
+        as_of=later.catalog.as_of or catalog.as_of,
+        providers=catalog.providers | later.providers,
+        models=catalog.models | later.models,
+    )
 
 
-def _model(table: Table, known_providers: set[str]) -> ModelTable:
-    try:
-        rules.clean_model_id(table.key)
-    except ValueError as error:
-        table.note("", str(error))
-    columns: Columns = {
-        "name": table.text("name", characters_max=200),
-        "maker": table.text("provider", characters_max=100),
-        "category": table.choice("category", Category.values, default=Category.GENERAL.value),
-        "context_window": table.integer("context_window", maximum=2**31 - 1),
-        "max_output_tokens": table.integer("max_output_tokens", maximum=2**31 - 1),
-        "image_support": table.take("image_support", bool, default=False),
-        "image_tokens_max": table.integer("image_tokens_max", maximum=2**31 - 1, default=6_000),
-        "function_calling": table.take("function_calling", bool, default=False),
-        "commercial_use": table.take("commercial_use", bool, default=False),
-        "license": table.text("license", characters_max=100, default=None),
-    }
-    if table.has("enabled"):
-        columns["is_enabled"] = table.take("enabled", bool)
-    if (columns["max_output_tokens"] or 0) > (columns["context_window"] or 2**31):
-        table.note("max_output_tokens", f"{columns['max_output_tokens']} is more than the context_window")
-    price = _price(table.table("price")) if table.has("price") else None
-    routes = _routes(table, known_providers)
-    table.finish()
-    return ModelTable(columns=columns, price=price, routes=routes)
-
-
-def _price(table: Table) -> Columns:
-    columns = {
-        "input_nanos": _price_nanos(table, "input"),
-        "output_nanos": _price_nanos(table, "output"),
-        "cached_input_nanos": _price_nanos(table, "cached_input", default=None),
-        "cache_write_nanos": _price_nanos(table, "cache_write", default=None),
-        "image_nanos": _price_nanos(table, "image", default=None),
-    }
-    table.finish()
-    return columns
-
-
-def _price_nanos(table: Table, field: str, *, default: Any = NEEDED) -> int | None:
-    """Nanodollars per million tokens, or per image."""
-    if table.has_number(field):
-        number = table.number(field)
-        table.note(field, f'write the price as text, {field} = "{number}": a number in a file gets rounded')
-        return None
-    return table.checked(field, money.price_nanos, default=default)
-
-
-def _routes(table: Table, known_providers: set[str]) -> dict[tuple[str, str], Columns]:
-    routes: dict[tuple[str, str], Columns] = {}
-    for route in table.rows("routes"):
-        provider = route.text("provider", characters_max=50) or ""
-        target = (provider, route.text("upstream_model", characters_max=200) or "")
-        if provider and provider not in known_providers:
-            route.note("provider", f"{provider!r} is neither declared under [providers] nor known already")
-        if all(target) and target in routes:
-            route.note("", f"declares {provider!r} and {target[1]!r} a second time")
-        routes[target] = {name: route.integer(name, maximum=32_767, default=1) for name in ("priority", "weight")}
-        route.finish()
-    return routes
-
-
-# --- Writing: what differs ---------------------------------------------------------------------------------------------
+# --- Writing ---------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -178,7 +97,7 @@ class Count:
 
 @dataclass
 class Report:
-    """What a load did. ``warnings`` name the models that cannot be served, and the providers that lost their stored key."""
+    """The result of a load. ``warnings`` name models that are not served, and providers that lost their stored key."""
 
     as_of: datetime.date | None
     providers: Count = field(default_factory=Count)
@@ -193,11 +112,11 @@ class Report:
 
 
 def apply(catalog: Catalog) -> Report:
-    """Make the rows as the catalog says, all or none. A second time it changes nothing."""
+    """Create, update and delete rows so that they match the catalog, in one transaction. A second call changes nothing."""
     report = Report(as_of=catalog.as_of)
     with transaction.atomic():
-        writes.lock_catalog()  # two hosts may start at once
-        _write_providers(catalog.providers, report)
+        writes.lock_catalog()  # two hosts may start at the same time
+        _write_providers({slug: table.columns for slug, table in catalog.providers.items()}, report)
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalog.models.items()}, report.models)
         _write_prices(catalog.models, report)
         _write_routes(catalog.models, report)
@@ -209,12 +128,12 @@ def apply(catalog: Catalog) -> Report:
 
 
 def _write_providers(wanted: Mapping[str, Columns], report: Report) -> None:
-    _drop_keys_of_moved(wanted, report)
+    _forget_keys_of_moved_providers(wanted, report)
     _write_rows(Provider, wanted, report.providers)
 
 
-def _drop_keys_of_moved(wanted: Mapping[str, Columns], report: Report) -> None:
-    """A key is for the address it was entered for: whoever could point it at a host of theirs could read it."""
+def _forget_keys_of_moved_providers(wanted: Mapping[str, Columns], report: Report) -> None:
+    """Delete a stored key when the address changes: otherwise an edited file could send it to any host."""
     for provider in Provider.objects.select_for_update().filter(pk__in=wanted).order_by("pk"):  # staff may be entering one
         if provider.sealed_api_key and provider.base_url != wanted[provider.pk]["base_url"]:
             Provider.objects.filter(pk=provider.pk).update(sealed_api_key="")
@@ -242,28 +161,30 @@ def _update(row: models.Model, columns: Columns, count: Count) -> None:
     count.updated += 1
 
 
-def _write_prices(tables: Mapping[str, ModelTable], report: Report) -> None:
-    in_force = {price.model_id: price for price in Price.objects.in_force().filter(model__in=tables)}
-    for model_id, table in tables.items():
+def _write_prices(wanted: Mapping[str, ModelTable], report: Report) -> None:
+    in_force = {price.model_id: price for price in Price.objects.in_force().filter(model__in=wanted)}
+    for model_id, table in wanted.items():
         if table.price is None:
             continue
-        if writes.set_price(model_id, in_force.get(model_id), table.price):
+        if writes.set_price(model_id, in_force.get(model_id), table.price.columns):
             report.prices.created += 1
         else:
             report.prices.unchanged += 1
 
 
-def _write_routes(tables: Mapping[str, ModelTable], report: Report) -> None:
+def _write_routes(wanted: Mapping[str, ModelTable], report: Report) -> None:
     existing = {
-        (route.model_id, route.provider_id, route.upstream_model): route for route in Route.objects.filter(model__in=tables)
+        (route.model_id, route.provider_id, route.upstream_model): route for route in Route.objects.filter(model__in=wanted)
     }
-    for model_id, table in tables.items():
-        for (provider, upstream_model), columns in table.routes.items():
-            route = existing.pop((model_id, provider, upstream_model), None)
+    for model_id, table in wanted.items():
+        for target in table.routes:
+            columns = {"priority": target.priority, "weight": target.weight}
+            route = existing.pop((model_id, target.provider, target.upstream_model), None)
             if route is not None:
                 _update(route, columns, report.routes)
             else:
-                Route.objects.create(model_id=model_id, provider_id=provider, upstream_model=upstream_model, **columns)
+                key = {"model_id": model_id, "provider_id": target.provider, "upstream_model": target.upstream_model}
+                Route.objects.create(**key, **columns)
                 report.routes.created += 1
     for route in existing.values():
         route.delete()

@@ -395,7 +395,7 @@ REFUSED = {
     "the same route twice": (
         '[{ provider = "shed", upstream_model = "m" }]',
         '[{ provider = "shed", upstream_model = "m" }, { provider = "shed", upstream_model = "m", priority = 2 }]',
-        f"{MODEL} routes[1]: declares 'shed' and 'm' a second time",
+        f"{MODEL} routes: declares 'shed' and 'm' twice",
     ),
 }
 

@@ -164,7 +164,7 @@ def test_mistral_is_sent_no_stream_options_and_says_its_usage_unasked(api, alice
 
 def test_those_who_differ_are_in_the_built_in_catalog_by_the_same_host():
     catalog = catalog_file.read([catalog_file.BUILT_IN])
-    assert set(QUIRKS) <= {urlsplit(provider["base_url"]).hostname for provider in catalog.providers.values()}
+    assert set(QUIRKS) <= {urlsplit(provider.columns["base_url"]).hostname for provider in catalog.providers.values()}
 
 
 # --- Over which connection ---------------------------------------------------------------------------------------

@@ -1,0 +1,305 @@
+"""The tables of a catalog file, validated by pydantic, and the sentences that name each mistake by table and field. Pure.
+
+Values have exactly the type of their field: ``true`` is not a whole number, and a date is not a date with a time. Unknown
+fields are errors.
+"""
+
+import datetime
+import re
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import ErrorDetails, PydanticKnownError
+
+from billing import money
+from completions.catalog import rules
+from completions.models import Category, Provider
+
+Columns = dict[str, Any]  # column -> value
+_INTEGER_MAX, _SMALL_INTEGER_MAX = 2**31 - 1, 32_767  # of the columns
+
+
+class InvalidFile(ValueError):
+    """``errors`` has a sentence for every mistake."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = errors
+
+
+# --- Kinds of values --------------------------------------------------------------------------------------------------
+
+
+def _text(characters_max: int) -> AfterValidator:
+    def check(text: str) -> str:
+        if not (text.isprintable() and text == text.strip() and 1 <= len(text) <= characters_max):
+            raise ValueError(f"must have 1-{characters_max} printable characters, and no space at its ends")
+        return text
+
+    return AfterValidator(check)
+
+
+def _between_1_and(maximum: int) -> AfterValidator:
+    def check(number: int) -> int:
+        if not 1 <= number <= maximum:
+            raise ValueError(f"{number} is not between 1 and {maximum}")
+        return number
+
+    return AfterValidator(check)
+
+
+def _one_of(choices: Collection[str]) -> AfterValidator:
+    def check(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return AfterValidator(check)
+
+
+def _price_nanos(value: object, info: ValidationInfo) -> int:
+    """Nanodollars per million tokens, or per image, of a price as text."""
+    if type(value) in {int, float}:
+        raise ValueError(f'write the price as text, {info.field_name} = "{value}": a number in a file gets rounded')
+    if not isinstance(value, str):
+        raise PydanticKnownError("string_type")
+    return money.price_nanos(value)
+
+
+def _provider_name(name: str) -> str:
+    if not re.fullmatch(r"[-a-zA-Z0-9_]{1,50}", name):
+        raise ValueError("a provider's name has 1-50 letters, digits, hyphens and underscores")
+    return name
+
+
+_Seconds = Annotated[int, _between_1_and(7_200)]
+_Count = Annotated[int, _between_1_and(_INTEGER_MAX)]
+_SmallCount = Annotated[int, _between_1_and(_SMALL_INTEGER_MAX)]
+_PriceNanos = Annotated[int, PlainValidator(_price_nanos)]
+
+
+# --- Tables -----------------------------------------------------------------------------------------------------------
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class About(_Table):
+    """[catalog]"""
+
+    as_of: datetime.date | None = None
+
+
+class EchoProvider(_Table):
+    """[providers.NAME] of the built-in echo, which has no address."""
+
+    kind: Annotated[str, _one_of(Provider.Kind.values)]
+    connect_seconds: _Seconds | None = None
+    first_byte_seconds: _Seconds | None = None
+    idle_seconds: _Seconds | None = None
+    total_seconds: _Seconds | None = None
+    drains: bool = False
+
+    @property
+    def columns(self) -> Columns:
+        return {"base_url": "", "api_key_env": "", **self.model_dump()}
+
+
+class HttpProvider(EchoProvider):
+    """[providers.NAME] of every other kind."""
+
+    base_url: Annotated[str, AfterValidator(rules.clean_base_url)]
+    api_key_env: Annotated[str, AfterValidator(rules.clean_api_key_env)] = ""
+
+
+class PriceTable(_Table):
+    """The ``price`` of a model, in nanodollars per million tokens; ``image`` in nanodollars per image."""
+
+    input: _PriceNanos
+    output: _PriceNanos
+    cached_input: _PriceNanos | None = None
+    cache_write: _PriceNanos | None = None
+    image: _PriceNanos | None = None
+
+    @property
+    def columns(self) -> Columns:
+        return {f"{name}_nanos": nanos for name, nanos in self}
+
+
+class RouteTable(_Table):
+    """One of the ``routes`` of a model."""
+
+    provider: Annotated[str, _text(50)]
+    upstream_model: Annotated[str, _text(200)]
+    priority: _SmallCount = 1
+    weight: _SmallCount = 1
+
+    @field_validator("provider")
+    @classmethod
+    def _is_known(cls, provider: str, info: ValidationInfo) -> str:
+        assert info.context is not None
+        if provider not in info.context:
+            raise ValueError(f"{provider!r} is neither declared under [providers] nor known already")
+        return provider
+
+
+class ModelTable(_Table):
+    """[models."ID"]"""
+
+    name: Annotated[str, _text(200)]
+    maker: Annotated[str, _text(100)] = Field(alias="provider")
+    category: Annotated[str, _one_of(Category.values)] = Category.GENERAL.value
+    context_window: _Count
+    max_output_tokens: _Count
+    image_support: bool = False
+    image_tokens_max: _Count = 6_000
+    function_calling: bool = False
+    commercial_use: bool = False
+    license: Annotated[str, _text(100)] | None = None
+    is_enabled: bool | None = Field(None, alias="enabled")
+    price: PriceTable | None = None
+    routes: list[RouteTable] = []
+
+    @field_validator("max_output_tokens")
+    @classmethod
+    def _fits_the_context_window(cls, tokens: int, info: ValidationInfo) -> int:
+        if tokens > info.data.get("context_window", tokens):
+            raise ValueError(f"{tokens} is more than the context_window")
+        return tokens
+
+    @field_validator("routes")
+    @classmethod
+    def _are_different(cls, routes: list[RouteTable]) -> list[RouteTable]:
+        targets = [(route.provider, route.upstream_model) for route in routes]
+        for provider, upstream_model in targets:
+            if targets.count((provider, upstream_model)) > 1:
+                raise ValueError(f"declares {provider!r} and {upstream_model!r} twice")
+        return routes
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the model. ``is_enabled`` is among them only if the table has ``enabled``."""
+        columns = self.model_dump(exclude={"price", "routes"})
+        return {name: value for name, value in columns.items() if (name, value) != ("is_enabled", None)}
+
+
+def _provider_tag(values: Any) -> str:
+    return "echo" if isinstance(values, dict) and values.get("kind") == Provider.Kind.ECHO else "http"
+
+
+_AnyProvider = Annotated[
+    Annotated[EchoProvider, Tag("echo")] | Annotated[HttpProvider, Tag("http")], Discriminator(_provider_tag)
+]
+
+
+class CatalogFile(_Table):
+    """The whole file."""
+
+    catalog: About = About()
+    providers: dict[Annotated[str, AfterValidator(_provider_name)], _AnyProvider] = {}
+    models: dict[Annotated[str, AfterValidator(rules.clean_model_id)], ModelTable] = {}
+
+
+def declared_providers(values: dict[str, Any]) -> set[str]:
+    """Return the names of the providers in a parsed file, valid or not."""
+    declared = values.get("providers")
+    return set(declared) if isinstance(declared, dict) else set()
+
+
+def validate(values: dict[str, Any], *, known_providers: set[str]) -> CatalogFile:
+    """Validate a parsed file, whose routes may lead to ``known_providers``. Raises InvalidFile."""
+    try:
+        return CatalogFile.model_validate(values, context=known_providers)
+    except ValidationError as invalid:
+        raise InvalidFile([_sentence(error) for error in invalid.errors(include_url=False)]) from None
+
+
+# --- Sentences --------------------------------------------------------------------------------------------------------
+
+_WANTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "date_type": "a date",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+}
+_FOUND = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number with a fraction",
+    str: "text",
+    list: "a list",
+    dict: "a table",
+    datetime.date: "a date",
+    datetime.datetime: "a date with a time",
+    datetime.time: "a time",
+}
+
+
+def _sentence(error: ErrorDetails) -> str:
+    """Name table, field and mistake: ``[models.m] price.input: is missing``. Repeats no value that may be a secret."""
+    location = error["loc"]
+    if location[0] == "providers" and location[2:3] != ("[key]",):
+        location = (*location[:2], *location[3:])  # without the tag of the kind
+    return f"{_place(location)} {_problem(error, location)}"
+
+
+def _place(location: Sequence[str | int]) -> str:
+    tables = 1 if location[0] == "catalog" else 2
+    if location[0] not in {"catalog", "providers", "models"} or len(location) <= tables:
+        return f"{_path(location)}:"
+    table = f"[{_path(location[:tables])}]"
+    return table if location[tables] == "[key]" else f"{table} {_path(location[tables:])}:"
+
+
+def _path(location: Sequence[str | int]) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{_toml_key(step)}" for step in location)
+    return "".join(steps).removeprefix(".")
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else f'"{key}"'
+
+
+def _problem(error: ErrorDetails, location: Sequence[str | int]) -> str:
+    kind = error["type"]
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        fields = _table_at(location[:-1], error["loc"]).model_fields
+        return f"is not known here; known are {', '.join(field.alias or name for name, field in fields.items())}"
+    if kind == "value_error":
+        return str(error["ctx"]["error"])
+    if kind in _WANTED:
+        return f"must be {_WANTED[kind]}, not {_FOUND[type(error['input'])]}"
+    return error["msg"]
+
+
+def _table_at(location: Sequence[str | int], tagged: Sequence[str | int]) -> type[_Table]:
+    match location:
+        case ["catalog"]:
+            return About
+        case ["providers", _]:
+            return EchoProvider if tagged[2] == "echo" else HttpProvider
+        case ["models", _]:
+            return ModelTable
+        case ["models", _, "price"]:
+            return PriceTable
+        case ["models", _, "routes", _]:
+            return RouteTable
+    return CatalogFile
