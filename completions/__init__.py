@@ -1,40 +1,25 @@
-"""One chat request, from the bytes that come in to the cent that is booked.
+"""Chat completions under /v1: from the bytes of a request to the ledger entry that charges it.
 
-Owns the catalog (providers, models, dated prices, routes), the request schema, admission, the attempts, the relay and
-settlement.
-May import ``keys``, ``billing`` and the leaves of ``gateway_project``.
+Owns the catalog (providers, models, dated prices, routes), the request schema, admission, the dispatch to upstreams and
+settlement. May import ``keys``, ``billing`` and the modules of ``gateway_project`` that import no app.
 
-A request, a file after a file:
+The path of a request, module after module:
 
-    views -> schema -> matching -> admission (committed) -> attempts -> providers -> relay -> settlement -> reply
+    views -> request.schema -> catalog.eligibility -> charging.admission (committed) -> relay.attempts -> providers
+          -> relay.stream or relay.whole -> charging.settlement -> reply
 
-- ``chat``          what is passed inward: frozen dataclasses
-- ``schema``        JSON -> ChatRequest, or an error that names the field; ``messages`` is the part of it with that name, and
-                    ``fields`` reads single ones
-- ``catalog``       model id -> what is offered under it, or model_not_found
-- ``matching``      which models and which of their routes can answer the request, before any money is held
-- ``pricing``       pure: what a request may cost at most, what it did cost
-- ``sizing``        pure: how many tokens a request may generate
-- ``idempotency``   a retry under the same Idempotency-Key gets the same reply, and pays once
-- ``admission``     who is let in: every refusal in order, then the hold
-- ``door``          who comes in and who goes out share a transaction, in two round trips
-- ``records``       the row of a completion: as it begins, who answers it, how it ends
-- ``attempts``      the routes in turn, again where that may help, until one answers
-- ``circuits``      which routes rest because they fail again and again
-- ``providers``     a file each, behind one small interface
-- ``relay``         the reply, whole or streamed, settled on every way out
-- ``checkpoints``   what running completions have done so far, for when their process dies
-- ``resolution``    how a completion ends, decided at the door: hold -> ledger entry, or release
-- ``settlement``    the way out: resolved once, and tried again while the database is away
-- ``spool``         what could not be settled while the database was away, on disk until it is back
-- ``sse``           pure: framing of event streams, both ways
+The layers, from top to bottom. A layer imports only layers below it; import-linter checks this, by pyproject.toml:
 
-Beside the way of a request:
-
-- ``catalog_file``  the catalog as TOML: validated as a whole, then written (``toml_table`` and ``catalog_rules`` read it)
-- ``proposals``     what a provider's own list says otherwise: written down, approved or applied by the rule (``list_request``
-                    asks, ``upstream_list`` reads, ``catalog_sync`` compares; ``catalog_rows`` is shared with the files)
-- ``admin``         completions for staff; ``catalog_admin`` (with its ``forms``) and ``proposals_admin`` the catalog
-- ``tasks``         the sweeper: what a killed worker left behind is settled or released
-- ``audit``         what completions ask the whole book
+- ``urls``, ``apps``       the paths under /v1; the app's registration with Django
+- ``views``, ``admin``     the HTTP views; the staff pages. Also ``checks``, the system checks, and ``management``, the commands
+- ``serializers``          the shapes of replies
+- ``tasks``                the sweeper, which settles or releases what a dead process left, and other scheduled work
+- ``relay``                dispatches an admitted request to its routes and relays the reply, whole or streamed
+- ``charging``             holds the money before the request, and charges or releases it once afterwards
+- ``catalog``              what is offered under a model id; ``catalog.sync`` compares it with the providers' own lists
+- ``audit``, ``models``    the questions that completions add to the audit of the ledger; the tables
+- ``providers``            one adapter for each kind of provider, behind one interface
+- ``pricing``              pure: what a request costs at most, what it did cost, how many tokens it may generate
+- ``request``              parses and validates the JSON of a request into a ``ChatRequest``
+- ``chat``, ``sse``        pure: the frozen dataclasses that the layers pass on; the framing of event streams, in and out
 """

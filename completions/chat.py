@@ -1,4 +1,4 @@
-"""What is passed inward: one chat request, what is offered for it, and what comes back. Frozen, and free of Django."""
+"""Values that the layers pass on: a chat request, its offers, and the reply. Frozen dataclasses, independent of Django."""
 
 import math
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in the messages, counted in one walk through them. The names are those of the first part of a kind, or "".
+    """What the messages contain, counted in one pass. ``image_at`` and ``file_at`` name the first such part, or are "".
 
-    ``image_bytes`` are those of the images' data URLs. ``file_at`` is a document or a sound: nobody knows how long it is.
+    ``image_bytes`` is the size of the images' data URLs. A file is a document or a sound, whose tokens cannot be estimated.
     """
 
     text_bytes: int = 0  # UTF-8
@@ -21,7 +21,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request whose shape has been checked. ``fields`` is the body as it came, for upstreams that understand more."""
+    """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check."""
 
     model: str
     messages: list[dict[str, Any]]
@@ -30,15 +30,15 @@ class ChatRequest:
     include_usage: bool
     fields: dict[str, Any]
     body_bytes: int
-    max_tokens_field: str = "max_tokens"  # the name that the cap came by, which has two
+    max_tokens_field: str = "max_tokens"  # which of its two names the request used
     choices: int = 1
-    fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, with their places in ``models``
+    fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``
     contents: Contents = Contents()
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens by how they are priced. ``prompt_tokens`` includes those read from a cache and those written to one."""
+    """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -49,7 +49,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """Nanodollars per million tokens; and for each image of the prompt, beside its tokens."""
+    """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens."""
 
     input_nanos: int
     output_nanos: int
@@ -60,7 +60,7 @@ class PriceList:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long a provider may take to accept a connection, to begin, between two reads, and in all."""
+    """A provider's time limits: to connect; to connect and begin its reply; between two reads; and in all."""
 
     connect_seconds: int
     first_byte_seconds: int
@@ -70,7 +70,7 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a model is asked, and under which name."""
+    """One way to reach a model: a provider, and the model's name there."""
 
     id: int
     provider_slug: str
@@ -82,12 +82,12 @@ class Route:
     priority: int = 1
     weight: int = 1
     open_until: float = 0.0  # by the monotonic clock: until then its circuit is open, as its row says
-    drains: bool = False  # when its client has left, the reply is read to its end: it would be paid for anyway
+    drains: bool = False  # a reply is read to its end after its client disconnected: the provider charges for it anyway
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What stands behind a model id right now: at which price, within which bounds, and the routes to it."""
+    """What is offered under a model id now: its price, its limits, and the routes to it."""
 
     model_id: str
     context_window: int
@@ -98,23 +98,23 @@ class Offer:
     price_id: int
     price: PriceList
     routes: tuple[Route, ...]
-    alias: str = ""  # the id that was asked for, where it stands for this model
+    alias: str = ""  # the id in the request, when it is an alias of this model
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One question to one upstream. ``max_tokens`` is what the hold pays for, so it is always sent."""
+    """One request to one upstream. ``max_tokens`` is what the hold pays for, so it is always sent."""
 
     request: ChatRequest
     offer: Offer
     route: Route
     max_tokens: int
-    until: float = math.inf  # by the monotonic clock: when all attempts together must have ended
+    until: float = math.inf  # the deadline of all attempts together, by the monotonic clock
 
 
 @dataclass(frozen=True, slots=True)
 class WholeReply:
-    """A whole reply: OpenAI's ``choices``, as parsed JSON, and the usage if the upstream reported a possible one."""
+    """A whole reply: OpenAI's ``choices`` as parsed JSON; ``usage`` is None when the upstream reported none, or nonsense."""
 
     choices: list[dict[str, Any]]
     usage: Usage | None
@@ -123,10 +123,10 @@ class WholeReply:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a stream: OpenAI's ``choices`` as JSON bytes, ready to be sent on.
+    """A piece of a stream: OpenAI's ``choices`` as JSON bytes, ready to be sent.
 
-    ``text_bytes`` is the generated text in it, for an estimate should the usage never come. A chunk with ``usage`` has no
-    choices of its own.
+    ``text_bytes`` is the size of its generated text, for an estimate if the upstream never reports usage. A chunk with
+    ``usage`` has no choices.
     """
 
     choices: bytes

@@ -1,15 +1,15 @@
-"""Framing of server-sent events, both ways. Pure."""
+"""The framing of server-sent events, in and out. Pure."""
 
 DONE = b"data: [DONE]\n\n"
 HEARTBEAT = b": keep-alive\n\n"
 
 
 class EventTooLarge(Exception):
-    """An event grew past the bound without ending."""
+    """An event exceeded the size limit without ending."""
 
 
 class Decoder:
-    """Bytes in, the data of complete events out. Lines end in LF, CRLF or CR; comments and other fields are passed over."""
+    """Decodes bytes to the data of complete events. Lines end in LF, CRLF or CR. Ignores comments and other fields."""
 
     def __init__(self, event_bytes_max: int) -> None:
         self._event_bytes_max = event_bytes_max
@@ -18,7 +18,7 @@ class Decoder:
         self._data_bytes = 0
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The events that ``received`` completes. Raises EventTooLarge."""
+        """Return the data of the events that ``received`` completes. Raises EventTooLarge."""
         lines = (self._rest + received).replace(b"\r\n", b"\n")
         # A CR at the very end may be the first half of CRLF.
         held_back = b"\r" if lines.endswith(b"\r") else b""
@@ -29,11 +29,11 @@ class Decoder:
             if line:
                 self._take(line)
             elif self._data:
-                if data := b"\n".join(self._data):  # an event without data is none
+                if data := b"\n".join(self._data):  # an event without data is ignored
                     events.append(data)
                 self._data, self._data_bytes = [], 0
         if not events and len(self._rest) + self._data_bytes > self._event_bytes_max:
-            raise EventTooLarge  # or at the next bytes, when this read brought others worth having
+            raise EventTooLarge  # when this read also completed events, at the next one: those are passed on first
         return events
 
     def _take(self, line: bytes) -> None:

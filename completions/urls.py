@@ -7,5 +7,5 @@ urlpatterns = [
     path("models", views.ModelListView.as_view()),
     path("models/<path:model_id>", views.ModelView.as_view()),
     path("usage", views.UsageView.as_view()),
-    path("<path:nothing>", views.NothingView.as_view()),
+    path("<path:nothing>", views.UnknownPathView.as_view()),
 ]

@@ -31,26 +31,26 @@ from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentic
 from keys.models import ApiKey
 from keys.usage import describe_usage
 
-_AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi: how status is read is nothing to callers
+_AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
 _RESPONSES = {(200, "application/json"): ChatCompletionSerializer, (200, "text/event-stream"): OpenApiTypes.STR}
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class RatedView(APIView):
-    """Every reply to a key says where it stands with its limits per minute: what admission counted, else what was seen last."""
+    """Sends the rate-limit headers with every reply to a key: as admission counted, or else from the last-read state."""
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         key_id = getattr(request._request, "key_id", None)
-        is_told = any(f"x-ratelimit-limit-{what}" in response for what in ("requests", "tokens"))
-        if key_id and not is_told and response.status_code != 401:
+        has_headers = any(f"x-ratelimit-limit-{what}" in response for what in ("requests", "tokens"))
+        if key_id and not has_headers and response.status_code != 401:
             for name, value in rate_limit_cache.estimate_headers(key_id).items():
                 response[name] = value
         return response
 
 
 class ChatCompletionsView(RatedView):
-    """One chat request. The caller is known from the cache; whether the key may spend is decided in admission."""
+    """One chat request. Authentication identifies the caller from a cache; admission checks whether its key may spend."""
 
     authentication_classes = [CallerAuthentication]
 
@@ -58,7 +58,7 @@ class ChatCompletionsView(RatedView):
         try:
             return super().dispatch(request, *args, **kwargs)
         finally:
-            # DRF's request and its view point at each other through this. Cut, they go now, and not when the collector comes.
+            # DRF's request and its view refer to each other through this. Without it they are freed now, not by the collector.
             self.request.parser_context.clear()
 
     @extend_schema(auth=_AUTH, request=ChatRequestSerializer, responses=_RESPONSES)
@@ -83,10 +83,10 @@ class ChatCompletionsView(RatedView):
 
 
 def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:
-    made = HttpResponse if isinstance(body, bytes) else StreamingHttpResponse
+    response = HttpResponse if isinstance(body, bytes) else StreamingHttpResponse
     if is_stream:
-        return made(body, content_type="text/event-stream", headers={**_STREAM_HEADERS, **headers})
-    return made(body, content_type="application/json", headers={"Cache-Control": "no-store", **headers})
+        return response(body, content_type="text/event-stream", headers={**_STREAM_HEADERS, **headers})
+    return response(body, content_type="application/json", headers={"Cache-Control": "no-store", **headers})
 
 
 class ModelListView(RatedView):
@@ -104,15 +104,15 @@ class ModelView(RatedView):
 
 
 class UsageView(RatedView):
-    """What the key and its account have used and have left. It answers when either is exhausted: that is when one asks."""
+    """What the key and its account have used and have left. Also replies when either is exhausted: then a caller asks."""
 
     @extend_schema(responses=UsageSerializer)
     def get(self, request: Request) -> Response:
         return Response(describe_usage(_key(request)))
 
 
-class NothingView(RatedView):
-    """Every other path under /v1."""
+class UnknownPathView(RatedView):
+    """Every other path under /v1: 404 for any caller."""
 
     authentication_classes = [AnyCallerAuthentication]
     permission_classes = []
@@ -124,7 +124,7 @@ class NothingView(RatedView):
 
 
 def _key(request: Request) -> ApiKey:
-    """The key that authenticated the request, as it is now."""
+    """Return the key that authenticated the request, with its current state."""
     assert isinstance(request.auth, ApiKey)
     return request.auth
 

@@ -1,6 +1,6 @@
-"""gunicorn in production and under `make run`: ``gunicorn -c deploy/gunicorn.conf.py``.
+"""Configures gunicorn, in production and under `make run`: ``gunicorn -c deploy/gunicorn.conf.py``.
 
-Imports nothing of the gateway or of the network: what the master has loaded, gevent can no longer patch in its workers.
+It imports no module of the gateway and no network module: gevent cannot patch in the workers what the master has loaded.
 """
 
 import gc
@@ -19,27 +19,27 @@ backlog = 2048
 
 worker_class = "gevent"
 workers = int(os.environ.get("WEB_CONCURRENCY") or 2)
-worker_connections = 4_000  # each open stream is one
-worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108  the heartbeat must not wait for a disk
+worker_connections = 4_000  # each open stream takes one
+worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108  the workers' heartbeat must not wait for a disk
 timeout = 60
-keepalive = 75  # longer than the proxy in front keeps its side open
+keepalive = 75  # longer than the proxy in front keeps a connection open
 
-# On SIGTERM workers accept nothing new and have this long to finish; then their streams are cut.
+# On SIGTERM workers accept no new connections and have this long to finish; then gunicorn cuts their streams.
 graceful_timeout = int(os.environ.get("GATEWAY_GRACEFUL_TIMEOUT_SECONDS") or 30)
 
 limit_request_line = 8_190
 limit_request_fields = 100
 limit_request_field_size = 8_190
 
-forwarder_headers = ""  # no header of a request may say what its path is
+forwarder_headers = ""  # no request header may override the request's path
 
-accesslog = None  # the gateway writes one line a request itself
+accesslog = None  # the gateway itself logs one line for each request
 errorlog = "-"
-control_socket_disable = True  # it would write outside GATEWAY_VAR
+control_socket_disable = True  # gunicorn would create it outside GATEWAY_VAR
 
 
 def _raise_open_files() -> None:
-    # A stream holds two sockets, and many systems begin at 1,024 files.
+    # A stream holds two sockets, and many systems allow 1,024 open files by default.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 3 * worker_connections
     if hard != resource.RLIM_INFINITY:
@@ -52,10 +52,10 @@ _raise_open_files()
 
 
 def child_exit(server: Any, worker: Any) -> None:
-    """Forget the live gauges of a worker that ended.
+    """Delete the live gauges of a worker that ended.
 
-    What prometheus_client.multiprocess.mark_process_dead does; importing it here would load ssl before gevent patches it in
-    the next worker.
+    prometheus_client.multiprocess.mark_process_dead does the same, but importing it here would load ssl before gevent patches
+    it in the next worker.
     """
     if metrics := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         for path in Path(metrics).glob(f"gauge_live*_{worker.pid}.db"):
@@ -63,18 +63,21 @@ def child_exit(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Told to stop, a worker lets its streams go on for most of the grace; then they end themselves, settled and saying so."""
+    """Tune the collector and logging of a new worker, and start its background greenlets.
+
+    The last one lets streams run for most of the grace period after SIGTERM. Then each ends with an error event, settled.
+    """
     from completions import tasks
     from completions.charging import checkpoints, outbox, settlement
     from gateway_project.net import draining
     from gateway_project.web import malformed_requests
 
-    # What is loaded now stays: the collector need not look through it again and again, nor as often at what a request leaves,
-    # nearly all of which goes by itself. It is a sixth of the time of a completion.
+    # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
+    # free nearly all objects of a request. The collector took a sixth of the time of a completion.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
-    # The thread, the process's name and the place in the source: found out for every line of the log, shown in none of ours.
+    # Logging would look up the thread, the process name and the source line for every record; our log lines show none of them.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None
     malformed_requests.answer_in_json()

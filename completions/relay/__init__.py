@@ -1,0 +1,14 @@
+"""Dispatches an admitted request to its upstream routes and relays the reply. Every exit settles or releases the hold.
+
+May import the layers of ``completions`` below it and ``gateway_project.net``. It holds no database connection while it waits
+for an upstream.
+
+The flow:
+
+1. ``attempts``           A ``Dispatch`` tries the routes in order, and some again, until one answers. Each attempt asks
+                          ``circuit_breaker`` whether the route may be used, and reports how it ended.
+2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for
+                          the upstream and resolves the hold once, whatever happens.
+3. ``charge``             Decides what the reply is charged, and calls ``charging.settlement``.
+4. ``reply_format``       Writes the bytes that the client gets: the whole JSON object, or the events.
+"""

@@ -11,7 +11,7 @@ from billing.models import LedgerEntry
 from completions.models import RoutableAlias
 from completions.request import schema
 from completions.request.messages import ROLES
-from completions.views import NothingView
+from completions.views import UnknownPathView
 from tests import chat
 from tests.conftest import client_for
 
@@ -73,7 +73,7 @@ def test_every_view_of_the_api_is_in_it(document):
         [include] = [pattern for pattern in get_resolver().url_patterns if str(pattern.pattern) == prefix]
         for pattern in include.url_patterns:
             assert issubclass(pattern.callback.view_class, APIView)
-            if pattern.callback.view_class is NothingView:
+            if pattern.callback.view_class is UnknownPathView:
                 continue
             assert f"{prefix}{pattern.pattern}".partition("<")[0] in described
 
