@@ -1,24 +1,27 @@
-"""Who is speaking, and how much may this key do.
+"""API keys: whose key a request carries, whether it is valid, and how much it may spend and ask.
 
-Owns API keys: their secrets, authentication, spending limits and rate limits, and the dashboard where owners manage them.
-May import ``billing`` and the leaves of ``gateway_project``.
+Owns keys with their secrets, authentication, spending limits, limits per minute, and the dashboard where owners manage keys.
+May import ``billing`` and ``gateway_project``. In reading order:
 
-- ``secret``          pure: mint, split, digest, compare
-- ``authentication``  Authorization: Bearer -> account and key; identity may be cached, status never
-- ``periods``         pure: which UTC days a spending limit counts
-- ``spending``        a key's spending days: reserve at admission, commit or release at settlement
-- ``rate_limits``     pure: requests and tokens per minute over the state on the key's row
-- ``rates``           a key's limits per minute, as an admission meets them: which apply, count, refuse, tell
-- ``standings``       where keys stood with them when their rows were read last, for replies that read none
-- ``refusals``        a flood of refused requests is answered from memory
-- ``locks``           keys after accounts, spending days after keys
-- ``keyring``         what owners, support and operators do to keys: issue, limit, revoke
-- ``usage``           what a key used and has left, as GET /v1/usage tells it
-- ``summaries``       keys and their spending as pages show them
-- ``forms``           a limit and a new key, as people type them
-- ``pages``           the dashboard
-- ``audit``           what keys ask the whole book
+- ``models``             ApiKey; SpendingDay, what a key spent on one UTC day
+- ``secret``             the format of a secret: mint, parse, digest, compare; pure
+- ``authentication``     ``Authorization: Bearer`` -> caller, or account and key; caches whose key it is, never its status
+- ``locks``              row locks of keys, taken after those of their accounts
+- ``spending``           spending limits: the window of a limit, reserve at admission, settle afterwards
+- ``gcra``               the rate-limit algorithm over one timestamp; pure
+- ``rate_limits``        requests and tokens per minute: which limits apply, count a request, refuse it, report headers
+- ``rate_limit_cache``   the last-read rate-limit state of each key, for replies that do not read its row
+- ``refusal_cache``      recent refusals, replayed from memory while a client floods the gateway
+- ``lifecycle``          issue a key, set its spending limit, revoke it
+- ``usage``              the body of GET /v1/usage
+- ``summaries``          keys and their spending as the pages show them
+- ``forms``              HTML forms for a spending limit and a new key
+- ``pages``              the dashboard; ``page_urls`` are its addresses
+- ``admin``              the support pages of keys
+- ``audit``              invariants of keys, which ``billing.audit`` checks
+- ``openapi``            the security scheme and the rate-limit headers of the API description
+- ``management``         commands: create_key, revoke_key, prepare_quickstart
 
-A key's identity (secret -> key, account) never changes. Whether it may still be used is read in the transaction that
-lets it spend: a revoked key stops at once.
+Which key and account a secret belongs to never changes, so it is cached. Whether the key may be used is read in the
+transaction that admits the request: a revoked key stops working at once.
 """

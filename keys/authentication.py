@@ -1,4 +1,7 @@
-"""Authorization: Bearer <API key>. Settings name these classes by path, so billing's views need not import keys."""
+"""Authenticates ``Authorization: Bearer <API key>``.
+
+Settings name these classes by path, so that billing, which imports no app, can use them.
+"""
 
 import time
 from collections import deque
@@ -28,7 +31,7 @@ INVALID_KEY_MESSAGE = "The API key is invalid: it is unknown, revoked or expired
 
 @dataclass(frozen=True)
 class Caller:
-    """Whose secret it is. This never changes, so it may be cached; whether the key may still be used is not in it."""
+    """The key and account that a secret belongs to. They never change and may be cached; the key's status is not included."""
 
     key_id: str
     account_id: UUID
@@ -37,7 +40,7 @@ class Caller:
 
 
 class CallerAuthentication(BaseAuthentication):
-    """Identity only, for views whose own transaction reads the key's status: ``request.user`` is a Caller."""
+    """Identifies the caller, for views that read the key's status in their own transaction: ``request.user`` is a Caller."""
 
     def authenticate(self, request: Request) -> Any:
         caller = _identify(_bearer(request))
@@ -49,7 +52,7 @@ class CallerAuthentication(BaseAuthentication):
 
 
 class AnyCallerAuthentication(CallerAuthentication):
-    """Identity where there is one, for replies that anybody gets: without a key of ours ``request.user`` is None."""
+    """Identifies the caller if possible, for public views: without a valid key ``request.user`` is None."""
 
     def authenticate(self, request: Request) -> Any:
         try:
@@ -59,7 +62,7 @@ class AnyCallerAuthentication(CallerAuthentication):
 
 
 class BearerKeyAuthentication(CallerAuthentication):
-    """Identity and status: ``request.user`` is the Account and ``request.auth`` the ApiKey, both as they are now."""
+    """Identifies the caller and checks the key: ``request.user`` is the Account and ``request.auth`` the ApiKey, just read."""
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
@@ -79,7 +82,7 @@ def _read(key_id: str) -> Any:
 
 
 def require_active(key: ApiKey, account: Account, now: datetime) -> None:
-    """Raises InvalidApiKey for a key that is revoked or expired, or of an account that is closed."""
+    """Raises InvalidApiKey if the key is revoked or expired, or its account is closed."""
     expired = key.expires_at is not None and key.expires_at <= now
     if key.revoked_at is not None or expired or not account.is_active:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
@@ -91,22 +94,25 @@ def _bearer(request: Request) -> str:
         raise NotAuthenticated
     scheme, _, given = header.partition(" ")
     if scheme.lower() != "bearer" or len(header) > HEADER_CHARACTERS_MAX or secret.key_id(given) is None:
-        # Decided by shape and checksum alone: a flood of junk costs no query.
+        # The format and the checksum decide: a flood of malformed secrets costs no query.
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     return given
 
 
 _CALLERS_MAX = 65_536
 _callers: dict[str, Caller] = {}  # by digest under the first pepper
-# Secrets that nobody has, by the same digest: no key that is made later can have it. It is forgotten soon all the same,
-# for what an operator may put back into the table.
+# Secrets that no key has, by the same digest. A key made later cannot have such a digest either; the entries expire all the
+# same, because an operator may restore rows of the table.
 _unknown_secrets: TTLCache[str, bool] = TTLCache(seconds=10, entries_max=10_000)
-_failed_lookup_times: deque[float] = deque(maxlen=20)  # when secrets were last looked up that nobody has
+_failed_lookup_times: deque[float] = deque(maxlen=20)  # monotonic times of the latest lookups of unknown secrets
 _PACE_SECONDS = 0.05
 
 
 def _identify(given: str) -> Caller:
-    """Whose secret this is, from memory or the database. A key made a moment ago works at once."""
+    """Return the caller of a secret, from the cache or the database. A key made a moment ago works at once.
+
+    Raises InvalidApiKey.
+    """
     digest = secret.digest(given, settings.KEY_PEPPERS[0])
     caller = _callers.get(digest)
     if caller is None:
@@ -128,7 +134,7 @@ def _look_up_and_cache(given: str, digest: str) -> Caller:
 
 
 def _look_up_batch(secrets: list[str], again: bool) -> list[Caller | None | Exception]:
-    """One query for all who come at once."""
+    """Look up all secrets that were submitted at the same time in one query."""
     _keep_pace()
     ids = [secret.key_id(given) for given in secrets]
     try:
@@ -136,18 +142,18 @@ def _look_up_batch(secrets: list[str], again: bool) -> list[Caller | None | Exce
             rows = ApiKey.objects.filter(pk__in=ids).values("pk", "digest", "account_id")
             found = {row["pk"]: row for row in rows}
     except pool.UNAVAILABLE as error:
-        return [error] * len(secrets)  # to ask for each of them alone would only take longer
-    # The bodies are still to come, at whatever pace; they must not keep a connection that others wait for.
+        return [error] * len(secrets)  # trying each of them alone would only take longer
+    # The request bodies are yet to arrive, perhaps slowly; meanwhile others need the connection.
     pool.release_connection()
-    owners = [_caller_for(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
-    _failed_lookup_times.extend(time.monotonic() for owner in owners if owner is None)
-    return list(owners)
+    callers = [_caller_for(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
+    _failed_lookup_times.extend(time.monotonic() for caller in callers if caller is None)
+    return list(callers)
 
 
 def _keep_pace() -> None:
-    """In a flood of secrets that look like ours and are not, ask for all of them together, so many times a second.
+    """In a flood of well-formed but unknown secrets, wait, so that they are looked up in few, larger queries.
 
-    Who comes with a key that this process has not seen yet waits that moment with them.
+    A valid key that this process has not seen yet waits with them, at most _PACE_SECONDS.
     """
     if len(_failed_lookup_times) == _failed_lookup_times.maxlen and time.monotonic() - _failed_lookup_times[0] < 1:
         gevent.sleep(_PACE_SECONDS)

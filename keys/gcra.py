@@ -1,8 +1,8 @@
-"""Requests and tokens per minute: the generic cell rate algorithm over one timestamp a limit. Pure.
+"""The generic cell rate algorithm (GCRA): limits per minute over one timestamp for each limit. Pure.
 
-The timestamp says when the whole allowance will be back. A minute's allowance may be used in one burst, after which it
-returns evenly: one unit every minute divided by the limit, up to the next whole microsecond. The allowance is that many units
-of that length, so exactly the limit passes in a burst, whether or not the limit divides a minute.
+The timestamp ``full_at`` is when the whole allowance is available again. A minute's allowance may be used in one burst; then
+it returns evenly, one unit at a time. A unit takes a minute divided by the limit, rounded up to a whole microsecond. The
+allowance is ``limit`` units of that length, so exactly ``limit`` requests pass in a burst even if it does not divide a minute.
 """
 
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from datetime import datetime, timedelta
 
 MINUTE = timedelta(minutes=1)
 _MICROSECOND = timedelta(microseconds=1)
-_CORRECTION_MAX = 60  # minutes' allowances: however wrong a count was, and however wrong its correction
+_CORRECTION_MAX = 60  # minutes of allowance that one correction may add or remove
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of one request for ``cost`` units of a limit of ``limit`` a minute."""
+    """The result of one request for some units of a limit of ``limit`` units a minute."""
 
     limit: int
     allowed: bool
-    full_at: datetime  # the new state where allowed, the old one where not
+    full_at: datetime  # the new state if allowed, otherwise the old one
     remaining: int
     resets_in: timedelta
-    retry_in: timedelta | None  # None: allowed, or never allowed because the cost exceeds the limit itself
+    retry_in: timedelta | None  # None: it is allowed, or never will be, because the cost exceeds the limit
 
 
 def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1) -> Decision:
-    """Whether ``cost`` more units fit, and the state afterwards."""
+    """Decide whether ``cost`` more units fit now, and return the state afterwards. ``full_at`` None: nothing is used."""
     before = max(full_at or now, now)
     wait = before - now + cost * _unit(limit) - limit * _unit(limit)
     allowed = wait <= timedelta(0)
@@ -36,9 +36,10 @@ def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1
 
 
 def correct_full_at(*, limit: int, full_at: datetime | None, now: datetime, difference: int) -> datetime:
-    """The state after finding that a request cost ``difference`` units more (or fewer) than was counted.
+    """Return the state after a request cost ``difference`` units more (or fewer) than was counted.
 
-    Takes an hour's allowance at most: what an upstream claims must not lock a key for years, nor leave the calendar.
+    A correction is at most an hour's allowance: a false figure of an upstream must not block a key for years, nor overflow
+    the datetime.
     """
     difference = max(min(difference, _CORRECTION_MAX * limit), -_CORRECTION_MAX * limit)
     return max(max(full_at or now, now) + difference * _unit(limit), now)

@@ -1,4 +1,4 @@
-"""What owners, support and operators do to keys: issue, limit, revoke."""
+"""Issues a key, sets its spending limit, revokes it: for owners, support and operators."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from keys.models import ApiKey, SpendingPeriod, SpendingType
 
 
 class InvalidLimit(ValueError):
-    """A limit out of range, without a type, RECURRING without a period, or FIXED with one."""
+    """The limit is out of range, has no type, is RECURRING without a period, or FIXED with one."""
 
 
 def issue_key(
@@ -29,8 +29,8 @@ def issue_key(
     requests_per_minute: int | None = None,
     tokens_per_minute: int | None = None,
 ) -> tuple[ApiKey, str]:
-    """Make a key. Returns it and its secret, which nobody can be shown again. Raises InvalidLimit."""
-    _require_possible(limit_cents, type, period)
+    """Make a key. Return it and its secret, which cannot be shown again. Raises InvalidLimit."""
+    _require_valid(limit_cents, type, period)
     key = ApiKey(
         account=account,
         name=name,
@@ -49,20 +49,20 @@ def issue_key(
 
 
 def set_spending_limit(key: ApiKey, *, limit_cents: int | None, type: str | None, period: str | None) -> None:
-    """Set the key's spending limit, or clear it with three Nones. It applies to the next request. Raises InvalidLimit."""
-    _require_possible(limit_cents, type, period)
+    """Set the key's spending limit, or clear it with three Nones. It applies from the next request. Raises InvalidLimit."""
+    _require_valid(limit_cents, type, period)
     _write(key, spending_limit_cents=limit_cents, spending_type=type, spending_period=period)
 
 
 def revoke_key(key: ApiKey) -> None:
-    """Stop the key for good, at once and everywhere. What it has running is settled as usual. Revoking twice is fine."""
+    """Disable the key for good, at once and in every process. Its running requests are settled as usual. Idempotent."""
     if key.revoked_at is None:
         _write(key, revoked_at=Now())
         key.refresh_from_db(fields=["revoked_at"])
 
 
-def _require_possible(limit_cents: int | None, type: str | None, period: str | None) -> None:
-    """Raises InvalidLimit, saying what does not go together."""
+def _require_valid(limit_cents: int | None, type: str | None, period: str | None) -> None:
+    """Raises InvalidLimit with the reason."""
     if limit_cents is None and (type or period):
         raise InvalidLimit("a type or period needs a spending limit")
     if limit_cents is not None and not 0 <= limit_cents <= money.CENTS_MAX:
@@ -76,7 +76,7 @@ def _require_possible(limit_cents: int | None, type: str | None, period: str | N
 
 
 def _write(key: ApiKey, **fields: object) -> None:
-    # Only the named columns, under the locks that admission takes: a save() would put back stale rate-limit state.
+    # Update only these columns, under the locks that admission takes: save() would overwrite newer rate-limit state.
     with transaction.atomic():
         account_locks.lock_account(key.account_id)
         locks.lock_key(key.pk)

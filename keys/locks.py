@@ -1,4 +1,4 @@
-"""Rows of keys, locked: after their accounts' (``billing.locks`` says the whole order)."""
+"""Row locks of keys, taken after those of their accounts (``billing.locks`` has the whole order)."""
 
 from collections.abc import Collection
 
@@ -7,10 +7,10 @@ from keys.models import ApiKey
 
 
 def lock_key(key_id: str) -> ApiKey:
-    """One key, locked until the transaction ends. Raises ApiKey.DoesNotExist."""
+    """Return one key, locked until the transaction ends. Raises ApiKey.DoesNotExist."""
     return ApiKey.objects.select_for_update(of=("self",), no_key=True).get(pk=key_id)
 
 
 def lock_keys_statement(key_ids: Collection[str]) -> Statement:
-    """The keys of a batch."""
+    """Lock and read the keys of a batch."""
     return lock_rows_statement(ApiKey, key_ids)

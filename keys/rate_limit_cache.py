@@ -1,7 +1,8 @@
-"""Where keys stood with their limits per minute when this process last read their rows: for replies that read none.
+"""Caches the last-read rate-limit state of each key, for headers of replies that do not read its row.
 
-Rows are read anyway, by admission and where a key is authenticated with its status; here is what they said, for a minute.
-Another process may have counted since. What decides is the row; this is told, and ``refusals`` may repeat a no by it.
+Admission and BearerKeyAuthentication read the row anyway and store its state here for a minute. Another process may have
+counted requests since, so the row decides about a request; the cache only fills headers, and ``refusal_cache`` repeats
+refusals by it.
 """
 
 import time
@@ -17,33 +18,33 @@ from keys.rate_limits import CountedRequest, RateLimitState
 
 @dataclass(frozen=True, slots=True)
 class CachedRateLimit:
-    """A key's standing, and when it was that: by the database's clock, and by this process's."""
+    """A key's rate-limit state and when it was read: by the database's clock (``now``) and by this process's (monotonic)."""
 
     state: RateLimitState
     now: datetime
     clock_seconds: float
 
     def count_request(self, tokens: int | None, clock_seconds: float) -> CountedRequest:
-        """Count one request of ``tokens``, or without looking at them, had nothing happened since. Raises RateLimitExceeded."""
+        """Count one request of ``tokens`` (None: without tokens), as if nothing was counted since. Raises RateLimitExceeded."""
         return self.state.count_request(self._moment(clock_seconds), tokens)
 
     def age(self, clock_seconds: float) -> float:
-        """In seconds."""
+        """Seconds since the state was read."""
         return clock_seconds - self.clock_seconds
 
     def headers(self, clock_seconds: float) -> dict[str, str]:
-        """The x-ratelimit-* headers, had nothing happened since."""
+        """Return the x-ratelimit-* headers, as if nothing was counted since."""
         return self.state.inspect(self._moment(clock_seconds)).headers()
 
     def _moment(self, clock_seconds: float) -> datetime:
         return self.now + timedelta(seconds=self.age(clock_seconds))
 
 
-_cache: TTLCache[str, CachedRateLimit] = TTLCache(seconds=60, entries_max=65_536)  # by key id; of keys that have a limit
+_cache: TTLCache[str, CachedRateLimit] = TTLCache(seconds=60, entries_max=65_536)  # by key id; only keys that have a limit
 
 
 def store(key: ApiKey, account: Account, now: datetime) -> None:
-    """Remember where the key stands, as its row is ``now``, by the database's clock."""
+    """Cache the state of a row just read; ``now`` is the database's clock at the read."""
     state = rate_limits.read_state(key, account)
     if state.limits.requests is None and state.limits.tokens is None:
         _cache.discard(key.pk)
@@ -52,16 +53,16 @@ def store(key: ApiKey, account: Account, now: datetime) -> None:
 
 
 def forget(key_id: str) -> None:
-    """Nobody may use this key."""
+    """Remove the key: it is refused, and its replies show no limits."""
     _cache.discard(key_id)
 
 
 def get(key_id: str) -> CachedRateLimit | None:
-    """What was seen last, if it was within a minute."""
+    """Return the state that was read last, if that was within a minute."""
     return _cache.get(key_id)
 
 
 def estimate_headers(key_id: str) -> dict[str, str]:
-    """The x-ratelimit-* headers by what was seen last; none when nothing was."""
+    """Return the x-ratelimit-* headers by the cached state; empty without one."""
     cached = get(key_id)
     return cached.headers(time.monotonic()) if cached else {}

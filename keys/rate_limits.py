@@ -1,6 +1,6 @@
-"""A key's limits per minute, as an admission meets them: which apply, count, refuse, tell.
+"""Requests and tokens per minute of a key: which limits apply, count a request, refuse it, report the state in headers.
 
-The arithmetic is in ``rate_limits``; the state is two timestamps on the key's row, read and written with the key locked.
+The arithmetic is in ``gcra``. The state is two timestamps on the key's row, read and written while the key is locked.
 """
 
 import math
@@ -20,47 +20,47 @@ from keys.models import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """What a key may ask in a minute. None is no limit."""
+    """A key's limits per minute. None means no limit."""
 
     requests: int | None
     tokens: int | None
 
 
 def effective_limits(key: ApiKey, account: Account) -> RateLimits:
-    """The limits that apply: each is the key's own, else its account's, else the deployment's."""
+    """Return the limits that apply: each is the key's own, else its account's, else the deployment's."""
     return RateLimits(
-        _first(key.requests_per_minute, account.requests_per_minute, settings.KEY_REQUESTS_PER_MINUTE),
-        _first(key.tokens_per_minute, account.tokens_per_minute, settings.KEY_TOKENS_PER_MINUTE),
+        _first_set(key.requests_per_minute, account.requests_per_minute, settings.KEY_REQUESTS_PER_MINUTE),
+        _first_set(key.tokens_per_minute, account.tokens_per_minute, settings.KEY_TOKENS_PER_MINUTE),
     )
 
 
 def describe_limits(limits: RateLimits) -> str:
-    """In words: "60 requests and 100,000 tokens per minute"; nothing where nothing is limited."""
+    """Return the limits in words: "60 requests and 100,000 tokens per minute"; "" without a limit."""
     counts = ((limits.requests, "request"), (limits.tokens, "token"))
     words = [f"{limit:,} {what}{'' if limit == 1 else 's'}" for limit, what in counts if limit is not None]
     return f"{' and '.join(words)} per minute" if words else ""
 
 
-def _first(*limits: int | None) -> int | None:
+def _first_set(*limits: int | None) -> int | None:
     return next((limit for limit in limits if limit is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CountedRequest:
-    """One request counted against its key, but not yet on the key's row: it may still be refused for another reason."""
+    """One counted request, not yet applied to the key's row: it may still be refused for another reason."""
 
     requests: Decision | None
     tokens: Decision | None
 
     def apply(self, key: ApiKey) -> None:
-        """Keep the count on the given row; ``update_rate_limits_statements`` writes it."""
+        """Apply the count to the given row; ``update_rate_limits_statements`` writes it."""
         if self.requests:
             key.requests_full_at = self.requests.full_at
         if self.tokens:
             key.tokens_full_at = self.tokens.full_at
 
     def headers(self) -> dict[str, str]:
-        """OpenAI's x-ratelimit-* headers, for the limits there are."""
+        """Return OpenAI's x-ratelimit-* headers for the limits that the key has."""
         headers = {}
         for what, decision in (("requests", self.requests), ("tokens", self.tokens)):
             if decision:
@@ -72,14 +72,14 @@ class CountedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitState:
-    """A key's limits, and what is used of them: when the whole allowance will be back."""
+    """A key's limits, and for each the time when its whole allowance is available again (None: it is now)."""
 
     limits: RateLimits
     requests_full_at: datetime | None
     tokens_full_at: datetime | None
 
     def count_request(self, now: datetime, tokens: int | None) -> CountedRequest:
-        """Count one request of ``tokens``, or without looking at tokens. Raises RateLimitExceeded."""
+        """Count one request of ``tokens`` (None: do not check tokens). Raises RateLimitExceeded."""
         counted = self._decide(now, requests=1, tokens=tokens)
         for what, decision in (("requests", counted.requests), ("tokens", counted.tokens)):
             if decision and not decision.allowed:
@@ -87,7 +87,7 @@ class RateLimitState:
         return counted
 
     def inspect(self, now: datetime) -> CountedRequest:
-        """Where the key stands, without counting anything."""
+        """Return the state at ``now`` without counting a request."""
         return self._decide(now, requests=0, tokens=0)
 
     def _decide(self, now: datetime, *, requests: int, tokens: int | None) -> CountedRequest:
@@ -98,7 +98,7 @@ class RateLimitState:
 
 
 def read_state(key: ApiKey, account: Account) -> RateLimitState:
-    """Where the key stands, as its row says."""
+    """Read the rate-limit state from the key's row."""
     return RateLimitState(effective_limits(key, account), key.requests_full_at, key.tokens_full_at)
 
 
@@ -108,14 +108,14 @@ def count_request(key: ApiKey, account: Account, now: datetime, tokens: int) -> 
 
 
 def correct_token_count(key: ApiKey, account: Account, now: datetime, difference: int) -> None:
-    """Find that a request cost ``difference`` tokens more, or fewer, than it was counted."""
+    """Correct the row after a request used ``difference`` tokens more, or fewer, than admission counted."""
     limit = effective_limits(key, account).tokens
     if limit is not None and key.tokens_full_at is not None:
         key.tokens_full_at = gcra.correct_full_at(limit=limit, full_at=key.tokens_full_at, now=now, difference=difference)
 
 
 def update_rate_limits_statements(keys: Collection[ApiKey]) -> list[Statement]:
-    """Write the state of those keys that have one, which a limit per minute gave them, whosever limit it is."""
+    """Update the rows of the keys that have any state; no statement if none has. Only a key with a limit has state."""
     limited = [key for key in keys if key.requests_full_at is not None or key.tokens_full_at is not None]
     if not limited:
         return []
@@ -145,7 +145,7 @@ def _refusal(what: str, decision: Decision, tokens: int | None, headers: dict[st
 
 
 def go_duration(duration: timedelta) -> str:
-    """As OpenAI writes it: 12ms, 1s, 6m0s."""
+    """Format a duration as OpenAI does: 12ms, 1s, 6m0s."""
     milliseconds = math.ceil(duration.total_seconds() * 1000)
     if milliseconds < 1000:
         return f"{milliseconds}ms"

@@ -1,15 +1,17 @@
-"""A flood of requests that are refused is answered from memory: what was decided a moment ago is not asked of a row again.
+"""Replays recent refusals from memory, so that a flood of refused requests costs few transactions.
 
-For each key, in each process, and for a second at most:
+For each key, in each process, and for one second at most:
 
-- requests per minute come back with time alone: where the key stood says no until their time has come, so the no is exact;
-- any other refusal is decided DECIDED_MAX times within a second. From then to the end of that second it is repeated to
-  requests that are like it: with the same key when the key is refused, for the same models when those are, where money is for
-  as much money at least, and by tokens per minute as long as where the key stood says so.
+- A refusal by requests per minute is exact: the allowance returns with time alone, so the cached rate-limit state says when the
+  next request is allowed. It is replayed at once.
+- Any other refusal is decided by admission until FLOOD_REFUSALS were decided within the second. From then to the end of that
+  second it is replayed to similar requests: any request of a key that is refused itself; requests for the same models, if a
+  model is refused; requests that need at least as much money, if money is refused. Tokens per minute are refused as long as
+  the cached rate-limit state refuses them.
 
-What a request that ends gives back is noticed at once where it ends. A limit that is raised, or credit that is added, is
-noticed within a second. A request with an Idempotency-Key may have its reply waiting for it: it is not refused from memory
-before the flood has come, and then for money only so that it is tried again.
+A settlement in this process makes the cache forget 'tied up' refusals of its key at once. A raised limit or added credit takes
+effect within a second. A request with an Idempotency-Key may have a stored reply waiting: before a flood it is never refused
+from memory, and in a flood a refusal for money is replayed as 'try again in a second'.
 """
 
 import copy
@@ -24,81 +26,81 @@ from gateway_project.cache import TTLCache
 from keys import rate_limit_cache
 from keys.rate_limit_cache import CachedRateLimit
 
-DECIDED_MAX = 20
-_KEPT_SECONDS = 1
+FLOOD_REFUSALS = 20  # refusals of one key within a second that make a flood
+_TTL_SECONDS = 1
 _KEYS_MAX = 10_000
-_KINDS_MAX = 50  # of a key: models of the catalog, Idempotency-Keys
+_KINDS_MAX = 50  # kinds of refusals for each key: one for each model, Idempotency-Key and so on
 
-
-RefusalKind = tuple[Hashable, ...]  # what requests share that are refused alike
+# What two requests must have in common to get the same refusal.
+RefusalKind = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionDemand:
-    """What a request asks for, as far as refusals depend on it."""
+    """What a request needs from admission, as far as refusals depend on it."""
 
     model_ids: tuple[str, ...] = ()
-    tokens: int = 0  # as they count against tokens per minute
-    amount_nanos: int = 0  # that it must be able to pay, at least
-    is_capped: bool = False  # by the caller: without a cap, what must be payable depends on what there is
+    tokens: int = 0  # as counted against tokens per minute
+    amount_nanos: int = 0  # the least that it must be able to pay
+    is_capped: bool = False  # the caller set max_tokens; otherwise the amount depends on the balance
     idempotency_key: Hashable | None = None
 
 
 @dataclass(slots=True)
-class _Second:
-    """A key's refusals since the first of them: how many were decided, and of each kind the one for the least money."""
+class _RecentRefusals:
+    """A key's refusals within a second: how many admission decided, and for each kind the one for the least money."""
 
     decided: int = 0
-    kinds: dict[RefusalKind, tuple[int, errors.ApiError]] = field(default_factory=dict)
+    by_kind: dict[RefusalKind, tuple[int, errors.ApiError]] = field(default_factory=dict)
 
 
 class RefusalCache:
-    """What was refused within the last second. The clock is this process's own, in seconds; tests bring theirs."""
+    """The refusals of the last second, by key. ``clock`` returns seconds; tests pass their own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seconds: TTLCache[str, _Second] = TTLCache(seconds=_KEPT_SECONDS, entries_max=_KEYS_MAX, clock=clock)
+        self._recent: TTLCache[str, _RecentRefusals] = TTLCache(seconds=_TTL_SECONDS, entries_max=_KEYS_MAX, clock=clock)
 
     def replay(self, key_id: str, demand: AdmissionDemand, cached: CachedRateLimit | None = None) -> None:
-        """Raises what would be decided again. ``cached`` is where the key stood when its row was read last."""
-        second = self._flood(key_id)
-        if second:
-            _replay(second, [_KEY, _models(demand), _idempotency_key(demand)], demand)
-        if cached and cached.age(self._clock()) < _KEPT_SECONDS and (second or demand.idempotency_key is None):
-            # Tokens may come back sooner than time alone gives them: when less was used than was counted.
-            cached.count_request(demand.tokens if second else None, self._clock())
-        if second:
-            _replay(second, [_money(demand), _tied_up(demand)], demand)
+        """Raise the refusal that admission would decide again, if any. ``cached`` is the key's last-read rate-limit state."""
+        recent = self._flood(key_id)
+        if recent:
+            _replay(recent, [_KEY, _models(demand), _idempotency_key(demand)], demand)
+        if cached and cached.age(self._clock()) < _TTL_SECONDS and (recent or demand.idempotency_key is None):
+            # Tokens are replayed in a flood only: a settlement that used less than was counted gives tokens back early.
+            cached.count_request(demand.tokens if recent else None, self._clock())
+        if recent:
+            _replay(recent, [_money(demand), _tied_up(demand)], demand)
 
     def replay_for_models(self, key_id: str, demand: AdmissionDemand) -> None:
-        """The same for who is not at the door yet: whether the key is refused, or the models, if there are any."""
-        if second := self._flood(key_id):
-            _replay(second, [_KEY, _models(demand)], demand)
+        """Raise a refusal of the key or the models, for requests that are not yet at admission."""
+        if recent := self._flood(key_id):
+            _replay(recent, [_KEY, _models(demand)], demand)
 
     def record(self, key_id: str, refusal: errors.ApiError, demand: AdmissionDemand) -> None:
-        """Remember what was decided just now."""
-        second = self._seconds.get(key_id)
-        if second is None:
-            second = _Second()
-            self._seconds.put(key_id, second)
-        second.decided += 1
+        """Record a refusal that was decided just now."""
+        recent = self._recent.get(key_id)
+        if recent is None:
+            recent = _RecentRefusals()
+            self._recent.put(key_id, recent)
+        recent.decided += 1
         if kind := _kind(refusal, demand):
-            _keep(second, kind, refusal, demand.amount_nanos if kind in (_money(demand), _tied_up(demand)) else 0)
+            _store(recent, kind, refusal, demand.amount_nanos if kind in (_money(demand), _tied_up(demand)) else 0)
 
     def forget_tied_up(self, key_id: str) -> None:
-        """Something gave back what it held: decide anew whether there is enough."""
-        if second := self._seconds.get(key_id):
-            second.kinds = {kind: said for kind, said in second.kinds.items() if kind[0] != _TIED_UP}
+        """Forget 'tied up' refusals: a settlement released funds."""
+        if recent := self._recent.get(key_id):
+            recent.by_kind = {kind: entry for kind, entry in recent.by_kind.items() if kind[0] != _TIED_UP}
 
     def clear(self) -> None:
-        self._seconds.clear()
+        self._recent.clear()
 
-    def _flood(self, key_id: str) -> _Second | None:
-        second = self._seconds.get(key_id)
-        return second if second and second.decided >= DECIDED_MAX else None
+    def _flood(self, key_id: str) -> _RecentRefusals | None:
+        recent = self._recent.get(key_id)
+        return recent if recent and recent.decided >= FLOOD_REFUSALS else None
 
 
-# --- Which requests are like one that was refused ------------------------------------------------------------------
+# --- Which requests get the same refusal ------------------------------------------------------------------
 
 _KEY: RefusalKind = ("key",)
 _TIED_UP = "tied up"
@@ -121,13 +123,13 @@ def _tied_up(demand: AdmissionDemand) -> RefusalKind:
 
 
 def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | None:
-    """What a request must share to be refused alike; None where nobody can say."""
+    """Return what other requests must share to get this refusal; None if it must not be replayed."""
     match refusal:
         case errors.InvalidApiKey():
             return _KEY
         case errors.ModelNotFound():
             return _models(demand)
-        case errors.InvalidRequest() if demand.idempotency_key:  # its request runs, or had another body
+        case errors.InvalidRequest() if demand.idempotency_key:  # its first request is still running, or had another body
             return _idempotency_key(demand)
         case errors.TiedUp():
             return _tied_up(demand)
@@ -136,37 +138,37 @@ def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | No
     return None
 
 
-def _keep(second: _Second, kind: RefusalKind, refusal: errors.ApiError, amount_nanos: int) -> None:
-    known = second.kinds.get(kind)
-    if (known is None and len(second.kinds) < _KINDS_MAX) or (known is not None and amount_nanos <= known[0]):
-        second.kinds[kind] = (amount_nanos, _again(refusal))
+def _store(recent: _RecentRefusals, kind: RefusalKind, refusal: errors.ApiError, amount_nanos: int) -> None:
+    known = recent.by_kind.get(kind)
+    if (known is None and len(recent.by_kind) < _KINDS_MAX) or (known is not None and amount_nanos <= known[0]):
+        recent.by_kind[kind] = (amount_nanos, _copy(refusal))
 
 
-def _replay(second: _Second, kinds: list[RefusalKind], demand: AdmissionDemand) -> None:
+def _replay(recent: _RecentRefusals, kinds: list[RefusalKind], demand: AdmissionDemand) -> None:
     for kind in kinds:
-        amount_nanos, refusal = second.kinds.get(kind, (0, None))
+        amount_nanos, refusal = recent.by_kind.get(kind, (0, None))
         if refusal is None or demand.amount_nanos < amount_nanos:
             continue
         if demand.idempotency_key is not None and kind in (_money(demand), _tied_up(demand)):
             raise errors.RateLimitExceeded(
-                "Too many requests with this key were refused just now. Try again in a second.",
-                headers=errors.retry_after(timedelta(seconds=_KEPT_SECONDS)),
+                "Too many requests with this key were refused just now. Try again in a recent.",
+                headers=errors.retry_after(timedelta(seconds=_TTL_SECONDS)),
             )
-        raise _again(refusal)
+        raise _copy(refusal)
 
 
-def _again(refusal: errors.ApiError) -> errors.ApiError:
-    return copy.copy(refusal)  # without its tracebacks, which would grow, and keep whole requests
+def _copy(refusal: errors.ApiError) -> errors.ApiError:
+    return copy.copy(refusal)  # without tracebacks, which would grow with each raise and keep requests alive
 
 
-# --- Of this process -----------------------------------------------------------------------------------------------
+# --- The cache of this process -----------------------------------------------------------------------------------------------
 
 process_cache = RefusalCache()
 
 
 @contextmanager
 def replay_or_record(key_id: str, demand: AdmissionDemand) -> Iterator[None]:
-    """Around the door: raises without entering what it would say again, and remembers what it says."""
+    """Around admission: raise a replayed refusal without running the body, or record the refusal that the body raises."""
     process_cache.replay(key_id, demand, rate_limit_cache.get(key_id))
     try:
         yield
@@ -177,7 +179,7 @@ def replay_or_record(key_id: str, demand: AdmissionDemand) -> Iterator[None]:
 
 @contextmanager
 def replay_or_record_for_models(key_id: str, *model_ids: str) -> Iterator[None]:
-    """The same around what is asked before the door: a key's status, or models."""
+    """The same around checks before admission: a key's status, or which models exist."""
     demand = AdmissionDemand(model_ids)
     process_cache.replay_for_models(key_id, demand)
     try:
@@ -189,5 +191,5 @@ def replay_or_record_for_models(key_id: str, *model_ids: str) -> Iterator[None]:
 
 def _record(key_id: str, refusal: errors.ApiError, demand: AdmissionDemand) -> None:
     if isinstance(refusal, errors.InvalidApiKey):
-        rate_limit_cache.forget(key_id)  # it must hear that, not of its limits
+        rate_limit_cache.forget(key_id)  # its next reply is this refusal, not one about its limits
     process_cache.record(key_id, refusal, demand)

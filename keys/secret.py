@@ -1,9 +1,10 @@
-"""What an API key's secret looks like, and what of it we keep. Pure.
+"""The format of an API key's secret, and the digest that is stored of it. Pure.
 
     mgw_live_<key id, 22 characters>_<32 random characters><6 characters of checksum>
 
-The prefix lets secret scanners find a leaked key; the checksum turns a mistyped one away without a query; the id finds the
-row. We keep a keyed digest: 190 random bits need no slow hash, and without the pepper a stolen table proves nothing.
+The prefix lets secret scanners find a leaked key. The checksum refuses a mistyped secret without a query. The id finds the
+row. The database stores a keyed digest: 190 random bits need no slow hash, and without the pepper a stolen table cannot be
+used to test secrets.
 """
 
 import hmac
@@ -20,13 +21,13 @@ _SHAPE = re.compile(r"mgw_live_([0-9A-Za-z]{22})_([0-9A-Za-z]{32})([0-9A-Za-z]{6
 
 
 def mint(key_id: str) -> str:
-    """A new secret for a key. It exists in the caller's hands alone."""
+    """Make a new secret for a key. It is stored nowhere."""
     body = f"{PREFIX}{key_id}_{''.join(secrets.choice(identifiers.BASE62) for _ in range(_RANDOM_CHARACTERS))}"
     return body + _checksum(body)
 
 
 def key_id(secret: str) -> str | None:
-    """The id of the key that ``secret`` would open, or None when it cannot be a secret of ours."""
+    """Return the key id in ``secret``, or None if the format or the checksum is wrong."""
     match = _SHAPE.fullmatch(secret)
     if match is None or not hmac.compare_digest(_checksum(secret[:-6]), match[3]):
         return None
@@ -34,13 +35,13 @@ def key_id(secret: str) -> str | None:
 
 
 def digest(secret: str, pepper: str) -> str:
-    """HMAC-SHA256, hexadecimal: what the database keeps."""
+    """Return the HMAC-SHA256 in hexadecimal, which the database stores."""
     return hmac.digest(pepper.encode(), secret.encode(), "sha256").hex()
 
 
-def matches(secret: str, kept: str, peppers: Sequence[str]) -> bool:
-    """Whether ``kept`` is the digest of ``secret`` under one of the peppers, in a time that tells nothing."""
-    found = [hmac.compare_digest(digest(secret, pepper), kept) for pepper in peppers]
+def matches(secret: str, stored_digest: str, peppers: Sequence[str]) -> bool:
+    """Return whether ``stored_digest`` is the digest of ``secret`` under one of the peppers, in constant time."""
+    found = [hmac.compare_digest(digest(secret, pepper), stored_digest) for pepper in peppers]
     return any(found)
 
 

@@ -17,7 +17,7 @@ from keys import lifecycle, rate_limit_cache, refusal_cache
 from keys.models import ApiKey
 from keys.rate_limit_cache import CachedRateLimit
 from keys.rate_limits import RateLimits, RateLimitState
-from keys.refusal_cache import DECIDED_MAX, AdmissionDemand, RefusalCache
+from keys.refusal_cache import FLOOD_REFUSALS, AdmissionDemand, RefusalCache
 from tests import chat, factories
 from tests.conftest import client_for
 
@@ -46,7 +46,7 @@ def broke() -> errors.ApiError:
     return errors.InsufficientQuota("too few")
 
 
-def flood(memory, refusal, demand=DEMAND, times=DECIDED_MAX):
+def flood(memory, refusal, demand=DEMAND, times=FLOOD_REFUSALS):
     for _ in range(times):
         memory.record("key", refusal, demand)
 
@@ -99,7 +99,7 @@ def test_what_was_seen_is_believed_for_a_second(memory, clock):
 
 def test_tokens_per_minute_are_decided_at_the_door_until_the_flood_has_come(memory, clock):
     cached = seen(clock, tokens=51)  # 9 tokens are left
-    for _ in range(DECIDED_MAX):
+    for _ in range(FLOOD_REFUSALS):
         assert answer(memory, cached=cached) == "asked"
         memory.record("key", errors.RateLimitExceeded("wait"), DEMAND)
     assert answer(memory, cached=cached) == "RateLimitExceeded"
@@ -108,7 +108,7 @@ def test_tokens_per_minute_are_decided_at_the_door_until_the_flood_has_come(memo
 
 def test_a_request_with_an_idempotency_key_is_asked_until_the_flood_has_come(memory, clock):
     attempt, cached = replace(DEMAND, idempotency_key="retry"), seen(clock, requests=3_600)
-    for _ in range(DECIDED_MAX):
+    for _ in range(FLOOD_REFUSALS):
         assert answer(memory, attempt, cached=cached) == "asked"
         memory.record("key", errors.RateLimitExceeded("wait"), attempt)
     assert answer(memory, attempt, cached=cached) == "RateLimitExceeded"
@@ -127,7 +127,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_so_many_are_decided_and_then_the_same_is_said(memory, kind):
-    for _ in range(DECIDED_MAX):
+    for _ in range(FLOOD_REFUSALS):
         assert answer(memory) == "asked"
         memory.record("key", KINDS[kind], DEMAND)
     with pytest.raises(type(KINDS[kind])) as repeated:
@@ -141,7 +141,7 @@ def test_the_next_second_begins_anew(memory, clock):
     clock.seconds += 0.99
     assert answer(memory) == "InsufficientQuota"
     clock.seconds += 0.02
-    for _ in range(DECIDED_MAX):
+    for _ in range(FLOOD_REFUSALS):
         assert answer(memory) == "asked"
         memory.record("key", broke(), DEMAND)
     assert answer(memory) == "InsufficientQuota"
@@ -300,7 +300,7 @@ def test_a_flood_of_refused_requests_asks_the_database_so_many_times_and_no_more
     key, secret = factories.make_key(alice)
     arrange(alice, key)
     client = client_for(secret)
-    decided = [chat.ask(client, max_tokens=1) for _ in range(DECIDED_MAX)]
+    decided = [chat.ask(client, max_tokens=1) for _ in range(FLOOD_REFUSALS)]
     before = chat.everything_written()
     with nothing_asked_of_keys_or_accounts():
         repeated = [chat.ask(client, max_tokens=1) for _ in range(5)]
@@ -316,7 +316,7 @@ def test_a_flood_for_a_model_that_there_is_not_asks_for_it_so_many_times_and_no_
 ):
     client = client_for(factories.make_key(alice)[1])
     assert chat.ask(client).status_code == 200
-    decided = [chat.ask(client, model="demo/nobody") for _ in range(DECIDED_MAX)]
+    decided = [chat.ask(client, model="demo/nobody") for _ in range(FLOOD_REFUSALS)]
     with django_assert_num_queries(0):
         repeated = [chat.ask(client, model="demo/nobody") for _ in range(5)]
     for reply in [*decided, *repeated]:
@@ -361,7 +361,7 @@ def test_a_limit_that_is_lifted_in_a_flood_is_gone_a_second_later(alice, echo_mo
 @pytest.mark.usefixtures("stopped")
 def test_tokens_that_were_counted_and_not_used_are_free_again_in_the_same_flood(alice, echo_model):
     client = client_for(factories.make_key(alice, tokens_per_minute=1_000)[1])
-    refused = [chat.ask(client, max_tokens=1_000).status_code for _ in range(DECIDED_MAX)]
+    refused = [chat.ask(client, max_tokens=1_000).status_code for _ in range(FLOOD_REFUSALS)]
     served = [chat.ask(client, max_tokens=900).status_code for _ in range(3)]  # each counts 904, and is 9
     assert (set(refused), served) == ({429}, [200, 200, 200])
 
@@ -382,11 +382,11 @@ def test_reading_with_a_revoked_key_asks_the_database_so_many_times_and_no_more(
     client = client_for(secret)
     assert client.get("/v1/usage").status_code == 200
     lifecycle.revoke_key(key)
-    with django_assert_num_queries(DECIDED_MAX):
-        for _ in range(DECIDED_MAX + 5):
+    with django_assert_num_queries(FLOOD_REFUSALS):
+        for _ in range(FLOOD_REFUSALS + 5):
             chat.assert_error(client.get("/v1/usage"), 401, "invalid_api_key")
 
 
 def test_the_figures_of_many_keys_are_bounded():
-    assert refusal_cache.process_cache._seconds._entries_max == 10_000
+    assert refusal_cache.process_cache._recent._entries_max == 10_000
     assert rate_limit_cache._cache._entries_max == 65_536
