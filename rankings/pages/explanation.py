@@ -1,4 +1,7 @@
-"""How a score came about, as sums that a reader can do again: from ``Entry.inputs`` (see ``publishing``) and the formula."""
+"""Explains a score as sums that a reader can do again, from ``Entry.inputs`` (see ``publishing.publication``) and the formula.
+
+A ``statement`` is one of the ``sources`` in the inputs: what a source says of the model.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from rankings.sources import registry
 
 @dataclass(frozen=True)
 class Step:
-    """A sum and what comes out; ``result`` is empty where there was nothing to do it with."""
+    """One step of the computation: a sum and its result, which is empty where there was nothing to compute it from."""
 
     name: str
     sum: str
@@ -23,16 +26,16 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Testimony:
-    """What a source says of the model, and how far that is believed. Texts are empty where it says nothing."""
+class SourceExplanation:
+    """What a source says of the model, how sure that is, and whether it counts (``verdict``). Empty where it says nothing."""
 
     source: str
     weight: str
     verdict: str
     name: str = ""
-    standing: str = ""
+    placement: str = ""
     percentile: str = ""
-    belief: str = ""
+    confidence: str = ""
     method: str = ""
     as_of: datetime | None = None
     attribution: str = ""
@@ -52,7 +55,7 @@ class Benchmark:
 class Explanation:
     version: str
     steps: list[Step]
-    testimonies: list[Testimony]
+    sources: list[SourceExplanation]
     benchmarks: list[Benchmark]
 
 
@@ -61,18 +64,18 @@ _BENCHMARKS = {"mmlu": "MMLU", "hellaswag": "HellaSwag", "human_eval": "HumanEva
 
 
 def explain(entry: Entry) -> Explanation | None:
-    """None for an entry that does not say what it was made of."""
+    """Return the explanation, or None for an entry whose inputs were not recorded."""
     if entry.source == Source.INTERNAL:
         return _internal(entry) if "sources" in entry.inputs else None
     return _external(entry) if "value" in entry.inputs else None
 
 
 def _external(entry: Entry) -> Explanation:
-    """The source's own score; ours is only how far it is believed."""
-    note = "how sure it is that this is the model × how exact the source is × how new its figures are"
-    step = Step("Confidence", _belief(entry.inputs), f"{entry.confidence:.2f}", note)
-    testimony = _testimony({**entry.inputs, "source": entry.source}, "", "")
-    return Explanation(entry.inputs["version"], [step], [testimony], [])
+    """Explain an entry of a source: the score is the source's own, so only the confidence is computed here."""
+    note = "identity (how sure the match with this model is) × precision (of the source's figure) × freshness (of its data)"
+    step = Step("Confidence", _confidence_factors(entry.inputs), f"{entry.confidence:.2f}", note)
+    source = _source({**entry.inputs, "source": entry.source}, "", "")
+    return Explanation(entry.inputs["version"], [step], [source], [])
 
 
 def _internal(entry: Entry) -> Explanation:
@@ -86,7 +89,7 @@ def _internal(entry: Entry) -> Explanation:
             _cost(inputs["cost"], used),
             _confidence(entry, inputs["sources"]),
         ],
-        testimonies=[_testimony(said, f"{said['weight']:g}", _verdict(said)) for said in inputs["sources"]],
+        sources=[_source(each, f"{each['weight']:g}", _verdict(each)) for each in inputs["sources"]],
         benchmarks=[_benchmark(figure) for figure in inputs["benchmarks"]],
     )
 
@@ -99,68 +102,68 @@ def _overall(entry: Entry) -> Step:
     scores = {"quality": inputs["believed"], "speed": entry.speed, "cost": entry.cost}
     known = [(inputs["weights"][name], score) for name, score in scores.items() if score is not None]
     unknown = [name for name, score in scores.items() if score is None]
-    note = "quality as far as it is believed, speed and cost, each by its weight"
+    note = "the weighted mean of adjusted quality, speed and cost"
     if unknown:
-        note += f"; not known, and without a part in it: {', '.join(unknown)}"
+        note += f"; left out, since not known: {', '.join(unknown)}"
     return Step("Overall", _mean(known), _tenths(entry.overall), note)
 
 
 def _quality(inputs: dict[str, Any]) -> list[Step]:
-    heard = [said for said in inputs["sources"] if said["is_heard"]]
-    applicable = [said["weight"] for said in inputs["sources"] if said["is_applicable"]]
+    counted = [statement for statement in inputs["sources"] if statement["is_heard"]]
+    applicable = [statement["weight"] for statement in inputs["sources"] if statement["is_applicable"]]
     coverage, quality, prior = inputs["coverage"], inputs["quality"], inputs["prior"]
-    shares = f"{_sum(said['weight'] for said in heard)} ÷ {_sum(applicable)}" if applicable else ""
+    shares = f"{_sum(statement['weight'] for statement in counted)} ÷ {_sum(applicable)}" if applicable else ""
     evidence = f"{coverage:.2f} × {quality or 0:.1f} + {prior['weight']:g} × {prior['quality']:g}"
     notes = {
-        "Quality": "the percentiles at the sources, each by the source's weight" if heard else "no source has tested it",
-        "Coverage": "weights of the sources that say something ÷ of those that could",
-        "Believed quality": "the less is known, the nearer to what a model without evidence is taken to have",
+        "Quality": "the mean of the percentiles at the sources, by the sources' weights" if counted else "no source ranks it",
+        "Coverage": "weights of the sources that rank this model ÷ weights of those that rank such models",
+        "Adjusted quality": f"the lower the coverage, the nearer to {prior['quality']:g}, the quality assumed without evidence",
     }
     sums = [
-        ("Quality", _mean([(said["weight"], said["percentile"]) for said in heard]), _tenths(quality)),
+        ("Quality", _mean([(statement["weight"], statement["percentile"]) for statement in counted]), _tenths(quality)),
         ("Coverage", shares, f"{coverage:.2f}"),
-        ("Believed quality", f"({evidence}) ÷ ({coverage:.2f} + {prior['weight']:g})", _tenths(inputs["believed"])),
+        ("Adjusted quality", f"({evidence}) ÷ ({coverage:.2f} + {prior['weight']:g})", _tenths(inputs["believed"])),
     ]
     return [Step(name, sum, result, notes[name]) for name, sum, result in sums]
 
 
-def _speed(said: dict[str, Any], used: FormulaParameters) -> Step:
-    rate, begins = said["tokens_per_second"], said["first_token_seconds"]
-    throughput = formula.speed(used, tokens_per_second=rate, first_token_seconds=None)
-    latency = formula.speed(used, tokens_per_second=None, first_token_seconds=begins)
+def _speed(speed: dict[str, Any], used: FormulaParameters) -> Step:
+    throughput = formula.speed(used, tokens_per_second=speed["tokens_per_second"], first_token_seconds=None)
+    latency = formula.speed(used, tokens_per_second=None, first_token_seconds=speed["first_token_seconds"])
     parts = [(used.throughput_share, throughput), (1 - used.throughput_share, latency)]
     sum = _mean([(weight, part) for weight, part in parts if part is not None])
-    return Step("Speed", sum, _tenths(said["score"]), _speed_note(said, rate, begins))
+    return Step("Speed", sum, _tenths(speed["score"]), _speed_note(speed))
 
 
-def _speed_note(said: dict[str, Any], rate: float | None, begins: float | None) -> str:
-    if said["score"] is None:
-        return "nobody has measured it so far"
+def _speed_note(speed: dict[str, Any]) -> str:
+    if speed["score"] is None:
+        return "not measured yet"
+    rate, first_token_seconds = speed["tokens_per_second"], speed["first_token_seconds"]
     measured = [
         f"{rate:.1f} tokens per second" if rate is not None else "",
-        f"{begins:.2f} s to the first token" if begins is not None else "",
+        f"{first_token_seconds:.2f} s to the first token" if first_token_seconds is not None else "",
     ]
-    own = f"medians of {said['streams']} streams through this gateway"
-    by = own if said["source"] == Source.INTERNAL else f"as {registry.spec(said['source']).title} measured it"
+    own = f"medians of {speed['streams']} streams through this gateway"
+    by = own if speed["source"] == Source.INTERNAL else f"measured by {registry.spec(speed['source']).title}"
     return f"{', '.join(filter(None, measured))}; {by}"
 
 
-def _cost(said: dict[str, Any], used: FormulaParameters) -> Step:
-    if said["blended_usd"] is None:
-        return Step("Cost", "", "", "its price is not known")
+def _cost(cost: dict[str, Any], used: FormulaParameters) -> Step:
+    if cost["blended_usd"] is None:
+        return Step("Cost", "", "", "the price is not known")
     usd = dollars.format_computed_usd
-    blended = f"(3 × {usd(said['input_usd'])} + {usd(said['output_usd'])}) ÷ 4 = {usd(said['blended_usd'])}"
+    blended = f"(3 × {usd(cost['input_usd'])} + {usd(cost['output_usd'])}) ÷ 4 = {usd(cost['blended_usd'])}"
     anchors = f"100 at {usd(used.blended_dollars_best)}, 0 at {usd(used.blended_dollars_worst)}"
-    note = f"{blended} per million tokens; {anchors}, by the logarithm"
-    return Step("Cost", "", _tenths(said["score"]), note)
+    note = f"{blended} per million tokens; the score is {anchors}, on a logarithmic scale"
+    return Step("Cost", "", _tenths(cost["score"]), note)
 
 
-def _confidence(entry: Entry, said: list[dict[str, Any]]) -> Step:
-    beliefs = [f"{each['weight']:g} × {_belief(each)}" for each in said if each["is_heard"]]
-    applicable = _sum(each["weight"] for each in said if each["is_applicable"])
-    sum = f"({' + '.join(beliefs)}) ÷ {applicable}" if beliefs else ""
+def _confidence(entry: Entry, statements: list[dict[str, Any]]) -> Step:
+    products = [f"{each['weight']:g} × {_confidence_factors(each)}" for each in statements if each["is_heard"]]
+    applicable = _sum(each["weight"] for each in statements if each["is_applicable"])
+    sum = f"({' + '.join(products)}) ÷ {applicable}" if products else ""
     compared = " and ".join(spec.title for spec in registry.weighted_specs() if spec.is_compared)
-    note = f"weight × identity × precision × freshness of what was heard; less, where {compared} disagree"
+    note = f"weight × identity × precision × freshness of each source that counts; less where {compared} disagree"
     return Step("Confidence", sum, f"{entry.confidence:.2f}", note)
 
 
@@ -179,37 +182,37 @@ def _tenths(score: float | None) -> str:
     return "" if score is None else f"{score:.1f}"
 
 
-# --- What was said --------------------------------------------------------------------------------------------------
+# --- Sources and benchmarks ---------------------------------------------------------------------------------------
 
 
-def _verdict(said: dict[str, Any]) -> str:
-    if said["is_heard"]:
-        return "counts"
-    if said["is_applicable"]:
-        return "could say something, and says nothing"
-    return "says too little of this category, or of such models, to count"
+def _verdict(statement: dict[str, Any]) -> str:
+    if statement["is_heard"]:
+        return "counts in the quality"
+    if statement["is_applicable"]:
+        return "it ranks such models, so this lowers the coverage"
+    return "does not count: it ranks too few models of this category, or none of this kind"
 
 
-def _testimony(said: dict[str, Any], weight: str, verdict: str) -> Testimony:
-    source = registry.spec(said["source"]).title
-    if "value" not in said:
-        return Testimony(source, weight, verdict)
-    return Testimony(
+def _source(statement: dict[str, Any], weight: str, verdict: str) -> SourceExplanation:
+    source = registry.spec(statement["source"]).title
+    if "value" not in statement:
+        return SourceExplanation(source, weight, verdict)
+    return SourceExplanation(
         source=source,
         weight=weight,
         verdict=verdict,
-        name=said["name"],
-        standing=f"rank {said['rank']} of {said['population']}, at {said['value']:,.6g}",
-        percentile=_tenths(said["percentile"]),
-        belief=_belief(said),
-        method=_METHODS.get(said["method"], ""),
-        as_of=datetime.fromisoformat(said["as_of"]),
-        attribution=said["attribution"],
+        name=statement["name"],
+        placement=f"rank {statement['rank']} of {statement['population']}, at {statement['value']:,.6g}",
+        percentile=_tenths(statement["percentile"]),
+        confidence=_confidence_factors(statement),
+        method=_METHODS.get(statement["method"], ""),
+        as_of=datetime.fromisoformat(statement["as_of"]),
+        attribution=statement["attribution"],
     )
 
 
-def _belief(said: dict[str, Any]) -> str:
-    return " × ".join(f"{said[name]:.2f}" for name in ("identity", "precision", "freshness"))
+def _confidence_factors(statement: dict[str, Any]) -> str:
+    return " × ".join(f"{statement[name]:.2f}" for name in ("identity", "precision", "freshness"))
 
 
 def _benchmark(figure: dict[str, Any]) -> Benchmark:
@@ -223,7 +226,7 @@ def _benchmark(figure: dict[str, Any]) -> Benchmark:
     )
 
 
-def titled(by_source: Mapping[str, float]) -> list[tuple[str, float]]:
-    """What the parameters have by a source's short name, by its title."""
+def by_title(by_source: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Replace the short names of sources, which the parameters use, by their titles."""
     titles = {spec.short_name: spec.title for spec in registry.fetched_specs()}
     return [(titles[short], number) for short, number in by_source.items()]

@@ -1,6 +1,6 @@
-"""What pages of the rankings show beside the entries: prices, health, credits, aliases. Read together, every few seconds.
+"""What ranking pages show beside the entries: prices, source status, attributions, aliases. Read together every few seconds.
 
-When the database is away, what was read before still serves.
+While the database is unavailable, what was read last is shown.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from rankings.publishing import health, routable_aliases
 from rankings.sources import registry
 from rankings.sources.base import License
 
-_KEPT_SECONDS = 10
+_CACHED_SECONDS = 10
 
 
 @dataclass(frozen=True)
-class Origin:
-    """A source: how it fares, and what it wants to be said of it. No ``attribution``: nothing of it is shown."""
+class SourceStatus:
+    """A source, its health, and its attribution, which is empty while nothing of it is shown."""
 
     title: str
     home: str
@@ -35,8 +35,8 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Pointer:
-    """An id that stands for the first of a ranking that can be called."""
+class AliasTarget:
+    """An id that means the first available model of a ranking, and that model."""
 
     alias: str
     model_id: str
@@ -44,19 +44,19 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Facts:
-    """``prices`` are in force, of the models that can be called. ``waiting``: models that only lack a provider's key."""
+    """``prices`` are those in force, of available models. ``models_without_key``: how many lack only a provider's key."""
 
     prices: dict[str, Price]
-    waiting: int
-    origins: list[Origin]
-    pointers: list[Pointer]
+    models_without_key: int
+    sources: list[SourceStatus]
+    aliases: list[AliasTarget]
 
 
-_facts: StaleWhileRefresh[None, Facts] = StaleWhileRefresh(seconds=_KEPT_SECONDS, stale_on=pool.DATABASE_ERRORS)
+_facts: StaleWhileRefresh[None, Facts] = StaleWhileRefresh(seconds=_CACHED_SECONDS, stale_on=pool.DATABASE_ERRORS)
 
 
 def current() -> Facts:
-    """Raises the database's errors only while nothing was ever read."""
+    """Return what was read last. Raises the database's errors only while nothing was ever read."""
     return _facts.get(None, _read)
 
 
@@ -72,36 +72,36 @@ def _read(previous: Facts | None) -> Facts:
         now = pool.database_time()
         return Facts(
             prices=prices,
-            waiting=sum(_waits(model) for model in models),
-            origins=[_origin(found) for found in health.report(now)],
-            pointers=_pointers(prices),
+            models_without_key=sum(_lacks_only_key(model) for model in models),
+            sources=[_source_status(each) for each in health.report(now)],
+            aliases=_alias_targets(prices),
         )
 
 
-def _waits(model: LanguageModel) -> bool:
-    """For the key of one of its providers, and for nothing else."""
+def _lacks_only_key(model: LanguageModel) -> bool:
+    """Return whether the model is unavailable only because its providers have no key."""
     is_offered = any(route.provider.is_enabled for route in model.enabled_routes)
     return bool(model.prices_in_force) and is_offered and not model.is_available
 
 
-def _origin(found: health.SourceHealth) -> Origin:
-    spec = registry.spec(found.source)
-    snapshot: Any = mapping.latest_snapshot(found.source) if found.source != Source.INTERNAL else None
-    return Origin(
+def _source_status(report: health.SourceHealth) -> SourceStatus:
+    spec = registry.spec(report.source)
+    snapshot: Any = mapping.latest_snapshot(report.source) if report.source != Source.INTERNAL else None
+    return SourceStatus(
         title=spec.title,
         home=spec.home_url,
-        is_healthy=found.is_healthy,
+        is_healthy=report.is_healthy,
         is_off=bool(spec.access().obstacle),
-        reason=found.reason.removeprefix("off: "),  # which the page says beside it
-        last_sync_at=found.last_sync_at,
+        reason=report.reason.removeprefix("off: "),  # the page shows that state beside the reason
+        last_sync_at=report.last_sync_at,
         as_of=snapshot.as_of if snapshot else None,
         attribution=snapshot.attribution if snapshot else "",
         license=spec.license,
     )
 
 
-def _pointers(prices: dict[str, Price]) -> list[Pointer]:
-    """Of the rankings' own aliases, as ``routable_aliases.names`` has them."""
-    found = dict(RoutableAlias.objects.values_list("pk", "model_ids"))
-    first = {name: next((id for id in found.get(name, []) if id in prices), None) for name in routable_aliases.names()}
-    return [Pointer(name, model_id) for name, model_id in first.items() if model_id]
+def _alias_targets(prices: dict[str, Price]) -> list[AliasTarget]:
+    """Return the rankings' own aliases that mean an available model, in the order of ``routable_aliases.names``."""
+    stored = dict(RoutableAlias.objects.values_list("pk", "model_ids"))
+    first = {name: next((id for id in stored.get(name, []) if id in prices), None) for name in routable_aliases.names()}
+    return [AliasTarget(name, model_id) for name, model_id in first.items() if model_id]

@@ -1,6 +1,6 @@
-"""Drawings of figures: where each point, label and line of the axes goes. Pure; templates write the SVG.
+"""Lays out charts: where each point, label and axis line goes. Pure; templates write the SVG.
 
-Lengths are in units of a drawing WIDTH by HEIGHT; the first unit is its left, and its top.
+Coordinates are SVG user units in a chart of WIDTH by HEIGHT, with the origin at the top left.
 """
 
 import math
@@ -10,17 +10,17 @@ from datetime import date
 
 WIDTH, HEIGHT = 720, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 704, 28, 332
-_FREE_ROOM = 56  # left of a logarithmic axis, for what costs nothing
+_FREE_ROOM = 56  # left of a logarithmic axis, for models that cost nothing: a logarithm has no 0
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 6.4, 13, 8
 _POINT_RADIUS = 5
 
-Place = Callable[[float], float]
+Scale = Callable[[float], float]  # from a value to a coordinate
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 @dataclass(frozen=True)
 class Datum:
-    """Something with two figures. What is None or below 0 on a logarithmic axis cannot be placed; 0 is free."""
+    """Something with two values, and their texts. On a logarithmic axis x must be 0, which is shown as free, or more."""
 
     name: str
     href: str
@@ -32,7 +32,7 @@ class Datum:
 
 @dataclass(frozen=True)
 class Point:
-    """``anchor`` is SVG's text-anchor of the label. A label without room shows when it is pointed at."""
+    """A datum with its coordinates. ``anchor`` is SVG's text-anchor of the label. A label without room shows on hover."""
 
     datum: Datum
     left: float
@@ -54,7 +54,7 @@ class Plot:
     points: list[Point]
     x_ticks: list[Tick]
     y_ticks: list[Tick]
-    line: str = ""  # SVG's points of a line through them
+    line: str = ""  # the points attribute of an SVG polyline through them
     width: int = WIDTH
     height: int = HEIGHT
     left: int = _LEFT
@@ -68,20 +68,20 @@ class Plot:
 
 
 def price_plot(data: Sequence[Datum]) -> Plot:
-    """x on a logarithmic scale, and 0 beside it; y up to 100."""
-    place, ticks = _logarithmic([datum.x for datum in data])
-    return _plot(data, place, ticks)
+    """Lay out data with a logarithmic x axis, with 0 beside it, and a y axis up to 100."""
+    scale, ticks = _logarithmic([datum.x for datum in data])
+    return _plot(data, scale, ticks)
 
 
 def score_plot(data: Sequence[Datum]) -> Plot:
-    """Both axes up to 100."""
+    """Lay out data with both axes up to 100."""
     low = _low(datum.x for datum in data)
-    place = _linear(low, 100, _LEFT, _RIGHT)
-    return _plot(data, place, [Tick(round(place(value), 1), str(value)) for value in _tens(low)])
+    scale = _linear(low, 100, _LEFT, _RIGHT)
+    return _plot(data, scale, [Tick(round(scale(value), 1), str(value)) for value in _tens(low)])
 
 
 def history_plot(days: Sequence[tuple[date, int]]) -> Plot:
-    """Ranks a day, from the first day; the best rank on top."""
+    """Lay out one rank per day, oldest day first, the best rank on top."""
     ranks = [rank for _, rank in days]
     best, worst = max(min(ranks) - 1, 1), max(ranks) + 1
     first, last = days[0][0], days[-1][0]
@@ -98,7 +98,7 @@ def history_plot(days: Sequence[tuple[date, int]]) -> Plot:
     )
 
 
-def _plot(data: Sequence[Datum], x: Place, x_ticks: list[Tick]) -> Plot:
+def _plot(data: Sequence[Datum], x: Scale, x_ticks: list[Tick]) -> Plot:
     low = _low(datum.y for datum in data)
     y = _linear(low, 100, _BOTTOM, _TOP)
     y_ticks = [Tick(round(y(value), 1), str(value)) for value in _tens(low)]
@@ -108,35 +108,35 @@ def _plot(data: Sequence[Datum], x: Place, x_ticks: list[Tick]) -> Plot:
 # --- Axes ---------------------------------------------------------------------------------------------------------
 
 
-def _linear(low: float, high: float, start: float, end: float) -> Place:
+def _linear(low: float, high: float, start: float, end: float) -> Scale:
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
-def _logarithmic(values: Iterable[float]) -> tuple[Place, list[Tick]]:
-    known = list(values)
-    above = [value for value in known if value > 0] or [1.0]
-    has_free = 0 in known
-    low, high = math.log10(min(above)) - 0.1, math.log10(max(above)) + 0.1
+def _logarithmic(values: Iterable[float]) -> tuple[Scale, list[Tick]]:
+    values = list(values)
+    positive = [value for value in values if value > 0] or [1.0]
+    has_free = 0 in values
+    low, high = math.log10(min(positive)) - 0.1, math.log10(max(positive)) + 0.1
     start = _LEFT + (_FREE_ROOM if has_free else 0)
-    line = _linear(low, high, start, _RIGHT)
+    linear = _linear(low, high, start, _RIGHT)
     free = _LEFT + _FREE_ROOM / 4
 
-    def place(value: float) -> float:
-        return line(math.log10(value)) if value > 0 else free
+    def scale(value: float) -> float:
+        return linear(math.log10(value)) if value > 0 else free
 
-    ticks = [Tick(round(place(dollars), 1), f"${dollars:g}") for dollars in _round_dollars(low, high)]
-    return place, [*([Tick(free, "free")] if has_free else []), *ticks]
+    ticks = [Tick(round(scale(dollars), 1), f"${dollars:g}") for dollars in _round_dollars(low, high)]
+    return scale, [*([Tick(free, "free")] if has_free else []), *ticks]
 
 
 def _round_dollars(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10 ... between two powers of ten; on a long axis 1, 10, 100."""
+    """Return 1, 2, 5, 10 ... between two powers of ten; on a long axis 1, 10, 100 ..."""
     digits = [1] if high - low > 2.5 else [1, 2, 5]
-    tried = [digit * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
-    return [dollars for dollars in tried if low <= math.log10(dollars) <= high]
+    candidates = [digit * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
+    return [dollars for dollars in candidates if low <= math.log10(dollars) <= high]
 
 
 def _low(values: Iterable[float]) -> int:
-    """Where an axis up to 100 begins: at the ten below the least."""
+    """Return where an axis up to 100 begins: at the multiple of ten below the least value."""
     return min(max(int(min(values, default=0) // 10) * 10, 0), 90)
 
 
@@ -147,25 +147,26 @@ def _tens(low: int) -> range:
 # --- Labels -------------------------------------------------------------------------------------------------------
 
 
-def _unlabelled(datum: Datum, x: Place, y: Place) -> Point:
+def _unlabelled(datum: Datum, x: Scale, y: Scale) -> Point:
     left, top = round(x(datum.x), 1), round(y(datum.y), 1)
     return Point(datum, left, top, label_left=left, label_top=top - _GAP, anchor="middle", has_room=False)
 
 
 def _labelled(points: Sequence[Point]) -> list[Point]:
-    """The highest points choose first where their labels go; whose label would lie on another has no room."""
+    """Place the labels, of the highest points first. A label that would overlap another has no room."""
     taken = [_around(point) for point in points]
     placed: dict[int, Point] = {}
     for number, point in sorted(enumerate(points), key=lambda each: each[1].top):
-        others = [box for at, box in enumerate(taken) if at != number]
-        placed[number] = next((tried for tried in _tries(point) if _is_free(_box(tried), others)), _inside(point))
+        others = [box for index, box in enumerate(taken) if index != number]
+        options = (option for option in _label_options(point) if _is_free(_box(option), others))
+        placed[number] = next(options, _with_hover_label(point))
         if placed[number].has_room:
             taken.append(_box(placed[number]))
     return [placed[number] for number in range(len(points))]
 
 
-def _tries(point: Point) -> list[Point]:
-    """Right, left, above, below."""
+def _label_options(point: Point) -> list[Point]:
+    """Return the point with its label on the right, on the left, above and below."""
     sides = [(_GAP, 4, "start"), (-_GAP, 4, "end"), (0, -_GAP, "middle"), (0, _GAP + 9, "middle")]
     return [
         Point(point.datum, point.left, point.top, round(point.left + across, 1), round(point.top + down, 1), anchor, True)
@@ -173,8 +174,8 @@ def _tries(point: Point) -> list[Point]:
     ]
 
 
-def _inside(point: Point) -> Point:
-    """A label that shows for a while only, on whichever side it does not leave the drawing."""
+def _with_hover_label(point: Point) -> Point:
+    """Return the point with a label that shows on hover, on the side where it stays within the chart."""
     across, anchor = (_GAP, "start") if point.left < (_LEFT + _RIGHT) / 2 else (-_GAP, "end")
     return Point(point.datum, point.left, point.top, round(point.left + across, 1), round(point.top + 4, 1), anchor, False)
 

@@ -1,7 +1,7 @@
-"""What a page of the rankings is asked for: the API's own parameters; and the addresses of pages and replies that ask others.
+"""Reads the query of a ranking page, whose parameters are the API's own, and makes the addresses of pages and API replies.
 
-A form sends every field it has, and what nobody chose is empty: here that means that it was not given. Without any order, a
-board is listed as its source ranks it: the general one by ``rank``, the others by score, as ``rank`` is the general rank there.
+A form sends every field it has. A field that was left empty counts as not given. Without an order in the query, a board is
+listed as its source ranks it: the general board by ``rank``, the others by score, since ``rank`` is the general rank there.
 """
 
 from dataclasses import dataclass, replace
@@ -25,36 +25,36 @@ LIMITS = [25, 50, 100]
 
 _API_ORDER = ("rank", "asc")
 _FIELDS = {"source", "category", "search", "commercialOnly", "sortBy", "sortOrder", "limit"}
-_WAYS = {"rank": "asc", "score": "desc", "name": "asc", "change": "desc"}  # how a heading sorts at the first click
+_SORT_ORDERS = {"rank": "asc", "score": "desc", "name": "asc", "change": "desc"}  # of each sort, at the first click
 
 
 def read(parameters: QueryDict) -> RankingsQuery:
-    """Raises InvalidRequest, as the API does, about the first parameter that is wrong."""
+    """Return the query. Raises InvalidRequest as the API does, which names the first parameter that is wrong."""
     given = parameters.copy()
     for name, value in parameters.items():
         if not str(value).strip():
             del given[name]
     query = filters.parse(given)
     if query.category == Category.GENERAL:
-        query = replace(query, category=None)  # the same, and said shorter
+        query = replace(query, category=None)  # the same, with a shorter address
     if "sortBy" not in given and "sortOrder" not in given:
-        return _in_order(query, usual(query.board))
+        return _with_order(query, default_order(query.board))
     if "sortBy" in given and "sortOrder" not in given and "sortOrder" in parameters:
-        return _in_order(query, (query.sort_by, _WAYS[query.sort_by]))
+        return _with_order(query, (query.sort_by, _SORT_ORDERS[query.sort_by]))
     return query
 
 
 def has_blanks(parameters: QueryDict) -> bool:
-    """Whether a form sent it: then there is a shorter address for the same."""
+    """Return whether a parameter is empty, as forms send them: then there is a shorter address for the same page."""
     return any(not str(value).strip() for value in parameters.values())
 
 
-def usual(board: str) -> tuple[str, str]:
-    """The order in which a board is listed, unless another one is asked for."""
+def default_order(board: str) -> tuple[str, str]:
+    """Return the sort and the order in which a board is listed unless the query has others."""
     return _API_ORDER if board == Category.GENERAL else ("score", "desc")
 
 
-def _in_order(query: RankingsQuery, order: tuple[str, str]) -> RankingsQuery:
+def _with_order(query: RankingsQuery, order: tuple[str, str]) -> RankingsQuery:
     return replace(query, sort_by=order[0], sort_order=order[1])
 
 
@@ -62,25 +62,25 @@ def _in_order(query: RankingsQuery, order: tuple[str, str]) -> RankingsQuery:
 
 
 def address(query: RankingsQuery, **changes: Any) -> str:
-    """Of the page that shows the query, with these changes."""
-    wanted = replace(query, **changes)
-    return _address("ranking-page", wanted, usual(wanted.board))
+    """Return the address of the page that shows the query, with these changes."""
+    changed = replace(query, **changes)
+    return _address("ranking-page", changed, default_order(changed.board))
 
 
 def api_address(query: RankingsQuery) -> str:
-    """Of the same, as JSON."""
+    """Return the address of the same list in the API."""
     return _address("rankings", query, _API_ORDER)
 
 
 def model_address(model_id: str, *, source: str = Source.INTERNAL.value, board: str = Category.GENERAL.value) -> str:
-    """Of a model's page, that explains its score on a board."""
-    given = _given({"source": (source, Source.INTERNAL.value), "category": (board, Category.GENERAL.value)})
-    return reverse("ranked-model", args=[model_id]) + given
+    """Return the address of a model's page that explains its score on a board."""
+    parameters = _query_string({"source": (source, Source.INTERNAL.value), "category": (board, Category.GENERAL.value)})
+    return reverse("ranked-model", args=[model_id]) + parameters
 
 
 def _address(view: str, query: RankingsQuery, order: tuple[str, str]) -> str:
     has_order = (query.sort_by, query.sort_order) != order
-    return reverse(view) + _given(
+    return reverse(view) + _query_string(
         {
             "source": (query.source, Source.INTERNAL.value),
             "category": (query.category or "", ""),
@@ -94,10 +94,10 @@ def _address(view: str, query: RankingsQuery, order: tuple[str, str]) -> str:
     )
 
 
-def _given(parameters: dict[str, tuple[object, object]]) -> str:
-    """Each with its default, which needs no mention."""
-    said = {name: value for name, (value, default) in parameters.items() if value != default}
-    return f"?{urlencode(said)}" if said else ""
+def _query_string(parameters: dict[str, tuple[object, object]]) -> str:
+    """Take values with their defaults, by name. Values that are the default are left out."""
+    given = {name: value for name, (value, default) in parameters.items() if value != default}
+    return f"?{urlencode(given)}" if given else ""
 
 
 # --- The form, the headings, the pager ------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Form:
-    """What was asked for, as it is asked again; and which parameter was wrong, if one was."""
+    """The filled-in form. ``invalid_parameter`` and ``message`` are empty unless a parameter is wrong."""
 
     sources: list[Option]
     categories: list[Option]
@@ -122,19 +122,19 @@ class Form:
     search: str
     search_characters_max: int
     commercial_only: bool
-    wrong: str = ""
+    invalid_parameter: str = ""
     message: str = ""
 
     @property
-    def is_wrong_elsewhere(self) -> bool:
-        """Whether the parameter at fault has no field."""
-        return bool(self.message) and self.wrong not in _FIELDS
+    def has_error_without_field(self) -> bool:
+        """Whether the invalid parameter has no field in the form."""
+        return bool(self.message) and self.invalid_parameter not in _FIELDS
 
 
 def form(query: RankingsQuery) -> Form:
     order = (query.sort_by, query.sort_order)
-    sort_by = "" if order == usual(query.board) else query.sort_by
-    sort_order = "" if not sort_by or query.sort_order == _WAYS[query.sort_by] else query.sort_order
+    sort_by = "" if order == default_order(query.board) else query.sort_by
+    sort_order = "" if not sort_by or query.sort_order == _SORT_ORDERS[query.sort_by] else query.sort_order
     return _form(
         source=query.source,
         category=query.board,
@@ -146,8 +146,8 @@ def form(query: RankingsQuery) -> Form:
     )
 
 
-def form_in_error(parameters: QueryDict, wrong: str, message: str) -> Form:
-    """As it was sent; what is no choice of a field is not chosen there."""
+def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str) -> Form:
+    """Return the form as it was sent. A value that is not among a field's choices is not chosen there."""
     return _form(
         source=parameters.get("source", ""),
         category=parameters.get("category", ""),
@@ -156,7 +156,7 @@ def form_in_error(parameters: QueryDict, wrong: str, message: str) -> Form:
         sort_by=parameters.get("sortBy", ""),
         sort_order=parameters.get("sortOrder", ""),
         limit=filters.DEFAULTS.limit,
-        wrong=wrong,
+        invalid_parameter=invalid_parameter,
         message=message,
     )
 
@@ -166,7 +166,7 @@ def _form(*, source: str, category: str, sort_by: str, sort_order: str, limit: i
         sources=_options({spec.source.value: spec.title for spec in registry.specs()}, source),
         categories=_options(BOARD_TITLES, category),
         sorts=_options({"": "As ranked", **SORT_TITLES}, sort_by),
-        orders=_options({"": "Usual", **ORDER_TITLES}, sort_order),
+        orders=_options({"": "Default", **ORDER_TITLES}, sort_order),
         limits=_options({number: str(number) for number in sorted({*LIMITS, limit})}, limit),
         search_characters_max=filters.SEARCH_CHARACTERS_MAX,
         **values,
@@ -179,7 +179,7 @@ def _options(titles: dict[Any, str], chosen: object) -> list[Option]:
 
 @dataclass(frozen=True)
 class Heading:
-    """Of a column that can be sorted by. ``aria_sort`` is empty for those that it is not sorted by now."""
+    """The heading of a sortable column. ``aria_sort`` is empty unless the list is sorted by this column."""
 
     href: str
     aria_sort: str
@@ -190,9 +190,9 @@ def headings(query: RankingsQuery) -> dict[str, Heading]:
 
 
 def _heading(query: RankingsQuery, sort: str) -> Heading:
-    """The second click turns it round."""
+    """Link to the column's default order; if the list is sorted by the column, to the opposite order."""
     if query.sort_by != sort:
-        return Heading(address(query, sort_by=sort, sort_order=_WAYS[sort], offset=0), "")
+        return Heading(address(query, sort_by=sort, sort_order=_SORT_ORDERS[sort], offset=0), "")
     other = "desc" if query.sort_order == "asc" else "asc"
     return Heading(address(query, sort_order=other, offset=0), f"{ORDER_TITLES[query.sort_order].lower()}")
 
@@ -202,18 +202,18 @@ class Pager:
     first: int
     last: int
     total: int
-    before: str
-    after: str
+    previous_href: str
+    next_href: str
 
 
 def pager(query: RankingsQuery, total: int) -> Pager:
-    """Which rows are shown, and where the others are. An offset behind the end leads back to the last page."""
+    """Return which rows are shown, and links to the others. An offset beyond the end links back to the last page."""
     last = min(query.offset + query.limit, total)
-    before = min(max(query.offset - query.limit, 0), max(total - 1, 0) // query.limit * query.limit)
+    previous_offset = min(max(query.offset - query.limit, 0), max(total - 1, 0) // query.limit * query.limit)
     return Pager(
         first=query.offset + 1,
         last=last,
         total=total,
-        before=address(query, offset=before) if query.offset else "",
-        after=address(query, offset=last) if last < total else "",
+        previous_href=address(query, offset=previous_offset) if query.offset else "",
+        next_href=address(query, offset=last) if last < total else "",
     )

@@ -1,4 +1,4 @@
-"""What is listed, as people read it: plain values for pages."""
+"""Rows and drawings of the ranking pages, as plain values for templates."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ PLOTTED_MAX = 100
 
 @dataclass(frozen=True)
 class Score:
-    """Of 100. Without a figure, ``text`` is empty."""
+    """A score of 100. ``text`` is empty where it is not known."""
 
     title: str
     value: float | None
@@ -82,8 +82,8 @@ def _scores(entry: RankedEntry | Entry) -> list[Score]:
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A model on one board of one source."""
+class BoardScores:
+    """A row of the table of a model's scores: the model on one board of one source."""
 
     source: str
     board: str
@@ -96,9 +96,9 @@ class Placed:
     updated_at: datetime
 
 
-def placed(entry: Entry, *, is_shown: bool) -> Placed:
-    """``is_shown``: whether the page explains this one."""
-    return Placed(
+def board_scores(entry: Entry, *, is_shown: bool) -> BoardScores:
+    """``is_shown``: whether the page explains this score."""
+    return BoardScores(
         source=registry.spec(entry.source).title,
         board=BOARD_TITLES[entry.board],
         href=model_address(entry.model_id, source=entry.source, board=entry.board),
@@ -116,15 +116,15 @@ def placed(entry: Entry, *, is_shown: bool) -> Placed:
 
 @dataclass(frozen=True)
 class Plots:
-    """None where no model has both figures. ``omitted``: how many were too many to draw."""
+    """Each is None where no model has both figures. ``omitted``: the number of models left out because there are too many."""
 
     price: Plot | None
     speed: Plot | None
     omitted: int
 
 
-def draw(rows: list[RankedModelRow], facts: Facts) -> Plots:
-    """Quality against price, and speed against quality. Of more than PLOTTED_MAX the best."""
+def draw_plots(rows: list[RankedModelRow], facts: Facts) -> Plots:
+    """Draw quality against price, and speed against quality. Of more than PLOTTED_MAX models the best are drawn."""
     drawn = sorted(rows, key=lambda each: -(each.scores[0].value or 0))[:PLOTTED_MAX]
     by_price = [_by_price(each, price) for each in drawn if (price := facts.prices.get(each.model_id))]
     by_quality = [_by_quality(each) for each in drawn]
@@ -137,7 +137,7 @@ def draw(rows: list[RankedModelRow], facts: Facts) -> Plots:
 
 
 def _by_price(row: RankedModelRow, price: Price) -> Datum | None:
-    """The price as the formula blends it: three tokens of the prompt to one of the answer."""
+    """Blend the prices as the formula does: three input tokens to one output token."""
     quality = row.scores[1]
     if quality.value is None:
         return None

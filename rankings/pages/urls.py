@@ -3,10 +3,10 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from rankings.pages import views as pages
+from rankings.pages import views
 
 urlpatterns = [
-    path("rankings", pages.ranking, name="ranking-page"),
+    path("rankings", views.ranking, name="ranking-page"),
     path("rankings/", RedirectView.as_view(pattern_name="ranking-page", query_string=True)),
-    path("rankings/<path:model_id>", pages.ranked_model, name="ranked-model"),
+    path("rankings/<path:model_id>", views.ranked_model, name="ranked-model"),
 ]

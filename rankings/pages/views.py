@@ -1,6 +1,6 @@
-"""The rankings for people: the list, and a page of each model. Public, the same for everybody, without cookies or scripts.
+"""The ranking pages: the list, and a page for each model. Public, the same for everybody, without cookies or scripts.
 
-A page is rendered once in a while, whoever asks: it is remembered as long as what was published then is what is published.
+A rendered page is cached for some seconds, and as long as nothing new is published.
 """
 
 import functools
@@ -37,33 +37,33 @@ from rankings.sources import registry
 
 HISTORY_DAYS = 180
 _HEADERS = {"Cache-Control": "public, max-age=60", "Vary": "Accept-Encoding"}
-_KEPT_SECONDS = 10
+_CACHED_SECONDS = 10
 _PAGES_MAX = 256
 
-Page = Callable[..., HttpResponseBase]
+View = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True)
-class _Rendered:
-    """A page, also packed: a tenth of the weight, and there is nothing secret in it that its size could tell."""
+class _RenderedPage:
+    """A page, plain and gzipped to a tenth of its size. It holds no secret that the compressed size could reveal."""
 
     html: bytes
-    packed: bytes
+    gzipped: bytes
     digest: str
     published: PublishedRankings
 
 
-_pages: TTLCache[Hashable, _Rendered] = TTLCache(seconds=_KEPT_SECONDS, entries_max=_PAGES_MAX)
+_pages: TTLCache[Hashable, _RenderedPage] = TTLCache(seconds=_CACHED_SECONDS, entries_max=_PAGES_MAX)
 
 
 def forget() -> None:
-    """Render every page anew when it is next asked for."""
+    """Render every page again when it is next asked for."""
     _pages.clear()
     page_facts.forget()
 
 
-def _public(view: Page) -> Page:
-    """Refusals become pages. They are not kept: what is wrong now may be right soon."""
+def _public(view: View) -> View:
+    """Turn errors into pages. These are not cached: the cause may be gone at the next request."""
 
     @require_safe
     @functools.wraps(view)
@@ -71,34 +71,34 @@ def _public(view: Page) -> Page:
         try:
             return view(request, *args, **kwargs)
         except errors.ApiError as error:
-            return _refusal(error)
+            return _error_page(error)
         except pool.DATABASE_ERRORS:
-            return _refusal(errors.ServiceUnavailable("The rankings cannot be read at the moment. Please try again."))
+            return _error_page(errors.ServiceUnavailable("The rankings cannot be read at the moment. Please try again."))
 
     return page
 
 
-def _refusal(error: errors.ApiError) -> HttpResponse:
-    html = render_to_string("rankings/refused.html", {"error": error})
+def _error_page(error: errors.ApiError) -> HttpResponse:
+    html = render_to_string("rankings/error.html", {"error": error})
     return HttpResponse(html, status=error.status, headers={**error.headers, "Cache-Control": "no-store"})
 
 
-def _answer(request: HttpRequest, name: Hashable, render: Callable[[PublishedRankings], str]) -> HttpResponseBase:
-    """The page of that name, or 304."""
+def _cached_page(request: HttpRequest, key: Hashable, render: Callable[[PublishedRankings], str]) -> HttpResponseBase:
+    """Return the page with that cache key, rendered if need be, or 304."""
     published = listing.published()
-    kept = _pages.get(name)
-    if kept is None or kept.published is not published:
+    page = _pages.get(key)
+    if page is None or page.published is not published:
         html = render(published).encode()
-        kept = _Rendered(html, gzip.compress(html, mtime=0), hashlib.sha256(html).hexdigest()[:24], published)
-        _pages.put(name, kept)
-    reply = _reply(kept, is_packed="gzip" in request.headers.get("Accept-Encoding", ""))
-    return get_conditional_response(request, etag=reply["ETag"], response=reply) or reply
+        page = _RenderedPage(html, gzip.compress(html, mtime=0), hashlib.sha256(html).hexdigest()[:24], published)
+        _pages.put(key, page)
+    response = _response(page, is_gzipped="gzip" in request.headers.get("Accept-Encoding", ""))
+    return get_conditional_response(request, etag=response["ETag"], response=response) or response
 
 
-def _reply(kept: _Rendered, *, is_packed: bool) -> HttpResponse:
-    if not is_packed:
-        return HttpResponse(kept.html, headers={**_HEADERS, "ETag": f'"{kept.digest}"'})
-    return HttpResponse(kept.packed, headers={**_HEADERS, "ETag": f'"{kept.digest}-gzip"', "Content-Encoding": "gzip"})
+def _response(page: _RenderedPage, *, is_gzipped: bool) -> HttpResponse:
+    if not is_gzipped:
+        return HttpResponse(page.html, headers={**_HEADERS, "ETag": f'"{page.digest}"'})
+    return HttpResponse(page.gzipped, headers={**_HEADERS, "ETag": f'"{page.digest}-gzip"', "Content-Encoding": "gzip"})
 
 
 # --- The list -----------------------------------------------------------------------------------------------------
@@ -106,23 +106,23 @@ def _reply(kept: _Rendered, *, is_packed: bool) -> HttpResponse:
 
 @_public
 def ranking(request: HttpRequest) -> HttpResponseBase:
-    """By the parameters of GET /api/rankings. What is wrong with them is said beside the form."""
+    """Show the list. It takes the parameters of GET /api/rankings; an error in them is shown beside the form."""
     try:
         query = page_query.read(request.GET)
     except errors.InvalidRequest as error:
-        return _mistaken(request, error)
+        return _form_error_page(request, error)
     if page_query.has_blanks(request.GET):
         return redirect(page_query.address(query))
-    return _answer(request, query, functools.partial(_ranking, query))
+    return _cached_page(request, query, functools.partial(_render_ranking, query))
 
 
-def _mistaken(request: HttpRequest, error: errors.InvalidRequest) -> HttpResponse:
-    form = page_query.form_in_error(request.GET, error.param or "", error.message)
+def _form_error_page(request: HttpRequest, error: errors.InvalidRequest) -> HttpResponse:
+    form = page_query.form_with_error(request.GET, error.param or "", error.message)
     html = render_to_string("rankings/ranking.html", {"form": form})
     return HttpResponse(html, status=error.status, headers={"Cache-Control": "no-store"})
 
 
-def _ranking(query: RankingsQuery, published: PublishedRankings) -> str:
+def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
     facts, used = page_facts.current(), parameters.in_force()
     leaderboard = published.leaderboard(query.source, query.board)
     entries = filters.apply(query, leaderboard).entries
@@ -138,13 +138,13 @@ def _ranking(query: RankingsQuery, published: PublishedRankings) -> str:
         "board": page_query.BOARD_TITLES[query.board],
         "board_is_empty": not leaderboard.entries,
         "is_internal": query.source == Source.INTERNAL,
-        "plots": page_rows.draw(rows, facts),
+        "plots": page_rows.draw_plots(rows, facts),
         "api_address": page_query.api_address(query),
-        "pointers": [each for each in facts.pointers if each.alias.endswith(f"/{query.board.lower()}")],
+        "aliases": [each for each in facts.aliases if each.alias.endswith(f"/{query.board.lower()}")],
         "facts": facts,
         "parameters": used,
-        "weights": explanation.titled(used.source_weights),
-        "half_lives": explanation.titled(used.half_lives_hours),
+        "weights": explanation.by_title(used.source_weights),
+        "half_lives": explanation.by_title(used.half_lives_hours),
         "version": parameters.version(),
     }
     return render_to_string("rankings/ranking.html", context)
@@ -155,26 +155,26 @@ def _ranking(query: RankingsQuery, published: PublishedRankings) -> str:
 
 @_public
 def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
-    """Everything that is known of one model, and how its score on one board came about (``source``, ``category``)."""
+    """Show one model and explain its score on one board, which ``source`` and ``category`` choose."""
     query = page_query.read(request.GET)
     api_url = f"{request.scheme}://{settings.GATEWAY_API_HOST or request.get_host()}"
     try:
-        return _answer(
-            request, (model_id, query.source, query.board, api_url), lambda _: _ranked_model(model_id, query, api_url)
+        return _cached_page(
+            request, (model_id, query.source, query.board, api_url), lambda _: _render_model(model_id, query, api_url)
         )
     except errors.ModelNotFound:
-        for pointer in page_facts.current().pointers:
-            if pointer.alias == model_id:
-                return redirect("ranked-model", pointer.model_id)
+        for each in page_facts.current().aliases:
+            if each.alias == model_id:
+                return redirect("ranked-model", each.model_id)
         raise
 
 
-def _ranked_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
+def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     model = LanguageModel.objects.filter(pk=model_id, is_enabled=True).with_price_and_routes().first()
     if model is None:
         raise errors.ModelNotFound(f"There is no model {model_id} here.")
     facts = page_facts.current()
-    entries = sorted(Entry.objects.filter(model=model), key=_in_order) if model.is_available else []
+    entries = sorted(Entry.objects.filter(model=model), key=_source_and_board_order) if model.is_available else []
     shown = next((entry for entry in entries if (entry.source, entry.board) == (query.source, query.board)), None)
     days = _days(model, query)
     context = {
@@ -182,25 +182,25 @@ def _ranked_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
         "context_window": f"{model.context_window:,}",
         "max_output_tokens": f"{model.max_output_tokens:,}",
         "prices": _prices(model.prices_in_force[0]) if model.prices_in_force else [],
-        "placed": [page_rows.placed(entry, is_shown=entry is shown) for entry in entries],
+        "board_scores": [page_rows.board_scores(entry, is_shown=entry is shown) for entry in entries],
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
         "entry": shown,
         "explanation": explanation.explain(shown) if shown else None,
         "days": days,
         "history": _history(days),
-        "aliases": [pointer.alias for pointer in facts.pointers if pointer.model_id == model.pk],
+        "aliases": [each.alias for each in facts.aliases if each.model_id == model.pk],
         "api_url": api_url,
     }
     return render_to_string("rankings/model.html", context)
 
 
-def _in_order(entry: Entry) -> tuple[int, int]:
+def _source_and_board_order(entry: Entry) -> tuple[int, int]:
     return list(Source).index(Source(entry.source)), list(Category).index(Category(entry.board))
 
 
 def _prices(price: Price) -> list[tuple[str, str]]:
-    """What is charged, in exact US dollars per million tokens, or for an image."""
+    """Return titles and prices, in exact US dollars per million tokens, or for an image."""
     nanos = {
         "Input": price.input_nanos,
         "Output": price.output_nanos,
@@ -212,13 +212,13 @@ def _prices(price: Price) -> list[tuple[str, str]]:
 
 
 def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:
-    """The last HISTORY_DAYS on the board, the newest first."""
+    """Return the last HISTORY_DAYS of the model on the board, newest first."""
     days = DailyRank.objects.filter(model=model, source=query.source, board=query.board)
     return list(days.order_by("-day")[:HISTORY_DAYS])
 
 
 def _history(days: list[DailyRank]) -> Plot | None:
-    """A line needs two days."""
+    """Return the drawing, or None: a line needs two days."""
     if len(days) < 2:
         return None
     return plots.history_plot([(each.day, each.rank) for each in reversed(days)])

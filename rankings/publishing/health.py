@@ -69,5 +69,5 @@ def _reason_of_old_data(spec: SourceSpec, now: datetime) -> str:
         return ""
     snapshot = mapping.latest_snapshot(spec.source)
     if snapshot is not None and now - snapshot.as_of > spec.data_age_max:
-        return f"its data is of {snapshot.as_of:%Y-%m-%d}"
+        return f"its data is from {snapshot.as_of:%Y-%m-%d}"
     return ""

@@ -196,6 +196,6 @@ def test_a_model_is_explained_with_its_history(explained, open_page):
     expect(page.get_by_text("rank 1 of 101, at 1,500, as best")).to_be_visible()
     expect(page.locator("polyline")).to_have_count(1)
     page.get_by_text("As a table").click()
-    expect(page.get_by_role("table", name="Rank a day").get_by_role("row")).to_have_count(32)
+    expect(page.get_by_role("table", name="Rank per day").get_by_role("row")).to_have_count(32)
     page.get_by_role("link", name="Coding").click()
-    expect(page.get_by_role("heading", name="Why: Coding, by This gateway")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why this score: Coding, by This gateway")).to_be_visible()

@@ -201,8 +201,8 @@ def test_pages_partition_the_list(listed):
 
 def test_an_offset_behind_the_end_leads_back_to_the_last_page(listed):
     page = get(limit=3, offset=900)
-    assert "The list ends before row 901: it has 4." in text(page)
-    assert '<a href="/rankings?limit=3&amp;offset=3">Back to its last page</a>' in html(page)
+    assert "There is no row 901: this list has 4." in text(page)
+    assert '<a href="/rankings?limit=3&amp;offset=3">Go to its last page</a>' in html(page)
 
 
 # --- What is wrong with a request -------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_an_empty_ranking_says_what_to_do(db):
 
 
 def test_an_empty_source_leads_back_to_the_gateways_own(listed):
-    assert "Hugging Face ranks no model here that can be called." in text(get(source="HUGGINGFACE"))
+    assert "Hugging Face ranks none of this gateway's models here." in text(get(source="HUGGINGFACE"))
 
 
 def test_a_search_that_finds_nothing_offers_to_clear_the_filters(listed):
@@ -351,7 +351,7 @@ def test_a_search_that_finds_nothing_offers_to_clear_the_filters(listed):
 def test_models_that_wait_for_a_providers_key_are_counted_and_no_others(listed):
     later = Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY")
     factories.make_model("later/one", provider=later)
-    assert "1 more of the catalog waits for a provider's key" in text(get())
+    assert "1 more model in the catalog has no provider with an API key." in text(get())
     factories.make_model("later/two", provider=later)
     factories.make_model("later/off", provider=later, is_enabled=False)
     factories.make_model("later/unpriced", provider=later).prices.all().delete()
@@ -359,15 +359,15 @@ def test_models_that_wait_for_a_providers_key_are_counted_and_no_others(listed):
     off = Provider.objects.create(slug="off", kind="openai", api_key_env="NO_SUCH_KEY", is_enabled=False)
     factories.make_model("later/nowhere", provider=off)
     show()
-    assert "2 more of the catalog wait for a provider's key" in text(get())
+    assert "2 more models in the catalog have no provider with an API key." in text(get())
 
 
 def test_without_figures_there_is_nothing_to_draw_and_it_says_why(db):
     list_model("acme/alpha", rank=1)
     show()
     page = text(get())
-    assert "No model of this list has both a quality and a price" in page
-    assert "No model of this list has both a quality and a speed." in page
+    assert "No model of this list has both a quality score and a price" in page
+    assert "No model of this list has both a quality score and a speed." in page
 
 
 # --- Plots --------------------------------------------------------------------------------------------------------
@@ -465,7 +465,7 @@ def test_what_is_shown_of_a_source_is_credited_with_its_licence(listed, settings
 
 def test_the_method_is_told_with_the_weights_in_force(listed, settings):
     page = text(get())
-    assert "internal-1 ." in page
+    assert "internal-1 , with the weights below" in page
     assert "0.7 × quality + 0.15 × speed + 0.15 × cost" in page
     assert "LMArena 0.45, Artificial Analysis 0.35, Hugging Face 0.2" in page
     settings.RANKINGS_SCORE_WEIGHTS = {"quality": 0.6, "speed": 0.1, "cost": 0.3}
@@ -527,8 +527,8 @@ def done(sum):
 def test_every_sum_of_an_explanation_comes_out_as_it_says(scored):
     entry = Entry.objects.get(source=INTERNAL, board=GENERAL, model="acme/best")
     told = sums(get("/rankings/acme/best"))
-    assert list(told) == ["Overall", "Quality", "Coverage", "Believed quality", "Speed", "Cost", "Confidence"]
-    for name in ("Overall", "Quality", "Coverage", "Believed quality", "Confidence"):
+    assert list(told) == ["Overall", "Quality", "Coverage", "Adjusted quality", "Speed", "Cost", "Confidence"]
+    for name in ("Overall", "Quality", "Coverage", "Adjusted quality", "Confidence"):
         sum, result = told[name]
         assert done(sum) == pytest.approx(float(result), abs=0.11), name
     assert told["Overall"][1] == f"{entry.overall:.1f}"
@@ -541,12 +541,12 @@ def test_every_sum_of_an_explanation_comes_out_as_it_says(scored):
 
 def test_an_explanation_goes_down_to_what_the_sources_said(scored):
     page = text(get("/rankings/acme/best"))
-    assert "rank 1 of 100, at 1,500, as best ; percentile 99.5 believed 1.00 × 0.92 × 0.95" in page
+    assert "rank 1 of 100, at 1,500, as best ; percentile 99.5 confidence 1.00 × 0.92 × 0.95" in page
     assert "rank 39 of 100, at 60.5, as best ; percentile 61.5" in page
-    assert "known by hand" in page
-    assert "by LMSYS_ARENA Counts." in page
-    assert "(3 × $3.00 + $15.00) ÷ 4 = $6.00 per million tokens; 100 at $0.10, 0 at $30.00" in page
-    assert "Nobody has measured it so far." in page
+    assert "model matched: by hand" in page
+    assert "by LMSYS_ARENA Counts in the quality." in page
+    assert "(3 × $3.00 + $15.00) ÷ 4 = $6.00 per million tokens; the score is 100 at $0.10, 0 at $30.00" in page
+    assert "Not measured yet." in page
 
 
 def test_a_speed_says_who_measured_it_and_how_often(scored, alice):
@@ -565,20 +565,20 @@ def test_a_speed_says_who_measured_it_and_how_often(scored, alice):
 
 def test_a_source_that_could_say_something_and_does_not_is_told_from_one_that_could_not(scored):
     page = text(get("/rankings/acme/other"))
-    assert "LMArena weight 0.45 says nothing of this model Could say something, and says nothing." in page
+    assert "LMArena weight 0.45 does not rank this model It ranks such models, so this lowers the coverage." in page
     assert (
-        "Hugging Face weight 0.2 says nothing of this model Says too little of this category, or of such models, to count."
-        in page
+        "Hugging Face weight 0.2 does not rank this model "
+        "Does not count: it ranks too few models of this category, or none of this kind." in page
     )
-    assert sums(get("/rankings/acme/other"))["Believed quality"] == ("(0.00 × 0.0 + 0.25 × 25) ÷ (0.00 + 0.25)", "25.0")
+    assert sums(get("/rankings/acme/other"))["Adjusted quality"] == ("(0.00 × 0.0 + 0.25 × 25) ÷ (0.00 + 0.25)", "25.0")
 
 
 def test_the_board_that_is_asked_for_is_explained(scored):
     page = text(get("/rankings/acme/best", source="LMSYS_ARENA"))
-    assert "Why: General, by LMArena" in page
+    assert "Why this score: General, by LMArena" in page
     assert sums(get("/rankings/acme/best", source="LMSYS_ARENA"))["Confidence"][0] == "1.00 × 0.92 × 0.95"
-    assert "Why: Math, by This gateway" in text(get("/rankings/acme/best", category="MATH"))
-    assert "OpenRouter does not rank this model there." in text(get("/rankings/acme/best", source="OPENROUTER"))
+    assert "Why this score: Math, by This gateway" in text(get("/rankings/acme/best", category="MATH"))
+    assert "OpenRouter does not rank this model in this category." in text(get("/rankings/acme/best", source="OPENROUTER"))
 
 
 def test_a_wrong_board_is_refused_in_the_words_of_the_api(scored):
@@ -601,7 +601,7 @@ def test_a_models_page_says_what_it_can_what_it_costs_and_how_to_call_it(scored,
         "Id acme/best",
         "Provider Acme",
         "Context window 128,000 tokens",
-        "Output at most 4,096 tokens",
+        "Maximum output 4,096 tokens",
         "Images yes",
         "Function calling no",
         "Licence MIT",
@@ -616,7 +616,7 @@ def test_a_models_page_says_what_it_can_what_it_costs_and_how_to_call_it(scored,
 
 def test_a_models_page_names_the_ids_that_stand_for_it(scored):
     page = text(get("/rankings/acme/best"))
-    assert "These ids stand for it now: best/general" in page
+    assert "These ids also call this model now: best/general" in page
     assert "cheapest/coding" not in page
 
 
@@ -639,7 +639,7 @@ def test_history_is_drawn_and_told_day_by_day(scored):
 
 
 def test_a_history_of_one_day_says_that_it_begins(scored):
-    assert "Its history begins" in text(get("/rankings/acme/best"))
+    assert "The history begins" in text(get("/rankings/acme/best"))
     assert "<polyline" not in html(get("/rankings/acme/best"))
 
 

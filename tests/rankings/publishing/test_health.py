@@ -58,7 +58,7 @@ def test_arena_is_unhealthy_when_nobody_publishes_there_any_more(sources):
     as_of = Snapshot.objects.get().as_of
     SourceState.objects.update(last_success_at=as_of + timedelta(days=21))
     assert of(Source.LMSYS_ARENA, as_of + timedelta(days=21)).is_healthy
-    assert of(Source.LMSYS_ARENA, as_of + timedelta(days=21, seconds=1)).reason == f"its data is of {as_of:%Y-%m-%d}"
+    assert of(Source.LMSYS_ARENA, as_of + timedelta(days=21, seconds=1)).reason == f"its data is from {as_of:%Y-%m-%d}"
 
 
 def test_three_failures_in_a_row_are_too_many_and_keep_the_last_success(sources):
