@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import pytest
 from django.contrib.admin.models import LogEntry
 
-from rankings.identity import mapping as meanings
+from rankings.identity import mapping
 from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
 from tests import factories
 from tests.pages.conftest import make_staff, powerless, signed_in, superuser
@@ -33,7 +33,7 @@ def snapshot(opus):
     return made
 
 
-def mapping(name="claude-opus-4-6-thinking", **chosen):
+def decision(name="claude-opus-4-6-thinking", **chosen):
     return {"source": "LMSYS_ARENA", "key_kind": "model_name", "external_key": name, **chosen}
 
 
@@ -59,7 +59,7 @@ def test_the_queue_shows_what_waits_and_suggests_by_exact_rules(superuser, snaps
 
 
 def test_one_click_maps_a_name_to_the_suggested_model_and_publishes_it(superuser, snapshot, opus):
-    assert "“claude-opus-4-6-thinking” means anthropic/claude-opus-4-6." in post(superuser, mapping(model=opus.pk))
+    assert "“claude-opus-4-6-thinking” means anthropic/claude-opus-4-6." in post(superuser, decision(model=opus.pk))
     [alias] = Alias.objects.all()
     assert (alias.model, alias.method, alias.confidence) == (opus, "staff", 1.0)
     assert LogEntry.objects.get().object_id == str(alias.pk)
@@ -69,29 +69,29 @@ def test_one_click_maps_a_name_to_the_suggested_model_and_publishes_it(superuser
 @pytest.mark.django_db(transaction=True)
 def test_what_was_mapped_is_published_when_it_is_committed(superuser, snapshot, opus):
     assert not Entry.objects.exists()
-    post(superuser, mapping(model=opus.pk))
+    post(superuser, decision(model=opus.pk))
     entry = Entry.objects.get(source=Source.LMSYS_ARENA, board="GENERAL")
     assert (entry.model, entry.elo, entry.confidence > 0) == (opus, 1499, True)
 
 
 def test_one_click_says_that_a_name_is_none_of_ours(superuser, snapshot):
-    assert "“other-3” means none of ours." in post(superuser, mapping("other-3", is_none_of_ours="1"))
+    assert "“other-3” means none of ours." in post(superuser, decision("other-3", is_none_of_ours="1"))
     [alias] = Alias.objects.all()
     assert (alias.external_key, alias.model, alias.method) == ("other-3", None, "staff")
-    assert meanings.chosen(snapshot) == {}
+    assert mapping.chosen_standings(snapshot) == {}
     assert "19 names." in superuser.get(QUEUE).content.decode()
 
 
 def test_a_second_click_on_the_same_row_changes_the_alias(superuser, snapshot, opus):
-    post(superuser, mapping(is_none_of_ours="1"))
-    post(superuser, mapping(model=opus.pk))
+    post(superuser, decision(is_none_of_ours="1"))
+    post(superuser, decision(model=opus.pk))
     assert list(Alias.objects.values_list("model", flat=True)) == [opus.pk]
 
 
 def test_the_filters_of_the_queue_stay_after_a_click(superuser, snapshot):
     path = f"{QUEUE}?source=LMSYS_ARENA&q=other-1"
     assert "10 names." in superuser.get(path).content.decode()
-    assert superuser.post(path, mapping("other-3", is_none_of_ours="1")).headers["Location"] == path
+    assert superuser.post(path, decision("other-3", is_none_of_ours="1")).headers["Location"] == path
 
 
 def test_the_queue_has_pages(superuser, snapshot):
@@ -116,11 +116,11 @@ def test_the_queue_has_pages(superuser, snapshot):
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (mapping(), "Choose a model, or say that it is none of ours."),
-        (mapping(model="anthropic/absent"), "Select a valid choice."),
-        (mapping("not-listed", is_none_of_ours="1"), "The source no longer lists this name."),
-        (mapping(is_none_of_ours="1") | {"source": "INTERNAL"}, "INTERNAL is not one of the available choices."),
-        (mapping(is_none_of_ours="1") | {"key_kind": "aa_id"}, "The source no longer lists this name."),
+        (decision(), "Choose a model, or say that it is none of ours."),
+        (decision(model="anthropic/absent"), "Select a valid choice."),
+        (decision("not-listed", is_none_of_ours="1"), "The source no longer lists this name."),
+        (decision(is_none_of_ours="1") | {"source": "INTERNAL"}, "INTERNAL is not one of the available choices."),
+        (decision(is_none_of_ours="1") | {"key_kind": "aa_id"}, "The source no longer lists this name."),
         ({}, "This field is required."),
     ],
 )
@@ -143,17 +143,17 @@ def test_an_unknown_source_is_not_found(superuser, snapshot):
 
 def test_who_may_not_add_aliases_sees_no_queue_and_maps_nothing(powerless, snapshot, opus):
     assert powerless.get(QUEUE).status_code == 403
-    assert powerless.post(QUEUE, mapping(model=opus.pk)).status_code == 403
+    assert powerless.post(QUEUE, decision(model=opus.pk)).status_code == 403
     viewer = signed_in(make_staff("viewer@example.org", ["rankings.view_alias"]))
     assert viewer.get(ALIASES).status_code == 200
-    assert viewer.post(QUEUE, mapping(model=opus.pk)).status_code == 403
+    assert viewer.post(QUEUE, decision(model=opus.pk)).status_code == 403
     assert not Alias.objects.exists()
 
 
 def test_the_permission_to_add_aliases_is_enough(snapshot, opus):
     staff = signed_in(make_staff("mapper@example.org", ["rankings.add_alias", "rankings.view_alias"]))
     assert "Names that wait" in text(staff.get(ALIASES))
-    post(staff, mapping(model=opus.pk))
+    post(staff, decision(model=opus.pk))
     assert Alias.objects.get().model == opus
 
 
@@ -169,13 +169,13 @@ def test_an_alias_that_staff_change_is_theirs_from_then_on(superuser, snapshot, 
 
 
 def test_an_alias_for_a_name_may_be_written_before_the_source_lists_it(superuser, opus):
-    superuser.post(f"{ALIASES}add/", mapping("claude-opus-4-6-20260101", model=opus.pk, note=""))
+    superuser.post(f"{ALIASES}add/", decision("claude-opus-4-6-20260101", model=opus.pk, note=""))
     assert Alias.objects.get().method == "staff"
 
 
 def test_a_profile_of_the_file_is_to_look_at_and_one_of_our_own_is_to_change(superuser, opus):
     curated = factories.make_model("openai/gpt-oss-120b", maker="OpenAI")
-    meanings.load()
+    mapping.load_curated()
     Profile.objects.create(model=opus)
     superuser.post(f"/admin/rankings/profile/{opus.pk.replace('/', '_2F').replace('.', '_2E')}/change/", {"effort": "high"})
     address = f"/admin/rankings/profile/{curated.pk.replace('/', '_2F')}/change/"

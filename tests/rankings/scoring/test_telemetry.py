@@ -33,7 +33,7 @@ def test_speeds_are_medians_of_a_models_streams(caller):
         streamed(caller, "acme/fast", first_token_ms, streamed_ms, tokens)
     for _ in range(3):
         streamed(caller, "acme/slow", 4000, 6000, 100)
-    assert speeds() == {"acme/fast": telemetry.Speed(100, 1.0, 3), "acme/slow": telemetry.Speed(10, 4.0, 3)}
+    assert speeds() == {"acme/fast": telemetry.MeasuredSpeed(100, 1.0, 3), "acme/slow": telemetry.MeasuredSpeed(10, 4.0, 3)}
 
 
 def test_an_even_number_of_streams_has_its_median_in_the_middle(caller):
@@ -73,15 +73,15 @@ def test_only_whole_streams_of_the_window_with_reported_usage_count(caller, colu
 def test_short_replies_tell_how_soon_a_model_begins_and_not_how_fast_it_goes_on(caller):
     for tokens in (5, 5, 5, 64, 64):
         streamed(caller, "acme/fast", 500, 500, tokens)
-    assert speeds() == {"acme/fast": telemetry.Speed(None, 0.5, 5)}
+    assert speeds() == {"acme/fast": telemetry.MeasuredSpeed(None, 0.5, 5)}
     streamed(caller, "acme/fast", 500, 500, 64)
-    assert speeds() == {"acme/fast": telemetry.Speed(64, 0.5, 6)}
+    assert speeds() == {"acme/fast": telemetry.MeasuredSpeed(64, 0.5, 6)}
 
 
 def test_a_stream_in_no_time_at_all_divides_nothing_by_zero(caller):
     for _ in range(3):
         streamed(caller, "acme/fast", 0, 0, 100)
-    assert speeds() == {"acme/fast": telemetry.Speed(None, 0.0, 3)}
+    assert speeds() == {"acme/fast": telemetry.MeasuredSpeed(None, 0.0, 3)}
 
 
 def test_only_so_many_of_the_newest_completions_are_read(caller, monkeypatch):

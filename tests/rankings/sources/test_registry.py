@@ -157,9 +157,9 @@ def test_a_sixth_source_is_published_and_counts_in_internal(sixth):
 
 
 def test_a_sixth_source_has_a_health(sixth, settings):
-    assert health.items()[5] == {"source": "SIXTH", "isHealthy": False, "lastSyncAt": None}
+    assert health.report_for_api()[5] == {"source": "SIXTH", "isHealthy": False, "lastSyncAt": None}
     refreshed(sixth)
-    assert health.items()[5]["isHealthy"]
+    assert health.report_for_api()[5]["isHealthy"]
     settings.RANKINGS_SIXTH_API_KEY = ""
     assert health.report()[5].reason == "off: GATEWAY_SIXTH_API_KEY is not set"
 
