@@ -23,8 +23,8 @@ SERVES = "tests/test_promises.py::test_a_completion_has_every_field_and_each_its
 
 # Those that take their time without a mutant, as the suite shows anyway.
 BOOK_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_book_is_the_model_whatever_happens"
-DOOR_MACHINE = "tests/completions/charging/test_batch_state_machine.py::test_the_door_is_the_model_whatever_happens"
-LONG = {BOOK_MACHINE, DOOR_MACHINE}
+BATCH_MACHINE = "tests/completions/charging/test_batch_state_machine.py::test_batches_do_what_the_model_says"
+LONG = {BOOK_MACHINE, BATCH_MACHINE}
 
 Change = Callable[[], AbstractContextManager[None]]
 
@@ -114,7 +114,7 @@ def _executed(sql: str) -> Change:
 
 LOAD = "billing/test_ledger_under_load.py"
 ADMISSION = "completions/charging/test_admission.py"
-DOOR = "completions/charging/test_batch.py"
+BATCH = "completions/charging/test_batch.py"
 
 mutant(
     "no_lock_on_the_account",
@@ -124,28 +124,28 @@ mutant(
     f"{LOAD}::test_who_holds_waits_for_what_others_hold_and_counts_it",
 )
 mutant(
-    "no_lock_on_accounts_at_the_door",
-    "Who comes and goes reads accounts without locking them.",
+    "no_lock_on_accounts_in_a_batch",
+    "A batch reads accounts without locking them.",
     code(
         "billing.locks:lock_accounts_statement",
         "lock_rows_statement(Account, account_ids)",
         'Statement(lock_rows_statement(Account, account_ids).sql.replace("FOR NO KEY UPDATE", ""), list(account_ids))',
     ),
-    f"{DOOR}::test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it",
+    f"{BATCH}::test_admission_waits_for_a_locked_account_and_sees_its_holds",
 )
 mutant(
-    "no_lock_on_keys_at_the_door",
-    "Who comes and goes reads keys without locking them.",
+    "no_lock_on_keys_in_a_batch",
+    "A batch reads keys without locking them.",
     code(
         "keys.locks:lock_keys_statement",
         "lock_rows_statement(ApiKey, key_ids)",
         'Statement(lock_rows_statement(ApiKey, key_ids).sql.replace("FOR NO KEY UPDATE", ""), list(key_ids))',
     ),
-    f"{DOOR}::test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it",
+    f"{BATCH}::test_admission_waits_for_a_locked_key_and_sees_its_revocation",
 )
 mutant(
     "locks_in_another_order",
-    "The door locks keys before accounts, and nobody else does.",
+    "A batch locks keys before accounts, unlike all other writers.",
     code(
         "completions.charging.batch:_lock_and_read",
         "accounts, keys, sums",
@@ -155,7 +155,7 @@ mutant(
         "key_locks.lock_keys_statement(key_ids),\n        spending",
         "account_locks.lock_accounts_statement({each.account_id for each in operations}),\n        spending",
     ),
-    f"{DOOR}::test_the_door_locks_accounts_before_keys_as_everybody_does",
+    f"{BATCH}::test_a_batch_locks_accounts_before_keys",
 )
 mutant(
     "accounts_locked_backwards",
@@ -166,7 +166,7 @@ mutant(
         'Statement(lock_rows_statement(Account, account_ids).sql.replace("ORDER BY id", "ORDER BY id DESC"),'
         " list(account_ids))",
     ),
-    f"{DOOR}::test_a_batch_locks_accounts_in_the_order_of_their_ids_as_everybody_does",
+    f"{BATCH}::test_a_batch_locks_accounts_in_id_order",
 )
 mutant(
     "check_then_act",
@@ -185,58 +185,58 @@ mutant(
 
 mutant(
     "a_batch_forgets_what_it_held",
-    "Of those in one batch, each is let in on the balance that was there before all of them.",
+    "Each admission of a batch sees the balance from before the batch.",
     code("billing.holds:place", "account.held_nanos += amount_nanos", "pass"),
-    f"{DOOR}::test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for[balance]",
+    f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_money_covers[balance]",
 )
 mutant(
     "a_batch_forgets_what_a_key_held",
-    "Of those in one batch, each is let in on the spending limit that was there before all of them.",
+    "Each admission of a batch sees the spending from before the batch.",
     code("completions.charging.admission:AdmissionRequest.decide", "window.held_nanos += held_nanos", "pass"),
-    f"{DOOR}::test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for[limit]",
+    f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_money_covers[limit]",
 )
 mutant(
     "requests_are_not_counted",
-    "Nobody is counted against the requests per minute.",
+    "No request counts against the requests per minute.",
     code("keys.rate_limits:CountedRequest.apply", "if self.requests:", "if False:"),
-    f"{DOOR}::test_of_those_who_share_a_batch_as_many_are_let_in_as_there_are_requests_left",
+    f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_rate_limit_allows",
 )
 mutant(
-    "who_enters_is_decided_first",
-    "What those who leave a batch give back, those who enter it do not get.",
+    "admissions_are_decided_first",
+    "A batch decides its admissions before its settlements.",
     code("completions.charging.batch:_run_batch", "not each[1].is_settlement", "each[1].is_settlement"),
-    f"{DOOR}::test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back[balance]",
+    f"{BATCH}::test_an_admission_can_hold_what_a_settlement_of_its_batch_frees[balance]",
 )
 mutant(
     "a_batch_forgets_what_was_given_back",
-    "What those who leave a batch give back of a spending limit, those who enter it do not get.",
+    "An admission does not see what a settlement of its batch frees of the spending limit.",
     code("keys.spending:SpendingWindow.settle", "self.held_nanos -= held_nanos", "pass"),
-    f"{DOOR}::test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back[limit]",
+    f"{BATCH}::test_an_admission_can_hold_what_a_settlement_of_its_batch_frees[limit]",
 )
 mutant(
     "a_batch_forgets_what_was_spent",
-    "What those who leave a batch spent of a spending limit, those who enter it get again.",
+    "An admission does not see what a settlement of its batch spent of the spending limit.",
     code("keys.spending:SpendingWindow.settle", "self.spent_nanos += spent_nanos", "pass"),
-    f"{DOOR}::test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent[limit]",
+    f"{BATCH}::test_an_admission_cannot_hold_what_a_settlement_of_its_batch_spent[limit]",
 )
 mutant(
     "one_poisoned_item_poisons_all",
-    "When a batch fails, everybody in it fails.",
+    "When a batch fails, every operation in it fails.",
     code("gateway_project.db.group_commit:GroupCommit._commit", "self._commit([ticket])", "ticket.outcome = error"),
     "gateway_project/db/test_group_commit.py::test_one_poisoned_item_fails_alone",
 )
 mutant(
     "a_lost_commit_is_taken_for_none",
-    "Who was let in by a commit whose answer was lost is let in again.",
+    "A request that was admitted by a commit whose answer was lost is admitted again.",
     code("completions.charging.admission:AdmissionRequest.decide", "if self.completion_id in rows.holds:", "if False:"),
-    f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who comes in]",
+    f"{BATCH}::test_a_commit_whose_answer_is_lost_takes_effect_once[admission]",
 )
 mutant(
     "a_lost_commit_is_not_looked_for",
     "A batch whose answer was lost is run again as if it were the first time.",
     code("gateway_project.db.group_commit:GroupCommit._rerun", "is_rerun=True", "is_rerun=False"),
     "gateway_project/db/test_group_commit.py::test_after_a_lost_connection_the_batch_is_run_again_once",
-    f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who comes in]",
+    f"{BATCH}::test_a_commit_whose_answer_is_lost_takes_effect_once[admission]",
 )
 mutant(
     "a_lost_settlement_is_charged_again",
@@ -247,7 +247,7 @@ mutant(
         "{pk: Hold(reference=pk, account_id=hold.account_id, amount_nanos=hold.amount_nanos)"
         " for pk, hold in pipelined_transaction.instances(Hold, found_holds).items()}",
     ),
-    f"{DOOR}::test_what_was_committed_but_not_answered_is_done_once[who leaves]",
+    f"{BATCH}::test_a_commit_whose_answer_is_lost_takes_effect_once[settlement]",
 )
 
 # --- Holds -------------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ mutant(
     code("billing.models:Account.available_nanos", " - self.held_nanos", ""),
     f"{HOLDS}::test_everything_that_is_there_can_be_held_to_the_nanodollar",
     MACHINE,
-    "completions/charging/test_admission.py::test_what_is_affordable_is_what_running_requests_leave",
+    "completions/charging/test_admission.py::test_affordable_max_tokens_exclude_what_running_requests_hold",
 )
 mutant(
     "one_nanodollar_too_much",
@@ -271,7 +271,7 @@ mutant(
     code(
         "billing.holds:require_available", "account.available_nanos >= need_nanos", "account.available_nanos >= need_nanos - 1"
     ),
-    f"{ADMISSION}::test_one_nanodollar_too_little_is_too_little",
+    f"{ADMISSION}::test_a_balance_one_nanodollar_short_is_refused",
     MACHINE,
 )
 mutant(
@@ -510,7 +510,7 @@ mutant(
         "lookup.price_list(completion.price)",
         "lookup.find_offer(completion.model_id).price",
     ),
-    "completions/charging/test_checkpoints.py::test_what_is_recovered_costs_what_it_cost_when_it_was_admitted",
+    "completions/charging/test_checkpoints.py::test_a_recovered_completion_is_charged_at_its_admitted_price",
 )
 
 # --- Limits ------------------------------------------------------------------------------------------------------------
@@ -523,7 +523,7 @@ mutant(
     "a_window_ignores_what_is_held",
     "What running requests hold of a spending limit is available to others.",
     code("keys.spending:SpendingWindow.available_nanos", " - self.held_nanos", ""),
-    f"{ADMISSION}::test_what_runs_counts_against_the_limit_to_the_nanodollar",
+    f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
     f"{SPENDING}::test_what_is_reserved_is_not_available_but_not_spent",
 )
 mutant(
@@ -570,7 +570,7 @@ mutant(
         "window.available_nanos >= need_nanos",
         "window.available_nanos // 10_000_000 >= need_nanos // 10_000_000",
     ),
-    f"{ADMISSION}::test_a_limit_holds_to_the_nanodollar[FIXED-None]",
+    f"{ADMISSION}::test_a_spending_limit_is_exact_to_the_nanodollar[FIXED-None]",
 )
 mutant(
     "spent_on_the_day_it_ended",
@@ -580,13 +580,13 @@ mutant(
         "self.completion.spending_day",
         "__import__('django.utils.timezone', fromlist=['now']).now().date()",
     ),
-    f"{SWEEPER}::test_what_was_held_yesterday_is_given_back_to_yesterday",
+    f"{SWEEPER}::test_a_hold_of_yesterday_is_released_on_yesterdays_row",
 )
 mutant(
     "one_request_too_many",
     "One request more than the limit passes in a minute.",
     code("keys.gcra:decide", "wait <= timedelta(0)", "wait <= _unit(limit)"),
-    f"{ADMISSION}::test_exactly_so_many_requests_pass_in_a_burst[2]",
+    f"{ADMISSION}::test_a_burst_admits_exactly_the_requests_per_minute[2]",
     "keys/test_gcra.py::test_exactly_the_limit_passes_in_a_burst[60]",
 )
 mutant(
@@ -597,22 +597,22 @@ mutant(
 )
 mutant(
     "a_refusal_is_counted",
-    "A request that is refused for want of money is counted against the requests per minute.",
+    "A request that is refused for lack of money is counted against the requests per minute.",
     code(
         "completions.charging.admission:AdmissionRequest.decide",
         "min_tokens = self._require_money",
         "count.apply(key)\n    rows.writes.rate_limits_updated[key.pk] = key\n    min_tokens = self._require_money",
     ),
-    f"{ADMISSION}::test_a_request_that_cannot_be_paid_uses_up_no_allowance",
+    f"{ADMISSION}::test_an_unaffordable_request_does_not_count_against_the_rate_limits",
 )
 mutant(
     "a_revoked_key_is_good",
-    "A key that was revoked after its caller was known is let in.",
+    "A key that was revoked after its identity was cached is admitted.",
     code("keys.authentication:require_active", "key.revoked_at is not None", "False"),
-    "completions/charging/test_idempotency.py::test_a_revoked_key_gets_no_replay",
+    "completions/charging/test_idempotency.py::test_a_revoked_api_key_gets_no_replay",
 )
 
-# ... one of which the machine at the door must find by itself, where chance, the same every time, leads it.
+# One of these the state machine must find by itself; it draws the same steps in every run.
 mutant(
     "a_week_begins_a_day_late",
     "What is spent on a Monday does not count against a WEEKLY limit.",
@@ -631,20 +631,20 @@ mutant(
         "ELSE '0001-01-01'",
         "ELSE date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date",
     ),
-    f"{ADMISSION}::test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone[FIXED-None-True]",
+    f"{ADMISSION}::test_spending_before_the_window_counts_against_a_fixed_limit_only[FIXED-None-True]",
 )
 mutant(
-    "the_door_does_not_read_what_a_key_holds",
+    "a_batch_does_not_read_what_a_key_holds",
     "What running requests hold is not counted against the spending limit of a request that comes later.",
     code("keys.spending:select_spending_statement", "sum(held_nanos)", "0"),
-    f"{ADMISSION}::test_what_runs_counts_against_the_limit_to_the_nanodollar",
-    DOOR_MACHINE.removeprefix("tests/"),
+    f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
+    BATCH_MACHINE.removeprefix("tests/"),
 )
 mutant(
     "a_nanodollar_above_the_limit",
     "A request may hold a nanodollar more than is left of the spending limit.",
     code("keys.spending:require_available", "window.available_nanos >= need_nanos", "window.available_nanos >= need_nanos - 1"),
-    f"{ADMISSION}::test_a_limit_holds_to_the_nanodollar[FIXED-None]",
+    f"{ADMISSION}::test_a_spending_limit_is_exact_to_the_nanodollar[FIXED-None]",
 )
 # --- Idempotency -------------------------------------------------------------------------------------------------------
 
@@ -654,8 +654,8 @@ mutant(
     "idempotency_is_ignored",
     "A request with a known Idempotency-Key runs again.",
     code("completions.charging.idempotency:check", "stored.expires_at <= now", "True"),
-    f"{IDEMPOTENCY}::test_the_same_again_gets_the_same_reply_and_pays_once[False]",
-    f"{IDEMPOTENCY}::test_a_request_that_still_runs_is_a_conflict_to_wait_for",
+    f"{IDEMPOTENCY}::test_a_retry_gets_the_same_reply_and_is_charged_once[False]",
+    f"{IDEMPOTENCY}::test_a_retry_conflicts_while_its_request_runs",
 )
 mutant(
     "fingerprints_are_ignored",
@@ -676,7 +676,7 @@ mutant(
                 completion_id=operation.completion_id, is_stream=False, expires_at=rows.now)
         return refusal""",
     ),
-    f"{IDEMPOTENCY}::test_a_refused_request_is_not_remembered",
+    f"{IDEMPOTENCY}::test_a_refused_request_does_not_use_up_its_key",
 )
 mutant(
     "a_failure_is_remembered",
@@ -684,17 +684,17 @@ mutant(
     code(
         "completions.charging.resolution:Resolution._add_writes", "elif not self.usage or self.reply_retention:", "elif False:"
     ),
-    f"{IDEMPOTENCY}::test_a_request_whose_provider_failed_may_be_tried_again",
+    f"{IDEMPOTENCY}::test_a_retry_runs_after_a_provider_failure",
 )
 mutant(
     "a_replay_is_in_the_clear",
-    "The reply that is kept for a retry can be read in the database.",
+    "The reply that is stored for a retry can be read in the database.",
     code(
         "completions.charging.idempotency:seal",
         "secretbox.encrypt(base64.b64encode(reply).decode(), purpose=_PURPOSE)",
         "reply.decode()",
     ),
-    f"{IDEMPOTENCY}::test_what_was_said_is_encrypted_at_rest",
+    f"{IDEMPOTENCY}::test_a_stored_reply_is_encrypted",
 )
 
 # --- Ways to end -------------------------------------------------------------------------------------------------------
@@ -724,13 +724,13 @@ mutant(
     "the_sweeper_ignores_checkpoints",
     "What a process had relayed before it died is free.",
     code("completions.tasks:_resolve", "completion.relayed_bytes is None", "True"),
-    f"{CHECKPOINTS}::test_an_old_note_is_charged_and_the_rest_of_the_hold_is_free",
+    f"{CHECKPOINTS}::test_an_old_checkpoint_is_charged_and_the_rest_of_the_hold_is_freed",
 )
 mutant(
     "the_sweeper_takes_what_runs",
     "The sweeper resolves holds that have not expired.",
     code("completions.tasks:_abandoned", "expires_at__lt=now", "expires_at__gt=now"),
-    f"{SWEEPER}::test_a_running_hold_is_left_alone",
+    f"{SWEEPER}::test_the_sweeper_ignores_a_running_hold",
 )
 mutant(
     "the_sweeper_estimates_what_the_outbox_knows",
@@ -740,13 +740,13 @@ mutant(
 )
 mutant(
     "what_cannot_be_settled_is_lost",
-    "A settlement that the database refuses is given up.",
+    "A settlement that the database refuses is dropped.",
     code("completions.charging.settlement:_resolve_or_store", "outbox.store(resolution, error)", "pass"),
-    f"{OUTBOX}::test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_disk",
+    f"{OUTBOX}::test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored",
 )
 mutant(
     "what_was_settled_stays_in_the_outbox",
     "A file whose settlement is committed stays in the outbox.",
     code("completions.charging.outbox:_drain_file", "path.unlink(missing_ok=True)", "pass"),
-    f"{OUTBOX}::test_what_waited_is_charged_once_and_exactly_and_its_reply_is_repeated",
+    f"{OUTBOX}::test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed",
 )

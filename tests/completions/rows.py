@@ -1,4 +1,4 @@
-"""What a completion must have left behind, in every table, and that nothing else happened."""
+"""Requests to the gateway, and assertions about all the rows that a completion leaves behind."""
 
 import json
 from typing import Any
@@ -21,13 +21,16 @@ def ask_streamed(api: Any, **fields: Any) -> Any:
 
 
 def events(reply: Any) -> list[Any]:
-    """The data of every event of a streamed reply, read to its end: JSON, or the text "[DONE]"."""
+    """Read a streamed reply to its end; return the data of every event: parsed JSON, or the text "[DONE]"."""
     assert (reply.status_code, reply["Content-Type"]) == (200, "text/event-stream")
     return parsed(b"".join(reply.streaming_content))
 
 
 def leave(reply: Any) -> None:
-    """What the server does with a reply whose client has gone. (``close`` would close the test's own connection as well.)"""
+    """Close a reply, as the server does when its client has disconnected.
+
+    (``close`` would close the test's own database connection as well.)
+    """
     for close in reply._resource_closers:
         close()
 
@@ -47,7 +50,7 @@ def text(events: list[Any]) -> str:
 def assert_charged(
     account: Account, settlement: str, *, prompt: int, completion: int, nanos: int, cached: int = 0, model: str = "acme/large"
 ) -> None:
-    """One completion, settled so, and one entry for it; the rest of its hold is free again."""
+    """Assert that there is one completion, settled so, with one entry, and that the rest of its hold is free again."""
     before_nanos = account.balance_nanos
     account.refresh_from_db()
     [done] = Completion.objects.filter(account=account)
@@ -72,7 +75,7 @@ def assert_charged(
 
 
 def assert_released(account: Account, settlement: str = "released") -> None:
-    """One completion that cost nothing: its hold is free again and the book has no line of it."""
+    """Assert that there is one completion, which cost nothing: its hold is free again and the ledger has no entry for it."""
     before_nanos = account.balance_nanos
     account.refresh_from_db()
     [done] = Completion.objects.filter(account=account)
@@ -87,5 +90,5 @@ def assert_released(account: Account, settlement: str = "released") -> None:
 
 
 def assert_true_book() -> None:
-    """Everything the audit asks, the guards among it."""
+    """Assert that the audit finds nothing, the guards included."""
     assert audit.verify() == []

@@ -1,4 +1,4 @@
-"""The audit knows the limit that each admission had to fit: what passed one is found, and what fitted then is left alone."""
+"""The audit checks each admission against the spending limit of its time: it finds those that exceed it, and no others."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -25,7 +25,7 @@ A_MOMENT = timedelta(microseconds=1)
 
 @pytest.fixture(autouse=True)
 def _dear(db: None) -> None:
-    """A model of which two replies are nearly a cent."""
+    """A model whose replies cost so much that two are nearly a cent."""
     factories.make_model("demo/dear", output="1500")
 
 
@@ -47,13 +47,13 @@ def found(account_id: Any = None) -> list[str]:
     return sorted(row["completion_id"] for row in findings(account_id))
 
 
-# --- Through the door --------------------------------------------------------------------------------------------
+# --- Admissions of the gateway -----------------------------------------------------------------------------------
 
 LIMITS = [("FIXED", None), ("RECURRING", "DAILY"), ("RECURRING", "WEEKLY"), ("RECURRING", "MONTHLY")]
 
 
 @pytest.mark.parametrize(("type", "period"), LIMITS)
-def test_an_admission_says_which_limit_it_fitted_and_a_limit_that_is_used_up_was_kept(alice, type, period):
+def test_an_admission_records_the_limit_that_it_fitted(alice, type, period):
     key, secret = factories.make_key(alice, limit_cents=1, type=type, period=period)
     assert [ask(secret) for _ in range(3)] == [200, 200, 429]
     for completion in Completion.objects.all():
@@ -63,20 +63,20 @@ def test_an_admission_says_which_limit_it_fitted_and_a_limit_that_is_used_up_was
     assert_true_book()
 
 
-def test_where_there_is_no_limit_none_is_said(alice):
+def test_an_admission_without_a_limit_records_none(alice):
     _, secret = factories.make_key(alice)
     assert ask(secret) == 200
     completion = Completion.objects.get()
     assert (completion.limit_nanos, completion.limit_since) == (None, None)
 
 
-def test_a_limit_that_changes_in_mid_window_is_no_violation(alice):
+def test_a_limit_changed_within_its_window_is_no_violation(alice):
     key, secret = factories.make_key(alice, limit_cents=3, type="FIXED")
     factories.make_model("demo/free", input="0", output="0")
     assert [ask(secret) for _ in range(3)] == [200] * 3
     lifecycle.set_spending_limit(key, limit_cents=1, type="RECURRING", period="MONTHLY")
     assert ask(secret) == 429
-    assert ask(secret, "demo/free") == 200  # what costs nothing fits a limit that is passed already
+    assert ask(secret, "demo/free") == 200  # a free completion fits a limit that is exceeded already
     lifecycle.set_spending_limit(key, limit_cents=4, type="RECURRING", period="DAILY")
     assert ask(secret) == 200
     lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
@@ -86,7 +86,7 @@ def test_a_limit_that_changes_in_mid_window_is_no_violation(alice):
     assert_true_book()
 
 
-# --- What is planted ---------------------------------------------------------------------------------------------
+# --- Planted rows ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def ran(db: None) -> Callable[..., str]:
 def _ran(
     key: ApiKey, at: datetime, *, held: int = 10, cost: int | None = 10, limit: int | None = None, since: date | None = None
 ) -> str:
-    """A completion that was admitted then, past the door; without a cost, it still runs."""
+    """Insert a completion that was admitted at that time, bypassing admission. One without a cost still runs."""
     completion_id = identifiers.short_uuid7()
     is_settled = cost is not None
     Hold.objects.create(
@@ -131,15 +131,15 @@ def _ran(
     return completion_id
 
 
-def test_a_limit_is_for_what_went_before_and_ones_own_hold(key, ran):
+def test_a_limit_covers_earlier_spending_and_the_own_hold(key, ran):
     ran(key, MONDAY, cost=4)
     ran(key, MONDAY + A_MOMENT, held=6, cost=1, limit=10)
     assert found() == []
-    passed = ran(key, MONDAY + 2 * A_MOMENT, held=6, cost=0, limit=10)
+    exceeding = ran(key, MONDAY + 2 * A_MOMENT, held=6, cost=0, limit=10)
     assert findings() == [
         {
             "account_id": key.account_id,
-            "completion_id": passed,
+            "completion_id": exceeding,
             "key_id": key.pk,
             "limit_nanos": 10,
             "limit_since": None,
@@ -149,7 +149,7 @@ def test_a_limit_is_for_what_went_before_and_ones_own_hold(key, ran):
     ]
 
 
-def test_a_cost_that_was_raised_behind_its_back_is_found_by_those_that_came_later(key, ran):
+def test_a_raised_cost_is_found_at_later_admissions(key, ran):
     first = ran(key, MONDAY, cost=4, limit=20)
     second = ran(key, MONDAY + A_MOMENT, cost=4, limit=20)
     assert found() == []
@@ -157,14 +157,14 @@ def test_a_cost_that_was_raised_behind_its_back_is_found_by_those_that_came_late
     assert found() == [second]
 
 
-def test_what_still_runs_counts_with_all_that_it_holds(key, ran):
+def test_a_running_completion_counts_with_its_hold(key, ran):
     ran(key, MONDAY, held=5, cost=None, limit=14)
     assert found() == []
-    passed = ran(key, MONDAY + A_MOMENT, cost=None, limit=14)
-    assert found() == [passed]
+    exceeding = ran(key, MONDAY + A_MOMENT, cost=None, limit=14)
+    assert found() == [exceeding]
 
 
-def test_those_of_one_batch_fit_together(key, ran):
+def test_completions_of_one_batch_fit_the_limit_together(key, ran):
     for _ in range(3):
         ran(key, MONDAY, limit=30)
     assert found() == []
@@ -172,7 +172,7 @@ def test_those_of_one_batch_fit_together(key, ran):
     assert len(found()) == 1
 
 
-def test_what_came_later_and_what_other_keys_spent_does_not_count(alice, key, ran):
+def test_later_completions_and_other_keys_do_not_count(alice, key, ran):
     other, _ = factories.make_key(alice)
     ran(other, MONDAY - A_MOMENT, cost=9)
     ran(key, MONDAY, limit=10)
@@ -187,7 +187,7 @@ def test_what_came_later_and_what_other_keys_spent_does_not_count(alice, key, ra
         (MONDAY.date() - timedelta(days=15), MONDAY - timedelta(days=15) - A_MOMENT),  # a month, and its first day is idle
     ],
 )
-def test_the_days_before_the_window_do_not_count_and_its_first_moment_does(key, ran, since, before):
+def test_a_window_counts_from_the_first_moment_of_its_first_day(key, ran, since, before):
     opening = datetime(since.year, since.month, since.day, tzinfo=UTC)
     ran(key, before - timedelta(days=40), cost=7)
     ran(key, before, cost=8)
@@ -199,11 +199,11 @@ def test_the_days_before_the_window_do_not_count_and_its_first_moment_does(key, 
 
 def test_without_a_first_day_all_days_count(key, ran):
     ran(key, MONDAY - timedelta(days=400), cost=1)
-    passed = ran(key, MONDAY, limit=10)
-    assert found() == [passed]
+    exceeding = ran(key, MONDAY, limit=10)
+    assert found() == [exceeding]
 
 
-def test_each_admission_has_the_window_of_its_own_limit(key, ran):
+def test_each_admission_is_checked_in_its_own_window(key, ran):
     tuesday = MONDAY + timedelta(days=1)
     ran(key, MONDAY, cost=8, limit=100, since=date(2026, 11, 1))
     ran(key, tuesday, cost=2, limit=10, since=tuesday.date())  # daily since today
@@ -217,5 +217,5 @@ def test_each_admission_has_the_window_of_its_own_limit(key, ran):
 def test_one_account_can_be_asked_about(key, charlie, ran):
     other, _ = factories.make_key(charlie)
     ran(other, MONDAY, cost=8, since=MONDAY.date(), limit=10)
-    passed = ran(key, MONDAY, limit=9)
-    assert (found(charlie.pk), found(key.account_id)) == ([], [passed])
+    exceeding = ran(key, MONDAY, limit=9)
+    assert (found(charlie.pk), found(key.account_id)) == ([], [exceeding])

@@ -1,4 +1,4 @@
-"""Holds that nobody resolved: what a dead process left behind is given back, once; what still runs is left alone."""
+"""The sweeper resolves the holds of dead processes once, and leaves those of running completions alone."""
 
 import io
 import threading
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("echo_model")
 
 
 def admit(key: ApiKey) -> admission.Admitted:
-    """A request whose process dies right after it was admitted."""
+    """Admit a request, as a process that dies right after it."""
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
     caller = Caller(key_id=key.pk, account_id=key.account_id)
     return admission.admit(schema.parse(fields, body_bytes=100), [lookup.find_offer("demo/echo")], caller)
@@ -46,7 +46,7 @@ def key(alice: Account) -> ApiKey:
     return factories.make_key(alice, tokens_per_minute=1_000)[0]
 
 
-def test_an_expired_hold_is_given_back_everywhere(alice, key):
+def test_an_expired_hold_is_released_everywhere(alice, key):
     admitted = admit(key)
     alice.refresh_from_db()
     assert alice.held_nanos == 100 * 500 + 100 * 1_500 == SpendingDay.objects.get(key=key).held_nanos
@@ -59,9 +59,9 @@ def test_an_expired_hold_is_given_back_everywhere(alice, key):
     )  # not the 6 that 102 of 1,000 a minute take to return
 
 
-def test_looking_for_them_reads_open_holds_and_not_all_that_ever_ran(db):
+def test_finding_abandoned_completions_reads_open_holds_only(db):
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")  # of tables so small, PostgreSQL would read the whole
+        cursor.execute("SET LOCAL enable_seqscan = off")  # PostgreSQL would read tables as small as these whole
     with CaptureQueriesContext(connection) as queries:
         assert tasks._abandoned() == []
     with connection.cursor() as cursor:
@@ -72,7 +72,7 @@ def test_looking_for_them_reads_open_holds_and_not_all_that_ever_ran(db):
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_the_command_sweeps_and_says_so(alice, key, arguments):
+def test_the_command_sweeps_and_reports(alice, key, arguments):
     expire(admit(key))
     printed = io.StringIO()
     call_command("sweep_holds", *arguments, stdout=printed)
@@ -81,7 +81,7 @@ def test_the_command_sweeps_and_says_so(alice, key, arguments):
     assert printed.getvalue() == f"{said}\n"
 
 
-def test_a_running_hold_is_left_alone(alice, key):
+def test_the_sweeper_ignores_a_running_hold(alice, key):
     admitted = admit(key)
     assert tasks.release_expired_holds() == 0
     alice.refresh_from_db()
@@ -112,7 +112,7 @@ def test_settling_after_the_expiry_does_nothing(alice, key):
     assert_released(alice, "expired")
 
 
-def test_settling_before_the_sweep_stands(alice, key):
+def test_a_settlement_before_the_sweep_stands(alice, key):
     admitted = admit(key)
     expire(admitted)
     assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
@@ -128,7 +128,7 @@ def test_settling_twice_charges_once(alice, key):
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
-def test_what_was_held_yesterday_is_given_back_to_yesterday(alice, key):
+def test_a_hold_of_yesterday_is_released_on_yesterdays_row(alice, key):
     admitted = admit(key)
     SpendingDay.objects.filter(key=key).update(day=admitted.completion.created_at.date() - timedelta(days=1))
     Completion.objects.update(spending_day=admitted.completion.created_at.date() - timedelta(days=1))
@@ -137,11 +137,11 @@ def test_what_was_held_yesterday_is_given_back_to_yesterday(alice, key):
     assert_released(alice, "expired")
 
 
-# --- At once -----------------------------------------------------------------------------------------------------
+# --- Concurrently ------------------------------------------------------------------------------------------------
 
 
 def at_once(*calls: Any) -> list[Any]:
-    """What the calls return, each made in a thread of its own, all let go at the same moment."""
+    """Make the calls at the same moment, each in a thread of its own. Return their results."""
     results: list[Any] = [None] * len(calls)
     gate = threading.Barrier(len(calls))
 
@@ -161,7 +161,7 @@ def at_once(*calls: Any) -> list[Any]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_sweepers_at_once_release_each_hold_once(alice, key):
+def test_concurrent_sweepers_release_each_hold_once(alice, key):
     expire(*[admit(key) for _ in range(5)])
     released = at_once(tasks.release_expired_holds, tasks.release_expired_holds)
     assert sum(released) == 5
@@ -172,7 +172,7 @@ def test_two_sweepers_at_once_release_each_hold_once(alice, key):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_sweeper_and_a_settlement_at_once_resolve_a_hold_once(alice, key):
+def test_a_concurrent_sweeper_and_settlement_resolve_a_hold_once(alice, key):
     admitted = [admit(key) for _ in range(4)]
     expire(*admitted)
 
@@ -189,7 +189,7 @@ def test_a_sweeper_and_a_settlement_at_once_resolve_a_hold_once(alice, key):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("impatient")
-def test_an_account_that_is_locked_keeps_nobody_elses_money(alice, key, charlie):
+def test_a_locked_account_does_not_delay_other_holds(alice, key, charlie):
     expire(admit(key), admit(factories.make_key(charlie)[0]))
     with meanwhile(lambda: locks.lock_account(alice.pk)):
         assert tasks.release_expired_holds() == 1

@@ -1,4 +1,4 @@
-"""What must come of what accounts and their keys do, in integers and in the plainest words. It knows nothing of the code."""
+"""Predicts what accounts and their keys may spend, in integers and without any product code."""
 
 import math
 from collections import defaultdict
@@ -7,14 +7,14 @@ from datetime import UTC, date, datetime, time, timedelta
 
 ABANDONED_AFTER = timedelta(seconds=60)
 HOLDS_LAST = timedelta(minutes=20)
-KEPT_FOR = timedelta(hours=24)
+STORED_FOR = timedelta(hours=24)
 
 
 @dataclass(eq=False)
 class AccountModel:
     balance: int = 0
     entries: list[int] = field(default_factory=list)
-    retries: dict[str, "Known"] = field(default_factory=dict)
+    retries: dict[str, "StoredKey"] = field(default_factory=dict)
 
     def book(self, nanos: int) -> None:
         self.balance += nanos
@@ -22,8 +22,8 @@ class AccountModel:
 
 
 @dataclass
-class Known:
-    """What an account asked for under an Idempotency-Key."""
+class StoredKey:
+    """A request of an account under an Idempotency-Key."""
 
     body: str
     completion: "CompletionModel"
@@ -38,7 +38,7 @@ class KeyModel:
     period: str | None = None
 
     def counts(self, day: date, today: date) -> bool:
-        """Whether what a day spent counts today; or tomorrow, where the clock was set back over midnight."""
+        """Return whether a day's spending counts today. A later day counts, too: the clock may be set back over midnight."""
         match self.period:
             case "DAILY":
                 return day >= today
@@ -83,45 +83,45 @@ class Model:
         self.now = now
         self.completions: list[CompletionModel] = []
 
-    # --- What there is ---
+    # --- State ---
 
     def held(self, account: AccountModel) -> int:
         return sum(each.held for each in self.completions if each.key.account is account and each.state == "HELD")
 
     def window(self, key: KeyModel) -> tuple[int, int]:
-        """What the key spent and holds in the window that now is in."""
+        """Return what the key spent and holds in the current window."""
         counted = [each for each in self.completions if each.key is key and key.counts(each.day, self.now.date())]
         held = sum(each.held for each in counted if each.state == "HELD")
         return sum(each.settled or 0 for each in counted), held
 
     def days(self) -> dict[tuple[int, date], tuple[int, int]]:
-        """What each key, by its identity, spent and holds of each day; days of nothing are left out."""
+        """Return what each key, by its ``id()``, spent and holds of each day; days without either are left out."""
         found: defaultdict[tuple[int, date], tuple[int, int]] = defaultdict(lambda: (0, 0))
         for each in self.completions:
             spent, held = found[id(each.key), each.day]
             found[id(each.key), each.day] = spent + (each.settled or 0), held + (each.held if each.state == "HELD" else 0)
         return {place: sums for place, sums in found.items() if sums != (0, 0)}
 
-    def left(self, key: KeyModel, *, is_held_too: bool) -> int:
-        """What the key may still hold; or could, if what is held were to cost nothing."""
+    def left(self, key: KeyModel, *, ignores_holds: bool) -> int:
+        """Return what the key may still hold; with ``ignores_holds``, what it could hold if all holds were released."""
         spent, held = self.window(key)
         free, of_limit = key.account.balance - self.held(key.account), (key.limit or 0) - spent - held
-        if is_held_too:
+        if ignores_holds:
             free, of_limit = key.account.balance, of_limit + held
         return free if key.limit is None else min(free, of_limit)
 
-    # --- Who comes ---
+    # --- Admissions ---
 
-    def known(self, key: KeyModel, retry: str | None) -> Known | None:
-        known = key.account.retries.get(retry or "")
-        return known if known and known.until > self.now else None
+    def stored(self, key: KeyModel, retry: str | None) -> StoredKey | None:
+        stored = key.account.retries.get(retry or "")
+        return stored if stored and stored.until > self.now else None
 
     def refusal(self, key: KeyModel, need: int, retry: str | None, body: str) -> str | None:
-        """By the name of the error; None lets it in, or repeats the reply that is known."""
-        if known := self.known(key, retry):
-            if known.body != body:
+        """Return the name of the error; None when the request is admitted, or its stored reply repeated."""
+        if stored := self.stored(key, retry):
+            if stored.body != body:
                 return "InvalidRequest"
-            return "RequestInProgress" if known.reply is None else None
+            return "RequestInProgress" if stored.reply is None else None
         spent, held = self.window(key)
         if key.limit is not None and need > key.limit - spent - held:
             return "SpendingLimitReached" if need > key.limit - spent else "TiedUp"
@@ -129,46 +129,46 @@ class Model:
             return "InsufficientQuota" if need > key.account.balance else "TiedUp"
         return None
 
-    def let_in(self, key: KeyModel, need: int, retry: str | None, body: str) -> CompletionModel:
+    def admit(self, key: KeyModel, need: int, retry: str | None, body: str) -> CompletionModel:
         completion = CompletionModel(key, need, self.now, retry)
         self.completions.append(completion)
         if retry:
-            key.account.retries[retry] = Known(body, completion, self.now + KEPT_FOR)
+            key.account.retries[retry] = StoredKey(body, completion, self.now + STORED_FOR)
         return completion
 
-    # --- Who goes ---
+    # --- Settlements ---
 
     def settle(self, completion: CompletionModel, cost: int, reply: bytes | None) -> int | None:
-        """What is charged; None when it had ended before."""
+        """Return what is charged; None when the completion had ended before."""
         if completion.state != "HELD":
             return None
         completion.state, completion.settled = "SETTLED", min(cost, completion.held)
         completion.key.account.book(-completion.settled)
         if reply is None:
-            self._forget(completion)
+            self._delete_key(completion)
         else:
-            for known in completion.key.account.retries.values():
-                known.reply = reply if known.completion is completion else known.reply
+            for stored in completion.key.account.retries.values():
+                stored.reply = reply if stored.completion is completion else stored.reply
         return completion.settled
 
-    def give_back(self, completion: CompletionModel, state: str) -> int | None:
+    def free(self, completion: CompletionModel, state: str) -> int | None:
         if completion.state != "HELD":
             return None
         completion.state = state
-        self._forget(completion)
+        self._delete_key(completion)
         return 0
 
     def recover(self, completion: CompletionModel, prompt: int, relayed: int) -> int | None:
         """Four bytes are a token."""
         return self.settle(completion, prompt + math.ceil(relayed / 4), None)
 
-    def _forget(self, completion: CompletionModel) -> None:
+    def _delete_key(self, completion: CompletionModel) -> None:
         retries = completion.key.account.retries
-        for name in [name for name, known in retries.items() if known.completion is completion]:
+        for name in [name for name, stored in retries.items() if stored.completion is completion]:
             del retries[name]
 
-    def forget_old_retries(self, accounts: list[AccountModel]) -> int:
-        old = [(each, name) for each in accounts for name, known in each.retries.items() if known.until < self.now]
+    def delete_expired_keys(self, accounts: list[AccountModel]) -> int:
+        old = [(each, name) for each in accounts for name, stored in each.retries.items() if stored.until < self.now]
         for account, name in old:
             del account.retries[name]
         return len(old)

@@ -23,7 +23,7 @@ INPUT, OUTPUT = 500, 1_500  # nanodollars a token: the factory's $0.50 and $1.50
 
 
 def worst_case(raw: bytes, max_tokens: int) -> int:
-    """What design and documentation promise to hold, reckoned apart from the code."""
+    """Return what the documentation promises to hold, computed apart from the code."""
     return len(raw) * INPUT + max_tokens * OUTPUT
 
 
@@ -33,7 +33,7 @@ def caller(account: Account, **fields):
 
 
 def with_balance(nanos: int) -> Account:
-    """An account with exactly this much, to the nanodollar."""
+    """Return an account with exactly this balance in nanodollars."""
     cents = -(-nanos // CENT)
     account = factories.make_account("Exact", cents=cents)
     if cents * CENT > nanos:
@@ -48,8 +48,8 @@ def tie_up(account: Account, nanos: int) -> None:
     usage.place(account, nanos, reference="running", expires_at=later)
 
 
-def cap_sent() -> int:
-    """The cap that the only hold pays for: the reply is longer than it, so it is what the upstream was told."""
+def max_tokens_sent() -> int:
+    """Return the max_tokens that the upstream was told: the scripted reply is longer, so it is cut there."""
     return Completion.objects.get(pk__startswith="chatcmpl-").completion_tokens
 
 
@@ -76,7 +76,7 @@ def test_with_max_tokens_the_worst_case_is_held_and_the_cost_is_charged(alice, e
     assert (day.spent_nanos, day.held_nanos, day.completions) == (hold.settled_nanos, 0, 1)
 
 
-def test_the_hold_is_committed_while_the_upstream_talks(alice, echo_model):
+def test_the_hold_is_committed_while_the_upstream_replies(alice, echo_model):
     key, client = caller(alice, limit_cents=100, type="FIXED")
     raw = chat.body(max_tokens=10, stream=True)
     reply = chat.send(client, raw)
@@ -89,12 +89,12 @@ def test_the_hold_is_committed_while_the_upstream_talks(alice, echo_model):
     assert alice.held_nanos == 0
 
 
-def test_the_balance_may_be_held_to_the_last_nanodollar(echo_model):
+def test_a_hold_may_take_the_whole_balance(echo_model):
     raw = chat.body(max_tokens=10)
     assert chat.send(caller(with_balance(worst_case(raw, 10)))[1], raw).status_code == 200
 
 
-def test_one_nanodollar_too_little_is_too_little(echo_model):
+def test_a_balance_one_nanodollar_short_is_refused(echo_model):
     raw = chat.body(max_tokens=10)
     client = caller(with_balance(worst_case(raw, 10) - 1))[1]
     before = chat.everything_written()
@@ -103,11 +103,11 @@ def test_one_nanodollar_too_little_is_too_little(echo_model):
 
 
 @pytest.mark.parametrize("balance_nanos", [200_000, 1_000_000, 1_234_567])
-def test_who_asks_for_too_much_is_told_how_much_is_affordable_and_that_is_true(echo_model, balance_nanos):
+def test_a_refusal_for_funds_names_the_affordable_max_tokens(echo_model, balance_nanos):
     client = caller(with_balance(balance_nanos))[1]
 
     def ask(max_tokens: int):
-        return chat.send(client, chat.body(max_tokens=max_tokens).ljust(200))  # as long, however many digits
+        return chat.send(client, chat.body(max_tokens=max_tokens).ljust(200))  # the same length for any number of digits
 
     error = chat.assert_error(ask(4_000), 402, "insufficient_quota")
     affordable = int(re.search(r"It affords max_tokens up to (\d+)\.", error["message"])[1])
@@ -115,14 +115,14 @@ def test_who_asks_for_too_much_is_told_how_much_is_affordable_and_that_is_true(e
     assert ask(affordable).status_code == 200
 
 
-def test_what_is_affordable_is_what_running_requests_leave(alice, echo_model):
+def test_affordable_max_tokens_exclude_what_running_requests_hold(alice, echo_model):
     raw = chat.body(max_tokens=4_096)
     tie_up(alice, 1000 * CENT - worst_case(raw, 100))
     error = chat.assert_error(chat.send(caller(alice)[1], raw), 429, "rate_limit_exceeded")
     assert error["message"].endswith("It affords max_tokens up to 100.")
 
 
-def test_who_cannot_pay_the_prompt_is_promised_nothing(bob, echo_model):
+def test_a_refusal_names_no_max_tokens_when_the_prompt_is_unaffordable(bob, echo_model):
     error = chat.assert_error(chat.ask(caller(bob)[1], max_tokens=1), 402, "insufficient_quota")
     assert "affords" not in error["message"]
     assert "the balance is $0.00" in error["message"]
@@ -131,76 +131,76 @@ def test_who_cannot_pay_the_prompt_is_promised_nothing(bob, echo_model):
 # --- Without max_tokens: a share of the budget -----------------------------------------------------------------------
 
 
-def test_without_max_tokens_a_rich_account_gets_what_the_model_can(alice, echo_model):
+def test_without_max_tokens_a_rich_account_gets_the_models_maximum(alice, echo_model):
     chat.ask(caller(alice)[1], **long_reply())
-    assert cap_sent() == 4_096
+    assert max_tokens_sent() == 4_096
     raw = chat.body(**long_reply())
     assert Hold.objects.get().amount_nanos == worst_case(raw, 4_096)
 
 
-def test_the_models_maximum_bounds_what_it_can(alice):
+def test_the_models_maximum_bounds_the_reply(alice):
     factories.make_model("demo/echo", context_window=2_000, max_output_tokens=2_000)
     chat.ask(caller(alice)[1], **long_reply())
-    assert cap_sent() == 2_000
+    assert max_tokens_sent() == 2_000
 
 
-def test_without_max_tokens_one_request_locks_an_eighth_of_the_free_balance(echo_model):
+def test_without_max_tokens_a_request_holds_an_eighth_of_the_available_balance(echo_model):
     raw = chat.body(messages=[{"role": "user", "content": "hi"}], echo={"reply": "a b " * 2_000})
     free_nanos = 8 * worst_case(raw, 2_000)
     account = with_balance(free_nanos)
     chat.send(caller(account)[1], raw)
-    assert cap_sent() == 2_000
+    assert max_tokens_sent() == 2_000
     assert Hold.objects.get().amount_nanos == free_nanos // 8
 
 
-def test_what_others_hold_is_not_free(echo_model):
+def test_the_eighth_excludes_what_other_requests_hold(echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
     account = with_balance(8 * worst_case(raw, 2_000) + 12_345)
     tie_up(account, 12_345)
     chat.send(caller(account)[1], raw)
-    assert cap_sent() == 2_000
+    assert max_tokens_sent() == 2_000
 
 
-def test_the_share_is_of_the_keys_window_where_that_is_less(alice, echo_model):
+def test_the_eighth_is_of_the_spending_window_when_that_is_smaller(alice, echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
     key, client = caller(alice, limit_cents=1_000, type="FIXED")
     budget_nanos = 8 * worst_case(raw, 1_500)
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=1_000 * CENT - budget_nanos)
     chat.send(client, raw)
-    assert cap_sent() == 1_500
+    assert max_tokens_sent() == 1_500
 
 
-def test_at_least_1024_tokens_are_held_as_long_as_they_are_affordable(echo_model):
+def test_at_least_1024_tokens_are_held_when_affordable(echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
     account = with_balance(worst_case(raw, 1_024) + 1)
     assert chat.send(caller(account)[1], raw).status_code == 200
-    assert cap_sent() == 1_024
+    assert max_tokens_sent() == 1_024
 
 
-def test_a_balance_that_affords_less_affords_less(echo_model):
+def test_a_small_balance_holds_the_tokens_that_it_pays_for(echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
     account = with_balance(worst_case(raw, 7))
     reply = chat.send(caller(account)[1], raw)
     assert (reply.status_code, reply.json()["choices"][0]["finish_reason"]) == (200, "length")
-    assert cap_sent() == 7
+    assert max_tokens_sent() == 7
     account.refresh_from_db()
     assert account.balance_nanos >= 0
 
 
-def test_a_model_that_can_do_less_is_asked_for_less(alice):
+def test_a_model_with_a_small_maximum_is_asked_for_that(alice):
     factories.make_model("demo/echo", max_output_tokens=50)
     chat.ask(caller(alice)[1], **long_reply())
-    assert cap_sent() == 50
+    assert max_tokens_sent() == 50
 
 
-def test_a_balance_that_affords_no_token_is_too_little(echo_model):
+def test_a_balance_that_pays_for_no_token_is_refused(echo_model):
     raw = chat.body()
     account = with_balance(worst_case(raw, 1) - 1)
     chat.assert_error(chat.send(caller(account)[1], raw), 402, "insufficient_quota")
     assert not Hold.objects.exists()
 
 
-def test_funds_that_would_afford_a_sensible_reply_are_tied_up_not_too_little(echo_model):
+def test_funds_that_would_pay_for_1024_tokens_are_reported_as_tied_up(echo_model):
     raw = chat.body()
     account = with_balance(worst_case(raw, 1_024))
     tie_up(account, 1)
@@ -217,14 +217,14 @@ def test_a_small_account_can_run_several_requests_at_once(echo_model):
     assert all(reply.getvalue() for reply in running)
 
 
-def test_a_model_that_costs_nothing_needs_no_credit(bob):
+def test_a_free_model_needs_no_credit(bob):
     factories.make_model("demo/echo", input="0", output="0")
     assert chat.ask(caller(bob)[1]).status_code == 200
     bob.refresh_from_db()
     assert (bob.balance_nanos, bob.last_seq) == (0, 1)
 
 
-def test_in_debt_nothing_runs_not_even_what_costs_nothing(bob, echo_model):
+def test_an_account_in_debt_runs_nothing_not_even_a_free_model(bob, echo_model):
     factories.make_model("demo/free", input="0", output="0")
     ledger.refund(locks.lock_account(bob.pk), amount_cents=1, reference="r", reason="test")
     client = caller(bob)[1]
@@ -238,7 +238,7 @@ LIMITS = [("FIXED", None), ("RECURRING", "DAILY"), ("RECURRING", "WEEKLY"), ("RE
 
 
 @pytest.mark.parametrize(("type", "period"), LIMITS)
-def test_a_limit_holds_to_the_nanodollar(alice, echo_model, type, period):
+def test_a_spending_limit_is_exact_to_the_nanodollar(alice, echo_model, type, period):
     raw = chat.body(max_tokens=10)
     need_nanos = worst_case(raw, 10)
     for left_nanos, status in ((need_nanos, 200), (need_nanos - 1, 429)):
@@ -249,7 +249,7 @@ def test_a_limit_holds_to_the_nanodollar(alice, echo_model, type, period):
         assert (chat.everything_written() == before) == (status == 429)
 
 
-def test_what_runs_counts_against_the_limit_to_the_nanodollar(alice, echo_model):
+def test_holds_count_against_the_spending_limit_to_the_nanodollar(alice, echo_model):
     raw = chat.body(max_tokens=10)
     need_nanos = worst_case(raw, 10)
     for held_nanos, status in ((CENT - need_nanos, 200), (CENT - need_nanos + 1, 429)):
@@ -264,7 +264,7 @@ def test_what_runs_counts_against_the_limit_to_the_nanodollar(alice, echo_model)
     ("type", "period", "counts"),
     [("FIXED", None, True), ("RECURRING", "DAILY", False), ("RECURRING", "WEEKLY", False), ("RECURRING", "MONTHLY", False)],
 )
-def test_what_was_spent_before_the_window_counts_for_a_fixed_limit_alone(alice, echo_model, type, period, counts):
+def test_spending_before_the_window_counts_against_a_fixed_limit_only(alice, echo_model, type, period, counts):
     key, client = caller(alice, limit_cents=1, type=type, period=period)
     SpendingDay.objects.create(key=key, day=pool.database_time().date() - timedelta(days=31), spent_nanos=CENT)
     assert chat.ask(client, max_tokens=10).status_code == (429 if counts else 200)
@@ -288,7 +288,7 @@ def test_a_completion_counts_on_the_utc_day_of_its_admission(alice, echo_model):
 
 
 @pytest.mark.parametrize(("type", "period"), LIMITS[1:])
-def test_a_recurring_limit_says_in_how_many_seconds_it_resets(alice, echo_model, type, period):
+def test_a_refusal_by_a_recurring_limit_says_when_it_resets(alice, echo_model, type, period):
     client = caller(alice, limit_cents=0, type=type, period=period)[1]
     earliest, reply, latest = pool.database_time(), chat.ask(client, max_tokens=1), pool.database_time()
     today = earliest.date()
@@ -303,21 +303,21 @@ def test_a_recurring_limit_says_in_how_many_seconds_it_resets(alice, echo_model,
     assert reply["x-should-retry"] == "false"
 
 
-def test_a_limit_of_nothing_allows_nothing(alice, echo_model):
+def test_a_limit_of_zero_allows_nothing(alice, echo_model):
     client = caller(alice, limit_cents=0, type="FIXED")[1]
     error = chat.assert_error(chat.ask(client), 429, "rate_limit_exceeded")
     assert "spending limit of $0.00 is reached" in error["message"]
 
 
-def test_without_max_tokens_a_nearly_spent_limit_cuts_the_reply_short(alice, echo_model):
+def test_without_max_tokens_a_nearly_spent_limit_shortens_the_reply(alice, echo_model):
     raw = chat.body(echo={"reply": "a b " * 2_000})
     key, client = caller(alice, limit_cents=1_000, type="FIXED")
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=1_000 * CENT - worst_case(raw, 7))
     assert chat.send(client, raw).status_code == 200
-    assert cap_sent() == 7
+    assert max_tokens_sent() == 7
 
 
-def test_a_limit_raised_or_cleared_applies_to_the_next_request(alice, echo_model):
+def test_a_changed_limit_applies_to_the_next_request(alice, echo_model):
     key, client = caller(alice, limit_cents=0, type="FIXED")
     assert chat.ask(client, max_tokens=1).status_code == 429
     lifecycle.set_spending_limit(key, limit_cents=1, type="FIXED", period=None)
@@ -328,7 +328,7 @@ def test_a_limit_raised_or_cleared_applies_to_the_next_request(alice, echo_model
     assert chat.ask(client, max_tokens=1).status_code == 200
 
 
-def test_the_limit_of_one_key_is_nothing_to_another(alice, echo_model):
+def test_a_limit_applies_to_its_own_key_only(alice, echo_model):
     limited, free = caller(alice, limit_cents=0, type="FIXED")[1], caller(alice)[1]
     assert chat.ask(limited, max_tokens=1).status_code == 429
     assert chat.ask(free, max_tokens=1).status_code == 200
@@ -338,7 +338,7 @@ def test_the_limit_of_one_key_is_nothing_to_another(alice, echo_model):
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7])
-def test_exactly_so_many_requests_pass_in_a_burst(alice, echo_model, limit):
+def test_a_burst_admits_exactly_the_requests_per_minute(alice, echo_model, limit):
     key, client = caller(alice, requests_per_minute=limit)
     # A minute's allowance returns while we ask, one in 60 / limit seconds: far longer than the burst takes.
     statuses = [chat.ask(client, max_tokens=1).status_code for _ in range(limit + 2)]
@@ -346,7 +346,7 @@ def test_exactly_so_many_requests_pass_in_a_burst(alice, echo_model, limit):
     assert SpendingDay.objects.get(key=key).completions == limit
 
 
-def test_a_refused_request_uses_up_no_allowance(alice, echo_model):
+def test_a_refused_request_does_not_count_against_the_rate_limits(alice, echo_model):
     key, client = caller(alice, requests_per_minute=1, tokens_per_minute=1_000)
     for _ in range(3):
         assert chat.ask(client, max_tokens=4_097).status_code == 400
@@ -355,7 +355,7 @@ def test_a_refused_request_uses_up_no_allowance(alice, echo_model):
     assert chat.ask(client, max_tokens=1).status_code == 200
 
 
-def test_a_request_that_cannot_be_paid_uses_up_no_allowance(bob, echo_model):
+def test_an_unaffordable_request_does_not_count_against_the_rate_limits(bob, echo_model):
     client = caller(bob, requests_per_minute=1, tokens_per_minute=1_000)[1]
     before = chat.everything_written()
     chat.assert_error(chat.ask(client, max_tokens=900), 402, "insufficient_quota")
@@ -364,7 +364,7 @@ def test_a_request_that_cannot_be_paid_uses_up_no_allowance(bob, echo_model):
     assert chat.ask(client, max_tokens=900).status_code == 200
 
 
-def test_allowance_returns_evenly(alice, echo_model):
+def test_the_request_allowance_returns_evenly(alice, echo_model):
     key, client = caller(alice, requests_per_minute=2)
     assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
     ApiKey.objects.filter(pk=key.pk).update(
@@ -374,7 +374,7 @@ def test_allowance_returns_evenly(alice, echo_model):
     assert [chat.ask(client, max_tokens=1).status_code for _ in range(2)] == [200, 429]
 
 
-def test_on_success_the_headers_tell_what_is_left(alice, echo_model):
+def test_the_headers_of_a_reply_tell_the_remaining_allowance(alice, echo_model):
     key, client = caller(alice, requests_per_minute=60, tokens_per_minute=1_000)
     reply = chat.ask(client, max_tokens=91)
     assert {name: value for name, value in reply.headers.items() if name.startswith("x-ratelimit")} == {
@@ -388,7 +388,7 @@ def test_on_success_the_headers_tell_what_is_left(alice, echo_model):
     assert "retry-after" not in reply
 
 
-def test_on_a_stream_the_headers_are_the_same(alice, echo_model):
+def test_a_stream_has_the_same_headers(alice, echo_model):
     client = caller(alice, requests_per_minute=1)[1]
     reply = chat.ask(client, max_tokens=1, stream=True)
     assert reply["x-ratelimit-remaining-requests"] == "0"
@@ -396,12 +396,12 @@ def test_on_a_stream_the_headers_are_the_same(alice, echo_model):
     assert reply.getvalue()
 
 
-def test_a_key_without_limits_gets_no_such_headers(alice, echo_model):
+def test_a_key_without_limits_gets_no_rate_limit_headers(alice, echo_model):
     reply = chat.ask(caller(alice)[1], max_tokens=1)
     assert not [name for name in reply.headers if name.lower().startswith("x-ratelimit")]
 
 
-def test_who_waits_as_long_as_told_is_admitted(alice, echo_model):
+def test_a_client_that_waits_for_retry_after_is_admitted(alice, echo_model):
     key, client = caller(alice, requests_per_minute=7)
     refused = [chat.ask(client, max_tokens=1) for _ in range(8)][-1]
     assert refused.status_code == 429
@@ -409,7 +409,7 @@ def test_who_waits_as_long_as_told_is_admitted(alice, echo_model):
     assert int(refused["retry-after"]) == math.ceil(wait.total_seconds())
     key.refresh_from_db()
     ApiKey.objects.filter(pk=key.pk).update(requests_full_at=key.requests_full_at - wait)
-    rate_limit_cache.forget(key.pk)  # time has passed there, too
+    rate_limit_cache.forget(key.pk)  # the cache must see that time has passed, too
     assert chat.ask(client, max_tokens=1).status_code == 200
 
 
@@ -422,7 +422,7 @@ def test_settlement_corrects_the_count_of_tokens(alice, echo_model):
     assert used >= 5
 
 
-def test_settlement_counts_what_an_upstream_generated_beyond_the_estimate(alice, echo_model):
+def test_settlement_counts_tokens_beyond_the_estimate(alice, echo_model):
     key, client = caller(alice, tokens_per_minute=100)
     chat.ask(client, echo={"reply": "word " * 500})  # counts 4, is 506
     reply = chat.ask(client, max_tokens=1)
@@ -431,7 +431,7 @@ def test_settlement_counts_what_an_upstream_generated_beyond_the_estimate(alice,
     assert reply["x-should-retry"] == "false"  # too long for a client to sleep
 
 
-def test_what_was_released_gives_its_tokens_back(alice, echo_model):
+def test_a_release_returns_the_counted_tokens(alice, echo_model):
     key, client = caller(alice, tokens_per_minute=1_000)
     chat.ask(client, max_tokens=900, echo={"status": 500})
     reply = chat.ask(client, max_tokens=900)

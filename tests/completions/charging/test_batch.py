@@ -1,4 +1,4 @@
-"""The one door: what others do meanwhile is waited for and counted, and a batch knows what it has decided so far."""
+"""A batch waits for other writers' locks and sees what they wrote, and each of its decisions sees those before it."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -33,7 +33,7 @@ COST_NANOS = 6 * INPUT + 3 * OUTPUT
 
 @pytest.fixture(autouse=True)
 def _fresh_connection():
-    """None that another test has made impatient."""
+    """No connection with another test's time limits."""
     PipelinedConnection.close_all()
 
 
@@ -45,12 +45,12 @@ def threads():
 
 @pytest.fixture
 def other():
-    """Somebody else's key, with which to keep the door busy."""
+    """A key of another account, for a request that keeps the group commit busy."""
     return factories.make_key(factories.make_account("Other", cents=100))
 
 
 def begin(threads: ThreadPoolExecutor, work: Callable[[], Any]) -> "Future[Any]":
-    """``work``, in a thread and on a connection of its own."""
+    """Run ``work`` in a thread, on a connection of its own."""
 
     def run() -> Any:
         try:
@@ -66,7 +66,7 @@ def ask(secret: str, raw: bytes = WHOLE, **extra: Any) -> Any:
 
 
 def in_one_batch(threads: ThreadPoolExecutor, other: tuple[ApiKey, str], *works: Callable[[], Any]) -> list["Future[Any]"]:
-    """Each comes, in this order, while the door is kept busy by somebody else's request: they share the next batch."""
+    """Submit these while another request's batch waits for a lock, so that they share the next batch, in this order."""
     key, secret = other
     with meanwhile(lambda: locks.lock_account(key.account_id)):
         begin(threads, lambda: ask(secret))
@@ -85,10 +85,10 @@ def statuses(asked: list["Future[Any]"]) -> list[int]:
     return [each.result().status_code for each in asked]
 
 
-# --- Others ------------------------------------------------------------------------------------------------------------
+# --- Other writers -----------------------------------------------------------------------------------------------------
 
 
-def test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it(threads, alice):
+def test_admission_waits_for_a_locked_account_and_sees_its_holds(threads, alice):
     secret = factories.make_key(alice)[1]
     with transaction.atomic():
         usage.place(alice, alice.balance_nanos, reference="all of it")
@@ -99,7 +99,7 @@ def test_who_comes_in_waits_for_what_others_do_to_the_account_and_counts_it(thre
     assert audit.verify() == []
 
 
-def test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it(threads, alice):
+def test_admission_waits_for_a_locked_key_and_sees_its_revocation(threads, alice):
     key, secret = factories.make_key(alice)
     with transaction.atomic():
         key_locks.lock_key(key.pk)
@@ -110,45 +110,45 @@ def test_who_comes_in_waits_for_what_others_do_to_the_key_and_heeds_it(threads, 
     assert not Hold.objects.exists()
 
 
-def test_the_door_locks_accounts_before_keys_as_everybody_does(threads, alice):
+def test_a_batch_locks_accounts_before_keys(threads, alice):
     key, secret = factories.make_key(alice)
     with transaction.atomic():
         locks.lock_account(alice.pk)
         asking = begin(threads, lambda: ask(secret))
         until(somebody_waits)
-        assert ApiKey.objects.select_for_update(nowait=True).get(pk=key.pk)  # which the door has not locked yet
+        assert ApiKey.objects.select_for_update(nowait=True).get(pk=key.pk)  # the batch has not locked it yet
     assert asking.result().status_code == 200
 
 
-def test_a_batch_locks_accounts_in_the_order_of_their_ids_as_everybody_does(threads, other, alice, charlie):
+def test_a_batch_locks_accounts_in_id_order(threads, other, alice, charlie):
     secrets = [factories.make_key(account)[1] for account in (charlie, alice)]
     first, second = sorted((alice.pk, charlie.pk))
     with transaction.atomic():
         locks.lock_account(first)
         asked = in_one_batch(threads, other, *(lambda secret=secret: ask(secret) for secret in secrets))
         until(somebody_waits)
-        assert Account.objects.select_for_update(nowait=True).get(pk=second)  # which the batch has not locked yet
+        assert Account.objects.select_for_update(nowait=True).get(pk=second)  # the batch has not locked it yet
     assert statuses(asked) == [200, 200]
 
 
 # --- In one batch ------------------------------------------------------------------------------------------------------
 
 
-def of_a_balance(left_nanos: int) -> str:
+def key_with_balance_left(left_nanos: int) -> str:
     return factories.make_key(with_balance(left_nanos))[1]
 
 
-def of_a_limit(left_nanos: int) -> str:
+def key_with_limit_left(left_nanos: int) -> str:
     key, secret = factories.make_key(factories.make_account("Limited", cents=1_000), limit_cents=1, type="FIXED")
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - left_nanos)
     return secret
 
 
-MONEY = pytest.mark.parametrize("with_left", [of_a_balance, of_a_limit], ids=["balance", "limit"])
+MONEY = pytest.mark.parametrize("with_left", [key_with_balance_left, key_with_limit_left], ids=["balance", "limit"])
 
 
 @MONEY
-def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for(threads, other, with_left):
+def test_a_batch_admits_as_many_requests_as_the_money_covers(threads, other, with_left):
     secret = with_left(3 * NEED_NANOS)
     asked = in_one_batch(threads, other, *[lambda: ask(secret)] * 6)
     assert Counter(statuses(asked)) == {200: 3, 429: 3}
@@ -156,14 +156,14 @@ def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_is_money_for(thr
     assert Hold.objects.exclude(account=other[0].account_id).count() == 3
 
 
-def test_of_those_who_share_a_batch_as_many_are_let_in_as_there_are_requests_left(threads, other, alice):
+def test_a_batch_admits_as_many_requests_as_the_rate_limit_allows(threads, other, alice):
     key, secret = factories.make_key(alice, requests_per_minute=3)
     asked = in_one_batch(threads, other, *[lambda: ask(secret)] * 6)
     assert Counter(statuses(asked)) == {200: 3, 429: 3}
     assert SpendingDay.objects.get(key=key).completions == 3
 
 
-def test_of_those_who_share_a_batch_and_an_idempotency_key_one_runs(threads, other, alice):
+def test_a_batch_admits_one_request_per_idempotency_key(threads, other, alice):
     secret = factories.make_key(alice)[1]
     asked = in_one_batch(threads, other, *[lambda: ask(secret, HTTP_IDEMPOTENCY_KEY="a")] * 3)
     assert Counter(statuses(asked)) == {200: 1, 409: 2}
@@ -171,24 +171,24 @@ def test_of_those_who_share_a_batch_and_an_idempotency_key_one_runs(threads, oth
 
 
 @MONEY
-def test_who_comes_in_may_take_what_who_leaves_in_the_same_batch_gives_back(threads, other, with_left):
+def test_an_admission_can_hold_what_a_settlement_of_its_batch_frees(threads, other, with_left):
     secret = with_left(2 * NEED_NANOS - 1)
     running = ask(secret, STREAMED)
-    asked, left = in_one_batch(threads, other, lambda: ask(secret), running.getvalue)
-    assert b"[DONE]" in left.result()
+    asked, streamed = in_one_batch(threads, other, lambda: ask(secret), running.getvalue)
+    assert b"[DONE]" in streamed.result()
     assert asked.result().status_code == 200
 
 
 @MONEY
-def test_who_comes_in_may_not_take_what_who_leaves_in_the_same_batch_has_spent(threads, other, with_left):
+def test_an_admission_cannot_hold_what_a_settlement_of_its_batch_spent(threads, other, with_left):
     secret = with_left(NEED_NANOS + COST_NANOS - 1)
     running = ask(secret, STREAMED)
-    asked, left = in_one_batch(threads, other, lambda: ask(secret), running.getvalue)
-    assert b"[DONE]" in left.result()
+    asked, streamed = in_one_batch(threads, other, lambda: ask(secret), running.getvalue)
+    assert b"[DONE]" in streamed.result()
     assert asked.result().status_code in (402, 429)
 
 
-def test_the_time_is_when_the_locks_were_granted(threads, alice, monkeypatch):
+def test_the_time_of_a_batch_is_read_after_its_locks(threads, alice, monkeypatch):
     secret, rows, read = factories.make_key(alice)[1], [], batch._lock_and_read
     monkeypatch.setattr(batch, "_lock_and_read", lambda *given: rows.append(read(*given)) or rows[-1])
     with transaction.atomic():
@@ -200,23 +200,23 @@ def test_the_time_is_when_the_locks_were_granted(threads, alice, monkeypatch):
     assert rows[0].now > held_until
 
 
-def test_who_leaves_waits_for_the_disk_and_who_comes_in_does_not(monkeypatch, alice):
-    said, write = [], PipelinedTransaction.write
+def test_only_the_commit_of_a_settlement_waits_for_the_disk(monkeypatch, alice):
+    settings, write = [], PipelinedTransaction.write
 
     def written(steps: PipelinedTransaction, statements: Any) -> None:
-        said.extend(steps._pipeline.run([Statement("SELECT to_json(current_setting('synchronous_commit'))")])[0])
+        settings.extend(steps._pipeline.run([Statement("SELECT to_json(current_setting('synchronous_commit'))")])[0])
         write(steps, statements)
 
     monkeypatch.setattr(PipelinedTransaction, "write", written)
     assert ask(factories.make_key(alice)[1]).status_code == 200
-    assert said == ["off", "on"]
+    assert settings == ["off", "on"]
 
 
-# --- A COMMIT of which nobody heard ------------------------------------------------------------------------------------
+# --- A COMMIT whose answer is lost -------------------------------------------------------------------------------------
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, number: int) -> list[PipelinedTransaction]:
-    """The connection is lost right after the transaction of that number was committed. Those that were written."""
+    """Lose the connection right after the transaction of that number was committed. Return the written transactions."""
     write, written = PipelinedTransaction.write, []
 
     def write_and_be_cut_off(self: PipelinedTransaction, *args: Any, **options: Any) -> None:
@@ -230,8 +230,8 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, number: int) -> list[PipelinedTrans
     return written
 
 
-@pytest.mark.parametrize("number", [1, 2], ids=["who comes in", "who leaves"])
-def test_what_was_committed_but_not_answered_is_done_once(alice, monkeypatch, number):
+@pytest.mark.parametrize("number", [1, 2], ids=["admission", "settlement"])
+def test_a_commit_whose_answer_is_lost_takes_effect_once(alice, monkeypatch, number):
     written = cut_off(monkeypatch, number)
     assert ask(factories.make_key(alice)[1]).status_code == 200
     assert len(written) == 2  # nothing was written again
@@ -241,12 +241,12 @@ def test_what_was_committed_but_not_answered_is_done_once(alice, monkeypatch, nu
     assert audit.verify() == []
 
 
-@pytest.mark.parametrize("number", [1, 2], ids=["who comes in", "who leaves"])
-def test_what_was_committed_and_not_answered_in_time_is_done_once(alice, monkeypatch, number):
-    """The connection is well; it is our patience that ends."""
+@pytest.mark.parametrize("number", [1, 2], ids=["admission", "settlement"])
+def test_a_commit_that_is_answered_too_late_takes_effect_once(alice, monkeypatch, number):
+    """The connection is sound; the time limit of the wait ends."""
     run, committed = _Pipeline.run, []
 
-    def run_and_lose_patience(self: _Pipeline, statements: Any) -> Any:
+    def run_and_time_out(self: _Pipeline, statements: Any) -> Any:
         answers = run(self, statements)
         if statements[-1].sql == "COMMIT":
             committed.append(statements)
@@ -254,7 +254,7 @@ def test_what_was_committed_and_not_answered_in_time_is_done_once(alice, monkeyp
                 raise OperationalError("the database did not answer within 10 seconds")
         return answers
 
-    monkeypatch.setattr(_Pipeline, "run", run_and_lose_patience)
+    monkeypatch.setattr(_Pipeline, "run", run_and_time_out)
     assert ask(factories.make_key(alice)[1]).status_code == 200
     assert len(committed) == 2  # nothing was written again
     assert [hold.settled_nanos for hold in Hold.objects.all()] == [COST_NANOS]
@@ -262,26 +262,26 @@ def test_what_was_committed_and_not_answered_in_time_is_done_once(alice, monkeyp
     assert audit.verify() == []
 
 
-def test_when_a_commit_was_not_answered_who_was_refused_is_refused_again(threads, other, alice, bob, monkeypatch):
+def test_a_refused_request_is_refused_again_when_its_batch_is_rerun(threads, other, alice, bob, monkeypatch):
     secrets = [factories.make_key(account)[1] for account in (alice, bob)]
-    cut_off(monkeypatch, 2)  # the first is of who keeps the door busy
+    cut_off(monkeypatch, 2)  # the first is of the request that keeps the group commit busy
     asked = in_one_batch(threads, other, *(lambda secret=secret: ask(secret) for secret in secrets))
     assert statuses(asked) == [200, 402]
     assert LedgerEntry.objects.filter(account__in=[alice, bob], type="USAGE_DEBIT").count() == 1
 
 
-# --- What is read -------------------------------------------------------------------------------------------------
+# --- Model instances ----------------------------------------------------------------------------------------------
 
 
-def test_rows_become_what_django_makes_of_them(alice):
+def test_instances_of_locked_rows_equal_those_of_django(alice):
     chat.send(client_for(factories.make_key(alice)[1]), chat.body(), HTTP_IDEMPOTENCY_KEY="once")
     for model in (Account, ApiKey, Hold, Completion, IdempotentRequest):
-        [known] = model.objects.filter(pk__in=_ids_of(model, alice))
+        [expected_instance] = model.objects.filter(pk__in=_ids_of(model, alice))
         [made] = pipelined_transaction.instances(
-            model, pipelined_transaction.execute(pipelined_transaction.lock_rows_statement(model, [known.pk]))
+            model, pipelined_transaction.execute(pipelined_transaction.lock_rows_statement(model, [expected_instance.pk]))
         ).values()
-        expected, found = vars(known), vars(made)
-        assert (made._state.fields_cache, known._state.fields_cache) == ({}, {})  # which looking at them makes
+        expected, found = vars(expected_instance), vars(made)
+        assert (made._state.fields_cache, expected_instance._state.fields_cache) == ({}, {})  # reading the attribute makes it
         assert vars(found.pop("_state")) == vars(expected.pop("_state"))
         assert (model, found) == (model, expected)
 

@@ -1,6 +1,6 @@
-"""A machine lets anybody do anything at the door, in any order and at any time; ``spending_model`` says what must come of it.
+"""A state machine that admits, settles and changes limits in any order, at any time; ``spending_model`` predicts the results.
 
-What it calls is what the gateway calls: admission, settlement, the sweeper, checkpoints, the keyring and the ledger.
+It calls what the gateway calls: admission, settlement, the sweeper, checkpoints, the lifecycle of keys and the ledger.
 """
 
 import contextlib
@@ -35,12 +35,12 @@ from tests.completions import settlements
 from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model
 
 CENT = 10_000_000
-NEED_MIN = 3  # nanodollars, which are tokens: two of the prompt, and one that may be generated
-PROMPT_TOKENS = 2  # as the word below is estimated
+NEED_MIN = 3  # nanodollars; a token costs one: two tokens of the prompt, and one that may be generated
+PROMPT_TOKENS = 2  # the estimate for the word below
 FIELDS = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
 REPLY = b'{"id": "chatcmpl-1"}'
 
-# Shortly before the ends of days, weeks, months, a leap February and a year, in a future that no price is younger than.
+# Shortly before the ends of days, weeks, months, a leap February and a year, in a future after the start of every price.
 STARTS = [
     datetime(2042, 12, 29, 23, 59, tzinfo=UTC),
     datetime(2044, 2, 27, 12, tzinfo=UTC),
@@ -49,27 +49,27 @@ STARTS = [
 EDGES = ["midnight", "Monday", "the first"]
 
 which_key = st.integers(0, 3)
-which = st.integers(0, 7)  # of the last that were let in
+which = st.integers(0, 7)  # counted from the last admission back
 limits = st.one_of(
     st.none(), *[st.tuples(st.integers(0, 2), st.just(period)) for period in (None, "DAILY", "WEEKLY", "MONTHLY")]
 )
 retries = st.sampled_from([None, "a", "b"])
 bodies = st.sampled_from(["one", "another"])
-fates = st.sampled_from(["settle", "settle", "settle", "break off", "release", "expire", "recover"])
-# So much; or a share of what may be held, or of what could if nothing were, and a nanodollar more or less.
+endings = st.sampled_from(["settle", "settle", "settle", "break off", "release", "expire", "recover"])
+# Share 0: that many nanodollars. Else a share of what may be held, with or without regard to holds, a nanodollar more or less.
 sizes = st.one_of(
     st.tuples(st.just(0), st.booleans(), st.integers(NEED_MIN, CENT)),
     st.tuples(st.integers(1, 3), st.booleans(), st.integers(-1, 1)),
 )
 all_or_more = st.tuples(st.just(1), st.booleans(), st.integers(0, 1))
-# So much of the quarters of what was held, and so many nanodollars more.
+# That many quarters of what was held, and that many nanodollars more.
 costs = st.tuples(st.integers(0, 4), st.integers(-1, 1))
 
 Size = tuple[int, bool, int]
 Cost = tuple[int, int]
 
 
-class AtTheDoor(state_machines.Machine):
+class BatchStateMachine(state_machines.Machine):
     """Two accounts, each with two keys."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class AtTheDoor(state_machines.Machine):
         self.keys = [factories.make_key(account)[0] for account in self.accounts for _ in range(2)]
         self.account_models = [AccountModel(), AccountModel()]
         self.key_models = [KeyModel(self.account_models[place // 2]) for place in range(4)]
-        self.let_in: list[tuple[Admitted, CompletionModel]] = []
+        self.admitted: list[tuple[Admitted, CompletionModel]] = []
         self.model = Model(STARTS[0])
         stepped_clock.step(STARTS[0])
 
@@ -104,7 +104,7 @@ class AtTheDoor(state_machines.Machine):
 
     @rule(edge=st.sampled_from(EDGES), microseconds=st.integers(-1, 1))
     def go_to_the_edge(self, edge: str, microseconds: int) -> None:
-        """To where a new window begins, or a microsecond before or after that."""
+        """Set the clock to where a new window begins, or to a microsecond before or after that."""
         days = (self.model.now.date() + timedelta(days=days) for days in range(1, 33))
         begins = {"midnight": lambda day: True, "Monday": lambda day: day.weekday() == 0, "the first": lambda day: day.day == 1}
         first = next(day for day in days if begins[edge](day))
@@ -132,14 +132,14 @@ class AtTheDoor(state_machines.Machine):
         self.key_models[key].limit = None if cents is None else cents * CENT
         self.key_models[key].period = period
 
-    # --- Who comes ---
+    # --- Admissions ---
 
     def need(self, key: int, size: Size) -> int:
-        share, is_held_too, more = size
-        there_is = self.model.left(self.key_models[key], is_held_too=is_held_too) // share if share else 0
+        share, ignores_holds, more = size
+        there_is = self.model.left(self.key_models[key], ignores_holds=ignores_holds) // share if share else 0
         return max(there_is + more, NEED_MIN)
 
-    def asking(self, key: int, need: int, retry: str | None, body: str) -> Callable[[], Any]:
+    def admission_call(self, key: int, need: int, retry: str | None, body: str) -> Callable[[], Any]:
         request = schema.parse(FIELDS, body_bytes=need - 1)
         caller = Caller(key_id=self.keys[key].pk, account_id=self.keys[key].account_id)
         return lambda: admission.admit(request, [self.offer], caller, IdempotencyKey(retry, body) if retry else None)
@@ -147,52 +147,54 @@ class AtTheDoor(state_machines.Machine):
     @rule(key=which_key, size=sizes, retry=retries, body=bodies)
     def ask(self, key: int, size: Size, retry: str | None, body: str) -> None:
         need = self.need(key, size)
-        self.entered(key, need, retry, body, said(self.asking(key, need, retry, body)))
+        self.check_admission(key, need, retry, body, outcome_of(self.admission_call(key, need, retry, body)))
 
-    @precondition(lambda self: self.let_in)
+    @precondition(lambda self: self.admitted)
     @rule(place=which, neighbour=st.integers(0, 1), body=bodies)
     def ask_again(self, place: int, neighbour: int, body: str) -> None:
-        """With the same Idempotency-Key and the same body, or another one; perhaps with the other key of the account."""
-        completion = self.of_those_let_in(place)[1]
+        """Ask with the same Idempotency-Key and the same body or another one; perhaps with the other API key of the account."""
+        completion = self.admitted_at(place)[1]
         key = self.key_models.index(completion.key) // 2 * 2 + neighbour
         retry = completion.retry or "a"
-        self.entered(key, completion.held, retry, body, said(self.asking(key, completion.held, retry, body)))
+        self.check_admission(
+            key, completion.held, retry, body, outcome_of(self.admission_call(key, completion.held, retry, body))
+        )
 
     @rule(key=which_key, microseconds=st.integers(-1, 1), size=sizes)
     def ask_at_the_edge(self, key: int, microseconds: int, size: Size) -> None:
-        """Where the key's own window ends, or a microsecond before or after that."""
+        """Ask where the key's own window ends, or a microsecond before or after that."""
         self.go_to_its_edge(self.key_models[key], microseconds)
         self.ask(key, size, None, "one")
 
     def go_to_its_edge(self, key: KeyModel, microseconds: int) -> None:
         self.go_to_the_edge({"WEEKLY": "Monday", "MONTHLY": "the first"}.get(key.period or "", "midnight"), microseconds)
 
-    def entered(self, key: int, need: int, retry: str | None, body: str, outcome: Any) -> None:
-        """What was said must be what the model says."""
+    def check_admission(self, key: int, need: int, retry: str | None, body: str, outcome: Any) -> None:
+        """Assert that the outcome is what the model predicts."""
         of_key = self.key_models[key]
         if refusal := self.model.refusal(of_key, need, retry, body):
-            assert type(outcome).__name__ == refusal, f"{refusal} was due, not {outcome!r}"
+            assert type(outcome).__name__ == refusal, f"{refusal} was expected, not {outcome!r}"
             if refusal == "SpendingLimitReached":
-                self.says_when_it_resets(of_key, outcome)
-        elif known := self.model.known(of_key, retry):
-            assert outcome == Replay(known.reply or b"", is_stream=False)
+                self.check_reset(of_key, outcome)
+        elif stored := self.model.stored(of_key, retry):
+            assert outcome == Replay(stored.reply or b"", is_stream=False)
         else:
-            assert isinstance(outcome, Admitted), f"it should be let in: {outcome!r}"
+            assert isinstance(outcome, Admitted), f"it should be admitted: {outcome!r}"
             assert (outcome.held_nanos, outcome.completion.created_at) == (need, self.model.now)
-            self.let_in.append((outcome, self.model.let_in(of_key, need, retry, body)))
+            self.admitted.append((outcome, self.model.admit(of_key, need, retry, body)))
 
-    def says_when_it_resets(self, key: KeyModel, refusal: errors.ApiError) -> None:
+    def check_reset(self, key: KeyModel, refusal: errors.ApiError) -> None:
         resets_at = key.resets_at(self.model.now)
         wait = None if resets_at is None else math.ceil((resets_at - self.model.now).total_seconds())
         assert refusal.headers.get("Retry-After") == (None if wait is None else str(wait))
 
-    # --- Who goes ---
+    # --- Settlements ---
 
-    def of_those_let_in(self, place: int) -> tuple[Admitted, CompletionModel]:
-        return self.let_in[-1 - place % len(self.let_in)]
+    def admitted_at(self, place: int) -> tuple[Admitted, CompletionModel]:
+        return self.admitted[-1 - place % len(self.admitted)]
 
-    def ending(self, place: int, fate: str, cost: int) -> Callable[[], Any]:
-        admitted, _ = self.of_those_let_in(place)
+    def ending_call(self, place: int, ending: str, cost: int) -> Callable[[], Any]:
+        admitted, _ = self.admitted_at(place)
         row = Completion.objects.select_related("price").get(pk=admitted.completion.id)
         tokens = Usage(cost // 2, cost - cost // 2)
         calls: dict[str, Callable[[], Any]] = {
@@ -202,37 +204,37 @@ class AtTheDoor(state_machines.Machine):
             "expire": lambda: settlement.expire(row),
             "recover": lambda: settlement.recover(row, cost),
         }
-        return calls[fate]
+        return calls[ending]
 
-    def ended(self, place: int, fate: str, cost: int) -> int | None:
-        """What is charged, by the model; None when it had ended before."""
-        completion = self.of_those_let_in(place)[1]
-        match fate:
+    def model_ending(self, place: int, ending: str, cost: int) -> int | None:
+        """End the completion in the model. Return what is charged; None when it had ended before."""
+        completion = self.admitted_at(place)[1]
+        match ending:
             case "settle":
                 return self.model.settle(completion, cost, REPLY)
             case "break off":
                 return self.model.settle(completion, cost, None)
             case "recover":
                 return self.model.recover(completion, PROMPT_TOKENS, cost)
-        return self.model.give_back(completion, "RELEASED" if fate == "release" else "EXPIRED")
+        return self.model.free(completion, "RELEASED" if ending == "release" else "EXPIRED")
 
     def cost(self, place: int, cost: Cost) -> int:
-        return max(self.of_those_let_in(place)[1].held * cost[0] // 4 + cost[1], 0)
+        return max(self.admitted_at(place)[1].held * cost[0] // 4 + cost[1], 0)
 
-    @precondition(lambda self: self.let_in)
-    @rule(place=which, fate=fates, cost=costs, times=st.integers(1, 2))
-    def end(self, place: int, fate: str, cost: Cost, times: int) -> None:
-        """Once, or a second time for nothing."""
+    @precondition(lambda self: self.admitted)
+    @rule(place=which, ending=endings, cost=costs, times=st.integers(1, 2))
+    def end(self, place: int, ending: str, cost: Cost, times: int) -> None:
+        """End it once, or try a second time, which changes nothing."""
         for _ in range(times):
-            outcome = self.ending(place, fate, self.cost(place, cost))()
-            charged = self.ended(place, fate, self.cost(place, cost))
-            assert outcome == (charged if fate in ("settle", "break off") else charged is not None)
+            outcome = self.ending_call(place, ending, self.cost(place, cost))()
+            charged = self.model_ending(place, ending, self.cost(place, cost))
+            assert outcome == (charged if ending in ("settle", "break off") else charged is not None)
 
-    @precondition(lambda self: self.let_in)
+    @precondition(lambda self: self.admitted)
     @rule(place=which, relayed=st.one_of(st.none(), st.integers(0, CENT)))
-    def note(self, place: int, relayed: int | None) -> None:
-        """What every process does every few seconds with what it runs."""
-        admitted, completion = self.of_those_let_in(place)
+    def write_checkpoint(self, place: int, relayed: int | None) -> None:
+        """Write a checkpoint, as every process does every few seconds for what it runs."""
+        admitted, completion = self.admitted_at(place)
         with checkpoints.track(admitted.completion) as checkpoint:
             checkpoint.relayed_bytes, checkpoint.served_by = relayed, settlements.served_by(admitted)
             checkpoints.write()
@@ -245,106 +247,107 @@ class AtTheDoor(state_machines.Machine):
         assert tasks.release_expired_holds() == len(abandoned)
         for each in abandoned:
             if each.relayed is None:
-                self.model.give_back(each, "EXPIRED")
+                self.model.free(each, "EXPIRED")
             else:
                 self.model.recover(each, PROMPT_TOKENS, each.relayed)
 
     @rule()
-    def forget(self) -> None:
-        assert tasks.forget_idempotent_requests() == self.model.forget_old_retries(self.account_models)
+    def delete_expired_keys(self) -> None:
+        assert tasks.forget_idempotent_requests() == self.model.delete_expired_keys(self.account_models)
 
-    # --- Who share a batch ---
+    # --- Batches ---
 
     @rule(
-        leaving=st.lists(st.tuples(which, fates, costs), max_size=2),
-        entering=st.lists(st.tuples(which_key, sizes, retries, bodies), max_size=3),
+        settling=st.lists(st.tuples(which, endings, costs), max_size=2),
+        admitting=st.lists(st.tuples(which_key, sizes, retries, bodies), max_size=3),
         is_lost=st.booleans(),
     )
-    def share_a_batch(self, leaving: list[Any], entering: list[Any], is_lost: bool) -> None:
-        """Those who leave go first, whoever came first. When the answer is lost, the batch is run again, and nothing is new."""
-        goes = [(place, fate, self.cost(place, cost)) for place, fate, cost in leaving if self.let_in]
-        # Who asks again while what it asked for ends is told to wait, though the reply is there a moment later.
-        comes = [(key, self.need(key, size), None if goes else retry, body) for key, size, retry, body in entering]
-        visitors = [visitor(self.asking(*each)) for each in comes] + [visitor(self.ending(*each)) for each in goes]
-        outcomes = batch._run_batch(visitors, False) if visitors else []
-        charged = [self.ended(*each) for each in goes]
-        assert outcomes[len(comes) :] == charged
-        for each, outcome in zip(comes, outcomes, strict=False):
-            self.entered(*each, outcome)
-        if is_lost and visitors:
-            self.is_run_again(visitors, outcomes, len(comes))
+    def share_a_batch(self, settling: list[Any], admitting: list[Any], is_lost: bool) -> None:
+        """Settlements are decided first, whatever came first. When the answer is lost, a rerun changes nothing."""
+        endings = [(place, ending, self.cost(place, cost)) for place, ending, cost in settling if self.admitted]
+        # A retry in the batch that settles its request conflicts, though its reply is stored a moment later: so none here.
+        admissions = [(key, self.need(key, size), None if endings else retry, body) for key, size, retry, body in admitting]
+        operations = [operation_of(self.admission_call(*each)) for each in admissions]
+        operations += [operation_of(self.ending_call(*each)) for each in endings]
+        outcomes = batch._run_batch(operations, False) if operations else []
+        charged = [self.model_ending(*each) for each in endings]
+        assert outcomes[len(admissions) :] == charged
+        for each, outcome in zip(admissions, outcomes, strict=False):
+            self.check_admission(*each, outcome)
+        if is_lost and operations:
+            self.rerun(operations, outcomes, len(admissions))
 
-    @precondition(lambda self: self.let_in)
-    @rule(place=which, fate=fates, cost=costs, size=all_or_more, is_later=st.booleans())
-    def hand_over(self, place: int, fate: str, cost: Cost, size: Size, is_later: bool) -> None:
-        """One leaves while its key asks again; perhaps in the next window, where what it gives back does not count."""
-        key = self.of_those_let_in(place)[1].key
+    @precondition(lambda self: self.admitted)
+    @rule(place=which, ending=endings, cost=costs, size=all_or_more, is_later=st.booleans())
+    def settle_and_ask(self, place: int, ending: str, cost: Cost, size: Size, is_later: bool) -> None:
+        """Settle one while its key asks again; perhaps in the next window, where what the settlement frees does not count."""
+        key = self.admitted_at(place)[1].key
         if is_later:
             self.go_to_its_edge(key, 0)
-        self.share_a_batch([(place, fate, cost)], [(self.key_models.index(key), size, None, "one")], False)
+        self.share_a_batch([(place, ending, cost)], [(self.key_models.index(key), size, None, "one")], False)
 
-    def is_run_again(self, visitors: list[Any], outcomes: list[Any], entered: int) -> None:
-        again = batch._run_batch(visitors, True)
-        assert again[entered:] == [None] * len(again[entered:])
-        for first, second in zip(outcomes[:entered], again, strict=False):
+    def rerun(self, operations: list[Any], outcomes: list[Any], admission_count: int) -> None:
+        again = batch._run_batch(operations, True)
+        assert again[admission_count:] == [None] * len(again[admission_count:])
+        for first, second in zip(outcomes[:admission_count], again, strict=False):
             if isinstance(first, Admitted):
                 assert (second.completion, second.held_nanos) == (first.completion, first.held_nanos)
 
-    # --- What must be true ---
+    # --- Invariants ---
 
     @invariant()
-    def all_is_the_model(self) -> None:
-        self.the_rows_are_the_model()
-        self.the_windows_are_the_model()
-        self.what_is_remembered_is_the_model()
+    def check_everything(self) -> None:
+        self.check_rows()
+        self.check_windows()
+        self.check_idempotency_keys()
 
-    def the_rows_are_the_model(self) -> None:
+    def check_rows(self) -> None:
         usage.check_deferred()
-        refusal_cache.process_cache.clear()  # a second lasts longer here than there
+        refusal_cache.process_cache.clear()  # time stands still here between two steps, so it would not expire
         rows = Account.objects.order_by("pk").values_list("balance_nanos", "held_nanos")
-        assert list(rows) == [(says.balance, self.model.held(says)) for says in self.account_models]
+        assert list(rows) == [(model.balance, self.model.held(model)) for model in self.account_models]
         entries = LedgerEntry.objects.order_by("account_id", "amount_nanos").values_list("amount_nanos", flat=True)
-        # Who is swept first is nobody's business; that entries chain is asked by the audit.
-        assert list(entries) == [nanos for says in self.account_models for nanos in sorted(says.entries)]
+        # The sweeper may resolve in any order, so the entries are sorted; the audit checks that they chain.
+        assert list(entries) == [nanos for model in self.account_models for nanos in sorted(model.entries)]
         holds = {pk: rest for pk, *rest in Hold.objects.values_list("pk", "state", "amount_nanos", "settled_nanos")}
-        assert holds == {admitted.completion.id: [each.state, each.held, each.settled] for admitted, each in self.let_in}
+        assert holds == {admitted.completion.id: [each.state, each.held, each.settled] for admitted, each in self.admitted}
 
-    def the_windows_are_the_model(self) -> None:
-        """As the door reads them, whoever comes next."""
-        of_row = {key.pk: id(says) for key, says in zip(self.keys, self.key_models, strict=True)}
+    def check_windows(self) -> None:
+        """Compare the spending windows as the next batch would read them."""
+        of_row = {key.pk: id(model) for key, model in zip(self.keys, self.key_models, strict=True)}
         days = SpendingDay.objects.values_list("key_id", "day", "spent_nanos", "held_nanos")
         there_are = {(of_row[key_id], day): (spent, held) for key_id, day, spent, held in days if spent or held}
         assert there_are == self.model.days()
         windows = spending.build_windows(
             self.keys, pipelined_transaction.execute(spending.select_spending_statement(list(of_row)))
         )
-        for key, says in zip(self.keys, self.key_models, strict=True):
-            self.window_is(windows[key.pk], says)
+        for key, model in zip(self.keys, self.key_models, strict=True):
+            self.check_window(windows[key.pk], model)
 
-    def window_is(self, window: SpendingWindow | None, says: KeyModel) -> None:
-        assert (window is None) == (says.limit is None)
+    def check_window(self, window: SpendingWindow | None, model: KeyModel) -> None:
+        assert (window is None) == (model.limit is None)
         if window:
-            assert (window.limit_nanos, window.spent_nanos, window.held_nanos) == (says.limit, *self.model.window(says))
-            assert window.resets_at == says.resets_at(self.model.now)
+            assert (window.limit_nanos, window.spent_nanos, window.held_nanos) == (model.limit, *self.model.window(model))
+            assert window.resets_at == model.resets_at(self.model.now)
 
-    def what_is_remembered_is_the_model(self) -> None:
-        ids = {id(completion): admitted.completion.id for admitted, completion in self.let_in}
+    def check_idempotency_keys(self) -> None:
+        ids = {id(completion): admitted.completion.id for admitted, completion in self.admitted}
         rows = IdempotentRequest.objects.values_list("account_id", "key", "completion_id", "sealed_reply")
         assert {(account, key): (completion, bool(sealed)) for account, key, completion, sealed in rows} == {
-            (account.pk, name): (ids[id(known.completion)], known.reply is not None)
-            for account, says in zip(self.accounts, self.account_models, strict=True)
-            for name, known in says.retries.items()
+            (account.pk, name): (ids[id(stored.completion)], stored.reply is not None)
+            for account, model in zip(self.accounts, self.account_models, strict=True)
+            for name, stored in model.retries.items()
         }
 
     def finish(self) -> None:
         self.sweep()
-        self.all_is_the_model()
-        for key, says in zip(self.keys, self.key_models, strict=True):
-            self.window_is(spending.read_window(key), says)  # as its owner sees it
+        self.check_everything()
+        for key, model in zip(self.keys, self.key_models, strict=True):
+            self.check_window(spending.read_window(key), model)  # as the owner of the key sees it
         assert audit.verify() == []
 
 
-def said(call: Callable[[], Any]) -> Any:
+def outcome_of(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except errors.ApiError as refusal:
@@ -355,12 +358,12 @@ class _Caught(BaseException):
     pass
 
 
-def visitor(call: Callable[[], Any]) -> Any:
-    """Whom the call would send to the door."""
+def operation_of(call: Callable[[], Any]) -> Any:
+    """Return the operation that the call would commit."""
     sent: list[Any] = []
 
-    def catch(visitor: Any) -> None:
-        sent.append(visitor)
+    def catch(operation: Any) -> None:
+        sent.append(operation)
         raise _Caught
 
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_Caught):
@@ -369,7 +372,7 @@ def visitor(call: Callable[[], Any]) -> Any:
     return sent[0]
 
 
-def test_the_door_is_the_model_whatever_happens(db):
+def test_batches_do_what_the_model_says(db):
     with transaction.atomic():
         stepped_clock.make()
-        state_machines.run(AtTheDoor, runs=20, steps=40)
+        state_machines.run(BatchStateMachine, runs=20, steps=40)

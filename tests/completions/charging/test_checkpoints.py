@@ -1,4 +1,4 @@
-"""What a process that dies had noted is charged; what nobody attends any more is not held for long."""
+"""The sweeper charges what a dead process had relayed by its last checkpoint, and frees the rest of its holds soon."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ def _model(echo_model):
 
 
 def begin(api, **headers):
-    """A stream of which the role and one word have been read."""
+    """Begin a stream, and read the role and one word of it."""
     reply = api.post("/v1/chat/completions", {**FIELDS}, headers=headers)
     chunks = iter(reply.streaming_content)
     next(chunks), next(chunks)
@@ -46,23 +46,23 @@ def grow_old():
     Completion.objects.exclude(checkpointed_at=None).update(checkpointed_at=old)
 
 
-def test_what_runs_is_noted_with_what_it_relayed(api):
+def test_a_running_completion_gets_a_checkpoint_of_its_relayed_bytes(api):
     reply = begin(api)
     checkpoints.write()
-    noted = Completion.objects.get()
-    assert (noted.relayed_bytes, noted.settlement) == (5, None)
-    assert noted.checkpointed_at >= noted.created_at
+    written = Completion.objects.get()
+    assert (written.relayed_bytes, written.settlement) == (5, None)
+    assert written.checkpointed_at >= written.created_at
     leave(reply)
 
 
-def test_what_has_ended_is_noted_no_more(api):
+def test_an_ended_completion_gets_no_checkpoint(api):
     leave(begin(api))
     checkpoints.write()
     assert Completion.objects.get().checkpointed_at is None
     assert checkpoints._running == {}
 
 
-def test_an_old_note_is_charged_and_the_rest_of_the_hold_is_free(api, alice):
+def test_an_old_checkpoint_is_charged_and_the_rest_of_the_hold_is_freed(api, alice):
     reply = begin(api)
     checkpoints.write()
     grow_old()
@@ -73,12 +73,12 @@ def test_an_old_note_is_charged_and_the_rest_of_the_hold_is_free(api, alice):
     assert LedgerEntry.objects.get(reference=done.pk).amount_nanos == -done.cost_nanos
     alice.refresh_from_db()
     assert (alice.held_nanos, Hold.objects.get().state) == (0, "SETTLED")
-    leave(reply)  # the process was not dead after all: it comes too late
+    leave(reply)  # the process was not dead after all, but its settlement comes too late
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
     assert audit.verify(alice.pk) == []
 
 
-def test_what_is_recovered_costs_what_it_cost_when_it_was_admitted(api, echo_model):
+def test_a_recovered_completion_is_charged_at_its_admitted_price(api, echo_model):
     reply = begin(api)
     checkpoints.write()
     grow_old()
@@ -89,7 +89,7 @@ def test_what_is_recovered_costs_what_it_cost_when_it_was_admitted(api, echo_mod
     leave(reply)
 
 
-def test_a_fresh_note_is_left_alone(api):
+def test_the_sweeper_ignores_a_fresh_checkpoint(api):
     reply = begin(api)
     checkpoints.write()
     assert tasks.release_expired_holds() == 0
@@ -97,7 +97,7 @@ def test_a_fresh_note_is_left_alone(api):
     leave(reply)
 
 
-def test_what_had_not_begun_costs_nothing(api, alice):
+def test_a_completion_that_relayed_nothing_expires_without_a_charge(api, alice):
     reply = begin(api)
     checkpoints.write()
     grow_old()
@@ -109,7 +109,7 @@ def test_what_had_not_begun_costs_nothing(api, alice):
     assert audit.verify(alice.pk) == []
 
 
-def test_sweeping_again_charges_nothing_more(api):
+def test_sweeping_twice_charges_once(api):
     reply = begin(api)
     checkpoints.write()
     grow_old()
@@ -118,7 +118,7 @@ def test_sweeping_again_charges_nothing_more(api):
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
 
 
-def test_what_was_recovered_may_be_asked_for_again(api):
+def test_recovery_deletes_the_idempotency_key(api):
     reply = begin(api, **{"Idempotency-Key": "a"})
     checkpoints.write()
     grow_old()
@@ -127,13 +127,13 @@ def test_what_was_recovered_may_be_asked_for_again(api):
     leave(reply)
 
 
-def test_who_died_before_it_wrote_anything_down_is_found_as_soon(api, alice, echo_model):
+def test_the_sweeper_finds_a_process_that_died_before_its_first_checkpoint(api, alice, echo_model):
     admitted_long_ago()
     assert tasks.release_expired_holds() == 1
     assert_released(alice, settlement="expired")
 
 
-def test_a_process_that_could_not_write_for_a_while_is_not_taken_for_dead(api, alice, echo_model, monkeypatch):
+def test_the_sweeper_rechecks_a_process_that_could_not_write(api, alice, echo_model, monkeypatch):
     admitted_long_ago()
 
     def come_back(seconds):
@@ -144,7 +144,7 @@ def test_a_process_that_could_not_write_for_a_while_is_not_taken_for_dead(api, a
     assert Completion.objects.get().settlement is None
 
 
-def test_who_was_taken_for_dead_all_the_same_is_our_loss_and_said(alice, echo_model, caplog):
+def test_a_settlement_after_its_recovery_is_logged_and_counted_as_loss(alice, echo_model, caplog):
     admitted = admitted_long_ago()
     Completion.objects.update(checkpointed_at=Now() - 2 * checkpoints.ABANDONED_AFTER, relayed_bytes=4)
     assert tasks.release_expired_holds() == 1

@@ -1,4 +1,4 @@
-"""A retry with the same Idempotency-Key gets the same reply, and pays once."""
+"""A retry with the same Idempotency-Key gets the same reply, and is charged once."""
 
 import threading
 from datetime import timedelta
@@ -36,7 +36,7 @@ def debits():
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_same_again_gets_the_same_reply_and_pays_once(api, alice, stream):
+def test_a_retry_gets_the_same_reply_and_is_charged_once(api, alice, stream):
     first = ask(api, "a", stream=stream)
     said = content(first)
     again = ask(api, "a", stream=stream)
@@ -47,7 +47,7 @@ def test_the_same_again_gets_the_same_reply_and_pays_once(api, alice, stream):
     assert audit.verify(alice.pk) == []
 
 
-def test_without_a_key_the_same_again_is_another_completion(api):
+def test_a_repeated_request_without_a_key_runs_again(api):
     assert [api.post("/v1/chat/completions", BODY).status_code for _ in range(2)] == [200, 200]
     assert debits() == 2
     assert not IdempotentRequest.objects.exists()
@@ -61,7 +61,7 @@ def test_another_body_under_the_same_key_is_refused(api, fields):
     assert debits() == 1
 
 
-def test_a_key_belongs_to_its_account(api, charlie):
+def test_an_idempotency_key_is_scoped_to_its_account(api, charlie):
     other = client_for(factories.make_key(charlie)[1])
     assert ask(api, "a").json()["id"] != ask(other, "a").json()["id"]
     assert debits() == 2
@@ -74,13 +74,13 @@ def test_another_api_key_of_the_account_gets_the_same_reply(api, alice):
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "naïve", "a\tb"])
-def test_what_cannot_be_a_key_is_refused_by_name(api, key):
+def test_a_malformed_idempotency_key_is_refused(api, key):
     refused = ask(api, key)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "Idempotency-Key")
     assert not Completion.objects.exists()
 
 
-def test_a_request_that_still_runs_is_a_conflict_to_wait_for(api):
+def test_a_retry_conflicts_while_its_request_runs(api):
     running = ask(api, "a", stream=True)
     refused = ask(api, "a", stream=True)
     error = refused.json()["error"]
@@ -91,7 +91,7 @@ def test_a_request_that_still_runs_is_a_conflict_to_wait_for(api):
     assert debits() == 1
 
 
-def test_a_refused_request_is_not_remembered(api, alice, bob):
+def test_a_refused_request_does_not_use_up_its_key(api, alice, bob):
     poor = client_for(factories.make_key(bob)[1])
     assert ask(poor, "a").status_code == 402
     assert not IdempotentRequest.objects.exists()
@@ -100,13 +100,13 @@ def test_a_refused_request_is_not_remembered(api, alice, bob):
     assert (answered.status_code, "Idempotent-Replayed" in answered) == (200, False)
 
 
-def test_a_request_whose_provider_failed_may_be_tried_again(api):
+def test_a_retry_runs_after_a_provider_failure(api):
     assert ask(api, "a", echo={"status": 500}).status_code == 502
     assert not IdempotentRequest.objects.exists()
     assert (ask(api, "a").status_code, debits()) == (200, 1)
 
 
-def test_a_stream_that_broke_off_may_be_tried_again(api):
+def test_a_retry_runs_after_a_broken_stream(api):
     assert b'"error"' in content(ask(api, "a", stream=True, echo={"break_after_tokens": 1}))
     assert not IdempotentRequest.objects.exists()
     again = ask(api, "a", stream=True)
@@ -114,7 +114,7 @@ def test_a_stream_that_broke_off_may_be_tried_again(api):
     assert content(again).endswith(b"data: [DONE]\n\n")
 
 
-def test_a_client_that_left_in_the_middle_gets_the_whole_reply_when_it_asks_again(api, alice):
+def test_a_retry_after_a_disconnect_gets_the_whole_reply(api, alice):
     stream = ask(api, "a", stream=True)
     next(iter(stream.streaming_content))
     leave(stream)
@@ -128,7 +128,7 @@ def test_a_client_that_left_in_the_middle_gets_the_whole_reply_when_it_asks_agai
     assert audit.verify(alice.pk) == []
 
 
-def test_a_key_may_be_used_anew_after_a_day(api):
+def test_an_expired_key_admits_a_new_request(api):
     first = ask(api, "a").json()["id"]
     IdempotentRequest.objects.update(expires_at=pool.database_time())
     second = ask(api, "a")
@@ -137,7 +137,7 @@ def test_a_key_may_be_used_anew_after_a_day(api):
     assert debits() == 2
 
 
-def test_it_is_kept_for_a_day_and_then_deleted(api):
+def test_a_key_is_stored_for_a_day_and_then_deleted(api):
     ask(api, "a")
     known = IdempotentRequest.objects.get()
     assert known.expires_at - known.completion.created_at == timedelta(hours=24)
@@ -147,7 +147,7 @@ def test_it_is_kept_for_a_day_and_then_deleted(api):
     assert not IdempotentRequest.objects.exists()
 
 
-def test_what_was_said_is_encrypted_at_rest(api):
+def test_a_stored_reply_is_encrypted(api):
     ask(api, "a")
     assert "Say it once" not in IdempotentRequest.objects.get().sealed_reply
     with connection.cursor() as cursor:
@@ -156,7 +156,7 @@ def test_what_was_said_is_encrypted_at_rest(api):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_reply_too_large_to_keep_is_charged_once_and_not_repeated(api, settings, stream):
+def test_a_reply_too_large_to_store_is_charged_once_and_not_repeated(api, settings, stream):
     settings.IDEMPOTENT_REPLY_BYTES_MAX = 100
     assert ask(api, "a", stream=stream).status_code == 200 if not stream else content(ask(api, "a", stream=True))
     refused = ask(api, "a", stream=stream)
@@ -164,14 +164,14 @@ def test_a_reply_too_large_to_keep_is_charged_once_and_not_repeated(api, setting
     assert debits() == 1
 
 
-def test_a_replay_spends_neither_money_nor_rate(alice):
+def test_a_replay_uses_neither_money_nor_rate_limit(alice):
     api = client_for(factories.make_key(alice, requests_per_minute=1)[1])
     first = ask(api, "a")
     assert ask(api, "a").json() == first.json()
     assert ask(api, "b").status_code == 429
 
 
-def test_a_revoked_key_gets_no_replay(alice):
+def test_a_revoked_api_key_gets_no_replay(alice):
     key, secret = factories.make_key(alice)
     api = client_for(secret)
     ask(api, "a")
@@ -179,7 +179,7 @@ def test_a_revoked_key_gets_no_replay(alice):
     assert ask(api, "a").status_code == 401
 
 
-def test_a_request_whose_process_died_may_be_tried_again_once_its_hold_has_expired(api):
+def test_a_retry_runs_after_the_hold_of_a_dead_process_expired(api):
     unread = ask(api, "a", stream=True)
     Hold.objects.update(expires_at=pool.database_time() - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
@@ -188,7 +188,7 @@ def test_a_request_whose_process_died_may_be_tried_again_once_its_hold_has_expir
 
 
 @pytest.mark.django_db(transaction=True)
-def test_twenty_at_once_run_one(echo_model):
+def test_of_twenty_concurrent_retries_one_runs(echo_model):
     account = factories.make_account("Eager", cents=100)
     secret = factories.make_key(account)[1]
     replies = []

@@ -1,4 +1,4 @@
-"""What cannot be settled while the database is away waits on disk, and is settled when it is back: once, and exactly."""
+"""Settlements that the database cannot take are stored on disk, and charged exactly once when it is back."""
 
 import io
 import json
@@ -31,7 +31,7 @@ from tests.completions.test_tasks import admit, at_once
 from tests.outage import where_the_database_is_away
 from tests.waiting import meanwhile
 
-AWAY = OperationalError("the database is away")
+UNAVAILABLE = OperationalError("the database is unavailable")
 FIELDS = {
     "model": "demo/echo",
     "messages": [{"role": "user", "content": "Say a lot"}],
@@ -56,18 +56,18 @@ def files(settings) -> list[str]:
 
 
 def store(admitted, *ending: Any) -> str:
-    """What a settlement does that the database refuses: of 20 tokens for 20,000 nanodollars, or ``ending``."""
+    """Store a settlement of 20 tokens for 20,000 nanodollars, or one that ends like ``ending``."""
     ending = ending or (Completion.Settlement.REPORTED, Usage(10, 10), 20_000)
-    outbox.store(Resolution(admitted.completion, settlements.served_by(admitted), *ending), AWAY)
+    outbox.store(Resolution(admitted.completion, settlements.served_by(admitted), *ending), UNAVAILABLE)
     return admitted.completion.id
 
 
 def ask(api, **headers: str) -> Any:
-    """A stream that has begun, and of which nothing is read yet."""
+    """Begin a stream; nothing of it is read yet."""
     return api.post("/v1/chat/completions", FIELDS, headers=headers)
 
 
-def read_while_the_database_is_away(reply) -> bytes:
+def read_during_outage(reply) -> bytes:
     PipelinedConnection.close_all()
     return where_the_database_is_away(lambda: b"".join(reply.streaming_content))
 
@@ -80,10 +80,10 @@ def total(counter) -> float:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_disk(api, settings):
+def test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored(api, settings):
     reply = ask(api, **{"Idempotency-Key": "once"})
     before, stored = everything_written(), total(metrics.outbox_stored_total)
-    body = read_while_the_database_is_away(reply)
+    body = read_during_outage(reply)
     assert parsed(body)[-1] == "[DONE]"
     assert everything_written() == before
     [completion] = Completion.objects.all()
@@ -115,8 +115,8 @@ def test_a_stream_that_ends_in_an_outage_is_answered_to_its_end_and_waits_on_dis
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_waited_is_charged_once_and_exactly_and_its_reply_is_repeated(api, alice, settings):
-    body = read_while_the_database_is_away(ask(api, **{"Idempotency-Key": "once"}))
+def test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed(api, alice, settings):
+    body = read_during_outage(ask(api, **{"Idempotency-Key": "once"}))
     [path] = outbox.waiting_files()
     record = json.loads(path.read_text())
     assert tasks.release_expired_holds() == 0
@@ -132,10 +132,10 @@ def test_what_waited_is_charged_once_and_exactly_and_its_reply_is_repeated(api, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_where_the_disk_refuses_too_the_reply_says_so_and_the_hold_stays(api, settings, tmp_path, caplog, capfd):
+def test_a_stream_ends_in_an_error_when_the_disk_refuses_its_settlement(api, settings, tmp_path, caplog, capfd):
     (tmp_path / "file").write_text("")
     settings.OUTBOX_DIR = tmp_path / "file" / "outbox"
-    *_, last = parsed(read_while_the_database_is_away(ask(api)))
+    *_, last = parsed(read_during_outage(ask(api)))
     assert last["error"]["code"] == "service_unavailable"
     assert Hold.objects.get().state == "HELD"
     assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
@@ -144,7 +144,7 @@ def test_where_the_disk_refuses_too_the_reply_says_so_and_the_hold_stays(api, se
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_file_is_on_the_disk_before_anybody_is_told(key, settings, monkeypatch):
+def test_a_stored_file_and_its_directory_are_synced(key, settings, monkeypatch):
     done = []
 
     def watched(name):
@@ -164,7 +164,7 @@ def test_a_file_is_on_the_disk_before_anybody_is_told(key, settings, monkeypatch
 # --- Draining ----------------------------------------------------------------------------------------------------
 
 
-def test_a_released_hold_comes_back(alice, key, settings):
+def test_a_stored_release_frees_its_hold(alice, key, settings):
     store(admit(key), Completion.Settlement.RELEASED)
     assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
     assert files(settings) == []
@@ -172,7 +172,7 @@ def test_a_released_hold_comes_back(alice, key, settings):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_drainers_at_once_charge_once(alice, key, settings):
+def test_concurrent_drains_charge_once(alice, key, settings):
     for _ in range(6):
         store(admit(key))
     at_once(*[lambda: outbox.drain(settlement.resolve)] * 2)
@@ -184,7 +184,7 @@ def test_two_drainers_at_once_charge_once(alice, key, settings):
     assert_true_book()
 
 
-def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settings, caplog):
+def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settings, caplog):
     admitted = admit(key)
     store(admitted)
     assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
@@ -196,7 +196,7 @@ def test_a_file_that_outlived_its_commit_charges_nothing_more(alice, key, settin
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
-def test_what_another_hosts_sweeper_estimated_first_stands_and_the_rest_is_our_loss(alice, key, settings, caplog):
+def test_an_earlier_recovery_stands_and_the_difference_is_our_loss(alice, key, settings, caplog):
     admitted = admit(key)
     completion_id = store(admitted)
     settlement.recover(Completion.objects.get(), relayed_bytes=4)
@@ -265,7 +265,7 @@ def test_a_file_for_an_unknown_completion_becomes_a_dead_letter(alice, key, sett
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("impatient")
-def test_an_account_that_is_locked_holds_up_nobody_elses_file(alice, key, charlie, settings):
+def test_a_locked_account_holds_up_no_other_file(alice, key, charlie, settings):
     store(admit(key))
     store(admit(factories.make_key(charlie)[0]))
     with meanwhile(lambda: locks.lock_account(alice.pk)):
@@ -288,7 +288,7 @@ def run(*arguments: str) -> Any:
     return printed.getvalue(), None
 
 
-def test_the_command_drains_and_says_so(alice, key, settings):
+def test_the_command_drains_and_reports(alice, key, settings):
     store(admit(key))
     printed, error = run("--json")
     assert (json.loads(printed), error) == ({"resolved": 1, "alreadyResolved": 0, "deadLetters": 0, "waiting": 0}, None)
@@ -305,7 +305,7 @@ def test_the_command_fails_when_something_is_left(key, settings):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_command_leaves_all_as_it_is_while_the_database_is_away(key, settings):
+def test_the_command_changes_nothing_while_the_database_is_unavailable(key, settings):
     completion_id = store(admit(key))
     _, error = where_the_database_is_away(run)
     assert error.startswith("The database is away: ")

@@ -1,4 +1,4 @@
-"""What a request may cost at most, and what it did cost: to the nanodollar, and never the second above the first."""
+"""The worst case of a request and the cost of its usage: to the nanodollar, the cost never above the worst case."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def usages(draw: st.DrawFn, prompt_max: int, completion_max: int) -> Usage:
 
 
 @given(st.data(), price_lists, TOKENS, TOKENS)
-def test_what_stays_within_the_caps_never_costs_more_than_the_worst_case(data, price, body_bytes, max_tokens):
+def test_usage_within_max_tokens_never_costs_more_than_the_worst_case(data, price, body_bytes, max_tokens):
     usage = data.draw(usages(prompt_max=body_bytes, completion_max=max_tokens))
     assert (
         0
@@ -51,7 +51,7 @@ def test_what_stays_within_the_caps_never_costs_more_than_the_worst_case(data, p
 
 
 @given(price_lists, st.integers(0, 100_000), st.integers(0, money.nanos(100_000)))
-def test_affordable_tokens_is_the_largest_cap_that_the_budget_pays_for(price, body_bytes, budget_nanos):
+def test_affordable_tokens_are_the_most_that_the_budget_pays_for(price, body_bytes, budget_nanos):
     affordable = cost.affordable_tokens(request(body_bytes), make_offer(price=price), budget_nanos)
     if affordable < 0:
         assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), 0) > budget_nanos
@@ -111,7 +111,7 @@ def test_worked_examples_of_the_worst_case(price, body_bytes, max_tokens, nanos)
     assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), max_tokens) == nanos
 
 
-def test_what_costs_nothing_is_affordable_without_end():
+def test_free_tokens_are_affordable_without_limit():
     assert cost.affordable_tokens(request(1_000), make_offer(price=prices("0", "0")), 0) == 2**31 - 1
 
 
@@ -122,5 +122,5 @@ def test_a_debt_affords_nothing():
 @pytest.mark.parametrize(
     ("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éé", 1), ("\N{GRINNING FACE}" * 2, 2)]
 )
-def test_an_uncounted_prompt_is_a_token_for_each_four_bytes(text, tokens):
+def test_a_prompt_is_estimated_at_four_bytes_a_token(text, tokens):
     assert cost.estimate_prompt_tokens(request(1_000, text)) == tokens
