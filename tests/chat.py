@@ -1,4 +1,4 @@
-"""How tests ask for a completion, and everything that asking may write."""
+"""Requests for a completion in tests, and the tables that one may write."""
 
 import json
 from typing import Any
@@ -15,9 +15,9 @@ WRITTEN = (LedgerEntry, Hold, Completion, SpendingDay, Account, ApiKey)
 
 
 def body(**fields: Any) -> bytes:
-    """A body that is fine, but for what ``fields`` change in it."""
-    fine = {"model": "demo/echo", "messages": [{"role": "user", "content": "one two three"}]}
-    return json.dumps({**fine, **fields}).encode()
+    """Return a valid body, with ``fields`` changed."""
+    valid = {"model": "demo/echo", "messages": [{"role": "user", "content": "one two three"}]}
+    return json.dumps({**valid, **fields}).encode()
 
 
 def ask(client: APIClient, **fields: Any) -> HttpResponse:
@@ -25,12 +25,12 @@ def ask(client: APIClient, **fields: Any) -> HttpResponse:
 
 
 def send(client: APIClient, raw: bytes, content_type: str = "application/json", **extra: Any) -> HttpResponse:
-    """POST these very bytes."""
+    """POST these bytes unchanged."""
     return client.generic("POST", PATH, raw, content_type=content_type, **extra)
 
 
 def events(reply: HttpResponse) -> list[Any]:
-    """The data of a stream's events, parsed, but for the [DONE] at the end, which stays as it is."""
+    """Return the parsed data of a stream's events; "[DONE]" stays text."""
     frames = reply.getvalue().decode().split("\n\n")
     assert frames.pop() == ""
     data = [frame.removeprefix("data: ") for frame in frames]
@@ -38,12 +38,12 @@ def events(reply: HttpResponse) -> list[Any]:
 
 
 def everything_written() -> dict[str, list[dict[str, Any]]]:
-    """Every row, whole, of every table that a completion may touch."""
+    """Return all rows of all tables that a completion may write."""
     return {table.__name__: list(table.objects.order_by("pk").values()) for table in WRITTEN}
 
 
 def assert_error(reply: HttpResponse, status: int, code: str, param: str | None = None) -> dict[str, Any]:
-    """The reply is this refusal, in the one shape that all have. Gives back the error."""
+    """Assert that the reply is this refusal, in the shape of all errors. Return the error object."""
     assert reply.status_code == status, reply.content
     assert reply["content-type"] == "application/json"
     assert reply["x-request-id"].startswith("req_")

@@ -309,7 +309,7 @@ mutant(
     code("billing.holds:resolve", "min(cost_nanos, hold.amount_nanos)", "cost_nanos"),
     f"{HOLDS}::test_no_more_is_settled_than_was_held",
     MACHINE,
-    f"{RELAY}::test_usage_above_the_hold_costs_the_hold_and_counts_as_our_loss",
+    f"{RELAY}::test_usage_above_the_hold_charges_the_hold_and_counts_a_loss",
 )
 mutant(
     "a_hold_is_never_given_back",
@@ -317,7 +317,7 @@ mutant(
     code("billing.holds:update_holds_statement", "held_nanos - less.nanos", "held_nanos"),
     f"{HOLDS}::test_giving_back_frees_all_and_books_nothing[release-RELEASED]",
     MACHINE,
-    f"{RELAY}::test_a_whole_reply_is_ours_in_everything_but_the_words",
+    f"{RELAY}::test_a_whole_reply_has_our_id_time_model_and_usage",
 )
 mutant(
     "the_remainder_is_not_returned",
@@ -338,7 +338,7 @@ mutant(
         "keys_spendingday.held_nanos - change.held_nanos",
         "keys_spendingday.held_nanos",
     ),
-    f"{RELAY}::test_a_whole_reply_is_ours_in_everything_but_the_words",
+    f"{RELAY}::test_a_whole_reply_has_our_id_time_model_and_usage",
 )
 
 # --- The book ----------------------------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ mutant(
         "-(-price_times_tokens // TOKENS_PER_PRICE)",
         "__import__('math').ceil(price_times_tokens / 1e15 * 1e9)",
     ),
-    f"{RELAY}::test_cached_tokens_have_their_own_price_and_are_part_of_the_prompt[9-9-32700]",
+    f"{RELAY}::test_cached_tokens_have_their_own_price_within_the_prompt[9-9-32700]",
 )
 mutant(
     "rounded_down",
@@ -473,7 +473,7 @@ mutant(
     "Cached tokens cost the price of cached tokens, and that of the prompt as well.",
     code("completions.pricing.cost:usage_cost_nanos", "usage.prompt_tokens - usage.cached_tokens", "usage.prompt_tokens"),
     f"{PRICING}::test_a_cost_is_exact_and_rounded_up_once",
-    f"{RELAY}::test_cached_tokens_have_their_own_price_and_are_part_of_the_prompt[9-9-32700]",
+    f"{RELAY}::test_cached_tokens_have_their_own_price_within_the_prompt[9-9-32700]",
 )
 mutant(
     "reasoning_is_charged_twice",
@@ -483,13 +483,13 @@ mutant(
         "usage.completion_tokens *",
         "(usage.completion_tokens + usage.reasoning_tokens) *",
     ),
-    f"{RELAY}::test_reasoning_tokens_are_told_and_not_charged_twice",
+    f"{RELAY}::test_reasoning_tokens_are_reported_and_not_charged_twice",
 )
 mutant(
     "negative_usage",
     "An upstream that reports fewer tokens than none is believed.",
     code("completions.providers.wire:is_token_count", "0 <= value", "-_TOKENS_MAX <= value"),
-    f"{RELAY}::test_usage_that_cannot_be_is_estimated[negative]",
+    f"{RELAY}::test_impossible_usage_is_replaced_by_an_estimate[negative]",
 )
 mutant(
     "the_price_of_today",
@@ -500,7 +500,7 @@ mutant(
         "(lambda usage, price, *more: "
         "cost.usage_cost_nanos(usage, lookup.price_list(lookup.Price.objects.latest('pk')), *more))(usage, ",
     ),
-    f"{RELAY}::test_a_price_that_changes_while_a_completion_runs_is_not_its_price",
+    f"{RELAY}::test_a_price_change_does_not_affect_a_running_completion",
 )
 mutant(
     "a_recovered_completion_costs_the_price_of_today",
@@ -712,7 +712,7 @@ mutant(
     "who_leaves_pays_nothing",
     "A client that leaves in the middle of a stream is not charged.",
     code("completions.relay.stream:_Progress.settle_disconnected", "self._usage_so_far()", "Usage(0, 0)"),
-    f"{RELAY}::test_a_client_that_leaves_in_the_middle_frees_the_upstream_and_pays_for_what_came",
+    f"{RELAY}::test_a_disconnect_within_a_stream_frees_the_upstream_and_is_charged_so_far",
 )
 mutant(
     "a_failed_request_is_charged",

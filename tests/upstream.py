@@ -1,15 +1,15 @@
-"""An OpenAI-compatible upstream that does as it is told: a real HTTP server on loopback, a thread for each connection.
+"""A scripted OpenAI-compatible upstream: a real HTTP server on loopback, with a thread for each connection.
 
-A script is a list of steps, played when a request has been read:
+A script is a list of steps, played after a request has been read:
 
-    bytes   sent as they are
-    0.5     wait so many seconds, unless the peer leaves first
+    bytes   send them unchanged
+    0.5     wait so many seconds, unless the peer disconnects first
     RESET   break the connection with a RST
-    LEAVE   close it, in the middle of whatever it is in
-    STAY    say nothing more until the peer leaves
+    CLOSE   close it, at any point of the reply
+    HANG    send nothing more until the peer disconnects
     Event   wait until a test sets it
 
-``whole``, ``stream`` and ``refusal`` make the usual ones. What came in is in ``requests``.
+``whole``, ``stream`` and ``refusal`` make the usual scripts. ``requests`` has what was received.
 """
 
 import json
@@ -27,11 +27,11 @@ import pytest
 
 from gateway_project.net import http
 
-RESET, LEAVE, STAY = "RESET", "LEAVE", "STAY"
+RESET, CLOSE, HANG = "RESET", "CLOSE", "HANG"
 Step = bytes | float | str | threading.Event
 Script = list[Step]
 
-KEY = "sk-upstream-0123456789abcdef"  # what the gateway must show the upstream, and nobody else
+KEY = "sk-upstream-0123456789abcdef"  # the gateway must send it to the upstream, and to nobody else
 KEY_ENV = "SCRIPTED_UPSTREAM_KEY"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
 DONE = b"data: [DONE]\n\n"
@@ -41,14 +41,14 @@ DONE = b"data: [DONE]\n\n"
 
 
 def reply(body: bytes, *, status: int = 200, content_type: str = "application/json", **headers: str) -> Script:
-    """One reply with a Content-Length."""
+    """Return a reply with a Content-Length."""
     lines = [f"HTTP/1.1 {status} Whatever", f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ["\r\n".join([*lines, "", ""]).encode() + body]
 
 
 def whole(content: str = "Hello you", *, usage: Any = USAGE, **choice: Any) -> Script:
-    """A chat completion object; ``usage=None`` leaves the usage out."""
+    """Return a chat completion object; ``usage=None`` omits the usage."""
     message = {"role": "assistant", "content": content}
     body = {
         "id": "up-1",
@@ -67,10 +67,10 @@ def refusal(status: int, message: str = "no", **headers: str) -> Script:
 
 
 def stream(*steps: Step, content_type: str = "text/event-stream") -> Script:
-    """A reply of status 200 in chunked coding, which ends properly unless the steps end it otherwise."""
+    """Return a chunked reply of status 200. It ends properly unless the last step is RESET, CLOSE or HANG."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     script: Script = [head, *(_coded(step) if isinstance(step, bytes) else step for step in steps)]
-    return script if steps and steps[-1] in (RESET, LEAVE, STAY) else [*script, b"0\r\n\r\n"]
+    return script if steps and steps[-1] in (RESET, CLOSE, HANG) else [*script, b"0\r\n\r\n"]
 
 
 def _coded(data: bytes) -> bytes:
@@ -82,7 +82,7 @@ def event(data: Any) -> bytes:
 
 
 def chunk(delta: dict[str, Any] | None = None, finish_reason: str | None = None, **fields: Any) -> bytes:
-    """One event of a stream, in OpenAI's own spelling; ``choices=[]`` and ``usage`` are given as fields."""
+    """Return one event of a stream as OpenAI sends it; pass ``choices=[]`` and ``usage`` as fields."""
     choices = [{"index": 0, "delta": delta or {}, "logprobs": None, "finish_reason": finish_reason}]
     head = {"id": "up-1", "object": "chat.completion.chunk", "created": 1, "model": "upstream-name"}
     return event({**head, "choices": choices, **fields})
@@ -101,7 +101,7 @@ def usage(value: Any = USAGE) -> bytes:
 
 
 def streamed(*contents: str) -> Script:
-    """A stream as it should be: role, words, finish reason, usage, [DONE]."""
+    """Return a complete stream: role, words, finish reason, usage, [DONE]."""
     return stream(ROLE, words(*(contents or ("Hello ", "you"))), FINISH, usage(), DONE)
 
 
@@ -110,14 +110,14 @@ def streamed(*contents: str) -> Script:
 
 @dataclass
 class Received:
-    """A request, how many steps of its script were played, and whether its peer was seen to leave in the middle of one."""
+    """A received request. ``played`` counts the steps of its script; ``disconnected`` is set when its peer disconnects."""
 
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
     connection: int
     played: int = 0
-    left: threading.Event = field(default_factory=threading.Event)
+    disconnected: threading.Event = field(default_factory=threading.Event)
 
 
 class Upstream:
@@ -132,7 +132,7 @@ class Upstream:
         self._thread.start()
 
     def will(self, *scripts: Script) -> None:
-        """Play these, one a request; the last one for every further request."""
+        """Play these scripts, one for each request, and the last one for every further request."""
         self._scripts = list(scripts)
 
     def stop(self) -> None:
@@ -177,30 +177,30 @@ class Upstream:
         return Received(line.split()[1].decode(), headers, json.loads(body), number)
 
     def _play(self, script: Script, connection: socket.socket, received: Received) -> bool:
-        """Whether the connection may serve another request."""
+        """Play the script. Return whether the connection may serve another request."""
         for step in script:
             if isinstance(step, bytes):
                 try:
                     connection.sendall(step)
                 except OSError:
-                    received.left.set()
+                    received.disconnected.set()
                     return False
             elif step == RESET:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 return False
-            elif step == LEAVE:
+            elif step == CLOSE:
                 connection.shutdown(socket.SHUT_RDWR)
                 return False
-            elif self._leaves_during(step, connection):
-                received.left.set()
+            elif self._disconnects_during(step, connection):
+                received.disconnected.set()
                 return False
             received.played += 1
         return True
 
-    def _leaves_during(self, step: Step, connection: socket.socket) -> bool:
+    def _disconnects_during(self, step: Step, connection: socket.socket) -> bool:
         deadline = time.monotonic() + (step if isinstance(step, float | int) else 60)
         over = step if isinstance(step, threading.Event) else self._stopped
-        poller = select.poll()  # select() ends at file 1,024
+        poller = select.poll()  # select() takes no file descriptor above 1,023
         poller.register(connection, select.POLLIN)
         while (left := deadline - time.monotonic()) > 0 and not over.is_set() and not self._stopped.is_set():
             if poller.poll(min(left, 0.05) * 1_000):
@@ -213,7 +213,7 @@ class Upstream:
 
 @contextmanager
 def running() -> Iterator[Upstream]:
-    """An upstream that answers "Hello you" until it is told something else."""
+    """Run an upstream that replies "Hello you" unless a test gives it other scripts."""
     server = Upstream()
     yield server
     for clients in list(http._pools.values()):
@@ -224,7 +224,7 @@ def running() -> Iterator[Upstream]:
 
 @pytest.fixture
 def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
-    """One whose key is in the environment."""
+    """An upstream whose API key is in the environment."""
     monkeypatch.setenv(KEY_ENV, KEY)
     with running() as server:
         yield server
@@ -232,6 +232,6 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
 
 @pytest.fixture
 def spare() -> Iterator[Upstream]:
-    """A second one, which needs no key."""
+    """A second upstream, which needs no key."""
     with running() as server:
         yield server

@@ -1,4 +1,4 @@
-"""Usage in its parts: a hold and what became of it, a key's day. Decided and written by the code that batches use."""
+"""The steps of a completion one by one, with the functions that batches use: place and resolve a hold, count spending."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -77,7 +77,7 @@ def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | 
     return Hold.objects.get(pk=hold.pk)
 
 
-# --- A key's day ------------------------------------------------------------------------------------------------
+# --- Spending days -----------------------------------------------------------------------------------------------
 
 
 def reserve(key: ApiKey, *, day: date, amount_nanos: int) -> None:
@@ -93,11 +93,11 @@ def give_back(key: ApiKey, *, day: date, held_nanos: int) -> None:
     pipelined_transaction.execute(spending.settle_spending_statement([SpendingChange(key.pk, day, held_nanos)]))
 
 
-# --- More of the account ----------------------------------------------------------------------------------------
+# --- Accounts ---------------------------------------------------------------------------------------------------
 
 
 def spend(account: Account, nanos: int) -> LedgerEntry:
-    """A completion from beginning to end, at a cost of ``nanos``."""
+    """Place and settle a hold that costs ``nanos``."""
     hold = place(account, nanos)
     settle(account, hold, nanos)
     return LedgerEntry.objects.get(reference=hold.pk)
@@ -116,14 +116,14 @@ def refund(account: Account, cents: int, reference: str) -> BookedEntry:
 
 
 def check_deferred() -> None:
-    """What the database checks at commit, now."""
+    """Run the constraint checks that the database defers to the commit."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
 
 
 def numbers(account: Account) -> dict[str, Any]:
-    """Everything that may not change when something is refused."""
+    """Return everything that a refusal must not change."""
     account = Account.objects.get(pk=account.pk)
     return {
         "balance": account.balance_nanos,

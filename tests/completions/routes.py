@@ -1,4 +1,4 @@
-"""Several ways to a model, and what is left behind by a request that may go any of them."""
+"""Models with several routes, and assertions about the route that answered."""
 
 import socket
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.upstream import Upstream
 def add(
     model: LanguageModel, upstream: Upstream | str, slug: str = "spare", *, priority: int = 2, weight: int = 1, **provider: Any
 ) -> Route:
-    """One more way, to an upstream or to an address."""
+    """Add a route to an upstream, or to a base URL."""
     base_url = upstream if isinstance(upstream, str) else upstream.url
     return Route.objects.create(
         model=model,
@@ -26,7 +26,7 @@ def add(
 
 
 def change_provider(model: LanguageModel, **fields: Any) -> None:
-    """Of the model's one route."""
+    """Change the provider of the model's only route."""
     provider = model.routes.get().provider
     for name, value in fields.items():
         setattr(provider, name, value)
@@ -34,13 +34,13 @@ def change_provider(model: LanguageModel, **fields: Any) -> None:
 
 
 def closed_port() -> str:
-    """An address at which nobody listens."""
+    """Return a base URL on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
 
 def assert_answered(answer: Any, provider: str, attempts: int) -> None:
-    """Who answered, at which attempt: by the headers and by the record."""
+    """Assert which provider answered, at which attempt: by the headers and by the record."""
     assert answer.status_code == 200, answer.content
     assert (answer["x-gateway-provider"], answer["x-gateway-attempts"]) == (provider, str(attempts))
     done = Completion.objects.latest("created_at")
@@ -49,21 +49,21 @@ def assert_answered(answer: Any, provider: str, attempts: int) -> None:
 
 
 def assert_attempts(attempts: int) -> None:
-    """... by the record alone, of a request that failed."""
+    """Assert how many attempts a failed request made, by its record."""
     assert Completion.objects.latest("created_at").attempts == attempts
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
-    """While requests in other greenlets go on."""
+    """Wait while requests in other greenlets go on."""
     for _ in range(1_000):
         if condition():
             return
         gevent.sleep(0.01)
-    raise AssertionError("it never came")
+    raise AssertionError("the condition was never true")
 
 
 def once(condition: Callable[[], Any], *acts: Callable[[], Any]) -> gevent.Greenlet:
-    """Do these, one after the other, while a request waits for its upstream."""
+    """In a greenlet, wait for the condition and then run the acts in order, while a request waits for its upstream."""
 
     def run() -> None:
         wait_until(condition)
@@ -75,5 +75,5 @@ def once(condition: Callable[[], Any], *acts: Callable[[], Any]) -> gevent.Green
 
 
 def has_played(upstream: Upstream, steps: int) -> Callable[[], bool]:
-    """Whether it got its first request and is so far in the script."""
+    """Return a condition: the upstream has played so many steps for its first request."""
     return lambda: bool(upstream.requests) and upstream.requests[0].played >= steps

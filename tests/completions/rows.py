@@ -26,7 +26,7 @@ def events(reply: Any) -> list[Any]:
     return parsed(b"".join(reply.streaming_content))
 
 
-def leave(reply: Any) -> None:
+def disconnect(reply: Any) -> None:
     """Close a reply, as the server does when its client has disconnected.
 
     (``close`` would close the test's own database connection as well.)
@@ -71,7 +71,7 @@ def assert_charged(
     [day] = SpendingDay.objects.filter(key__account=account)
     assert (day.spent_nanos, day.held_nanos, day.completions) == (nanos, 0, 1)
     assert (day.prompt_tokens, day.completion_tokens) == (prompt, completion)
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def assert_released(account: Account, settlement: str = "released") -> None:
@@ -86,9 +86,9 @@ def assert_released(account: Account, settlement: str = "released") -> None:
     assert (account.balance_nanos, account.held_nanos) == (before_nanos, 0)
     for day in SpendingDay.objects.filter(key__account=account):
         assert (day.spent_nanos, day.held_nanos, day.completions) == (0, 0, 0)
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
-def assert_true_book() -> None:
+def assert_ledger_is_consistent() -> None:
     """Assert that the audit finds nothing, the guards included."""
     assert audit.verify() == []

@@ -15,7 +15,7 @@ from keys import lifecycle, spending
 from keys.models import ApiKey
 from tests import chat, factories, usage
 from tests.billing import guards
-from tests.completions.rows import assert_true_book
+from tests.completions.rows import assert_ledger_is_consistent
 from tests.conftest import client_for
 
 CENT = 10_000_000
@@ -60,7 +60,7 @@ def test_an_admission_records_the_limit_that_it_fitted(alice, type, period):
         since = spending.read_window(key).first_day if period else None
         assert (completion.limit_nanos, completion.limit_since) == (CENT, since)
     usage.check_deferred()
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_an_admission_without_a_limit_records_none(alice):
@@ -83,7 +83,7 @@ def test_a_limit_changed_within_its_window_is_no_violation(alice):
     assert ask(secret) == 200
     limits = Completion.objects.order_by("created_at").values_list("limit_nanos", flat=True)
     assert list(limits) == [3 * CENT] * 3 + [CENT, 4 * CENT, None]
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 # --- Planted rows ------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def decode(pieces: list[bytes], event_bytes_max: int = 1_000_000) -> list[bytes]
 
 
 @given(st.lists(EVENT, max_size=4), st.sampled_from([b"\n", b"\r\n", b"\r"]), st.sampled_from([b"", b" "]), LINE, CUTS)
-def test_the_same_events_come_out_wherever_the_bytes_are_cut(events, eol, space, comment, cuts):
+def test_decoded_events_do_not_depend_on_where_the_bytes_are_cut(events, eol, space, comment, cuts):
     sent = b""
     for lines in events:
         sent += b":" + comment + eol + b"id: 7" + eol
@@ -34,23 +34,23 @@ def test_the_same_events_come_out_wherever_the_bytes_are_cut(events, eol, space,
     assert decode([bytes([byte]) for byte in sent]) == expected
 
 
-def test_an_event_without_its_blank_line_is_not_an_event():
+def test_an_event_without_its_blank_line_is_ignored():
     assert decode([b"data: a\n\ndata: b\n"]) == [b"a"]
 
 
-def test_one_space_after_the_colon_is_not_data_and_two_are_one():
+def test_only_the_first_space_after_the_colon_is_dropped():
     assert decode([b"data:  a\n\n"]) == [b" a"]
 
 
-def test_comments_and_empty_events_come_to_nothing():
+def test_comments_and_empty_events_are_ignored():
     assert decode([b": ping\n\nevent: ping\n\nretry: 1\n\ndata:\n\n\n\n"]) == []
 
 
 @pytest.mark.parametrize("data", [b"x" * 60, b"data: x\n" * 60, b"data:\n" * 60], ids=["one line", "many lines", "empty lines"])
-def test_an_event_that_never_ends_is_refused_before_it_fills_the_memory(data):
+def test_an_endless_event_raises_at_the_size_limit(data):
     with pytest.raises(sse.EventTooLarge):
         decode([data], event_bytes_max=50)
 
 
-def test_many_events_within_one_read_may_be_more_than_one_event_may():
+def test_the_size_limit_applies_to_each_event_not_to_a_read():
     assert len(decode([b"data: 0123456789\n\n" * 10], event_bytes_max=50)) == 10

@@ -23,7 +23,7 @@ from keys.authentication import Caller
 from keys.models import ApiKey, SpendingDay
 from tests import factories
 from tests.completions import settlements
-from tests.completions.rows import assert_charged, assert_released, assert_true_book
+from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released
 from tests.waiting import meanwhile
 
 pytestmark = pytest.mark.usefixtures("echo_model")
@@ -88,7 +88,7 @@ def test_the_sweeper_ignores_a_running_hold(alice, key):
     assert alice.held_nanos == 200_000
     assert Hold.objects.get().state == Hold.State.HELD
     assert Completion.objects.get(pk=admitted.completion.id).settlement is None
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_a_hold_outlives_the_last_deadline_of_its_request(alice, key, settings):
@@ -168,7 +168,7 @@ def test_concurrent_sweepers_release_each_hold_once(alice, key):
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000, 0)
     assert set(Hold.objects.values_list("state", flat=True)) == {Hold.State.EXPIRED}
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -184,7 +184,7 @@ def test_a_concurrent_sweeper_and_settlement_resolve_a_hold_once(alice, key):
     assert released + settled == 4
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - settled * 20_000, 0)
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from billing.models import Account, Hold
-from tests.completions.rows import assert_true_book
+from tests.completions.rows import assert_ledger_is_consistent
 
 QUESTION = [{"role": "user", "content": "one two three"}]
 
@@ -141,4 +141,4 @@ def wait_until_settled(account: Account) -> None:
     """Until no hold is open; then the book must be true."""
     eventually(lambda: not Hold.objects.filter(account=account, state=Hold.State.HELD).exists())
     assert Account.objects.get(pk=account.pk).held_nanos == 0
-    assert_true_book()
+    assert_ledger_is_consistent()

@@ -16,7 +16,7 @@ from completions import tasks
 from completions.models import Completion
 from completions.pricing import cost
 from tests import factories
-from tests.completions.rows import assert_charged, assert_released, assert_true_book
+from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released
 from tests.live import conftest, crashes
 from tests.live.crashes import POINTS, ROUNDS, Armed, Charge, Fuse, Point
 from tests.live.gateway import QUESTION, Answer, Gateway, answer, eventually, head, read_until, wait_until_settled
@@ -56,7 +56,7 @@ def test_a_worker_that_dies_leaves_a_true_book_one_charge_at_most_and_in_the_end
         said = die(asking, fuse, upstream, account)
         assert is_complete(said) == (point.name == "the end was sent")
         eventually(lambda: holds(account) == HOLDS[point.charge])  # noqa: B023  what was sent to the database, it still does
-        assert_true_book()
+        assert_ledger_is_consistent()
         if "HELD" in holds(account):
             assert asking.again().status == 409  # nobody knows yet, so it may not run once more
             recover()
@@ -65,7 +65,7 @@ def test_a_worker_that_dies_leaves_a_true_book_one_charge_at_most_and_in_the_end
         assert (again.status, again.headers.get("idempotent-replayed")) == (200, REPLAYED[point.charge])
         wait_until_settled(account)
         assert_paid_once_more_unless_replayed(account, again)
-        assert_true_book()
+        assert_ledger_is_consistent()
 
 
 HOLDS = {Charge.NO_HOLD: [], Charge.NOTHING: ["HELD"], Charge.NOTED: ["HELD"], Charge.FULL: ["SETTLED"]}

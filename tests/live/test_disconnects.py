@@ -7,7 +7,7 @@ import pytest
 from completions.models import Completion
 from tests import factories
 from tests.live.gateway import answer, eventually, head, wait_until_settled
-from tests.upstream import STAY, refusal, stream, whole
+from tests.upstream import HANG, refusal, stream, whole
 
 
 @pytest.fixture
@@ -28,11 +28,11 @@ def ask(gateway, secret, stream):
 def test_who_hangs_up_before_the_upstream_begins_frees_it_and_pays_nothing(
     gateway, upstream, large, alice, secret, is_streamed
 ):
-    upstream.will([STAY])
+    upstream.will([HANG])
     client = ask(gateway, secret, is_streamed)
     eventually(lambda: upstream.requests)
     client.close()
-    assert upstream.requests[0].left.wait(2)
+    assert upstream.requests[0].disconnected.wait(2)
     wait_until_settled(alice)
     assert Completion.objects.get().settlement == "released"
     eventually(lambda: gateway.answered("POST /v1/chat/completions 408"))
@@ -40,13 +40,13 @@ def test_who_hangs_up_before_the_upstream_begins_frees_it_and_pays_nothing(
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_who_hangs_up_before_the_first_word_pays_for_the_prompt(gateway, upstream, large, alice, secret, is_streamed):
-    upstream.will(stream(STAY) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY])
+    upstream.will(stream(HANG) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG])
     client = ask(gateway, secret, is_streamed)
     eventually(lambda: upstream.requests and upstream.requests[0].played)
     # The head is on its way to the gateway; who asks now is answered after it was read.
     assert gateway.request("GET", "/healthz").status == 200
     client.close()
-    assert upstream.requests[0].left.wait(2)
+    assert upstream.requests[0].disconnected.wait(2)
     wait_until_settled(alice)
     done = Completion.objects.get()
     assert (done.settlement, done.prompt_tokens, done.completion_tokens) == ("partial", 2, 0)

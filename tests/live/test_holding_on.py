@@ -12,10 +12,10 @@ from completions import tasks
 from completions.charging import checkpoints
 from completions.models import Completion
 from tests import factories
-from tests.completions.rows import assert_true_book
+from tests.completions.rows import assert_ledger_is_consistent
 from tests.completions.test_tasks import admit
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
-from tests.upstream import ROLE, STAY, stream, words
+from tests.upstream import HANG, ROLE, stream, words
 
 MORE_THAN_THE_POOL = 8  # connections, of which the gateway has 4
 
@@ -61,7 +61,7 @@ def test_a_body_that_does_not_come_keeps_no_connection(gateway, alice, secret, e
 def test_a_server_that_must_go_settles_and_says_so(transactional_db, gateways, alice, secret, upstream):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
-    upstream.will(stream(ROLE, words("Hello you"), STAY), stream(ROLE, words("Hello you"), STAY))
+    upstream.will(stream(ROLE, words("Hello you"), HANG), stream(ROLE, words("Hello you"), HANG))
     gateway = gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="5")
     streams = [gateway.open_stream(secret, model="acme/large", max_tokens=10) for _ in range(2)]
     for client in streams:
@@ -131,13 +131,13 @@ def test_a_server_that_starts_gives_back_what_the_last_one_was_holding(transacti
     assert Completion.objects.get().settlement == "expired"
     alice.refresh_from_db()
     assert (alice.held_nanos, alice.last_seq) == (0, 1)
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_what_a_killed_server_had_relayed_is_charged_and_the_rest_is_free(transactional_db, gateways, alice, secret, upstream):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
-    upstream.will(stream(ROLE, words("Hello you"), STAY))
+    upstream.will(stream(ROLE, words("Hello you"), HANG))
     gateway = gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="7")
     client = gateway.open_stream(secret, model="acme/large", max_tokens=10)
     read_until(client, b"Hello you")
@@ -153,4 +153,4 @@ def test_what_a_killed_server_had_relayed_is_charged_and_the_rest_is_free(transa
     assert (done.settlement, done.completion_tokens) == ("recovered", 3)
     alice.refresh_from_db()
     assert (alice.held_nanos, alice.balance_nanos) == (0, 10_000_000_000 - done.cost_nanos)
-    assert_true_book()
+    assert_ledger_is_consistent()

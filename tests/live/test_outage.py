@@ -10,11 +10,11 @@ import pytest
 from billing.models import Hold, LedgerEntry
 from completions.models import Completion
 from tests import factories
-from tests.completions.rows import assert_charged, assert_true_book
+from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.live.conftest import start
 from tests.live.gateway import eventually, read_all, read_until, wait_until_settled
 from tests.live.wire import wired
-from tests.upstream import DONE, FINISH, ROLE, STAY, refusal, stream, usage, whole, words
+from tests.upstream import DONE, FINISH, HANG, ROLE, refusal, stream, usage, whole, words
 
 COST_NANOS = 9 * 3_000 + 2 * 15_000  # of the usage that the scripted upstream reports
 
@@ -104,11 +104,11 @@ def test_what_a_killed_server_left_on_disk_is_settled_by_the_next(begin, wire, a
     begin()
     eventually(lambda: stored(tmp_path) == [])
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=COST_NANOS)
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_a_server_that_must_go_in_an_outage_has_time_to_store_its_settlement(begin, wire, alice, secret, upstream, tmp_path):
-    upstream.will(stream(ROLE, words("Hello you"), STAY))
+    upstream.will(stream(ROLE, words("Hello you"), HANG))
     gateway = begin()
     with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
         read_until(client, b"Hello you")

@@ -12,9 +12,9 @@ from billing.models import LedgerEntry
 from completions.models import Completion
 from keys import lifecycle
 from tests import factories
-from tests.completions.rows import assert_charged, assert_true_book
+from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
-from tests.upstream import DONE, FINISH, KEY, ROLE, STAY, refusal, stream, usage, words
+from tests.upstream import DONE, FINISH, HANG, KEY, ROLE, refusal, stream, usage, words
 
 pytestmark = pytest.mark.usefixtures("gateway", "echo_model")
 
@@ -76,11 +76,11 @@ def test_of_20_at_once_on_money_for_10_exactly_10_are_served(gateway, bob):
 
 
 def test_a_client_that_hangs_up_frees_the_upstream_and_pays_for_what_came(gateway, alice, secret, large, upstream):
-    upstream.will(stream(ROLE, words("Hello "), STAY))
+    upstream.will(stream(ROLE, words("Hello "), HANG))
     client = gateway.open_stream(secret, model="acme/large")
     assert b"200 OK" in read_until(client, b"Hello ")
     client.close()
-    assert upstream.requests[0].left.wait(10)  # seen at a heartbeat
+    assert upstream.requests[0].disconnected.wait(10)  # seen at a heartbeat
     wait_until_settled(alice)
     assert_charged(alice, "partial", prompt=4, completion=2, nanos=4 * 3_000 + 2 * 15_000)
 
@@ -90,7 +90,7 @@ def test_a_client_that_stops_reading_is_let_go_before_its_hold_expires(gateways,
     upstream.will(stream(ROLE, *[words("x" * 100_000)] * 200))
     with impatient.open_stream(secret, receive_bytes=4_096, model="acme/large") as client:
         assert b"200 OK" in read_until(client, b"xxx")
-        assert upstream.requests[0].left.wait(15)
+        assert upstream.requests[0].disconnected.wait(15)
         eventually(lambda: alice.completions.get().settlement == "partial")
         client.recv(1)  # it is still there
     wait_until_settled(alice)
@@ -117,7 +117,7 @@ def test_the_first_tiny_call_shows_a_cent_and_the_next_none(gateway, alice, secr
     costs = [Decimal(entry["metadata"]["costInDollars"]) for entry in page["entries"][:3]]
     alice.refresh_from_db()
     assert sum(costs) * 10**9 == 3 * 7_500 == 10_000_000_000 - alice.balance_nanos
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_a_revoked_key_is_refused_at_once_although_its_identity_is_cached(gateway, alice):

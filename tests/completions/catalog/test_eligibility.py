@@ -18,9 +18,9 @@ from completions.pricing import cost
 from tests import factories
 from tests.chat import assert_error, everything_written
 from tests.completions.offers import make_offer
-from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, leave
+from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, disconnect, events
 from tests.conftest import client_for
-from tests.upstream import DONE, FINISH, KEY_ENV, LEAVE, ROLE, STAY, refusal, stream, streamed, whole, words
+from tests.upstream import CLOSE, DONE, FINISH, HANG, KEY_ENV, ROLE, refusal, stream, streamed, whole, words
 
 URL = "data:image/png;base64,iVBORw0KGgo="
 TEXT = {"type": "text", "text": "What is it?"}
@@ -293,14 +293,14 @@ def test_each_image_is_charged_where_nobody_counted(api, alice, upstream):
 
 @pytest.mark.usefixtures("charging_for_images")
 def test_each_image_is_charged_when_the_reply_breaks_off(api, alice, upstream):
-    upstream.will(stream(ROLE, words("abcdefgh"), LEAVE))
+    upstream.will(stream(ROLE, words("abcdefgh"), CLOSE))
     assert events(ask_streamed(api, messages=showing(IMAGE, IMAGE)))[-1]["error"]["code"] == "upstream_error"
     assert_charged(alice, "partial", **estimated(2))
 
 
 @pytest.mark.usefixtures("charging_for_images")
 def test_each_image_is_charged_when_the_process_dies(api, alice, upstream, large):
-    upstream.will(stream(ROLE, words("abcdefgh"), STAY))
+    upstream.will(stream(ROLE, words("abcdefgh"), HANG))
     reply = ask_streamed(api, messages=showing(IMAGE, IMAGE))
     next(iter(reply.streaming_content))
     checkpoints.write()
@@ -308,7 +308,7 @@ def test_each_image_is_charged_when_the_process_dies(api, alice, upstream, large
     Completion.objects.update(checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
     assert_charged(alice, "recovered", **estimated(Completion.objects.get().completion_tokens))
-    leave(reply)
+    disconnect(reply)
     assert Hold.objects.get().state == Hold.State.SETTLED
 
 

@@ -17,7 +17,7 @@ from gateway_project import metrics
 from keys.authentication import Caller
 from tests import factories
 from tests.completions import settlements
-from tests.completions.rows import assert_released, leave
+from tests.completions.rows import assert_released, disconnect
 
 FIELDS = {
     "model": "demo/echo",
@@ -52,11 +52,11 @@ def test_a_running_completion_gets_a_checkpoint_of_its_relayed_bytes(api):
     written = Completion.objects.get()
     assert (written.relayed_bytes, written.settlement) == (5, None)
     assert written.checkpointed_at >= written.created_at
-    leave(reply)
+    disconnect(reply)
 
 
 def test_an_ended_completion_gets_no_checkpoint(api):
-    leave(begin(api))
+    disconnect(begin(api))
     checkpoints.write()
     assert Completion.objects.get().checkpointed_at is None
     assert checkpoints._running == {}
@@ -73,7 +73,7 @@ def test_an_old_checkpoint_is_charged_and_the_rest_of_the_hold_is_freed(api, ali
     assert LedgerEntry.objects.get(reference=done.pk).amount_nanos == -done.cost_nanos
     alice.refresh_from_db()
     assert (alice.held_nanos, Hold.objects.get().state) == (0, "SETTLED")
-    leave(reply)  # the process was not dead after all, but its settlement comes too late
+    disconnect(reply)  # the process was not dead after all, but its settlement comes too late
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
     assert audit.verify(alice.pk) == []
 
@@ -86,7 +86,7 @@ def test_a_recovered_completion_is_charged_at_its_admitted_price(api, echo_model
     assert tasks.release_expired_holds() == 1
     done = Completion.objects.get()
     assert done.cost_nanos == done.prompt_estimate * 500 + 2 * 1_500
-    leave(reply)
+    disconnect(reply)
 
 
 def test_the_sweeper_ignores_a_fresh_checkpoint(api):
@@ -94,7 +94,7 @@ def test_the_sweeper_ignores_a_fresh_checkpoint(api):
     checkpoints.write()
     assert tasks.release_expired_holds() == 0
     assert Completion.objects.get().settlement is None
-    leave(reply)
+    disconnect(reply)
 
 
 def test_a_completion_that_relayed_nothing_expires_without_a_charge(api, alice):
@@ -105,7 +105,7 @@ def test_a_completion_that_relayed_nothing_expires_without_a_charge(api, alice):
     assert tasks.release_expired_holds() == 1
     assert (Completion.objects.get().settlement, Hold.objects.get().state) == ("expired", "EXPIRED")
     assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
-    leave(reply)
+    disconnect(reply)
     assert audit.verify(alice.pk) == []
 
 
@@ -114,7 +114,7 @@ def test_sweeping_twice_charges_once(api):
     checkpoints.write()
     grow_old()
     assert [tasks.release_expired_holds() for _ in range(2)] == [1, 0]
-    leave(reply)
+    disconnect(reply)
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
 
 
@@ -124,7 +124,7 @@ def test_recovery_deletes_the_idempotency_key(api):
     grow_old()
     tasks.release_expired_holds()
     assert not IdempotentRequest.objects.exists()
-    leave(reply)
+    disconnect(reply)
 
 
 def test_the_sweeper_finds_a_process_that_died_before_its_first_checkpoint(api, alice, echo_model):

@@ -12,7 +12,7 @@ from completions import tasks
 from completions.models import Completion, IdempotentRequest
 from gateway_project.db import pool
 from tests import factories
-from tests.completions.rows import leave
+from tests.completions.rows import disconnect
 from tests.conftest import client_for
 
 BODY = {"model": "demo/echo", "messages": [{"role": "user", "content": "Say it once"}], "max_tokens": 10}
@@ -117,7 +117,7 @@ def test_a_retry_runs_after_a_broken_stream(api):
 def test_a_retry_after_a_disconnect_gets_the_whole_reply(api, alice):
     stream = ask(api, "a", stream=True)
     next(iter(stream.streaming_content))
-    leave(stream)
+    disconnect(stream)
     assert Completion.objects.get().settlement == "reported"
     again = ask(api, "a", stream=True)
     said = content(again)
@@ -184,7 +184,7 @@ def test_a_retry_runs_after_the_hold_of_a_dead_process_expired(api):
     Hold.objects.update(expires_at=pool.database_time() - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
     assert (ask(api, "a").status_code, debits()) == (200, 1)
-    leave(unread)
+    disconnect(unread)
 
 
 @pytest.mark.django_db(transaction=True)

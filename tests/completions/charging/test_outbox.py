@@ -26,7 +26,7 @@ from tests import factories
 from tests.chat import everything_written
 from tests.completions import settlements
 from tests.completions.charging.test_checkpoints import grow_old
-from tests.completions.rows import assert_charged, assert_released, assert_true_book, parsed
+from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released, parsed
 from tests.completions.test_tasks import admit, at_once
 from tests.outage import where_the_database_is_away
 from tests.waiting import meanwhile
@@ -139,7 +139,7 @@ def test_a_stream_ends_in_an_error_when_the_disk_refuses_its_settlement(api, set
     assert last["error"]["code"] == "service_unavailable"
     assert Hold.objects.get().state == "HELD"
     assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
-    assert_true_book()
+    assert_ledger_is_consistent()
     assert "is neither settled" in caplog.text
     assert "Traceback" not in capfd.readouterr().err
 
@@ -181,7 +181,7 @@ def test_concurrent_drains_charge_once(alice, key, settings):
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 6 * 20_000, 0)
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 6
     assert set(Completion.objects.values_list("settlement", "cost_nanos")) == {("reported", 20_000)}
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settings, caplog):
@@ -248,7 +248,7 @@ def test_an_unreadable_file_becomes_a_dead_letter_and_holds_up_no_other(alice, k
     assert f"{bad}.json is a dead letter" in caplog.text
     assert Completion.objects.get(pk=bad).settlement is None
     assert [entry.reference for entry in LedgerEntry.objects.filter(type="USAGE_DEBIT")] == [good]
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_a_file_for_an_unknown_completion_becomes_a_dead_letter(alice, key, settings, caplog):

@@ -4,7 +4,15 @@ import pytest
 
 from billing.models import LedgerEntry
 from tests import factories
-from tests.completions.rows import assert_charged, assert_released, assert_true_book, events, leave, parsed, text
+from tests.completions.rows import (
+    assert_charged,
+    assert_ledger_is_consistent,
+    assert_released,
+    disconnect,
+    events,
+    parsed,
+    text,
+)
 
 pytestmark = pytest.mark.usefixtures("echo_model")
 
@@ -51,7 +59,7 @@ def test_it_streams_word_by_word(api, alice):
     assert done == "[DONE]"
     debits = LedgerEntry.objects.filter(account=alice, type="USAGE_DEBIT")
     assert len({entry.amount_nanos for entry in debits}) == 1  # the same, whole or streamed
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_it_stops_at_max_tokens(api, alice):
@@ -110,7 +118,7 @@ def test_it_is_slow_and_a_client_may_leave(api, alice):
     answer = ask(api, stream=True, echo={"delay_seconds": 0.05})
     body = iter(answer.streaming_content)
     assert text(parsed(next(body) + next(body))) == "one "
-    leave(answer)
+    disconnect(answer)
     charged(alice, "partial", prompt=6, completion=1)
 
 

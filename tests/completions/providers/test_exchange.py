@@ -12,7 +12,7 @@ import pytest
 from completions.providers import exchange
 from gateway_project.net import http
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
-from tests.upstream import DONE, FINISH, ROLE, STAY, reply, streamed, usage, whole, words
+from tests.upstream import DONE, FINISH, HANG, ROLE, reply, streamed, usage, whole, words
 from tests.upstream import stream as spoken
 
 EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
@@ -27,21 +27,21 @@ def asked(url, body=b"{}", seconds=5.0):
 
 
 @pytest.mark.usefixtures("large")
-def test_an_interim_reply_is_passed_over(api, alice, upstream):
+def test_an_interim_response_is_skipped(api, alice, upstream):
     upstream.will([EARLY_HINTS, 0.05, EARLY_HINTS, *whole("Hello you")])
     assert ask(api).json()["choices"][0]["message"]["content"] == "Hello you"
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
 @pytest.mark.usefixtures("large")
-def test_an_interim_reply_before_a_stream_is_passed_over(api, alice, upstream):
+def test_an_interim_response_before_a_stream_is_skipped(api, alice, upstream):
     upstream.will([EARLY_HINTS, *spoken(0.05, ROLE, 0.05, words("Hello you"), 0.05, FINISH, usage(), DONE)])
     assert text(events(ask_streamed(api))) == "Hello you"
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_a_connection_whose_reply_is_still_to_come_is_lent_to_nobody_else(upstream):
-    upstream.will([EARLY_HINTS, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY], whole())
+def test_a_connection_stays_reserved_after_an_interim_response(upstream):
+    upstream.will([EARLY_HINTS, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG], whole())
     first = asked(upstream.url)
     second = asked(upstream.url)
     assert b"Hello you" in second.read_all()
@@ -50,7 +50,7 @@ def test_a_connection_whose_reply_is_still_to_come_is_lent_to_nobody_else(upstre
 
 
 @pytest.mark.usefixtures("large")
-def test_a_reply_behind_the_reply_is_dropped_with_its_connection(api, alice, upstream):
+def test_a_second_response_is_dropped_with_its_connection(api, alice, upstream):
     upstream.will([whole("Hello you")[0] + whole("Hello somebody else")[0]], whole("Hello again"))
     assert ask(api).json()["choices"][0]["message"]["content"] == "Hello you"
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
@@ -58,14 +58,14 @@ def test_a_reply_behind_the_reply_is_dropped_with_its_connection(api, alice, ups
     assert [received.connection for received in upstream.requests] == [1, 2]
 
 
-def test_a_connection_serves_one_request_after_another(upstream):
+def test_a_connection_is_reused(upstream):
     upstream.will(whole(), streamed(), whole())
     for _ in range(3):
         asked(upstream.url).read_all()
     assert [received.connection for received in upstream.requests] == [1, 1, 1]
 
 
-def test_a_connection_that_is_to_be_closed_serves_no_other(upstream):
+def test_a_connection_with_connection_close_is_not_reused(upstream):
     upstream.will(reply(b"{}", Connection="close"))
     for _ in range(2):
         asked(upstream.url).read_all()
@@ -73,7 +73,7 @@ def test_a_connection_that_is_to_be_closed_serves_no_other(upstream):
 
 
 @pytest.mark.parametrize("meanwhile", [b"", b"HTTP/1.1 408 Request Timeout\r\n\r\n"], ids=["closed", "spoken on"])
-def test_a_connection_on_which_something_came_while_it_waited_serves_no_other(meanwhile):
+def test_an_idle_connection_that_became_readable_is_not_reused(meanwhile):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         threading.Thread(target=_answer_each_on_its_own, args=(listener, meanwhile)).start()
@@ -91,7 +91,7 @@ def _answer_each_on_its_own(listener, meanwhile):
             connection.sendall(meanwhile)
 
 
-def test_a_reply_that_comes_before_all_was_sent_is_heard():
+def test_a_response_sent_before_the_whole_request_is_read():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         threading.Thread(target=_refuse_early, args=(listener,)).start()
@@ -117,11 +117,11 @@ HEADS = {
 
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
-def test_a_head_without_end_is_read_to_a_bound(api, alice, upstream, head):
-    upstream.will([head, STAY])
+def test_an_endless_head_is_read_to_a_bound(api, alice, upstream, head):
+    upstream.will([head, HANG])
     answer = ask(api)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_released(alice)
 
 
@@ -134,7 +134,7 @@ class Torrent:
         return b": comment\n\n"
 
 
-def test_a_stream_that_never_pauses_lets_others_have_their_turn():
+def test_a_stream_that_never_pauses_yields_to_other_greenlets():
     turns = []
     gevent.spawn(turns.append, "other")
     arrivals, deadline = exchange.reads(Torrent()), time.monotonic() + 5
@@ -146,7 +146,7 @@ def test_a_stream_that_never_pauses_lets_others_have_their_turn():
 # --- The pool ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_connection_given_up_while_the_request_is_sent_is_not_lost_to_the_pool(settings):
+def test_a_timeout_while_sending_returns_the_connection_to_the_pool(settings):
     settings.UPSTREAM_CONNECTIONS_MAX = 1
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
@@ -156,9 +156,9 @@ def test_a_connection_given_up_while_the_request_is_sent_is_not_lost_to_the_pool
         assert asked(url).read_all() == b"{}"
 
 
-def test_who_waits_in_vain_for_a_connection_has_sent_nothing(settings, upstream):
+def test_a_timeout_waiting_for_a_connection_sends_nothing(settings, upstream):
     settings.UPSTREAM_CONNECTIONS_MAX = 1
-    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY])
+    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG])
     first = asked(upstream.url)
     with pytest.raises(http.ConnectFailed, match="no connection in time"):
         asked(upstream.url, seconds=0.2)
@@ -166,7 +166,7 @@ def test_who_waits_in_vain_for_a_connection_has_sent_nothing(settings, upstream)
     assert len(upstream.requests) == 1
 
 
-def test_a_key_that_no_header_can_carry_is_not_told_to_anybody(upstream):
+def test_an_api_key_with_invalid_characters_is_not_shown_in_errors(upstream):
     with pytest.raises(http.ConnectFailed) as failed:
         http.post(
             upstream.url,

@@ -11,7 +11,7 @@ from completions.catalog import lookup
 from completions.relay import attempts
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, closed_port, has_played, once
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
-from tests.upstream import LEAVE, RESET, ROLE, STAY, event, refusal, reply, stream, streamed, whole, words
+from tests.upstream import CLOSE, HANG, RESET, ROLE, event, refusal, reply, stream, streamed, whole, words
 
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 9 * 3_000 + 2 * 15_000}
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
@@ -35,20 +35,20 @@ def said_by(answer):
 # --- In which order ----------------------------------------------------------------------------------------------
 
 
-def test_the_lowest_priority_is_asked_and_nobody_else(api, alice, both, upstream, spare):
+def test_only_the_route_of_lowest_priority_is_asked(api, alice, both, upstream, spare):
     for _ in range(5):
         assert_answered(ask(api), "scripted", 1)
     assert (len(upstream.requests), len(spare.requests)) == (5, 0)
 
 
-def test_priority_goes_before_weight_and_before_the_order_of_creation(api, both, upstream, spare):
+def test_priority_precedes_weight_and_order_of_creation(api, both, upstream, spare):
     both.routes.filter(provider="scripted").update(priority=7, weight=30_000)
     assert_answered(ask(api), "spare", 1)
     assert upstream.requests == []
     assert spare.requests[0].body["model"] == "spare-name"
 
 
-def test_routes_of_one_priority_are_drawn_by_their_weights(both):
+def test_routes_of_one_priority_are_drawn_by_weight(both):
     both.routes.update(priority=1)
     both.routes.filter(provider="spare").update(weight=2)
     add(both, "http://127.0.0.1:9/v1", "third", priority=1, weight=7)
@@ -67,7 +67,7 @@ def test_routes_of_one_priority_are_drawn_by_their_weights(both):
     assert second["scripted"] / first["third"] == pytest.approx(1 / 3, abs=0.08)
 
 
-def test_routes_of_one_priority_share_the_requests(api, both, upstream, spare):
+def test_routes_of_one_priority_share_requests(api, both, upstream, spare):
     both.routes.update(priority=1)
     for _ in range(25):  # that one gets none of them happens once in 2 ** 24 times
         assert ask(api).status_code == 200
@@ -76,7 +76,7 @@ def test_routes_of_one_priority_share_the_requests(api, both, upstream, spare):
     assert spare.requests
 
 
-def test_a_route_whose_provider_has_no_key_is_none(api, both, upstream, spare, monkeypatch):
+def test_a_route_whose_provider_has_no_key_is_not_asked(api, both, upstream, spare, monkeypatch):
     monkeypatch.delenv("SCRIPTED_UPSTREAM_KEY")
     assert_answered(ask(api), "spare", 1)
     assert upstream.requests == []
@@ -96,14 +96,14 @@ PASSING = {
     "503": refusal(503),
     "504": refusal(504),
     "529": refusal(529),
-    "hangs up": [LEAVE],
+    "hangs up": [CLOSE],
     "breaks": [RESET],
 }
 
 
 @STREAMED
 @pytest.mark.parametrize("first", PASSING.values(), ids=PASSING.keys())
-def test_what_may_be_gone_in_a_moment_is_asked_once_more(api, alice, large, upstream, first, is_streamed):
+def test_a_retryable_failure_is_retried_once(api, alice, large, upstream, first, is_streamed):
     upstream.will(first, answering(is_streamed))
     answer = ask(api, stream=is_streamed)
     assert said_by(answer) == "Hello you"
@@ -115,7 +115,7 @@ def test_what_may_be_gone_in_a_moment_is_asked_once_more(api, alice, large, upst
 
 @STREAMED
 @pytest.mark.parametrize("first", PASSING.values(), ids=PASSING.keys())
-def test_another_route_is_asked_before_it(api, alice, both, upstream, spare, first, is_streamed):
+def test_another_route_is_asked_before_a_retry(api, alice, both, upstream, spare, first, is_streamed):
     upstream.will(first)
     spare.will(answering(is_streamed, "from the spare"))
     answer = ask(api, stream=is_streamed)
@@ -125,7 +125,7 @@ def test_another_route_is_asked_before_it(api, alice, both, upstream, spare, fir
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_the_first_is_asked_once_more_when_the_others_have_failed_too(api, alice, both, upstream, spare):
+def test_the_first_route_is_retried_after_the_others_failed(api, alice, both, upstream, spare):
     upstream.will(refusal(500), whole("at last"))
     spare.will(refusal(401))
     answer = ask(api)
@@ -139,7 +139,7 @@ def test_the_first_is_asked_once_more_when_the_others_have_failed_too(api, alice
 @pytest.mark.parametrize(
     ("status", "told"), [(408, 504), (429, 503), (500, 502), (502, 502), (503, 503), (504, 504), (529, 503)]
 )
-def test_what_fails_twice_is_told(api, alice, large, upstream, status, told, is_streamed):
+def test_a_failed_retry_is_reported(api, alice, large, upstream, status, told, is_streamed):
     upstream.will(refusal(status, "their own words"))
     answer = ask(api, stream=is_streamed)
     assert (answer.status_code, answer.json()["error"]["code"]) == (told, "upstream_error")
@@ -150,7 +150,7 @@ def test_what_fails_twice_is_told(api, alice, large, upstream, status, told, is_
 
 
 @STREAMED
-def test_who_does_not_listen_is_tried_once_more_and_then_another(api, alice, large, spare, is_streamed):
+def test_an_unreachable_upstream_is_retried_or_replaced_by_another_route(api, alice, large, spare, is_streamed):
     change_provider(large, base_url=closed_port())
     assert ask(api, stream=is_streamed).status_code == 502
     assert_attempts(2)
@@ -167,7 +167,7 @@ def test_who_does_not_listen_is_tried_once_more_and_then_another(api, alice, lar
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("seconds", ["3", "30"])
-def test_a_long_wait_is_not_waited_for_but_told(api, alice, large, upstream, status, seconds):
+def test_a_long_retry_after_is_passed_on_to_the_client(api, alice, large, upstream, status, seconds):
     upstream.will(refusal(status, retry_after=seconds), whole())
     answer = ask(api)
     assert (answer.status_code, answer["Retry-After"]) == (503, seconds)
@@ -176,14 +176,14 @@ def test_a_long_wait_is_not_waited_for_but_told(api, alice, large, upstream, sta
     assert_released(alice)
 
 
-def test_instead_of_a_long_wait_another_route_is_asked(api, alice, both, upstream, spare):
+def test_another_route_is_asked_instead_of_a_long_wait(api, alice, both, upstream, spare):
     upstream.will(refusal(429, retry_after="30"))
     assert_answered(ask(api), "spare", 2)
     assert_charged(alice, "reported", **REPORTED)
 
 
 @pytest.mark.parametrize("priority", [1, 3])
-def test_of_several_failures_the_one_that_passes_is_told(api, alice, both, upstream, spare, priority):
+def test_of_several_failures_a_retryable_one_is_reported(api, alice, both, upstream, spare, priority):
     both.routes.filter(provider="scripted").update(priority=priority)
     upstream.will(refusal(401))
     spare.will(refusal(429, retry_after="30"))
@@ -198,7 +198,7 @@ def test_of_several_failures_the_one_that_passes_is_told(api, alice, both, upstr
 
 @STREAMED
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_request_at_fault_is_asked_about_once(api, alice, both, upstream, spare, status, is_streamed):
+def test_an_invalid_request_is_attempted_once(api, alice, both, upstream, spare, status, is_streamed):
     upstream.will(refusal(status, "too many tokens"))
     answer = ask(api, stream=is_streamed)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request_error")
@@ -223,7 +223,7 @@ ELSEWHERE = {
 
 @STREAMED
 @pytest.mark.parametrize("first", ELSEWHERE.values(), ids=ELSEWHERE.keys())
-def test_a_provider_at_fault_is_asked_once_and_the_other_answers(api, alice, both, upstream, spare, first, is_streamed):
+def test_a_provider_at_fault_is_asked_once_and_another_route_answers(api, alice, both, upstream, spare, first, is_streamed):
     upstream.will(first)
     spare.will(answering(is_streamed))
     answer = ask(api, stream=is_streamed)
@@ -235,7 +235,7 @@ def test_a_provider_at_fault_is_asked_once_and_the_other_answers(api, alice, bot
 
 @STREAMED
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
-def test_what_they_say_of_us_is_never_passed_on(api, alice, both, upstream, spare, status, is_streamed):
+def test_errors_about_our_account_are_never_passed_on(api, alice, both, upstream, spare, status, is_streamed):
     for server in (upstream, spare):
         server.will(refusal(status, "your key is wrong"))
     answer = ask(api, stream=is_streamed)
@@ -246,7 +246,7 @@ def test_what_they_say_of_us_is_never_passed_on(api, alice, both, upstream, spar
     assert_released(alice)
 
 
-def test_a_stream_that_fails_before_its_first_word_is_asked_elsewhere(api, alice, both, upstream, spare):
+def test_a_stream_that_fails_before_its_first_word_moves_to_another_route(api, alice, both, upstream, spare):
     upstream.will(stream(ROLE + event({"error": {"message": "overloaded"}})))
     spare.will(streamed("from ", "the spare"))
     answer = ask_streamed(api)
@@ -258,8 +258,8 @@ def test_a_stream_that_fails_before_its_first_word_is_asked_elsewhere(api, alice
 # --- Not any more ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", [RESET, LEAVE, event({"error": {"message": "overloaded"}})], ids=["reset", "cut", "error"])
-def test_nothing_is_tried_again_once_the_client_has_a_byte(api, alice, both, upstream, spare, end):
+@pytest.mark.parametrize("end", [RESET, CLOSE, event({"error": {"message": "overloaded"}})], ids=["reset", "cut", "error"])
+def test_no_further_attempt_after_the_client_received_a_byte(api, alice, both, upstream, spare, end):
     upstream.will(stream(ROLE, words("Hello "), 0.05, end))
     answer = ask_streamed(api)
     said = events(answer)
@@ -271,7 +271,7 @@ def test_nothing_is_tried_again_once_the_client_has_a_byte(api, alice, both, ups
 
 
 @STREAMED
-def test_nothing_is_tried_again_once_an_upstream_has_begun_to_work(api, alice, both, upstream, spare, is_streamed):
+def test_no_further_attempt_after_an_upstream_began_to_work(api, alice, both, upstream, spare, is_streamed):
     half = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b'{"choices":[', 0.05, RESET]
     upstream.will(stream(b": one moment\n\n", 0.05, RESET) if is_streamed else half)
     assert ask(api, stream=is_streamed).status_code == 502
@@ -283,7 +283,7 @@ def test_nothing_is_tried_again_once_an_upstream_has_begun_to_work(api, alice, b
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4])
-def test_a_request_has_so_many_attempts(api, alice, both, upstream, spare, settings, most):
+def test_a_request_has_a_maximum_of_attempts(api, alice, both, upstream, spare, settings, most):
     settings.UPSTREAM_ATTEMPTS_MAX = most
     add(both, closed_port(), "closed", priority=3)
     for server in (upstream, spare):
@@ -295,7 +295,7 @@ def test_a_request_has_so_many_attempts(api, alice, both, upstream, spare, setti
     assert_released(alice)
 
 
-def test_all_attempts_have_one_hold(api, alice, both, upstream, spare):
+def test_all_attempts_share_one_hold(api, alice, both, upstream, spare):
     gate = threading.Event()
     upstream.will(refusal(500))
     spare.will([gate, *whole()])
@@ -314,20 +314,20 @@ def test_all_attempts_have_one_hold(api, alice, both, upstream, spare):
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_all_attempts_have_one_deadline(api, alice, both, upstream, spare, settings):
+def test_all_attempts_share_one_deadline(api, alice, both, upstream, spare, settings):
     settings.UPSTREAM_TOTAL_SECONDS = 1
     upstream.will([0.2, *refusal(500)])
-    spare.will([STAY])
+    spare.will([HANG])
     assert ask(api).status_code == 502  # the first failure is one that may pass; the second was only out of time
-    assert spare.requests[0].left.wait(5)
+    assert spare.requests[0].disconnected.wait(5)
     assert (len(upstream.requests), len(spare.requests)) == (1, 1)  # no time to ask the first once more
     assert_attempts(2)
     assert_released(alice)
 
 
-def test_who_uses_up_the_time_leaves_none_for_others(api, alice, both, upstream, spare, settings):
+def test_an_attempt_that_uses_up_the_deadline_is_the_last(api, alice, both, upstream, spare, settings):
     settings.UPSTREAM_TOTAL_SECONDS = 0.3
-    upstream.will([STAY])
+    upstream.will([HANG])
     assert ask(api).status_code == 504
     assert spare.requests == []
     assert_attempts(1)
@@ -352,7 +352,7 @@ def ask_from(api, end, is_streamed=False, **headers):
 
 
 @STREAMED
-def test_who_leaves_between_two_attempts_is_not_asked_for_again(api, alice, large, upstream, ends, is_streamed):
+def test_a_disconnect_between_two_attempts_ends_the_retry(api, alice, large, upstream, ends, is_streamed):
     upstream.will(refusal(429, retry_after="2"), answering(is_streamed))
     once(has_played(upstream, 1), ends[1].close)
     assert ask_from(api, ends[0], is_streamed).status_code == 408
@@ -362,27 +362,27 @@ def test_who_leaves_between_two_attempts_is_not_asked_for_again(api, alice, larg
 
 
 @STREAMED
-def test_who_leaves_before_the_upstream_begins_frees_it_at_once(api, alice, both, upstream, spare, ends, is_streamed):
-    upstream.will([STAY])
+def test_a_disconnect_before_the_upstream_begins_frees_it_at_once(api, alice, both, upstream, spare, ends, is_streamed):
+    upstream.will([HANG])
     once(has_played(upstream, 0), ends[1].close)
     assert ask_from(api, ends[0], is_streamed).status_code == 408
-    assert upstream.requests[0].left.wait(2)
+    assert upstream.requests[0].disconnected.wait(2)
     assert spare.requests == []
     assert_released(alice)
 
 
 @STREAMED
-def test_who_leaves_before_the_first_word_pays_for_the_prompt(api, alice, both, upstream, spare, ends, is_streamed):
-    upstream.will(stream(STAY) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", STAY])
+def test_a_disconnect_before_the_first_word_is_charged_for_the_prompt(api, alice, both, upstream, spare, ends, is_streamed):
+    upstream.will(stream(HANG) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", HANG])
     once(has_played(upstream, 1), ends[1].close)
     assert ask_from(api, ends[0], is_streamed).status_code == 408
-    assert upstream.requests[0].left.wait(2)
+    assert upstream.requests[0].disconnected.wait(2)
     assert spare.requests == []
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 
 @STREAMED
-def test_who_sends_more_has_not_left(api, alice, large, upstream, ends, is_streamed):
+def test_a_client_that_sends_more_bytes_is_not_disconnected(api, alice, large, upstream, ends, is_streamed):
     gate = threading.Event()
     upstream.will([gate, *answering(is_streamed)])
     once(has_played(upstream, 0), lambda: ends[1].sendall(b"POST / HTTP/1.1\r\n"), gate.set)
@@ -392,7 +392,7 @@ def test_who_sends_more_has_not_left(api, alice, large, upstream, ends, is_strea
 
 
 @STREAMED
-def test_who_may_ask_again_under_its_key_is_answered_though_it_left(api, alice, large, upstream, ends, is_streamed):
+def test_a_reply_with_an_idempotency_key_is_awaited_after_a_disconnect(api, alice, large, upstream, ends, is_streamed):
     gate = threading.Event()
     upstream.will([gate, *answering(is_streamed)])
     once(has_played(upstream, 0), ends[1].close, gate.set)
@@ -400,7 +400,7 @@ def test_who_may_ask_again_under_its_key_is_answered_though_it_left(api, alice, 
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_what_must_be_paid_anyway_is_awaited_though_the_caller_left(api, alice, large, upstream, ends):
+def test_a_reply_of_a_draining_provider_is_awaited_after_a_disconnect(api, alice, large, upstream, ends):
     gate = threading.Event()
     change_provider(large, drains=True)
     upstream.will([gate, *whole()])

@@ -13,9 +13,9 @@ from completions.relay import attempts, circuit_breaker
 from completions.relay.circuit_breaker import State
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, once, wait_until
-from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_released, assert_true_book, events, text
+from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, assert_released, events, text
 from tests.conftest import client_for
-from tests.upstream import LEAVE, RESET, ROLE, refusal, stream, whole, words
+from tests.upstream import CLOSE, RESET, ROLE, refusal, stream, whole, words
 
 pytestmark = pytest.mark.usefixtures("large")
 
@@ -78,7 +78,7 @@ def row():
 
 @pytest.mark.parametrize(
     "failure",
-    [refusal(500), refusal(429), refusal(401), refusal(404), [RESET], [LEAVE], stream(b"nonsense")],
+    [refusal(500), refusal(429), refusal(401), refusal(404), [RESET], [CLOSE], stream(b"nonsense")],
     ids=["500", "429", "401", "404", "reset", "cut", "nonsense"],
 )
 def test_consecutive_failures_open_the_circuit(api, alice, other, upstream, failure):
@@ -92,7 +92,7 @@ def test_consecutive_failures_open_the_circuit(api, alice, other, upstream, fail
     assert set(Completion.objects.values_list("settlement", "cost_nanos")) == {("released", 0)}
     alice.refresh_from_db()
     assert alice.held_nanos == 0
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 def test_a_success_resets_the_failure_count(api, other, upstream):

@@ -20,14 +20,14 @@ from tests.completions.rows import (
     ask,
     ask_streamed,
     assert_charged,
+    assert_ledger_is_consistent,
     assert_released,
-    assert_true_book,
+    disconnect,
     events,
-    leave,
     text,
 )
 from tests.conftest import client_for
-from tests.upstream import RESET, ROLE, STAY, refusal, stream, streamed, whole, words
+from tests.upstream import HANG, RESET, ROLE, refusal, stream, streamed, whole, words
 
 pytestmark = pytest.mark.usefixtures("large")
 
@@ -91,7 +91,7 @@ def test_a_fallback_answers_under_its_own_name_and_at_its_own_price(api, alice, 
         assert answer["x-gateway-cost"] == "0.000013"
 
 
-def test_what_is_asked_for_answers_when_it_can(api, alice, upstream, spare):
+def test_the_requested_model_answers_when_it_can(api, alice, upstream, spare):
     answer = ask(api, models=["acme/small"])
     assert answer.json()["model"] == "acme/large"
     assert_answered(answer, "scripted", 1)
@@ -109,7 +109,7 @@ def test_fallbacks_are_asked_in_their_order(api, dear, alice, upstream, spare, m
     assert [asked.body["model"] for asked in spare.requests] == [first.upper()]
 
 
-def test_the_next_one_is_asked_when_a_fallback_fails_too(api, dear, alice, upstream, spare):
+def test_the_next_fallback_is_asked_when_one_fails(api, dear, alice, upstream, spare):
     upstream.will(refusal(401))
     spare.will(refusal(403), whole())
     answer = ask(api, models=["acme/dear", "acme/small"])
@@ -133,7 +133,7 @@ def test_when_all_fail_nothing_is_charged(api, alice, upstream, spare):
     assert_released(alice)
 
 
-def test_a_request_that_is_at_fault_is_asked_of_no_fallback(api, alice, upstream, spare):
+def test_an_invalid_request_is_sent_to_no_fallback(api, alice, upstream, spare):
     upstream.will(refusal(400, "It is too long."))
     assert_error(ask(api, models=["acme/small"]), 400, "invalid_request_error")
     assert spare.requests == []
@@ -154,7 +154,7 @@ def test_a_fallback_that_breaks_off_is_charged_at_its_own_price(api, alice, upst
 @pytest.mark.parametrize(
     ("models", "dearest"), [([], "acme/large"), (["acme/small"], "acme/large"), (["acme/small", "acme/dear"], "acme/dear")]
 )
-def test_the_hold_pays_for_the_dearest_that_may_answer(api, dear, alice, models, dearest):
+def test_the_hold_pays_for_the_dearest_model_that_may_answer(api, dear, alice, models, dearest):
     raw = body(model="acme/large", messages=MESSAGES, max_tokens=100, models=models)
     answer = api.generic("POST", "/v1/chat/completions", raw, content_type="application/json")
     assert answer.status_code == 200
@@ -164,7 +164,7 @@ def test_the_hold_pays_for_the_dearest_that_may_answer(api, dear, alice, models,
 
 @pytest.mark.parametrize("cents", [1, 2, 5, 20, 100])
 @pytest.mark.parametrize("max_tokens", [None, 100])
-def test_whoever_answers_generates_no_more_than_is_held(bob, dear, upstream, spare, cents, max_tokens):
+def test_every_model_generates_at_most_what_is_held(bob, dear, upstream, spare, cents, max_tokens):
     factories.credit(bob, cents)
     upstream.will(refusal(401))
     answer = ask(client_for(factories.make_key(bob)[1]), models=["acme/dear", "acme/small"], max_tokens=max_tokens)
@@ -175,7 +175,7 @@ def test_whoever_answers_generates_no_more_than_is_held(bob, dear, upstream, spa
     assert asked.body["max_tokens"] == max_tokens or max_tokens is None
 
 
-def test_a_fallback_that_the_money_does_not_pay_for_is_passed_over(bob, dear, upstream, spare):
+def test_an_unaffordable_fallback_is_passed_over(bob, dear, upstream, spare):
     factories.credit(bob, 1)  # 100 tokens of acme/large cost 0.15 cents and more, of acme/dear 1.5
     upstream.will(refusal(401))
     answer = ask(client_for(factories.make_key(bob)[1]), models=["acme/dear", "acme/small"], max_tokens=100)
@@ -184,7 +184,7 @@ def test_a_fallback_that_the_money_does_not_pay_for_is_passed_over(bob, dear, up
     assert_charged(bob, "reported", prompt=9, completion=2, nanos=PRICES["acme/small"][2], model="acme/small")
 
 
-def test_a_keys_own_limit_is_money_too(alice, dear, upstream, spare):
+def test_a_fallback_above_the_keys_limit_is_passed_over(alice, dear, upstream, spare):
     _, secret = factories.make_key(alice, limit_cents=1, type="FIXED")
     upstream.will(refusal(401))
     answer = ask(client_for(secret), models=["acme/dear", "acme/small"], max_tokens=100)
@@ -192,7 +192,7 @@ def test_a_keys_own_limit_is_money_too(alice, dear, upstream, spare):
     assert held_nanos(alice) <= 10_000_000
 
 
-def test_who_cannot_pay_for_what_it_asks_for_is_refused_whatever_the_fallback_costs(bob, upstream, spare):
+def test_an_unaffordable_request_is_refused_whatever_its_fallback_costs(bob, upstream, spare):
     factories.credit(bob, 1)
     answer = ask(client_for(factories.make_key(bob)[1]), models=["acme/small"], max_tokens=4_000)
     assert_error(answer, 402, "insufficient_quota")
@@ -213,7 +213,7 @@ def test_a_fallback_that_the_key_may_not_use_is_passed_over(alice, upstream, spa
     assert_released(alice)
 
 
-def test_a_lost_answer_of_the_database_opens_no_door_to_others(alice, dear, upstream, spare, monkeypatch):
+def test_a_rerun_admission_keeps_the_keys_allowed_models(alice, dear, upstream, spare, monkeypatch):
     """The admission is committed, and nobody is told; it is looked up again."""
     key, secret = factories.make_key(alice)
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["acme/large", "acme/small"])
@@ -235,7 +235,7 @@ def test_a_lost_answer_of_the_database_opens_no_door_to_others(alice, dear, upst
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=PRICES["acme/small"][2], model="acme/small")
 
 
-def test_a_model_that_the_key_may_not_use_is_not_excused_by_its_fallback(alice, upstream, spare):
+def test_a_model_that_the_key_may_not_use_is_refused_whatever_its_fallback(alice, upstream, spare):
     key, secret = factories.make_key(alice)
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["acme/small"])
     assert_error(ask(client_for(secret), models=["acme/small"]), 404, "model_not_found", "model")
@@ -252,7 +252,7 @@ def test_a_model_that_the_key_may_not_use_is_not_excused_by_its_fallback(alice, 
     ids=["images", "tools"],
 )
 @pytest.mark.parametrize("can", [False, True])
-def test_a_fallback_that_cannot_do_what_is_asked_is_passed_over(api, alice, upstream, spare, ability, needs, can):
+def test_a_fallback_without_a_needed_capability_is_passed_over(api, alice, upstream, spare, ability, needs, can):
     LanguageModel.objects.filter(pk="acme/large").update(**{ability: True})
     LanguageModel.objects.filter(pk="acme/small").update(**{ability: can})
     upstream.will(refusal(401))
@@ -260,17 +260,17 @@ def test_a_fallback_that_cannot_do_what_is_asked_is_passed_over(api, alice, upst
     assert (answer.status_code, len(spare.requests)) == ((200, 1) if can else (502, 0))
     alice.refresh_from_db()
     assert alice.held_nanos == 0
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
-def test_what_is_asked_for_must_do_what_is_asked_whatever_its_fallbacks_can(api, alice, small, upstream, spare):
+def test_the_requested_model_needs_the_capability_whatever_its_fallbacks_have(api, alice, small, upstream, spare):
     LanguageModel.objects.filter(pk="acme/small").update(function_calling=True)
     assert_error(ask(api, models=["acme/small"], tools=TOOLS), 400, "invalid_request_error", "tools")
     assert (upstream.requests, spare.requests) == ([], [])
     assert not alice.holds.exists()
 
 
-def test_a_fallback_that_generates_less_than_is_asked_for_is_passed_over(api, alice, upstream, spare):
+def test_a_fallback_with_a_smaller_output_limit_is_passed_over(api, alice, upstream, spare):
     LanguageModel.objects.filter(pk="acme/small").update(max_output_tokens=50)
     upstream.will(refusal(401))
     assert ask(api, models=["acme/small"], max_tokens=51).status_code == 502
@@ -291,7 +291,7 @@ def test_a_fallback_that_generates_less_than_is_asked_for_is_passed_over(api, al
         (["acme/large", ""], 1),
     ],
 )
-def test_a_fallback_that_is_unknown_is_named(api, alice, upstream, spare, models, place):
+def test_an_unknown_fallback_is_named_in_the_error(api, alice, upstream, spare, models, place):
     answer = ask(api, models=models)
     if models[place]:
         assert_error(answer, 404, "model_not_found", f"models[{place}]")
@@ -314,14 +314,14 @@ def test_models_are_named_by_their_ids(api, alice, upstream, given):
 
 
 @pytest.mark.parametrize("models", [None, [], ["acme/large"], ["acme/large", "acme/large"]], ids=str)
-def test_to_name_none_or_only_what_is_asked_for_changes_nothing(api, alice, upstream, models):
+def test_an_empty_or_redundant_list_of_models_changes_nothing(api, alice, upstream, models):
     assert_answered(ask(api, models=models), "scripted", 1)
     upstream.will(refusal(401))
     assert ask(api, models=models).status_code == 502
     assert len(upstream.requests) == 2
 
 
-def test_what_is_named_twice_is_asked_once(api, alice, upstream, spare):
+def test_a_model_named_twice_is_asked_once(api, alice, upstream, spare):
     RoutableAlias.objects.create(id="best/cheap", model_ids=["acme/small"])
     upstream.will(refusal(401))
     spare.will(refusal(403))
@@ -334,9 +334,9 @@ def test_what_is_named_twice_is_asked_once(api, alice, upstream, spare):
 # --- The process dies --------------------------------------------------------------------------------------------
 
 
-def test_a_crash_in_the_middle_of_a_fallback_is_charged_at_its_price(api, alice, upstream, spare):
+def test_a_crash_within_a_fallback_is_charged_at_the_fallbacks_price(api, alice, upstream, spare):
     upstream.will(refusal(500))
-    spare.will(stream(ROLE, 0.05, words("four bytes, and more"), STAY))
+    spare.will(stream(ROLE, 0.05, words("four bytes, and more"), HANG))
     reply = ask_streamed(api, models=["acme/small"])
     chunks = iter(reply.streaming_content)
     next(chunks), next(chunks)
@@ -349,11 +349,11 @@ def test_a_crash_in_the_middle_of_a_fallback_is_charged_at_its_price(api, alice,
     assert_charged(alice, "recovered", prompt=5, completion=5, nanos=5 * 1_000 + 5 * 2_000, model="acme/small")
     done = Completion.objects.get()
     assert (done.model_id, done.provider_id, done.attempts) == ("acme/small", "elsewhere", 2)
-    leave(reply)  # it was not dead after all, and comes too late
+    disconnect(reply)  # it was not dead after all, and comes too late
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
 
 
-def test_a_crash_before_anybody_answered_costs_nothing(api, alice, upstream, spare):
+def test_a_crash_before_any_answer_costs_nothing(api, alice, upstream, spare):
     gate = threading.Event()
     upstream.will(refusal(500))
     spare.will([gate, *refusal(403)])

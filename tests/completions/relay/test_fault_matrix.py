@@ -15,13 +15,13 @@ from gateway_project import metrics
 from tests.completions.routes import change_provider, closed_port
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, parsed, text
 from tests.upstream import (
+    CLOSE,
     DONE,
     FINISH,
+    HANG,
     KEY,
-    LEAVE,
     RESET,
     ROLE,
-    STAY,
     USAGE,
     Script,
     chunk,
@@ -134,15 +134,15 @@ FAULTS = [
     either("401", refusal(401, f"{SECRET} {KEY}"), Refused(502)),
     either("403", refusal(403, SECRET), Refused(502)),
     either("400", refusal(400, "The context is too long."), Refused(400)),
-    either("silence before the headers", [STAY], Refused(504)),
-    either("a cut before the headers", [LEAVE], Refused(502, attempts=2)),
+    either("silence before the headers", [HANG], Refused(504)),
+    either("a cut before the headers", [CLOSE], Refused(502, attempts=2)),
     either("a reset in the headers", [b"HTTP/1.1 200 OK\r\nX-", RESET], Refused(502, attempts=2)),
-    either("no HTTP", [b"SSH-2.0-OpenSSH_9.6\r\n", LEAVE], Refused(502, attempts=2)),
+    either("no HTTP", [b"SSH-2.0-OpenSSH_9.6\r\n", CLOSE], Refused(502, attempts=2)),
     # After its headers
-    either("silence after the headers", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", STAY], Refused(504, ONLY_THE_PROMPT)),
-    broken("silence in the middle", STAY, whole=[*HALF, STAY], comes_to=Refused(504, ONLY_THE_PROMPT)),
+    either("silence after the headers", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG], Refused(504, ONLY_THE_PROMPT)),
+    broken("silence in the middle", HANG, whole=[*HALF, HANG], comes_to=Refused(504, ONLY_THE_PROMPT)),
     broken("a reset in the middle", RESET, whole=[*HALF, 0.02, RESET], comes_to=Refused(502, ONLY_THE_PROMPT)),
-    broken("half of it", LEAVE, whole=[*HALF, LEAVE], comes_to=Refused(502, ONLY_THE_PROMPT)),
+    broken("half of it", CLOSE, whole=[*HALF, CLOSE], comes_to=Refused(502, ONLY_THE_PROMPT)),
     broken("an end without a finish reason", whole=reply(b'{"choices":[]}'), comes_to=Refused(502)),
     broken("a [DONE] without a finish reason", DONE, whole=reply(b"{}"), comes_to=Refused(502)),
     Fault(
@@ -189,7 +189,7 @@ FAULTS = [
         stream(STREAM.replace(FINISH, FINISH + usage({**USAGE, "completion_tokens": 1}))),
         Answered(),
     ),
-    Fault("more behind the end", [*WHOLE, 0.02, AGAIN, LEAVE], Answered(), stream(STREAM + b"data: never\n\n"), Answered()),
+    Fault("more behind the end", [*WHOLE, 0.02, AGAIN, CLOSE], Answered(), stream(STREAM + b"data: never\n\n"), Answered()),
     Fault("a second reply at once", [WHOLE[0] + AGAIN], Answered(), [*stream(STREAM), AGAIN], Answered()),
     Fault("[DONE] twice", WHOLE, Answered(), stream(STREAM + DONE), Answered()),
     Fault("a break after the finish reason", WHOLE, Answered(), stream(STREAM.removesuffix(DONE), 0.02, RESET), Answered()),
@@ -217,13 +217,13 @@ def play(large, upstream):
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_a_whole_reply(api, alice, play, upstream, fault):
+def test_a_fault_of_a_whole_reply(api, alice, play, upstream, fault):
     play(fault.script)
     check(lambda: ask(api, max_tokens=MAX_TOKENS), alice, upstream, fault.comes_to)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_a_stream(api, alice, play, upstream, fault):
+def test_a_fault_of_a_stream(api, alice, play, upstream, fault):
     play(fault.streamed)
     check(lambda: ask_streamed(api, max_tokens=MAX_TOKENS), alice, upstream, fault.streamed_comes_to)
 
@@ -232,24 +232,24 @@ def check(asking: Callable[[], Any], account: Any, upstream: Any, comes_to: Refu
     lost_before_nanos = metrics.operator_loss_nanos._value.get()
     answer = asking()
     raw = b"".join(answer.streaming_content) if answer.streaming else answer.content
-    {Refused: see_refused, Answered: see_answered, BrokenOff: see_broken_off}[type(comes_to)](answer, raw, comes_to)
+    {Refused: check_refused, Answered: check_answered, BrokenOff: check_broken_off}[type(comes_to)](answer, raw, comes_to)
     assert SECRET.encode() not in raw
     assert KEY.encode() not in raw
     assert account.completions.get().attempts == (comes_to.attempts if isinstance(comes_to, Refused) else 1)
     if upstream.requests:
         assert len(upstream.requests) == account.completions.get().attempts
     lost_nanos = metrics.operator_loss_nanos._value.get() - lost_before_nanos
-    see_charged(account, comes_to.charge, lost_nanos)
+    check_charged(account, comes_to.charge, lost_nanos)
 
 
-def see_refused(answer: Any, raw: bytes, comes_to: Refused) -> None:
+def check_refused(answer: Any, raw: bytes, comes_to: Refused) -> None:
     assert (answer.status_code, answer["Content-Type"]) == (comes_to.status, "application/json")
     error = json.loads(raw)["error"]
     assert error["code"] == ("invalid_request_error" if comes_to.status == 400 else "upstream_error")
     assert answer.get("Retry-After") == comes_to.retry_after
 
 
-def see_answered(answer: Any, raw: bytes, comes_to: Answered) -> None:
+def check_answered(answer: Any, raw: bytes, comes_to: Answered) -> None:
     assert answer.status_code == 200
     if not answer.streaming:
         assert json.loads(raw)["choices"][0]["message"]["content"] == "Hello you"
@@ -260,7 +260,7 @@ def see_answered(answer: Any, raw: bytes, comes_to: Answered) -> None:
     assert said[-1] == "[DONE]"
 
 
-def see_broken_off(answer: Any, raw: bytes, comes_to: BrokenOff) -> None:
+def check_broken_off(answer: Any, raw: bytes, comes_to: BrokenOff) -> None:
     assert answer.status_code == 200
     said = parsed(raw)
     assert text(said) == "Hello "
@@ -270,7 +270,7 @@ def see_broken_off(answer: Any, raw: bytes, comes_to: BrokenOff) -> None:
     assert said[-1]["choices"][0]["finish_reason"] == "error"
 
 
-def see_charged(account: Any, charge: Charge, lost_nanos: int) -> None:
+def check_charged(account: Any, charge: Charge, lost_nanos: int) -> None:
     """... and that the book is true, and nothing is held any more."""
     nanos = charge.prompt * 3_000 + charge.completion * 15_000
     if charge is NOTHING:
@@ -283,6 +283,6 @@ def see_charged(account: Any, charge: Charge, lost_nanos: int) -> None:
     assert not Hold.objects.filter(state=Hold.State.HELD).exists()
 
 
-def test_the_good_reply_of_this_table_is_one(api, alice, play, upstream):
+def test_the_valid_stream_of_this_table_is_answered(api, alice, play, upstream):
     play(streamed())
     check(lambda: ask_streamed(api, max_tokens=MAX_TOKENS), alice, upstream, Answered())

@@ -19,20 +19,20 @@ from tests.completions.rows import (
     ask,
     ask_streamed,
     assert_charged,
+    assert_ledger_is_consistent,
     assert_released,
-    assert_true_book,
+    disconnect,
     events,
-    leave,
     parsed,
     text,
 )
 from tests.upstream import (
+    CLOSE,
     DONE,
     FINISH,
-    LEAVE,
+    HANG,
     RESET,
     ROLE,
-    STAY,
     USAGE,
     chunk,
     event,
@@ -53,7 +53,7 @@ REPORTED = {"prompt": 9, "completion": 2, "nanos": 9 * 3_000 + 2 * 15_000}
 # --- Whole -------------------------------------------------------------------------------------------------------
 
 
-def test_a_whole_reply_is_ours_in_everything_but_the_words(api, alice):
+def test_a_whole_reply_has_our_id_time_model_and_usage(api, alice):
     answer = ask(api)
     body = answer.json()
     [completion] = alice.completions.all()
@@ -82,7 +82,7 @@ def test_two_replies_have_two_ids_and_two_entries(api, alice):
     assert [entry.amount_nanos for entry in debits] == [-57_000, -57_000]
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 2 * 57_000, 0)
-    assert_true_book()
+    assert_ledger_is_consistent()
 
 
 # --- Streamed ----------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_a_stream_begins_with_the_role_and_ends_with_done(api, alice, upstream):
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_usage_is_told_in_the_last_chunk_when_it_was_asked_for(api, alice, upstream):
+def test_requested_usage_is_in_the_last_chunk(api, alice, upstream):
     upstream.will(streamed())
     *chunks, last, done = events(ask_streamed(api, stream_options={"include_usage": True}))
     assert done == "[DONE]"
@@ -121,15 +121,15 @@ def test_usage_is_told_in_the_last_chunk_when_it_was_asked_for(api, alice, upstr
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_events_are_passed_on_as_they_come(api, upstream):
-    upstream.will(stream(ROLE, words("a"), STAY))
+def test_events_are_passed_on_as_they_arrive(api, upstream):
+    upstream.will(stream(ROLE, words("a"), HANG))
     answer = ask_streamed(api)
     first = next(iter(answer.streaming_content))  # while the upstream is silent: nothing waits for more
     assert parsed(first)[0]["choices"][0]["delta"]["role"] == "assistant"
-    leave(answer)
+    disconnect(answer)
 
 
-def test_a_silent_upstream_is_covered_by_comments_once_the_stream_has_begun(api, alice, upstream, settings):
+def test_heartbeats_cover_a_silent_upstream_after_the_first_event(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = 0.1
     upstream.will(stream(0.25, ROLE, 0.35, words("Hello you"), FINISH, usage(), DONE))
     raw = b"".join(ask_streamed(api).streaming_content)
@@ -158,21 +158,21 @@ ESTIMATED = {"prompt": PROMPT_ESTIMATE, "completion": 3, "nanos": PROMPT_ESTIMAT
 
 
 @pytest.mark.parametrize("given", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
-def test_usage_that_cannot_be_is_estimated(api, alice, upstream, given):
+def test_impossible_usage_is_replaced_by_an_estimate(api, alice, upstream, given):
     upstream.will(whole(usage=given))
     assert ask(api).json()["usage"]["total_tokens"] == PROMPT_ESTIMATE + 3
     assert_charged(alice, "estimated", **ESTIMATED)
 
 
 @pytest.mark.parametrize("given", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
-def test_usage_that_cannot_be_is_estimated_for_a_stream_too(api, alice, upstream, given):
+def test_impossible_usage_of_a_stream_is_replaced_by_an_estimate(api, alice, upstream, given):
     upstream.will(stream(ROLE, words("Hello ", "you"), FINISH, usage(given), DONE))
     *_, told, done = events(ask_streamed(api, stream_options={"include_usage": True}))
     assert (told["usage"]["total_tokens"], done) == (PROMPT_ESTIMATE + 3, "[DONE]")
     assert_charged(alice, "estimated", **ESTIMATED)
 
 
-def test_an_estimate_is_never_more_than_the_cap(api, alice, upstream):
+def test_an_estimate_is_at_most_max_tokens(api, alice, upstream):
     upstream.will(whole("x" * 400, usage=None))
     ask(api, max_tokens=7)
     assert_charged(alice, "estimated", prompt=5, completion=7, nanos=5 * 3_000 + 7 * 15_000)
@@ -182,7 +182,7 @@ ZEROS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
 
 @pytest.mark.parametrize("script", [whole(usage=ZEROS), stream(ROLE, words("a"), FINISH, usage(ZEROS), DONE)])
-def test_a_reported_zero_is_honoured(api, alice, upstream, script):
+def test_reported_usage_of_zero_is_charged_as_reported(api, alice, upstream, script):
     upstream.will(script)
     answer = ask(api, stream=script != whole(usage=ZEROS))
     if answer.streaming:
@@ -190,7 +190,7 @@ def test_a_reported_zero_is_honoured(api, alice, upstream, script):
     assert_charged(alice, "reported", prompt=0, completion=0, nanos=0)
 
 
-def test_usage_above_the_hold_costs_the_hold_and_counts_as_our_loss(api, alice, upstream):
+def test_usage_above_the_hold_charges_the_hold_and_counts_a_loss(api, alice, upstream):
     lost_before_nanos = metrics.operator_loss_nanos._value.get()
     upstream.will(whole(usage={**USAGE, "completion_tokens": 1_000_000}))
     assert ask(api, max_tokens=10).status_code == 200
@@ -210,27 +210,27 @@ def test_usage_above_the_hold_costs_the_hold_and_counts_as_our_loss(api, alice, 
         ("4", 0, 57_000),
     ],
 )
-def test_cached_tokens_have_their_own_price_and_are_part_of_the_prompt(api, alice, upstream, cached, counted, nanos):
+def test_cached_tokens_have_their_own_price_within_the_prompt(api, alice, upstream, cached, counted, nanos):
     upstream.will(whole(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": cached}}))
     told = ask(api).json()["usage"]["prompt_tokens_details"]
     assert told == {"cached_tokens": counted, "cache_write_tokens": 0}
     assert_charged(alice, "reported", prompt=9, completion=2, cached=counted, nanos=nanos)
 
 
-def test_reasoning_tokens_are_told_and_not_charged_twice(api, alice, upstream):
+def test_reasoning_tokens_are_reported_and_not_charged_twice(api, alice, upstream):
     upstream.will(whole(usage={**USAGE, "completion_tokens_details": {"reasoning_tokens": 2}}))
     assert ask(api).json()["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_the_last_usage_that_can_be_counts(api, alice, upstream):
+def test_the_last_possible_usage_is_charged(api, alice, upstream):
     sofar = {"prompt_tokens": 9, "completion_tokens": 1}
     upstream.will(stream(ROLE, chunk({"content": "Hello "}, usage=sofar), words("you"), FINISH, usage(), usage({"x": 1}), DONE))
     assert text(events(ask_streamed(api))) == "Hello you"
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_a_price_that_changes_while_a_completion_runs_is_not_its_price(api, alice, upstream, large):
+def test_a_price_change_does_not_affect_a_running_completion(api, alice, upstream, large):
     upstream.will(streamed())
     answer = ask_streamed(api)
     large.prices.create(input_nanos=1, output_nanos=1)
@@ -244,7 +244,7 @@ BREAKS = {
     "an error event": (event({"error": {"message": "secret reasons", "code": 500}}),),
     "an error as text": (event({"error": "secret reasons"}),),
     "reset": (RESET,),
-    "cut": (LEAVE,),
+    "cut": (CLOSE,),
     "ended without a finish reason": (),
     "[DONE] without a finish reason": (DONE,),
     "not JSON": (b"data: <html>secret reasons\n\n",),
@@ -252,7 +252,7 @@ BREAKS = {
     "not choices": (event({"choices": ["secret reasons"]}),),
     "too deep": (b"data: " + b"[" * 100_000 + b"\n\n",),
     "an event without end": (b"data: " + b"x" * 20_000,),
-    "silence": (STAY,),
+    "silence": (HANG,),
 }
 PARTIAL = {"prompt": PROMPT_ESTIMATE, "completion": 2, "nanos": PROMPT_ESTIMATE * 3_000 + 2 * 15_000}  # "Hello "
 
@@ -275,19 +275,19 @@ def test_a_stream_that_breaks_ends_in_one_error_event_and_is_charged_so_far(api,
     assert_charged(alice, "partial", **PARTIAL)
 
 
-def test_an_error_right_after_the_role_is_an_honest_status(api, alice, upstream):
+def test_an_error_right_after_the_role_is_an_error_status(api, alice, upstream):
     upstream.will(stream(ROLE + event({"error": {"message": "overloaded"}})))
     assert ask_streamed(api).status_code == 502
     assert_released(alice)
 
 
-def test_what_was_reported_before_the_end_is_the_least_that_is_charged(api, alice, upstream):
+def test_a_broken_stream_is_charged_at_least_its_reported_usage(api, alice, upstream):
     upstream.will(stream(ROLE, words("Hello "), usage(), 0.05, RESET))
     assert "error" in events(ask_streamed(api))[-1]
     assert_charged(alice, "partial", **REPORTED)
 
 
-def test_a_report_that_is_older_than_the_text_does_not_make_the_text_free(api, alice, upstream):
+def test_text_after_the_last_reported_usage_is_charged(api, alice, upstream):
     early = {"prompt_tokens": 1, "completion_tokens": 0, "total_tokens": 1}
     upstream.will(stream(ROLE, usage(early), words("x" * 4_000), 0.05, RESET))
     assert "error" in events(ask_streamed(api))[-1]
@@ -296,36 +296,36 @@ def test_a_report_that_is_older_than_the_text_does_not_make_the_text_free(api, a
     assert done.completion_tokens == 1_000  # of four bytes each
 
 
-@pytest.mark.parametrize("end", [RESET, LEAVE])
-def test_a_break_between_the_status_and_the_first_chunk_is_an_honest_status_and_costs_the_prompt(api, alice, upstream, end):
+@pytest.mark.parametrize("end", [RESET, CLOSE])
+def test_a_break_before_the_first_chunk_is_an_error_status_and_costs_the_prompt(api, alice, upstream, end):
     upstream.will(stream(b": one moment\n\n", 0.05, end))
     answer = ask_streamed(api)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=0, nanos=PROMPT_ESTIMATE * 3_000)
 
 
-def test_silence_between_the_status_and_the_first_chunk_is_a_timeout_and_costs_the_prompt(api, alice, upstream, settings):
+def test_silence_before_the_first_chunk_is_a_timeout_and_costs_the_prompt(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS, settings.UPSTREAM_IDLE_SECONDS = 0.1, 0.3
-    upstream.will(stream(STAY))
+    upstream.will(stream(HANG))
     answer = ask_streamed(api)
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_error")
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=0, nanos=PROMPT_ESTIMATE * 3_000)
 
 
-def test_a_drip_is_relayed_until_the_total_deadline(api, alice, upstream, settings):
+def test_a_slow_stream_is_relayed_until_the_total_deadline(api, alice, upstream, settings):
     settings.UPSTREAM_TOTAL_SECONDS = 0.5
     upstream.will(stream(ROLE, *[step for _ in range(100) for step in (words("x"), 0.1)]))
     said = events(ask_streamed(api))
     assert "error" in said[-1]
     relayed = len(text(said))
     assert 2 <= relayed <= 6
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     tokens = -(-relayed // 4)
     assert_charged(alice, "partial", prompt=5, completion=tokens, nanos=5 * 3_000 + tokens * 15_000)
 
 
-def test_an_account_is_not_charged_for_the_text_of_an_error(api, alice, upstream):
+def test_the_text_of_an_error_is_not_charged(api, alice, upstream):
     upstream.will(stream(ROLE, words("Hello "), event({"error": {"message": "x" * 4_000}})))
     events(ask_streamed(api))
     assert_charged(alice, "partial", **PARTIAL)
@@ -334,57 +334,57 @@ def test_an_account_is_not_charged_for_the_text_of_an_error(api, alice, upstream
 # --- The client leaves -------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_leaves_in_the_middle_frees_the_upstream_and_pays_for_what_came(api, alice, upstream):
-    upstream.will(stream(ROLE, 0.05, words("Hello "), STAY))
+def test_a_disconnect_within_a_stream_frees_the_upstream_and_is_charged_so_far(api, alice, upstream):
+    upstream.will(stream(ROLE, 0.05, words("Hello "), HANG))
     answer = ask_streamed(api)
     body = iter(answer.streaming_content)
     assert text(parsed(next(body) + next(body))) == "Hello "
-    leave(answer)
-    assert upstream.requests[0].left.wait(5)
+    disconnect(answer)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", **PARTIAL)
 
 
-def test_a_client_that_leaves_before_it_reads_pays_for_the_prompt(api, alice, upstream):
-    upstream.will(stream(ROLE, STAY))
-    leave(ask_streamed(api))
-    assert upstream.requests[0].left.wait(5)
+def test_a_disconnect_before_the_first_read_is_charged_for_the_prompt(api, alice, upstream):
+    upstream.will(stream(ROLE, HANG))
+    disconnect(ask_streamed(api))
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=0, nanos=PROMPT_ESTIMATE * 3_000)
 
 
-def test_a_client_that_leaves_when_the_usage_is_known_pays_that(api, alice, upstream):
-    upstream.will(stream(ROLE, 0.05, words("Hello ") + FINISH + usage(), STAY))
+def test_a_disconnect_after_the_usage_is_charged_as_reported(api, alice, upstream):
+    upstream.will(stream(ROLE, 0.05, words("Hello ") + FINISH + usage(), HANG))
     answer = ask_streamed(api)
     body = iter(answer.streaming_content)
     next(body), next(body)
-    leave(answer)
+    disconnect(answer)
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_a_client_that_leaves_while_a_comment_is_written_pays_for_what_came(api, alice, upstream, settings):
+def test_a_disconnect_at_a_heartbeat_is_charged_so_far(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = 0.1
-    upstream.will(stream(ROLE, STAY))
+    upstream.will(stream(ROLE, HANG))
     answer = ask_streamed(api)
     body = iter(answer.streaming_content)
     next(body)
     assert next(body) == b": keep-alive\n\n"
-    leave(answer)
-    assert upstream.requests[0].left.wait(5)
+    disconnect(answer)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=0, nanos=PROMPT_ESTIMATE * 3_000)
 
 
-def test_closing_what_was_read_to_its_end_changes_nothing(api, alice, upstream):
+def test_closing_a_finished_stream_changes_nothing(api, alice, upstream):
     upstream.will(streamed())
     answer = ask_streamed(api)
     events(answer)
-    leave(answer)
-    leave(answer)
+    disconnect(answer)
+    disconnect(answer)
     assert_charged(alice, "reported", **REPORTED)
 
 
 # --- What the log says -------------------------------------------------------------------------------------------
 
 
-def test_the_log_names_the_completion_and_never_what_was_said(api, alice, upstream, caplog):
+def test_the_log_names_the_completion_and_never_its_content(api, alice, upstream, caplog):
     caplog.set_level(logging.DEBUG)
     upstream.will(whole("a private reply"), reply(b"a private page"), streamed("a private ", "stream"))
     completion_id = ask(api, messages=[{"role": "user", "content": "a private question"}]).json()["id"]
@@ -403,7 +403,7 @@ def names(line, completion_id):
     return getattr(line, "completion", None) == completion_id
 
 
-def test_a_refused_stream_is_an_error_that_clients_see_as_one(api, bob, upstream):
+def test_a_refused_stream_is_an_error_status(api, bob, upstream):
     """The same JSON, status and headers as without stream: a 200 that turns out to be a refusal is read as success."""
     from tests import factories
     from tests.conftest import client_for
@@ -417,7 +417,7 @@ def test_a_refused_stream_is_an_error_that_clients_see_as_one(api, bob, upstream
     assert not bob.holds.exists()
 
 
-def test_a_released_hold_frees_the_tokens_per_minute_it_took(alice, upstream):
+def test_a_released_hold_frees_its_tokens_per_minute(alice, upstream):
     from tests import factories
     from tests.conftest import client_for
 
@@ -434,7 +434,7 @@ def test_a_released_hold_frees_the_tokens_per_minute_it_took(alice, upstream):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("script", [streamed(), stream(ROLE, words("Hello "), 0.05, RESET)], ids=["settles", "charges in part"])
-def test_what_cannot_be_settled_now_is_settled_a_little_later(api, alice, upstream, monkeypatch, script):
+def test_a_settlement_that_fails_on_a_lock_is_retried(api, alice, upstream, monkeypatch, script):
     upstream.will(script)
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100")
     answer = ask_streamed(api)
@@ -451,7 +451,7 @@ def test_what_cannot_be_settled_now_is_settled_a_little_later(api, alice, upstre
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_cannot_be_released_now_is_released_a_little_later(api, alice, upstream, monkeypatch):
+def test_a_release_that_fails_on_a_lock_is_retried(api, alice, upstream, monkeypatch):
     gate = threading.Event()
     upstream.will([gate, *refusal(500)])
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100")
@@ -480,7 +480,7 @@ def keep_locked(account, locked, seconds):
 # --- What is left of it in memory --------------------------------------------------------------------------------------
 
 
-def test_neither_request_nor_view_waits_for_the_garbage_collector(api, upstream):
+def test_requests_and_views_are_freed_without_the_garbage_collector(api, upstream):
     gc.collect()
     gc.disable()
     try:

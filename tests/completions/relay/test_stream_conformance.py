@@ -136,7 +136,7 @@ def assert_usage(chunks: list[dict], include_usage: bool) -> None:
         assert told["total_tokens"] == told["prompt_tokens"] + told["completion_tokens"]
 
 
-def assert_the_same_wherever_it_is_cut(raw: bytes) -> None:
+def assert_same_wherever_cut(raw: bytes) -> None:
     whole = parsed([raw])
 
     @given(st.lists(st.integers(0, len(raw)), max_size=20))
@@ -179,15 +179,15 @@ SCRIPTS = {
     "options", [None, {"include_usage": False}, {"include_usage": True}], ids=["unasked", "unwanted", "wanted"]
 )
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
-def test_whatever_the_upstream_sends_clients_get_a_stream_by_the_rules(api, large, upstream, script, options):
+def test_every_stream_conforms_whatever_the_upstream_sends(api, large, upstream, script, options):
     upstream.will(script)
     raw = b"".join(ask_streamed(api, stream_options=options).streaming_content)
     assert_conforms(raw, include_usage=options == {"include_usage": True})
     if options is None:
-        assert_the_same_wherever_it_is_cut(raw)
+        assert_same_wherever_cut(raw)
 
 
-def test_several_choices_are_each_by_the_rules(api, large, upstream):
+def test_each_of_several_choices_conforms(api, large, upstream):
     def both(one, other, *reasons):
         reasons = reasons or (None, None)
         return event(
@@ -214,16 +214,16 @@ def test_several_choices_are_each_by_the_rules(api, large, upstream):
     assert said == ["ac", "b"]
 
 
-def test_heartbeats_change_nothing(api, large, upstream, settings):
+def test_a_stream_with_heartbeats_conforms(api, large, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = 0.05
     upstream.will(stream(ROLE, 0.12, words("Hello "), 0.12, words("you"), FINISH, usage(), DONE))
     raw = b"".join(ask_streamed(api).streaming_content)
     assert_conforms(raw)
     assert set(parsed([raw]).comments) == {": keep-alive"}
-    assert_the_same_wherever_it_is_cut(raw)
+    assert_same_wherever_cut(raw)
 
 
-def test_a_fallbacks_stream_is_by_the_rules_under_its_own_name(api, large, upstream, spare):
+def test_a_fallbacks_stream_conforms_under_its_own_name(api, large, upstream, spare):
     provider = factories.make_provider("elsewhere", kind="openai", base_url=spare.url)
     factories.make_model("acme/small", provider=provider)
     upstream.will(refusal(500))
@@ -232,7 +232,7 @@ def test_a_fallbacks_stream_is_by_the_rules_under_its_own_name(api, large, upstr
     assert_conforms(raw, model="acme/small")
 
 
-def test_another_routes_stream_is_by_the_rules(api, large, upstream, spare):
+def test_another_routes_stream_conforms(api, large, upstream, spare):
     add(large, spare)
     upstream.will(stream(ROLE + event({"error": {"message": "overloaded"}})))
     spare.will(streamed(*TRICKY))
@@ -240,7 +240,7 @@ def test_another_routes_stream_is_by_the_rules(api, large, upstream, spare):
 
 
 @pytest.mark.parametrize("options", [None, {"include_usage": True}], ids=["unasked", "wanted"])
-def test_the_echos_stream_is_by_the_rules(api, echo_model, options):
+def test_the_echos_stream_conforms(api, echo_model, options):
     asked = {"messages": [{"role": "user", "content": "".join(TRICKY)}], "stream_options": options}
     raw = b"".join(api.post("/v1/chat/completions", {"model": "demo/echo", "stream": True, **asked}).streaming_content)
     assert_conforms(raw, model="demo/echo", include_usage=bool(options))
@@ -256,7 +256,7 @@ NATIVE = {
 
 @pytest.mark.parametrize("options", [None, {"include_usage": True}], ids=["unasked", "wanted"])
 @pytest.mark.parametrize("kind", NATIVE)
-def test_the_streams_of_other_wire_formats_are_by_the_rules(api, upstream, kind, options):
+def test_streams_of_other_wire_formats_conform(api, upstream, kind, options):
     base_url = upstream.url.removesuffix("/v1")
     provider = factories.make_provider(kind, kind=kind, base_url=base_url, api_key_env=KEY_ENV)
     factories.make_model("acme/large", provider=provider, upstream_model=f"{kind}-1")
@@ -270,7 +270,7 @@ def test_the_streams_of_other_wire_formats_are_by_the_rules(api, upstream, kind,
     st.lists(st.integers(0, 3_000), max_size=6),
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_text_arrives_as_it_was_said_however_it_was_cut(api, large, upstream, texts, places):
+def test_every_text_arrives_unchanged_however_it_was_cut(api, large, upstream, texts, places):
     """Cut on its way to us, that is; and read from us by the other parser."""
     upstream.will(stream(*cut(ROLE + words(*texts) + FINISH + usage() + DONE, places)))
     chunks = assert_conforms(b"".join(ask_streamed(api).streaming_content))
@@ -288,7 +288,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
-def test_a_stream_that_breaks_says_so_in_one_event_and_does_not_say_done(api, large, upstream, end):
+def test_a_stream_that_breaks_ends_in_one_error_event_without_done(api, large, upstream, end):
     upstream.will(stream(ROLE, words(*TRICKY), 0.02, *end))
     raw = b"".join(ask_streamed(api, stream_options={"include_usage": True}).streaming_content)
     source = parsed([raw])
@@ -301,10 +301,10 @@ def test_a_stream_that_breaks_says_so_in_one_event_and_does_not_say_done(api, la
     [head] = {(each["id"], each["created"], each["model"], each["object"]) for each in [*chunks, last]}
     assert head[2:] == ("acme/large", "chat.completion.chunk")
     assert [choice["finish_reason"] for each in [*chunks, last] for choice in each["choices"]][-1] == "error"
-    assert_the_same_wherever_it_is_cut(raw)
+    assert_same_wherever_cut(raw)
 
 
-def test_the_parser_that_judges_us_finds_what_is_wrong():
+def test_the_conformance_check_finds_every_kind_of_violation():
     """... or everything above would be worth nothing."""
     good = ROLE + words("x") + FINISH + DONE
     judged = good.replace(b"up-1", b"chatcmpl-1").replace(b"upstream-name", b"acme/large")

@@ -11,7 +11,7 @@ from tests.chat import assert_error, everything_written
 from tests.completions.rows import MESSAGES, PROMPT_ESTIMATE, ask, ask_streamed, assert_charged, events
 from tests.conftest import client_for
 from tests.factories import make_key
-from tests.upstream import DONE, FINISH, LEAVE, ROLE, USAGE, chunk, reply, stream, streamed, usage, whole, words
+from tests.upstream import CLOSE, DONE, FINISH, ROLE, USAGE, chunk, reply, stream, streamed, usage, whole, words
 
 FIND = {"type": "function", "function": {"name": "find", "description": "Finds.", "parameters": {"type": "object"}}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": {"type": "object"}}}
@@ -553,7 +553,7 @@ def test_two_choices_are_streamed_side_by_side(api, alice, upstream):
 
 
 def test_half_of_the_choices_is_not_all_of_them(api, alice, upstream):
-    upstream.will(stream(*BEGUN, of(0, {}, "stop"), of(1, {"content": "I wan"}), LEAVE))
+    upstream.will(stream(*BEGUN, of(0, {}, "stop"), of(1, {"content": "I wan"}), CLOSE))
     *_, last = events(ask_streamed(api, n=2))
     assert last["error"]["code"] == "upstream_error"
     tokens = 3  # of the ten bytes that came

@@ -35,12 +35,12 @@ from tests.completions.rows import (
     ask_streamed,
     assert_charged,
     assert_released,
+    disconnect,
     events,
-    leave,
     parsed,
 )
 from tests.completions.rows import text as all_text
-from tests.upstream import KEY, KEY_ENV, LEAVE, RESET, STAY, reply, stream
+from tests.upstream import CLOSE, HANG, KEY, KEY_ENV, RESET, reply, stream
 
 pytestmark = pytest.mark.usefixtures("claude")
 
@@ -258,28 +258,28 @@ def test_a_stream_is_understood_however_it_is_spelt(api, alice, upstream, steps)
 
 
 def test_deltas_are_passed_on_as_they_come(api, alice, upstream):
-    upstream.will(stream(start(), opens(0, said("")), 0.05, adds(0, "text_delta", text="Hello "), STAY))
+    upstream.will(stream(start(), opens(0, said("")), 0.05, adds(0, "text_delta", text="Hello "), HANG))
     answer = ask_streamed(api)
     body = iter(answer.streaming_content)  # while the upstream is silent: nothing waits for more
     assert [choice["delta"] for each in parsed(next(body) + next(body)) for choice in each["choices"]] == [
         {"role": "assistant", "content": ""},
         {"content": "Hello "},
     ]
-    leave(answer)
-    assert upstream.requests[0].left.wait(5)
+    disconnect(answer)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", **partly(2))
 
 
 def test_who_leaves_while_it_thinks_pays_for_the_prompt_as_it_was_read_and_for_the_thoughts(api, alice, upstream):
-    upstream.will(stream(start() + opens(0, thought("")) + adds(0, "thinking_delta", thinking="y" * 20), STAY))
-    leave(ask_streamed(api))
-    assert upstream.requests[0].left.wait(5)
+    upstream.will(stream(start() + opens(0, thought("")) + adds(0, "thinking_delta", thinking="y" * 20), HANG))
+    disconnect(ask_streamed(api))
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", **partly(5))
 
 
 def test_who_leaves_when_all_is_said_pays_what_was_counted(api, alice, upstream):
-    upstream.will(stream(start() + text("Hello ") + ends(), STAY))
-    leave(ask_streamed(api))
+    upstream.will(stream(start() + text("Hello ") + ends(), HANG))
+    disconnect(ask_streamed(api))
     assert_charged(alice, "reported", **REPORTED)
 
 
@@ -354,7 +354,7 @@ def test_an_error_in_the_middle_is_one_event_and_costs_what_came(api, alice, ups
 
 BREAKS = {
     "ended": [],
-    "closed": [LEAVE],
+    "closed": [CLOSE],
     "reset": [0.05, RESET],
     "no JSON": [b"data: {\n\n"],
     "no event": [b"data: 7\n\n"],
@@ -374,9 +374,9 @@ def test_a_stream_that_breaks_in_the_middle_is_one_error_and_costs_what_came(api
 
 def test_an_event_that_never_ends_is_bounded(api, alice, upstream, settings):
     settings.UPSTREAM_EVENT_BYTES_MAX = 5_000
-    upstream.will(stream(start() + text("Hello "), 0.05, b"data: " + b"x" * 10_000, STAY))
+    upstream.will(stream(start() + text("Hello "), 0.05, b"data: " + b"x" * 10_000, HANG))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", **partly(2))
 
 
@@ -393,9 +393,9 @@ def test_a_stream_that_never_was_one_is_an_honest_status_and_costs_nothing(api, 
 
 def test_silence_after_the_beginning_costs_the_prompt(api, alice, upstream, settings):
     settings.UPSTREAM_IDLE_SECONDS = settings.STREAM_HEARTBEAT_SECONDS = 0.1
-    upstream.will(stream(start(), STAY))
+    upstream.will(stream(start(), HANG))
     assert_error(ask_streamed(api), 504, "upstream_error")
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 

@@ -19,8 +19,8 @@ from tests.completions.providers.gemini.scripts import (
     streamed,
     thought,
 )
-from tests.completions.rows import MESSAGES, assert_charged, assert_released, events, leave, text
-from tests.upstream import KEY, KEY_ENV, LEAVE, RESET, STAY, reply, stream
+from tests.completions.rows import MESSAGES, assert_charged, assert_released, disconnect, events, text
+from tests.upstream import CLOSE, HANG, KEY, KEY_ENV, RESET, reply, stream
 
 MODEL = "google/flash"
 
@@ -299,7 +299,7 @@ def test_an_error_as_the_first_event_is_an_honest_status_and_costs_nothing(api, 
 
 @pytest.mark.parametrize(
     "end",
-    [[RESET], [LEAVE], [], [error(503, "UNAVAILABLE", "The model is overloaded.")], [b"data: {\n\n"]],
+    [[RESET], [CLOSE], [], [error(503, "UNAVAILABLE", "The model is overloaded.")], [b"data: {\n\n"]],
     ids=["reset", "left", "no finish reason", "error", "nonsense"],
 )
 def test_a_stream_that_breaks_off_says_so_and_costs_what_was_relayed(api, alice, upstream, end):
@@ -320,9 +320,9 @@ def test_a_stream_that_breaks_off_costs_no_less_than_was_reported(api, alice, up
 
 def test_a_stream_that_falls_silent_says_so(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
-    upstream.will(streamed(said("Hello you"), STAY))
+    upstream.will(streamed(said("Hello you"), HANG))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     charged(alice, "partial", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
 
 
@@ -336,18 +336,18 @@ def test_what_breaks_after_the_finish_reason_is_nobodys_loss(api, alice, upstrea
 
 def test_silence_after_the_finish_reason_is_nobodys_loss(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
-    upstream.will(streamed(*HELLO, STAY))
+    upstream.will(streamed(*HELLO, HANG))
     assert events(ask_streamed(api))[-1] == "[DONE]"
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
 def test_a_client_that_leaves_frees_the_upstream_and_pays_for_what_it_got(api, alice, upstream):
-    upstream.will(streamed(said("Hello you", usage={"promptTokenCount": 9, "totalTokenCount": 9}), STAY))
+    upstream.will(streamed(said("Hello you", usage={"promptTokenCount": 9, "totalTokenCount": 9}), HANG))
     answer = ask_streamed(api)
     next(answer.streaming_content)
-    leave(answer)
-    assert upstream.requests[0].left.wait(5)
+    disconnect(answer)
+    assert upstream.requests[0].disconnected.wait(5)
     charged(alice, "partial", prompt=9, completion=3, nanos=9 * 3_000 + 3 * 15_000)
 
 

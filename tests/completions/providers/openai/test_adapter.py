@@ -15,13 +15,13 @@ from completions.providers.openai.request import QUIRKS
 from tests import factories
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import (
+    CLOSE,
     DONE,
     FINISH,
+    HANG,
     KEY,
-    LEAVE,
     RESET,
     ROLE,
-    STAY,
     USAGE,
     chunk,
     event,
@@ -177,7 +177,7 @@ def test_connections_are_used_again(api, upstream):
 
 
 def test_a_connection_that_the_upstream_closed_meanwhile_is_not(api, upstream):
-    upstream.will([*whole(), LEAVE], whole())
+    upstream.will([*whole(), CLOSE], whole())
     assert [ask(api).status_code for _ in range(2)] == [200, 200]
     assert [asked.connection for asked in upstream.requests] == [1, 2]
 
@@ -305,10 +305,10 @@ def test_a_host_that_does_not_exist_is_unreachable(api, alice, large):
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_it_says_nothing_at_all(api, alice, upstream, settings, stream):
     settings.UPSTREAM_FIRST_BYTE_SECONDS = 0.3
-    upstream.will([STAY])
+    upstream.will([HANG])
     answer = ask(api, stream=stream)
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_error")
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_released(alice)
 
 
@@ -316,19 +316,19 @@ def test_a_head_that_never_ends_is_bounded_by_the_total_deadline(api, alice, ups
     settings.UPSTREAM_TOTAL_SECONDS = 0.5
     upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.1] * 50])
     assert ask(api).status_code == 504
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_released(alice)
 
 
 def test_it_falls_silent_after_the_head_of_a_whole_reply(api, alice, upstream, settings):
     settings.UPSTREAM_IDLE_SECONDS = 0.3
-    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", STAY])
+    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", HANG])
     assert ask(api).status_code == 504
-    assert upstream.requests[0].left.wait(5)
+    assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 
-@pytest.mark.parametrize("end", [RESET, LEAVE])
+@pytest.mark.parametrize("end", [RESET, CLOSE])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_it_hangs_up_before_it_answers(api, alice, upstream, stream, end):
     upstream.will([end])
@@ -377,7 +377,7 @@ def test_a_whole_reply_is_bounded(api, alice, upstream, settings):
 
 
 def test_it_speaks_something_else_than_http(api, alice, upstream):
-    upstream.will([b"220 mail.example.org ESMTP\r\n", LEAVE])
+    upstream.will([b"220 mail.example.org ESMTP\r\n", CLOSE])
     assert ask(api).status_code == 502
     assert_released(alice)
 
@@ -452,7 +452,7 @@ def test_a_stream_is_understood_however_it_is_spelt(api, alice, upstream, steps)
 
 
 def test_an_upstream_of_http_1_0_that_ends_by_closing_is_understood(api, alice, upstream):
-    upstream.will([b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", STREAM, LEAVE])
+    upstream.will([b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", STREAM, CLOSE])
     assert events(ask_streamed(api))[-1] == "[DONE]"
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
