@@ -1,4 +1,7 @@
-"""The edge of completions: what /v1 shows of models, and the shapes for the OpenAPI description."""
+"""What /v1 shows of a model, and serializers that describe requests and replies for OpenAPI.
+
+Requests are not parsed with these serializers but by ``completions.request.schema``; replies are built as plain objects.
+"""
 
 from decimal import Decimal
 from typing import Any
@@ -15,7 +18,7 @@ from gateway_project import dollars
 
 
 def model_object(listing: Listing) -> dict[str, Any]:
-    """OpenAI's model object, and beside it what one chooses a model by. Prices are dollars per token, as strings."""
+    """Return OpenAI's model object with prices, limits and capabilities. Prices are dollars per token, as strings."""
     model, price = listing.model, listing.price
     inputs = ["text", "image"] if model.image_support else ["text"]
     return {
@@ -49,7 +52,7 @@ def _per_token(nanos_per_million: int | None) -> str | None:
     return f"{(Decimal(nanos_per_million) / (dollars.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE)).normalize():f}"
 
 
-# --- For the OpenAPI description; requests are checked by ``schema`` ---------------------------------------------
+# --- Shapes for the OpenAPI description -------------------------------------------------------------------------
 
 
 _PART = {
@@ -58,7 +61,7 @@ _PART = {
     "properties": {
         "type": {"type": "string", "enum": ["text", "image_url", "input_audio", "file", "refusal"]},
         "text": {"type": "string"},
-        "image_url": {"type": "object", "description": "url: a data URL; detail: how closely to look."},
+        "image_url": {"type": "object", "description": "url: a data URL; detail: the resolution to read it at."},
         "input_audio": {"type": "object", "description": "data: base64; format: wav, mp3 and others."},
         "file": {"type": "object", "description": "file_data: a data URL; filename."},
         "refusal": {"type": "string"},
@@ -73,16 +76,20 @@ class ContentField(serializers.JSONField):
 
 class MessageSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=ROLES)
-    content = ContentField(required=False, allow_null=True, help_text="Needed but of an assistant that called a tool.")
+    content = ContentField(
+        required=False, allow_null=True, help_text="Required, except in a message of an assistant that called a tool."
+    )
     name = serializers.CharField(required=False)
-    tool_calls = serializers.ListField(child=serializers.DictField(), required=False, help_text="Of an assistant.")
-    tool_call_id = serializers.CharField(required=False, help_text="Of a tool.")
+    tool_calls = serializers.ListField(child=serializers.DictField(), required=False, help_text="In a message of an assistant.")
+    tool_call_id = serializers.CharField(required=False, help_text="In a message of a tool.")
     refusal = serializers.CharField(required=False, allow_null=True)
 
 
 class StreamOptionsSerializer(serializers.Serializer[Any]):
     include_usage = serializers.BooleanField(required=False, allow_null=True)
-    include_obfuscation = serializers.BooleanField(required=False, allow_null=True, help_text="Obfuscation is never sent.")
+    include_obfuscation = serializers.BooleanField(
+        required=False, allow_null=True, help_text="Has no effect: obfuscation is never sent."
+    )
 
 
 def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) -> Any:
@@ -90,14 +97,14 @@ def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any
 
 
 class ChatRequestSerializer(serializers.Serializer[Any]):
-    """A null counts as absent. Fields that are not listed are passed on to providers that take them."""
+    """A null counts as absent. Fields that are not listed are passed on to providers that accept them."""
 
     model = serializers.CharField(max_length=schema.MODEL_CHARACTERS_MAX)
     models = _optional(
         serializers.ListField,
         child=serializers.CharField(),
         max_length=schema.FALLBACKS_MAX,
-        help_text="Models that may answer instead, in turn, when the first cannot.",
+        help_text="Models to try in turn when the first cannot serve the request.",
     )
     messages = serializers.ListField(child=MessageSerializer(), min_length=1, max_length=settings.REQUEST_MESSAGES_MAX)
     max_tokens = _optional(serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX)
@@ -132,7 +139,9 @@ class AnswerMessageSerializer(serializers.Serializer[Any]):
     content = serializers.CharField(allow_blank=True, allow_null=True)
     refusal = serializers.CharField(required=False, allow_null=True)
     tool_calls = serializers.ListField(child=serializers.DictField(), required=False)
-    reasoning_content = serializers.CharField(required=False, help_text="What the model thought, where it shows it.")
+    reasoning_content = serializers.CharField(
+        required=False, help_text="The thinking of the model, if its provider returns it."
+    )
 
 
 class ChoiceSerializer(serializers.Serializer[Any]):
@@ -183,7 +192,7 @@ class ModelSerializer(serializers.Serializer[Any]):
     capabilities = serializers.DictField()
     commercial_use = serializers.BooleanField()
     license = serializers.CharField(allow_null=True)
-    alias_of = serializers.CharField(required=False, help_text="The model that the id stands for at the moment.")
+    alias_of = serializers.CharField(required=False, help_text="The model that the id currently stands for.")
 
 
 class ModelListSerializer(serializers.Serializer[Any]):

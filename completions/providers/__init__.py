@@ -1,7 +1,21 @@
-"""Providers, a file each, behind the one small interface of ``base``. This dict is the registry: kind -> adapter.
+"""Providers: an adapter for each wire format. ``ADAPTERS`` maps ``Provider.kind`` to its adapter.
 
-To add one: write ``<kind>.py`` with an Adapter, name it here and in ``Provider.Kind``, and give it a test that runs it
-against a real HTTP server speaking its wire format. ``docs/providers.md`` is the checklist.
+Owns everything that depends on a provider's wire format. Imports ``completions.request``, ``completions.pricing``,
+``completions.chat``, ``completions.sse`` and ``gateway_project``; knows nothing of routes, holds and the database.
+
+base       the Adapter protocol, ProviderFailed, and the errors that the caller sees
+exchange   one HTTP request to an upstream and its response: deadlines, bounds, heartbeats, failures; used by all adapters
+wire       what the formats have in common: JSON, token counts, sizes of text
+echo       a provider without a network, for development and tests
+openai, anthropic, gemini  a folder each, with the same modules and names: adapter; request (``check``, ``body``); messages;
+           response (``parse_reply``, ``StreamReader``, ``parse_usage``)
+
+To add a provider that speaks another format:
+1. Write the folder, with these modules. ``docs/providers.md`` tells what an adapter has to take care of.
+2. Rely on ``completions.request.schema`` for the shape of the request; refuse only what this provider cannot do.
+3. Name the adapter in ``ADAPTERS`` below and in ``Provider.Kind``, which needs a migration.
+4. Test it against a real HTTP server with scripts of its replies, as ``tests/completions/providers/gemini`` does, and add a row
+   to ``tests/completions/relay/test_stream_conformance.py``.
 """
 
 from completions.providers.anthropic.adapter import AnthropicAdapter

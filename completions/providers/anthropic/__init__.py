@@ -1,0 +1,9 @@
+"""Anthropic's Messages API: https://docs.anthropic.com/en/api/messages
+
+POST {base_url}/v1/messages; a stream is server-sent events, typed, that end with message_stop.
+
+adapter   AnthropicAdapter: sends the request and reads the reply
+request   the body of the request, and what cannot be asked of Anthropic
+messages  OpenAI's messages as instructions and turns of blocks
+response  whole replies, the events of a stream, usage, errors
+"""

@@ -1,4 +1,4 @@
-"""Anthropic's own Messages API, which says more than its OpenAI-compatible one: what was cached, thought, refused, and why."""
+"""The adapter for Anthropic's Messages API: api.anthropic.com, or a server with the same wire format."""
 
 from collections.abc import Generator
 
@@ -9,11 +9,11 @@ from completions.providers.anthropic.response import StreamReader, is_account_er
 from completions.providers.base import ProviderFailed
 from gateway_project.net import http
 
-_VERSION = "2023-06-01"  # of the wire format; the only one there is
+_VERSION = "2023-06-01"  # of the wire format; there is no other
 
 
 class AnthropicAdapter:
-    """api.anthropic.com, or a server that speaks as it does."""
+    """Uses Anthropic's own API: its OpenAI-compatible one reports less about caching, thinking and refusals."""
 
     def check(self, request: ChatRequest) -> None:
         anthropic_request.check(request)
@@ -32,6 +32,6 @@ def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
     try:
         return exchange.post(call, "/v1/messages", headers, anthropic_request.body(call, stream=stream), stream=stream)
     except ProviderFailed as failure:
-        if is_account_error(failure.error.message):  # the caller would take it for his own
+        if is_account_error(failure.error.message):  # with status 400 it would read as the caller's fault
             raise ProviderFailed(base.status_error(402), upstream_worked=False) from failure
         raise

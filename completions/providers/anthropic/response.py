@@ -1,4 +1,4 @@
-"""Replies of Anthropic's Messages API, read: whole ones, the events of a stream, errors, and how much is in each. Pure."""
+"""Reads replies of Anthropic's Messages API: whole ones, the events of a stream and errors, in OpenAI's terms. Pure."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ _FINISH_REASONS = {
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
+# Error type -> HTTP status, where the error arrives with a 2xx status.
 _STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -29,8 +30,8 @@ _STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-# Blocks and deltas that say something: their field, and OpenAI's.
-_SAYING = {
+# Type of a block or a delta with generated text -> the field that has it, and OpenAI's field for it.
+_TEXT_FIELDS = {
     "text": ("text", "content"),
     "text_delta": ("text", "content"),
     "thinking": ("thinking", "reasoning_content"),
@@ -43,26 +44,27 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class StreamReader:
-    """The data of events in, Chunks out.
+    """Converts the data of events to Chunks.
 
-    Nothing is passed on before the first block of content begins: until then a failure is an early one, which a true status
-    can tell. The counts of the prompt come with it, so that who leaves in the middle is charged for what was really read.
+    No chunk is returned before the first block of content begins: a failure before that can still be reported by its own
+    status. The counts of the prompt are returned with the first chunk, so that a client that disconnects in the middle is
+    charged for the real prompt.
     """
 
     def __init__(self) -> None:
-        self.has_passed_on = False  # any chunk
-        self.has_finish_reason = False  # a reason to stop came
-        self.has_ended = False  # message_stop came; what comes behind it is nothing
+        self.has_passed_on = False
+        self.has_finish_reason = False
+        self.has_ended = False  # true after message_stop; later events are ignored
         self._has_begun = False
-        self._counts: dict[str, Any] = {}
+        self._counts: dict[str, Any] = {}  # the usage object so far
         self._text_bytes = 0
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
 
     def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
+        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
         chunks, failure = read_each_event(self._read, events)
         if failure and not self.has_finish_reason and not self._text_bytes:
-            chunks = []  # right after the role it is still an early one
+            chunks = []  # no text has been passed on: the caller can still get the error's own status
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 
@@ -73,13 +75,13 @@ class StreamReader:
             event = wire.parse_json(data)
             match event["type"]:
                 case "message_start":
-                    self._count(event["message"].get("usage"))
+                    self._update_counts(event["message"].get("usage"))
                 case "content_block_start":
-                    return self._open() + self._block(event["index"], event["content_block"])
+                    return self._begin() + self._begin_block(event["index"], event["content_block"])
                 case "content_block_delta":
-                    return self._delta(event["index"], event["delta"])
+                    return self._read_delta(event["index"], event["delta"])
                 case "content_block_stop":
-                    return self._block_end(event["index"])
+                    return self._end_block(event["index"])
                 case "message_delta":
                     return self._end(event["delta"].get("stop_reason"), event.get("usage"))
                 case "message_stop":
@@ -87,86 +89,86 @@ class StreamReader:
                 case "error":
                     raise read_error(event["error"])
         except _MALFORMED as error:
-            raise UnusableResponse(f"an event is none: {type(error).__name__}") from error
-        return []  # also for "ping", and for what may be added any time
+            raise UnusableResponse(f"an event is malformed: {type(error).__name__}") from error
+        return []  # also for "ping" and for types that Anthropic may add
 
-    def _open(self) -> list[Chunk]:
-        """The role, once, and what is known of the usage."""
+    def _begin(self) -> list[Chunk]:
+        """Return the role and the usage so far, once."""
         if self._has_begun:
             return []
         self._has_begun = True
-        return [_chunk({"role": "assistant", "content": ""}), *self._usage()]
+        return [_chunk({"role": "assistant", "content": ""}), *self._usage_chunks()]
 
-    def _block(self, index: int, block: dict[str, Any]) -> list[Chunk]:
+    def _begin_block(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         if block["type"] != "tool_use":
-            return self._said(block)
+            return self._text_chunks(block)
         tool_call = self._tool_calls[index] = _ToolCall(len(self._tool_calls), block.get("input") or {})
-        return self._generated(tool_call.opening(block["id"], block["name"]), block["name"])
+        return self._generated_chunks(tool_call.first_delta(block["id"], block["name"]), block["name"])
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
+    def _read_delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
         if delta["type"] != "input_json_delta":
-            return self._said(delta)
+            return self._text_chunks(delta)
         tool_call = self._tool_calls.get(index)
-        return self._arguments(tool_call, delta["partial_json"]) if tool_call else []
+        return self._arguments_chunks(tool_call, delta["partial_json"]) if tool_call else []
 
-    def _block_end(self, index: int) -> list[Chunk]:
+    def _end_block(self, index: int) -> list[Chunk]:
         tool_call = self._tool_calls.get(index)
         if tool_call is None or tool_call.has_arguments:
             return []
-        # None came: a tool without parameters, or a server that says them all at once. Clients parse them as JSON.
-        return self._arguments(tool_call, compact_json.text(tool_call.input))
+        # No arguments arrived: the tool has no parameters, or the server sent them with the block. Clients parse them as JSON.
+        return self._arguments_chunks(tool_call, compact_json.text(tool_call.input))
 
     def _end(self, stop_reason: str | None, usage: Any) -> list[Chunk]:
         if not (isinstance(usage, dict) and wire.is_token_count(usage.get("output_tokens"))):
-            # The last count is from before the text.
+            # The counts so far are from before the text, so the text is estimated.
             usage = {"output_tokens": cost.estimate_tokens(self._text_bytes)}
-        self._count(usage)
-        chunks = self._open()
+        self._update_counts(usage)
+        chunks = self._begin()
         if stop_reason is not None and not self.has_finish_reason:
             self.has_finish_reason = True
             chunks.append(_chunk({}, finish_reason=_finish_reason(stop_reason)))
-        return chunks + self._usage()
+        return chunks + self._usage_chunks()
 
-    def _said(self, part: dict[str, Any]) -> list[Chunk]:
-        theirs, ours = _SAYING.get(part["type"], ("", ""))
+    def _text_chunks(self, part: dict[str, Any]) -> list[Chunk]:
+        theirs, ours = _TEXT_FIELDS.get(part["type"], ("", ""))
         text = part.get(theirs)
-        return self._generated({ours: text}, text) if text else []
+        return self._generated_chunks({ours: text}, text) if text else []
 
-    def _arguments(self, tool_call: "_ToolCall", text: str) -> list[Chunk]:
+    def _arguments_chunks(self, tool_call: "_ToolCall", text: str) -> list[Chunk]:
         if not text:
             return []
         tool_call.has_arguments = True
-        return self._generated(tool_call.arguments(text), text)
+        return self._generated_chunks(tool_call.arguments_delta(text), text)
 
-    def _generated(self, delta: dict[str, Any], text: str) -> list[Chunk]:
+    def _generated_chunks(self, delta: dict[str, Any], text: str) -> list[Chunk]:
         text_bytes = wire.text_bytes(text)
         self._text_bytes += text_bytes
-        return [*self._open(), _chunk(delta, text_bytes=text_bytes)]
+        return [*self._begin(), _chunk(delta, text_bytes=text_bytes)]
 
-    def _count(self, usage: Any) -> None:
-        """Keep what is new in a usage object: its counts are of the whole reply so far, and null where nothing changed."""
+    def _update_counts(self, usage: Any) -> None:
+        """Update the counts from a usage object. Its counts are totals of the reply so far, and null where unchanged."""
         if isinstance(usage, dict):
             self._counts.update(
                 {name: value for name, value in usage.items() if wire.is_token_count(value) or isinstance(value, dict)}
             )
 
-    def _usage(self) -> list[Chunk]:
+    def _usage_chunks(self) -> list[Chunk]:
         usage = parse_usage(self._counts)
         return [Chunk(b"[]", usage=usage)] if usage else []
 
 
 @dataclass(slots=True)
 class _ToolCall:
-    """One that is being streamed. ``number`` is its place among the tool calls; ``input`` what its block began with."""
+    """A tool call that is being streamed. ``number`` is its index among the tool calls; ``input`` is the block's own input."""
 
     number: int
     input: dict[str, Any]
     has_arguments: bool = False
 
-    def opening(self, tool_id: str, name: str) -> dict[str, Any]:
+    def first_delta(self, tool_id: str, name: str) -> dict[str, Any]:
         return self._delta({"id": tool_id, "type": "function", "function": {"name": name, "arguments": ""}})
 
-    def arguments(self, text: str) -> dict[str, Any]:
+    def arguments_delta(self, text: str) -> dict[str, Any]:
         return self._delta({"function": {"arguments": text}})
 
     def _delta(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -182,7 +184,7 @@ def _chunk(delta: dict[str, Any], *, text_bytes: int = 0, finish_reason: str | N
 
 
 def parse_reply(body: bytes) -> WholeReply:
-    """A message object. Raises UnusableResponse."""
+    """Return the reply in a message object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
         if reply["type"] == "error":
@@ -197,15 +199,15 @@ def parse_reply(body: bytes) -> WholeReply:
 
 
 def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """OpenAI's message. Thoughts are not content, and blocks of other kinds are nothing that it has a place for."""
+    """Return OpenAI's message. Thinking is not content, and OpenAI's message has no place for blocks of other types."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
-    thoughts = "".join(block["thinking"] for block in blocks if block["type"] == "thinking")
+    thinking = "".join(block["thinking"] for block in blocks if block["type"] == "thinking")
     tool_calls = [_tool_call(block) for block in blocks if block["type"] == "tool_use"]
     return {
         "role": "assistant",
         "content": None if tool_calls and not text else text,
         "refusal": None,
-        **({"reasoning_content": thoughts} if thoughts else {}),
+        **({"reasoning_content": thinking} if thinking else {}),
         **({"tool_calls": tool_calls} if tool_calls else {}),
     }
 
@@ -222,11 +224,14 @@ def _generated_bytes(message: dict[str, Any]) -> int:
     return sum(wire.text_bytes(text) for text in texts)
 
 
-# --- Both -------------------------------------------------------------------------------------------------------
+# --- Usage and errors -------------------------------------------------------------------------------------------
 
 
 def parse_usage(value: Any) -> Usage | None:
-    """A usage object, or None when it is not one that can be true. Theirs counts the prompt without its cached parts."""
+    """Return the usage in a usage object; None when a count is missing or impossible.
+
+    Anthropic's ``input_tokens`` leave out the tokens read from a cache and written to one; ours include them.
+    """
     if not isinstance(value, dict):
         return None
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -250,13 +255,16 @@ def parse_usage(value: Any) -> Usage | None:
 
 
 def read_error(error: dict[str, Any]) -> InBandError:
-    """An error object that came where a reply should be."""
+    """Return the exception for an error object that arrived with a 2xx status."""
     reason = str(error.get("message") or "")
     return InBandError(reason, 402 if is_account_error(reason) else _STATUSES.get(error["type"], 500))
 
 
 def is_account_error(reason: str) -> bool:
-    """What Anthropic says, with status 400, when our account with them has no money left or has reached its own limit."""
+    """Return whether the message is about our account at Anthropic: its credit is used up, or it has reached its own limit.
+
+    Anthropic sends it with status 400, as if the request were at fault.
+    """
     return "credit balance is too low" in reason or "specified API usage limits" in reason
 
 

@@ -1,4 +1,4 @@
-"""Google's Gemini, in its own words: generateContent and its stream."""
+"""The adapter for Google's Gemini API: generateContent and streamGenerateContent."""
 
 from collections.abc import Generator
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from gateway_project.net import http
 
 
 class GeminiAdapter:
-    """Its OpenAI-compatible endpoint is not asked: it knows less, and reports less of what is used."""
+    """Uses Gemini's own API: its OpenAI-compatible one has fewer features and reports less of the usage."""
 
     def check(self, request: ChatRequest) -> None:
         gemini_request.check(request)
@@ -27,7 +27,7 @@ class GeminiAdapter:
 
 
 def _post(call: Call, method: str, *, stream: bool) -> http.UpstreamResponse:
-    # The key is not put into the address, where access logs would keep it.
+    # Not in the address, because access logs would keep it.
     headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
     path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:{method}"
     return exchange.post(

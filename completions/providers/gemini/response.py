@@ -1,6 +1,6 @@
-"""Replies in Gemini's wire format, read: whole ones, the events of a stream, what refusals mean, and how much it is. Pure.
+"""Reads replies in Gemini's wire format: whole ones, the events of a stream and errors, in OpenAI's terms. Pure.
 
-Whole or an event, each is a GenerateContentResponse: https://ai.google.dev/api/generate-content
+A whole reply and an event are the same object, a GenerateContentResponse: https://ai.google.dev/api/generate-content
 """
 
 import json
@@ -12,7 +12,7 @@ from completions.providers import wire
 from completions.providers.exchange import InBandError, UnusableResponse, parse_error, read_each_event
 from gateway_project import compact_json, identifiers
 
-# STOP, and what nobody has heard of yet, is "stop".
+# STOP and unknown reasons become "stop".
 _FINISH_REASONS = {
     "MAX_TOKENS": "length",
     **dict.fromkeys(
@@ -40,13 +40,13 @@ _SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, Re
 
 
 class StreamReader:
-    """The data of events in, Chunks out. There is no [DONE]: the finish reason is kept until the stream has ended."""
+    """Converts the data of events to Chunks. The stream has no end marker: ``last`` returns the finish reason at its end."""
 
     has_ended = False
 
     def __init__(self) -> None:
-        self.has_passed_on = False  # any chunk
-        self.finish_reason: str | None = None  # in OpenAI's words
+        self.has_passed_on = False
+        self.finish_reason: str | None = None  # OpenAI's
         self._has_begun = False
         self._calls = 0
 
@@ -55,41 +55,43 @@ class StreamReader:
         return self.finish_reason is not None
 
     def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
+        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
         chunks, failure = read_each_event(self._read, events)
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 
     def last(self) -> list[Chunk]:
-        """What ends the stream; only once there is a finish reason."""
-        return [*self._role(), _chunk({}, finish_reason=self.finish_reason)]
+        """Return the chunk that ends the stream. Call it only after a finish reason has arrived."""
+        return [*self._begin(), _chunk({}, finish_reason=self.finish_reason)]
 
     def _read(self, data: bytes) -> list[Chunk]:
         try:
             response = _response(data)
-            said = _said(response)
-            # Of a call in an earlier event, the one that finishes says nothing.
-            finish_reason = _finish_reason(response, has_calls=bool(self._calls or said.calls))
+            generated = _generated(response)
+            # The event with the finish reason does not repeat the calls of earlier events.
+            finish_reason = _finish_reason(response, has_calls=bool(self._calls or generated.calls))
         except _SHAPE_ERRORS as error:
             raise UnusableResponse("an event is not a response") from error
         self.finish_reason = finish_reason or self.finish_reason
         chunks = []
-        if said.text or said.thoughts or said.calls or said.logprobs:
-            chunks = [*self._role(), _chunk(self._delta(said), logprobs=said.logprobs, text_bytes=said.text_bytes)]
+        if generated.text or generated.thoughts or generated.calls or generated.logprobs:
+            delta = self._delta(generated)
+            chunks = [*self._begin(), _chunk(delta, logprobs=generated.logprobs, text_bytes=generated.text_bytes)]
         usage = parse_usage(response.get("usageMetadata"))
         return [*chunks, Chunk(b"[]", usage=usage)] if usage else chunks
 
-    def _role(self) -> list[Chunk]:
+    def _begin(self) -> list[Chunk]:
+        """Return the role, once."""
         if self._has_begun:
             return []
         self._has_begun = True
         return [_chunk({"role": "assistant", "content": ""})]
 
-    def _delta(self, said: "_Said") -> dict[str, Any]:
-        delta = said.message()
-        if said.calls:
-            delta["tool_calls"] = [{"index": self._calls + index, **call} for index, call in enumerate(said.calls)]
-        self._calls += len(said.calls)
+    def _delta(self, generated: "_Generated") -> dict[str, Any]:
+        delta = generated.message()
+        if generated.calls:
+            delta["tool_calls"] = [{"index": self._calls + index, **call} for index, call in enumerate(generated.calls)]
+        self._calls += len(generated.calls)
         return delta
 
 
@@ -102,27 +104,27 @@ def _chunk(delta: dict[str, Any], *, finish_reason: str | None = None, logprobs:
 
 
 def parse_reply(body: bytes) -> WholeReply:
-    """A GenerateContentResponse. Raises UnusableResponse."""
+    """Return the reply in a GenerateContentResponse. Raises UnusableResponse."""
     try:
         response = _response(body)
-        said = _said(response)
-        finish_reason = _finish_reason(response, has_calls=bool(said.calls))
+        generated = _generated(response)
+        finish_reason = _finish_reason(response, has_calls=bool(generated.calls))
         if not response.get("candidates") and not finish_reason:
             raise ValueError("no candidates")
     except _SHAPE_ERRORS as error:
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
-    message = {"role": "assistant", "content": None if said.calls else "", "refusal": None, **said.message()}
-    choice = {"index": 0, "message": message, "logprobs": said.logprobs, "finish_reason": finish_reason or "stop"}
+    message = {"role": "assistant", "content": None if generated.calls else "", "refusal": None, **generated.message()}
+    choice = {"index": 0, "message": message, "logprobs": generated.logprobs, "finish_reason": finish_reason or "stop"}
     usage = parse_usage(response.get("usageMetadata"))
-    return WholeReply(choices=wire.replace_lone_surrogates(body, [choice]), usage=usage, text_bytes=said.text_bytes)
+    return WholeReply(choices=wire.replace_lone_surrogates(body, [choice]), usage=usage, text_bytes=generated.text_bytes)
 
 
-# --- What both are made of --------------------------------------------------------------------------------------
+# --- A GenerateContentResponse ----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Said:
-    """What the parts of a response say, in OpenAI's words."""
+class _Generated:
+    """What the model generated in one response, in OpenAI's terms."""
 
     text: str = ""
     thoughts: str = ""
@@ -131,11 +133,11 @@ class _Said:
 
     @property
     def text_bytes(self) -> int:
-        called = [call["function"][name] for call in self.calls for name in ("name", "arguments")]
-        return sum(map(wire.text_bytes, [self.text, self.thoughts, *called]))
+        call_texts = [call["function"][name] for call in self.calls for name in ("name", "arguments")]
+        return sum(map(wire.text_bytes, [self.text, self.thoughts, *call_texts]))
 
     def message(self) -> dict[str, Any]:
-        """The fields of a message, or of a delta, that are not empty."""
+        """Return the fields of a message, or of a delta, that are not empty."""
         fields = {"content": self.text, "reasoning_content": self.thoughts, "tool_calls": self.calls}
         return {name: value for name, value in fields.items() if value}
 
@@ -155,17 +157,17 @@ def _candidate(response: dict[str, Any]) -> dict[str, Any]:
     return candidate
 
 
-def _said(response: dict[str, Any]) -> _Said:
+def _generated(response: dict[str, Any]) -> _Generated:
     candidate = _candidate(response)
-    said = _Said(logprobs=_logprobs(candidate.get("logprobsResult")))
+    generated = _Generated(logprobs=_logprobs(candidate.get("logprobsResult")))
     for part in (candidate.get("content") or {}).get("parts") or []:
         if (call := part.get("functionCall")) is not None:
-            said.calls.append(_call(call, part.get("thoughtSignature")))
+            generated.calls.append(_call(call, part.get("thoughtSignature")))
         elif part.get("thought"):
-            said.thoughts += part.get("text") or ""
-        else:  # images, and code that ran, have no place in a message; nobody could have asked for them
-            said.text += part.get("text") or ""
-    return said
+            generated.thoughts += part.get("text") or ""
+        else:  # parts without text, such as images and code that ran, have no place in a message; no request can ask for them
+            generated.text += part.get("text") or ""
+    return generated
 
 
 def _call(call: dict[str, Any], signature: Any) -> dict[str, Any]:
@@ -173,15 +175,16 @@ def _call(call: dict[str, Any], signature: Any) -> dict[str, Any]:
     if not isinstance(call["name"], str):
         raise TypeError("a function without a name")
     function = {"name": call["name"], "arguments": arguments}
-    made = {"id": f"call_{identifiers.short_uuid7()}", "type": "function", "function": function}
-    # As at Google's OpenAI-compatible endpoint, whose clients send it back: ai.google.dev/gemini-api/docs/thought-signatures
+    tool_call = {"id": f"call_{identifiers.short_uuid7()}", "type": "function", "function": function}
+    # Placed as at Google's OpenAI-compatible endpoint, so that its clients send it back:
+    # ai.google.dev/gemini-api/docs/thought-signatures
     if not isinstance(signature, str):
-        return made
-    return {**made, "extra_content": {"google": {"thought_signature": signature}}}
+        return tool_call
+    return {**tool_call, "extra_content": {"google": {"thought_signature": signature}}}
 
 
 def _finish_reason(response: dict[str, Any], *, has_calls: bool) -> str | None:
-    """None when the reply goes on. A prompt that was blocked has no candidates at all."""
+    """Return OpenAI's finish reason; None when the reply continues. A blocked prompt has no candidates at all."""
     if not response.get("candidates"):
         return "content_filter" if (response.get("promptFeedback") or {}).get("blockReason") else None
     theirs = _candidate(response).get("finishReason")
@@ -205,17 +208,18 @@ def _logprobs(result: Any) -> dict[str, Any] | None:
 def _token(candidate: dict[str, Any]) -> dict[str, Any]:
     token, logprob = candidate.get("token") or "", candidate.get("logProbability", 0.0)
     if type(logprob) not in (int, float):
-        raise TypeError("a probability that is no number")
+        raise TypeError("a probability that is not a number")
     return {"token": token, "logprob": logprob, "bytes": list(token.encode(errors="replace"))}
 
 
-# --- How much it is ---------------------------------------------------------------------------------------------
+# --- Usage ------------------------------------------------------------------------------------------------------
 
 
 def parse_usage(metadata: Any) -> Usage | None:
-    """A UsageMetadata, or None when it is not one that can be true. What is zero, it leaves out; no prompt is.
+    """Return the usage in a UsageMetadata; None when a count is impossible or the prompt's is missing.
 
-    Thoughts are generated tokens; whether ``candidatesTokenCount`` has them already, the total tells.
+    Gemini omits other counts that are zero. Thoughts are generated tokens; only the total tells whether
+    ``candidatesTokenCount`` includes them.
     """
     if not isinstance(metadata, dict) or "promptTokenCount" not in metadata:
         return None
@@ -236,13 +240,13 @@ def parse_usage(metadata: Any) -> Usage | None:
     )
 
 
-# --- Refusing ---------------------------------------------------------------------------------------------------
+# --- Errors -----------------------------------------------------------------------------------------------------
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, str]:
-    """What a refusal's status should have been, and the seconds to wait, "" when it does not say.
+    """Return the status that a refusal should have had, and the seconds to wait as text, "" when it has none.
 
-    Google answers a wrong key, and a country or a bill that it does not like, with 400, as if the caller were at fault.
+    Google refuses a wrong API key, an unsupported country and an unpaid bill with 400, as if the request were at fault.
     """
     try:
         response = json.loads(body)
@@ -269,7 +273,7 @@ def _names_key(message: Any) -> bool:
 
 
 def _wait_seconds(error: dict[str, Any]) -> str:
-    """Of "58s" or "58.9s", as RetryInfo has it, the next whole second."""
+    """Return RetryInfo's delay, such as "58s" or "58.9s", rounded up to whole seconds."""
     for detail in _details(error):
         whole, point, _ = str(detail.get("retryDelay", "")).removesuffix("s").partition(".")
         if whole.isascii() and whole.isdigit() and len(whole) < 10:

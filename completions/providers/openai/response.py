@@ -1,4 +1,4 @@
-"""Replies in OpenAI's wire format, read: whole ones, the events of a stream, errors, and how much text is in each. Pure."""
+"""Reads replies in OpenAI's wire format: whole ones and the events of a stream, with their usage and text sizes. Pure."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from completions.providers import wire
 from completions.providers.exchange import UnusableResponse, read_each_event
 from gateway_project import compact_json
 
-# The choices of an event that brings text and nothing else: all of them, so that what matches is valid JSON by itself.
+# Matches the whole ``choices`` array of an event that brings text and nothing else, so that a match is valid JSON by itself.
 _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
 _PLAIN = re.compile(
     rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"(' + _TEXT + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
@@ -20,30 +20,30 @@ _PLAIN = re.compile(
 
 
 class StreamReader:
-    """The data of events in, Chunks out. ``choices``: how many were asked for.
+    """Converts the data of events to Chunks. ``choices`` is the number of choices that were requested.
 
-    Most events of a stream differ in their choices alone. So the bytes before and after the choices of one event are
-    remembered, and an event between the same bytes needs no parsing: a JSON round trip a token is what a relay cannot afford.
+    Most events of a stream differ only in their choices. So the bytes before and after the choices of one event are kept, and
+    an event that begins and ends with the same bytes is not parsed: a JSON round trip for each token is too slow for a relay.
     """
 
     def __init__(self, choices: int = 1) -> None:
-        self.has_passed_on = False  # any chunk
+        self.has_passed_on = False
+        self.has_ended = False  # true after [DONE]; later events are ignored
         self._choices = choices
-        self._begun: set[int] = set()  # the choices whose role came
-        self._ended: set[int] = set()  # ... and whose finish reason did
-        self.has_ended = False  # [DONE] came; what comes behind it is nothing
-        self._before, self._after = b"\x00", b"\x00"  # which no event begins or ends with
+        self._begun: set[int] = set()  # indexes of the choices whose role has arrived
+        self._finished: set[int] = set()  # indexes of the choices whose finish reason has arrived
+        self._before, self._after = b"\x00", b"\x00"  # no event begins or ends with these
 
     @property
     def has_finish_reason(self) -> bool:
-        """Nothing more is to come of any choice. Not every upstream knows of several: then [DONE] says so."""
-        return len(self._ended) >= self._choices or (self.has_ended and bool(self._ended))
+        """True when every choice has finished. Upstreams that ignore ``n`` send one choice only: then [DONE] decides."""
+        return len(self._finished) >= self._choices or (self.has_ended and bool(self._finished))
 
     def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """The chunks to pass on of the events that one read brought; and the failure that ended them, if one did."""
+        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
         chunks, failure = read_each_event(self._read, events)
         if failure and not self.has_finish_reason and not any(chunk.text_bytes for chunk in chunks):
-            chunks = []  # an error right after the role is still an early one, which a true status can tell
+            chunks = []  # no text has been passed on in this read: the caller can still get the error's own status
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
 
@@ -53,10 +53,10 @@ class StreamReader:
         if data == b"[DONE]":
             self.has_ended = True
             return []
-        if data.startswith(self._before) and data.endswith(self._after) and not self._ended:
+        if data.startswith(self._before) and data.endswith(self._after) and not self._finished:
             plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
             if plain and _is_utf8(plain[1]):
-                return [Chunk(plain[0], text_bytes=_unescaped_bytes(plain[1]))]
+                return [Chunk(plain[0], text_bytes=_unescaped_text_bytes(plain[1]))]
         return self._parse(data)
 
     def _parse(self, data: bytes) -> list[Chunk]:
@@ -68,24 +68,24 @@ class StreamReader:
             raise UnusableResponse("an event is not JSON") from error
         if event.get("error"):
             raise UnusableResponse(f"it reports {json.dumps(event['error'])}")
-        self._remember(data.decode())
+        self._keep_frame(data.decode())
         chunks = []
-        if choices := self._once(event.get("choices") or []):
+        if choices := self._normalize(event.get("choices") or []):
             chunks.append(self._chunk(choices))
         if usage := parse_usage(event.get("usage")):
             chunks.append(Chunk(b"[]", usage=usage))
         return chunks
 
-    def _once(self, choices: Any) -> list[Any]:
-        """Each begins with a role and has one finish reason, whatever the upstream forgets or repeats."""
+    def _normalize(self, choices: Any) -> list[Any]:
+        """Give every choice one role, at its start, and one finish reason, whatever the upstream omits or repeats."""
         try:
-            choices = [choice for choice in choices if choice.get("index", 0) not in self._ended or _is_worth(choice)]
+            choices = [choice for choice in choices if choice.get("index", 0) not in self._finished or _has_text(choice)]
             for choice in choices:
                 index = choice.get("index", 0)
                 if index not in self._begun:
                     delta = choice.get("delta") or {}
                     choice["delta"] = {**delta, "role": delta.get("role") or "assistant"}
-                if index in self._ended:
+                if index in self._finished:
                     choice["finish_reason"] = None
                 self._begun.add(index)
         except (AttributeError, TypeError) as error:
@@ -94,22 +94,23 @@ class StreamReader:
 
     def _chunk(self, choices: list[Any]) -> Chunk:
         try:
-            ended = {choice.get("index", 0) for choice in choices if choice.get("finish_reason")}
+            finished = {choice.get("index", 0) for choice in choices if choice.get("finish_reason")}
             text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
         except (AttributeError, TypeError) as error:
             raise UnusableResponse("an event's choices are not choices") from error
-        self._ended |= ended
-        finishes = bool(ended) and self.has_finish_reason
-        return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=finishes)
+        self._finished |= finished
+        has_finish_reason = bool(finished) and self.has_finish_reason
+        return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=has_finish_reason)
 
-    def _remember(self, text: str) -> None:
+    def _keep_frame(self, text: str) -> None:
+        """Keep what comes before and after the choices of this event."""
         before, name, after = text.partition('"choices":')
-        if not name or name in after:  # none, or who knows which
+        if not name or name in after:  # there are none, or it is unclear which ones are meant
             return
         start = len(before) + len(name)
         try:
             _, end = json.JSONDecoder().raw_decode(text, start)
-        except ValueError:  # white space before the value: this upstream is parsed event by event
+        except ValueError:  # there is white space before the value: all events of this upstream are parsed
             return
         self._before, self._after = text[:start].encode(), text[end:].encode()
 
@@ -118,7 +119,7 @@ class StreamReader:
 
 
 def parse_reply(body: bytes) -> WholeReply:
-    """A chat completion object. Raises UnusableResponse."""
+    """Return the reply in a chat completion object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
         choices = reply["choices"]
@@ -131,11 +132,11 @@ def parse_reply(body: bytes) -> WholeReply:
     return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
-# --- How much it is ---------------------------------------------------------------------------------------------
+# --- Usage and sizes --------------------------------------------------------------------------------------------
 
 
 def parse_usage(value: Any) -> Usage | None:
-    """A usage object, or None when it is not one that can be true. Zeros are honoured."""
+    """Return the usage in a usage object; None when a count is missing or impossible. Zero is possible."""
     if not isinstance(value, dict):
         return None
     prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
@@ -148,15 +149,14 @@ def parse_usage(value: Any) -> Usage | None:
     return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
 
 
-def _is_worth(choice: Any) -> bool:
-    """Whether there is anything generated in it."""
+def _has_text(choice: Any) -> bool:
     return _generated_bytes(choice.get("delta") or {}) > 0
 
 
 def _generated_bytes(message: Any) -> int:
-    """UTF-8 bytes of what the model generated in a message or a delta: what it says, thinks and calls tools with.
+    """Return the UTF-8 size of the text that the model generated in a message or a delta: content, reasoning and tool calls.
 
-    Raises AttributeError or TypeError for what is neither.
+    Raises AttributeError or TypeError for anything else.
     """
     texts = [message.get("content"), message.get("refusal"), message.get("reasoning") or message.get("reasoning_content")]
     calls = [call.get("function") or call.get("custom") or {} for call in message.get("tool_calls") or []]
@@ -165,8 +165,8 @@ def _generated_bytes(message: Any) -> int:
     return sum(wire.text_bytes(text) for text in texts if isinstance(text, str))
 
 
-def _unescaped_bytes(text: bytes) -> int:
-    """UTF-8 bytes of a JSON string's text."""
+def _unescaped_text_bytes(text: bytes) -> int:
+    """Return the UTF-8 size of the text that a JSON string stands for. ``text`` is the string without its quotes."""
     return wire.text_bytes(json.loads(b'"%s"' % text)) if b"\\" in text else len(text)
 
 
