@@ -1,4 +1,4 @@
-"""Completions, for staff. The catalog, and what is proposed to change in it, register themselves."""
+"""Admin pages of completions. Importing the catalog's admin modules registers their pages."""
 
 from uuid import UUID
 
@@ -7,8 +7,8 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from billing.models import Account
-from completions.catalog import admin as catalog_admin  # noqa: F401  registers itself
-from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers itself
+from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
+from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
 from completions.models import Completion, IdempotentRequest
 from gateway_project import dollars
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
@@ -61,7 +61,7 @@ def _account(term: str) -> Q:
 
 @admin.register(IdempotentRequest)
 class IdempotentRequestAdmin(ReadOnlyAdmin):
-    """What is known of callers' Idempotency-Keys; the reply itself stays sealed."""
+    """Idempotency keys of callers. The stored reply is encrypted and not shown."""
 
     list_display = ("key", "account", "completion", "is_stream", "is_kept", "is_too_large", "expires_at")
     list_select_related = ("account", "completion")

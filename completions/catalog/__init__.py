@@ -1,0 +1,16 @@
+"""The catalog: providers, models, dated prices and routes; which of them serve a request, and how they are changed.
+
+Imports ``billing.money`` and leaves of ``gateway_project``; of ``completions`` the models, ``chat``, ``pricing`` and
+``providers``. ``charging`` and ``relay`` import it, never the other way round.
+
+- ``lookup``       finds what is offered under a model id, with a short cache; lists the models that callers see
+- ``eligibility``  selects the models and routes that can serve a request
+- ``file``         loads catalog files: reads TOML, then writes what differs
+- ``tables``       the tables of a catalog file, validated by pydantic
+- ``rules``        which ids, addresses and variable names are accepted, from files and from staff
+- ``writes``       the catalog's lock, and setting a price: shared by ``file`` and ``sync``
+- ``sync``         proposals from providers' own lists of models
+- ``forms``        the admin's forms: keys are only written, prices are entered in dollars
+- ``admin``        the admin's pages of providers, models, prices, routes and aliases
+- ``catalog.toml`` the built-in catalog
+"""

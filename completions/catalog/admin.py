@@ -1,4 +1,4 @@
-"""The catalog, for staff. What completions refer to cannot be deleted here: it is disabled instead."""
+"""The catalog's admin pages. Rows that completions refer to cannot be deleted, only disabled."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from gateway_project import dollars
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
 
 
-class KeptAdmin(admin.ModelAdmin):
-    """Rows that other rows refer to."""
+class UndeletableAdmin(admin.ModelAdmin):
+    """Rows that other rows refer to, so that they cannot be deleted."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
 
 @admin.register(Provider)
-class ProviderAdmin(KeptAdmin):
+class ProviderAdmin(UndeletableAdmin):
     form = ProviderForm
     list_display = ("slug", "kind", "base_url", "key", "is_enabled", "sync")
     list_filter = ("kind", "is_enabled", "sync")
@@ -33,7 +33,7 @@ class ProviderAdmin(KeptAdmin):
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:
-        # The variable's name is the catalog file's: here it could send any secret of the environment anywhere.
+        # Only a catalog file sets the variable: staff could otherwise send any secret of the environment to any host.
         fixed = ("key", "api_key_env", "own_list")
         return (*fixed, "slug", "kind") if obj else fixed
 
@@ -44,11 +44,11 @@ class ProviderAdmin(KeptAdmin):
 
     @admin.display(description="Its list")
     def own_list(self, provider: Provider) -> str:
-        kept = proposals.stored_list(provider)
-        if kept is None:
+        stored = proposals.stored_list(provider)
+        if stored is None:
             return "never asked for"
-        since = f"taken on {kept.confirmed_at:%Y-%m-%d %H:%M} UTC" if kept.confirmed_at else "none so far"
-        return f"{since}; the last time it {kept.failure}" if kept.failure else since
+        since = f"taken on {stored.confirmed_at:%Y-%m-%d %H:%M} UTC" if stored.confirmed_at else "none so far"
+        return f"{since}; the last time it {stored.failure}" if stored.failure else since
 
     @admin.display(description="Key")
     def key(self, provider: Provider) -> str:
@@ -60,11 +60,11 @@ class ProviderAdmin(KeptAdmin):
         return f"in {provider.api_key_env}" if is_there else f"missing: {provider.api_key_env} is not set"
 
 
-# --- Models, prices, routes -------------------------------------------------------------------------------------------
+# --- Models, prices, routes -----------------------------------------------------------------------------------------
 
 
 class PricesInDollars:
-    """Columns of prices for people: US dollars per million tokens."""
+    """Price columns in US dollars per million tokens."""
 
     @admin.display(description="In force from")
     def since(self, price: Price) -> str:
@@ -99,7 +99,7 @@ def _format_price(amount_nanos: int | None, otherwise: str = "") -> str:
 
 
 class PriceInline(PricesInDollars, admin.TabularInline):
-    """A price is added, and is in force from then on. Those before stay, because completions refer to them."""
+    """Prices can only be added; a new one is in force at once. Earlier prices stay, because completions refer to them."""
 
     model = Price
     form = PriceForm
@@ -121,7 +121,7 @@ class RouteInline(admin.TabularInline):
 
 
 @admin.register(LanguageModel)
-class LanguageModelAdmin(KeptAdmin):
+class LanguageModelAdmin(UndeletableAdmin):
     form = LanguageModelForm
     list_display = ("id", "name", "maker", "category", "price", "served", "is_enabled")
     list_filter = ("is_enabled", "category", "maker", "image_support", "function_calling", "commercial_use")
@@ -163,8 +163,8 @@ class PriceAdmin(PricesInDollars, ReadOnlyAdmin):
 
 
 @admin.register(Route)
-class RouteAdmin(KeptAdmin):
-    """To switch routes and reorder them at a glance. They are added and removed with their model."""
+class RouteAdmin(UndeletableAdmin):
+    """Enables, disables and orders routes. They are added and removed on the page of their model."""
 
     list_display = ("model", "provider", "upstream_model", "priority", "weight", "is_enabled", "rests_until")
     list_select_related = ("model", "provider")
@@ -179,7 +179,7 @@ class RouteAdmin(KeptAdmin):
 
 @admin.register(RoutableAlias)
 class RoutableAliasAdmin(ReadOnlyAdmin):
-    """Which model an alias stands for is worked out, not entered."""
+    """The rankings decide which models an alias stands for, so it is not edited here."""
 
     list_display = ("id", "model_ids", "updated_at")
     search_fields = ("id",)

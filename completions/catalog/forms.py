@@ -1,4 +1,4 @@
-"""The catalog as staff type it: providers with their keys, models, prices in dollars."""
+"""Admin forms of the catalog: providers with their keys, models, and prices in dollars."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from gateway_project import secretbox
 
 
 class ProviderForm(forms.ModelForm):
-    """A provider, and a way to put a key in. There is none to get it out."""
+    """A provider. Its API key can be entered, but never read."""
 
-    # Declared and excluded below: Django's own URLField refuses hosts of a private network, such as http://ollama:11434.
+    # Declared here and excluded below, because Django's URLField refuses hosts of private networks, such as http://ollama:11434.
     base_url = forms.CharField(max_length=200, required=False, label="Base URL")
     api_key = forms.CharField(
         required=False,
@@ -30,7 +30,7 @@ class ProviderForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "base_url" in self.fields:  # not there for staff who may only look
+        if "base_url" in self.fields:  # absent for staff with view permission only
             self.fields["base_url"].initial = self.instance.base_url
 
     def clean_base_url(self) -> str:
@@ -59,21 +59,23 @@ class ProviderForm(forms.ModelForm):
         if self._would_send_a_key_elsewhere(cleaned):
             self.add_error("api_key", "The key was given for another address. Enter the one for this address.")
         if not self.errors:
-            self._take_over(cleaned)
+            self._set_fields(cleaned)
         return cleaned
 
     def _would_send_a_key_elsewhere(self, cleaned: dict[str, Any]) -> bool:
-        """Whoever could point a stored key at a host of theirs could read it."""
+        """Whether a stored key would go to a new address. Otherwise staff could read it by pointing it at their own host."""
         has_key = bool(self.instance.api_key_env or self.instance.sealed_api_key and not cleaned.get("forget_api_key"))
-        return self._moves(cleaned) and has_key and not cleaned.get("api_key")
+        return self._changes_address(cleaned) and has_key and not cleaned.get("api_key")
 
-    def _moves(self, cleaned: dict[str, Any]) -> bool:
+    def _changes_address(self, cleaned: dict[str, Any]) -> bool:
         return bool(cleaned.get("base_url", self.instance.base_url) != self.instance.base_url)
 
-    def _take_over(self, cleaned: dict[str, Any]) -> None:
+    def _set_fields(self, cleaned: dict[str, Any]) -> None:
         provider = self.instance
-        if self._moves(cleaned):
-            provider.api_key_env = ""  # it names the old address's key, which must not follow when this one is forgotten
+        if self._changes_address(cleaned):
+            provider.api_key_env = (
+                ""  # it names the key of the old address, which must not be used once the new key is forgotten
+            )
             provider.base_url = cleaned["base_url"]
         if cleaned.get("forget_api_key"):
             provider.sealed_api_key = ""
@@ -83,7 +85,7 @@ class ProviderForm(forms.ModelForm):
 
 
 class DollarField(forms.CharField):
-    """A price as its maker prints it; nanodollars inside."""
+    """A price in dollars, as makers publish it. Cleans to nanodollars."""
 
     def clean(self, value: Any) -> int | None:
         text = super().clean(value)

@@ -1,11 +1,11 @@
-"""What the catalog accepts from files and from staff: values in, values as they are stored out, or a ValueError. Pure."""
+"""Rules for values that come from catalog files and from staff: each returns the value to store, or raises ValueError. Pure."""
 
 import re
 from urllib.parse import urlsplit
 
 
 def clean_model_id(model_id: str) -> str:
-    """Raises ValueError. Ids are part of URLs, so none of their segments may vanish in one."""
+    """Return the id. Raises ValueError. Ids are parts of URLs, so no segment may be one that URL handling removes."""
     is_line = model_id.isprintable() and " " not in model_id
     if len(model_id) > 200 or not is_line or {"", ".", ".."} & set(model_id.split("/")):
         raise ValueError('a model id has at most 200 characters, no spaces, and something before and after each "/"')
@@ -13,7 +13,7 @@ def clean_model_id(model_id: str) -> str:
 
 
 def clean_base_url(url: str) -> str:
-    """The address without a trailing slash. Raises ValueError, without repeating what may be a secret in it."""
+    """Return the address without a trailing slash. Raises ValueError, which does not repeat it: it may contain a secret."""
     try:
         parts = urlsplit(url)
         has_host = bool(parts.hostname) and parts.port != 0
@@ -31,7 +31,7 @@ def clean_base_url(url: str) -> str:
 
 
 def clean_api_key_env(name: str) -> str:
-    """Raises ValueError, without repeating what may be the key itself."""
+    """Return the name. Raises ValueError, which does not repeat it: it may be the key itself."""
     if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,99}", name):
         raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY")
     if name.startswith("GATEWAY_") or name in {"DATABASE_URL", "REDIS_URL"}:

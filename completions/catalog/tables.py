@@ -39,7 +39,7 @@ class InvalidFile(ValueError):
         self.errors = errors
 
 
-# --- Kinds of values --------------------------------------------------------------------------------------------------
+# --- Kinds of values ------------------------------------------------------------------------------------------------
 
 
 def _text(characters_max: int) -> AfterValidator:
@@ -90,7 +90,7 @@ _SmallCount = Annotated[int, _between_1_and(_SMALL_INTEGER_MAX)]
 _PriceNanos = Annotated[int, PlainValidator(_price_nanos)]
 
 
-# --- Tables -----------------------------------------------------------------------------------------------------------
+# --- Tables ---------------------------------------------------------------------------------------------------------
 
 
 class _Table(BaseModel):
@@ -227,7 +227,7 @@ def validate(values: dict[str, Any], *, known_providers: set[str]) -> CatalogFil
         raise InvalidFile([_sentence(error) for error in invalid.errors(include_url=False)]) from None
 
 
-# --- Sentences --------------------------------------------------------------------------------------------------------
+# --- Sentences ------------------------------------------------------------------------------------------------------
 
 _WANTED = {
     "string_type": "text",

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db
 
 
 def found() -> list[tuple[str, str]]:
-    """(id, first word) of what the checks of this catalog say."""
+    """The id and the first word of every message of the checks."""
     messages = run_checks(tags=["database"], databases=["default"])
     return [(message.id, message.msg) for message in messages if message.id and message.id.startswith("gateway.")]
 
 
-def test_a_catalog_in_order_is_silent(echo_model):
+def test_a_complete_catalog_gives_no_message(echo_model):
     assert found() == []
 
 
@@ -32,7 +32,7 @@ def test_an_enabled_model_without_a_price_is_w002(echo_model):
     assert found() == [("gateway.W002", "demo/echo is enabled but has no price in force, so it is not served.")]
 
 
-def test_a_price_that_begins_tomorrow_is_not_yet_in_force(echo_model):
+def test_a_price_that_starts_tomorrow_is_not_in_force(echo_model):
     Price.objects.update(effective_from=timezone.now() + timezone.timedelta(days=1))
 
     assert [check for check, _ in found()] == ["gateway.W002"]
@@ -53,7 +53,7 @@ def test_a_disabled_model_may_lack_both(echo_model):
     assert found() == []
 
 
-def test_a_sealed_key_that_can_be_read_is_silent(db):
+def test_a_readable_sealed_key_gives_no_message(db):
     factories.make_provider("shed", sealed_api_key=secretbox.encrypt("sk-1", purpose="provider:shed"))
 
     assert found() == []
@@ -79,7 +79,7 @@ def test_without_usable_encryption_keys_the_check_still_answers(db, settings):
     assert [check for check, _ in found()] == ["gateway.E008"]
 
 
-def test_before_the_first_migration_there_is_nothing_to_say(db):
+def test_an_unmigrated_database_gives_no_message(db):
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE completions_languagemodel RENAME TO not_yet")
     Provider.objects.create(slug="shed", kind="openai", sealed_api_key="unreadable")
@@ -88,6 +88,6 @@ def test_before_the_first_migration_there_is_nothing_to_say(db):
     assert Provider.objects.count() == 1  # the transaction around is still usable
 
 
-def test_a_plain_check_asks_no_database(django_assert_num_queries):
+def test_a_check_without_database_makes_no_query(django_assert_num_queries):
     with django_assert_num_queries(0):
         call_command("check", stdout=io.StringIO(), stderr=io.StringIO())

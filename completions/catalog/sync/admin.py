@@ -1,4 +1,4 @@
-"""What providers' lists propose, for staff: the old beside the new, and a button for yes and one for no."""
+"""Admin pages of catalog proposals: old and new values side by side, with buttons to approve and to dismiss."""
 
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -24,7 +24,7 @@ _DECIDE = "completions.change_catalogproposal"
 
 @admin.register(UpstreamList)
 class UpstreamListAdmin(ReadOnlyAdmin):
-    """When each list was last believed, and why not since. The list itself is megabytes long, and not for reading."""
+    """When each list was last accepted, and why the last request failed. The body is left out: it can be megabytes long."""
 
     list_display = ("provider", "url", "confirmed_at", "failure", "retry_at")
     ordering = ("provider",)
@@ -36,7 +36,7 @@ class UpstreamListAdmin(ReadOnlyAdmin):
 
 @admin.register(CatalogProposal)
 class CatalogProposalAdmin(ReadOnlyAdmin):
-    """Nothing is edited here: who may change proposals may approve and dismiss them, one or many at a time."""
+    """Proposals are not edited: staff with change permission approve or dismiss them, one or many at a time."""
 
     change_form_template = "admin/completions/catalogproposal/change_form.html"
     list_display = ("about", "kind", "was", "becomes", "provider", "state", "created_at", "decide")
@@ -80,7 +80,7 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
 
     @admin.display(description="Decide")
     def decide(self, proposal: CatalogProposal) -> SafeString | str:
-        """Buttons of the list's own form, which carries the token against forgery."""
+        """Buttons in the form of the list, which has the CSRF field."""
         if proposal.state != CatalogProposal.State.PENDING:
             return ""
         return format_html_join(
@@ -92,7 +92,7 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         return self.list_display if self.has_decide_permission(request) else self.list_display[:-1]
 
-    # --- Deciding ------------------------------------------------------------------------------------------------
+    # --- Deciding ----------------------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         approve, dismiss = self.admin_site.admin_view(self.approve_view), self.admin_site.admin_view(self.dismiss_view)
@@ -110,12 +110,12 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "may_decide": may_decide})
 
     def approve_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
-        return self._one(request, proposal_id, proposals.approve)
+        return self._decide_one(request, proposal_id, proposals.approve)
 
     def dismiss_view(self, request: HttpRequest, proposal_id: int) -> HttpResponse:
-        return self._one(request, proposal_id, proposals.dismiss)
+        return self._decide_one(request, proposal_id, proposals.dismiss)
 
-    def _one(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
+    def _decide_one(self, request: HttpRequest, proposal_id: int, decision: Decision) -> HttpResponse:
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_decide_permission(request):
@@ -124,24 +124,24 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
             self._decide(request, proposal_id, decision)
         except CatalogProposal.DoesNotExist:
             raise Http404 from None
-        return redirect(_list_as_it_was(request))
+        return redirect(_list_url(request))
 
     @admin.action(description="Approve the selected proposals", permissions=["decide"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet[CatalogProposal]) -> None:
-        self._all(request, queryset, proposals.approve)
+        self._decide_all(request, queryset, proposals.approve)
 
     @admin.action(description="Dismiss the selected proposals", permissions=["decide"])
     def dismiss_selected(self, request: HttpRequest, queryset: QuerySet[CatalogProposal]) -> None:
-        self._all(request, queryset, proposals.dismiss)
+        self._decide_all(request, queryset, proposals.dismiss)
 
-    def _all(self, request: HttpRequest, queryset: QuerySet[CatalogProposal], decision: Decision) -> None:
-        """Each for itself: one that cannot be decided does not keep the others."""
+    def _decide_all(self, request: HttpRequest, queryset: QuerySet[CatalogProposal], decision: Decision) -> None:
+        """Decide each proposal on its own: one that fails does not stop the others."""
         for proposal_id in queryset.order_by("pk").values_list("pk", flat=True):
             self._decide(request, proposal_id, decision)
 
     def _decide(self, request: HttpRequest, proposal_id: int, decision: Decision) -> None:
         by = request.user
-        assert isinstance(by, User)  # admin_view lets nobody else in
+        assert isinstance(by, User)  # admin_view admits staff only
         try:
             proposal = decision(proposal_id, by=by)
         except proposals.DecisionRefused as refusal:
@@ -150,7 +150,7 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         self._record(request, proposal)
 
     def _record(self, request: HttpRequest, proposal: CatalogProposal) -> None:
-        """The history of the proposal and of the model, and a word to who decided."""
+        """Write the history of the proposal and of the model, and show a message."""
         change = diff.describe_change(proposal.kind, proposal.old, proposal.new)
         verb = "Approved" if proposal.state == CatalogProposal.State.APPLIED else "Dismissed"
         said = f"{verb} what {proposal.provider_id} lists of {proposal.subject}: {change}."
@@ -168,7 +168,7 @@ def _with_link(said: str, proposal: CatalogProposal) -> SafeString | str:
 
 
 def _lines(lines: list[str]) -> SafeString:
-    """One below the other, unbroken, so that old and new stand at one height."""
+    """One line each, without breaks inside, so that old and new values stand in the same rows."""
     return format_html_join(SafeString("<br>"), "{}", ((line.replace(" ", "\N{NO-BREAK SPACE}"),) for line in lines))
 
 
@@ -176,8 +176,8 @@ def _url(verb: str, proposal_id: int) -> str:
     return reverse(f"admin:completions_catalogproposal_{verb}", args=[proposal_id])
 
 
-def _list_as_it_was(request: HttpRequest) -> str:
-    """The list, with the filters it had when the button was pressed in it."""
+def _list_url(request: HttpRequest) -> str:
+    """Return the URL of the list, with the filters that it had when the button was pressed."""
     page = reverse("admin:completions_catalogproposal_changelist")
-    came_from = urlsplit(request.headers.get("Referer", ""))
-    return f"{page}?{came_from.query}" if came_from.path == page and came_from.query else page
+    referer = urlsplit(request.headers.get("Referer", ""))
+    return f"{page}?{referer.query}" if referer.path == page and referer.query else page

@@ -1,7 +1,7 @@
-"""An upstream's own list of its models, as OpenRouter writes it, or OpenAI, who says little but the names. Pure.
+"""Parses a provider's list of models, in OpenRouter's shape or in OpenAI's, which has little more than names. Pure.
 
-One reader for both: each field is read for itself, and what is not there, or cannot be believed, is None and stays as it is
-with us. A list that is wrong as a whole, or only a part, is no list.
+One parser reads both shapes, each field on its own: a field that is missing, or that cannot be believed, becomes None, and
+the catalog keeps its value. A list that is invalid as a whole, or only a part of the whole, is refused.
 """
 
 import re
@@ -18,20 +18,20 @@ _COUNT_MAX = 2**31 - 1
 _PER_TOKEN = re.compile(r"\d{1,6}(\.\d{1,40})?([eE]-\d{1,2})?", re.ASCII)
 _EXACT = Context(prec=100)
 _NANOS_PER_MILLION = dollars.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE
-# Where a list does not say what its models are for, their names do: these answer no chat.
+# For lists that do not say what a model generates: models with these names do not chat.
 _NO_CHAT = re.compile(r"embed|whisper|tts|dall-e|moderation|transcribe|realtime|sora|image|rerank")
 
 
 class InvalidList(Exception):
-    """It is not the whole of a list of models; the words say why, as one says it of the list."""
+    """The body is not a complete list of models. The message is a predicate: "<the list> is not one JSON object"."""
 
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model as its upstream lists it. None: the list does not say.
+    """A model as the provider lists it. None: the list does not say.
 
-    ``price`` is in US dollars per million tokens, as text: input, output, and where listed cached_input and cache_write.
-    ``notes`` are for people: what could not be believed, as one says it of the model.
+    ``price`` is text, in US dollars per million tokens: input, output, and where listed cached_input and cache_write.
+    ``notes`` are predicates about the model for staff, such as values that could not be believed.
     """
 
     id: str
@@ -48,15 +48,15 @@ class ListedModel:
 
 
 def parse_list(body: bytes) -> dict[str, ListedModel]:
-    """Its models, by the names they have there. Raises InvalidList."""
+    """Return the listed models by their names at the provider. Raises InvalidList."""
     try:
-        answer = strict_json.loads(body)
+        document = strict_json.loads(body)
     except errors.InvalidRequest:
         raise InvalidList("is not one JSON object") from None
-    rows = answer.get("data")
+    rows = document.get("data")
     if not isinstance(rows, list):
         raise InvalidList('has no "data" with the models')
-    if _is_part(answer, rows):
+    if _is_part(document, rows):
         raise InvalidList("is only a part of what there is")
     models: dict[str, ListedModel] = {}
     for model in filter(None, map(_listed_model, rows)):
@@ -66,26 +66,26 @@ def parse_list(body: bytes) -> dict[str, ListedModel]:
 
 
 def find_model(models: Mapping[str, ListedModel], upstream_model: str) -> ListedModel | None:
-    """The model of a model under this name, which may be its permanent one. None: it is not listed."""
+    """Return the listed model with this name or this permanent slug, or None."""
     if upstream_model in models:
         return models[upstream_model]
     return next((model for model in models.values() if model.alias == upstream_model), None)
 
 
 def is_listed(models: Mapping[str, ListedModel], upstream_model: str) -> bool:
-    """Whether it can be asked for: ``model:variant`` can wherever ``model`` is listed, and ``model`` where its latest is."""
+    """Whether the provider serves this name: it is listed, or for ``model:variant`` the model, or for ``model`` its latest."""
     names = (upstream_model, upstream_model.rpartition(":")[0], f"{upstream_model}:latest")
     return any(find_model(models, name) for name in names if name)
 
 
-def _is_part(answer: dict[str, Any], rows: list[Any]) -> bool:
-    links, total = answer.get("links"), answer.get("total_count")
+def _is_part(document: dict[str, Any], rows: list[Any]) -> bool:
+    links, total = document.get("links"), document.get("total_count")
     is_followed = isinstance(links, dict) and bool(links.get("next"))
-    return is_followed or answer.get("has_more") is True or (type(total) is int and total > len(rows))
+    return is_followed or document.get("has_more") is True or (type(total) is int and total > len(rows))
 
 
 def _listed_model(row: Any) -> ListedModel | None:
-    """None for what is no model under a name."""
+    """Return the model of a row; None if the row has no usable id."""
     row = _table(row)
     model_id = _text(row.get("id"), 200)
     if model_id is None or " " in model_id:
@@ -97,7 +97,7 @@ def _listed_model(row: Any) -> ListedModel | None:
     context_window = _count(row.get("context_length"))
     return ListedModel(
         id=model_id,
-        # A variant shares the permanent name of its model, and may have another price.
+        # A variant has the same permanent slug as its model, but may have another price.
         alias="" if ":" in model_id else _text(row.get("canonical_slug"), 200) or "",
         name=name,
         maker=maker,
@@ -107,12 +107,12 @@ def _listed_model(row: Any) -> ListedModel | None:
         function_calling="tools" in parameters if parameters else None,
         price=_price(row.get("pricing"), notes),
         is_chat=_is_chat(model_id, outputs),
-        notes=(*notes, *_end(row)),
+        notes=(*notes, *_end_notes(row)),
     )
 
 
 def _names(row: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Who made it and what it is called: OpenRouter's "OpenAI: GPT-4o-mini" says both."""
+    """Return the maker and the name. OpenRouter writes both into one field: "OpenAI: GPT-4o-mini"."""
     name = _text(row.get("name"), 200)
     maker, _, rest = (name or "").partition(": ")
     if maker and rest.strip() and len(maker) <= 100:
@@ -129,21 +129,24 @@ def _max_output(row: dict[str, Any], context_window: int | None, notes: list[str
 
 
 def _is_chat(model_id: str, outputs: set[str]) -> bool:
-    if model_id.startswith(("~", "openrouter/")):  # names that stand for another model, and choosers among models
+    if model_id.startswith(("~", "openrouter/")):  # aliases of other models, and routers among models
         return False
     return "text" in outputs if outputs else not _NO_CHAT.search(model_id.lower())
 
 
-def _end(row: dict[str, Any]) -> list[str]:
+def _end_notes(row: dict[str, Any]) -> list[str]:
     day = _text(row.get("expiration_date"), 40) or _text(row.get("shutdown_date"), 40)
     return [f"is said to end on {day}"] if day else []
 
 
-# --- Prices -----------------------------------------------------------------------------------------------------------
+# --- Prices ---------------------------------------------------------------------------------------------------------
 
 
 def _price(pricing: Any, notes: list[str]) -> dict[str, str] | None:
-    """What it may cost at most: one price of ours holds for every request, however long, and thoughts are generated tokens."""
+    """Return the highest listed prices, because the catalog has one price for requests of every length.
+
+    Reasoning tokens are billed as generated ones, so a dearer price for them counts as the output price.
+    """
     if not isinstance(pricing, dict):
         return None
     tables = [pricing, *filter(None, map(_table, _rows(pricing.get("overrides"))))]
@@ -154,7 +157,7 @@ def _price(pricing: Any, notes: list[str]) -> dict[str, str] | None:
         nanos = {
             "input": _required(pricing, tables, "prompt"),
             "output": _required(pricing, tables, "completion", "internal_reasoning"),
-            # Lists have "0" here for what there is not.
+            # Lists write "0" here if there is no such price.
             "cached_input": _highest(tables, "input_cache_read"),
             "cache_write": _highest(tables, "input_cache_write"),
         }
@@ -176,7 +179,7 @@ def _highest(tables: list[dict[str, Any]], *fields: str) -> int:
 
 
 def _nanos(field: str, dollars_per_token: Any) -> int:
-    """Dollars per token, as text, in nanodollars per million tokens, exactly. Raises ValueError."""
+    """Convert dollars per token, as text, exactly into nanodollars per million tokens. Raises ValueError."""
     problem = ValueError(f"{field} {str(dollars_per_token)[:40]!r}")
     if not isinstance(dollars_per_token, str) or not _PER_TOKEN.fullmatch(dollars_per_token):
         raise problem
@@ -189,7 +192,7 @@ def _nanos(field: str, dollars_per_token: Any) -> int:
         raise problem from None
 
 
-# --- Readers: what is of another type than it should be is not there --------------------------------------------------
+# --- Field readers: a value of the wrong type counts as missing -----------------------------------------------------
 
 
 def _table(value: Any) -> dict[str, Any]:

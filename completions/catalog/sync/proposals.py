@@ -101,7 +101,7 @@ def _save(stored: UpstreamList) -> None:
     UpstreamList.objects.update_or_create(provider_id=stored.provider_id, defaults=defaults)
 
 
-# --- Fetching ---------------------------------------------------------------------------------------------------------
+# --- Fetching -------------------------------------------------------------------------------------------------------
 
 
 def _fetch(provider: Provider, stored: UpstreamList, believes: bool) -> tuple[dict[str, ListedModel], bool]:
@@ -156,7 +156,7 @@ def _routes(provider: Provider) -> QuerySet[Route]:
     return Route.objects.filter(provider=provider)
 
 
-# --- Storing differences ----------------------------------------------------------------------------------------------
+# --- Storing differences --------------------------------------------------------------------------------------------
 
 
 def _compare(provider: Provider, listed: dict[str, ListedModel]) -> Comparison:
@@ -214,7 +214,7 @@ def _apply_allowed(provider: Provider, report: Report) -> None:
     report.proposed = [proposal for proposal in report.proposed if proposal.pk not in applied]
 
 
-# --- Deciding ---------------------------------------------------------------------------------------------------------
+# --- Deciding -------------------------------------------------------------------------------------------------------
 
 
 def approve(proposal_id: int, *, by: User) -> CatalogProposal:

@@ -12,7 +12,7 @@ from gateway_project.operator_command import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Make providers, models, prices and routes as a TOML file says. Everything is checked before anything is written."
+    help = "Create and update providers, models, prices and routes from TOML files. Everything is checked before it is written."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -23,7 +23,7 @@ class Command(OperatorCommand):
             type=Path,
             help="A table of a later file replaces the same table of an earlier one. Without a file: the built-in catalog.",
         )
-        parser.add_argument("--built-in", action="store_true", help="Load the built-in catalog, too, before the files.")
+        parser.add_argument("--built-in", action="store_true", help="Load the built-in catalog before the files.")
         parser.add_argument("--check", action="store_true", help="Only check the files; write nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Hold the catalog against providers' own lists of models: see ``completions.catalog.sync.proposals``."""
+"""Compare the catalog with providers' own lists of models: see ``completions.catalog.sync.proposals``."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,18 +12,23 @@ from gateway_project.operator_command import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Ask providers for their lists of models, and propose what they say otherwise than the catalog."
+    help = "Fetch providers' lists of models, compare them with the catalog, and propose the differences."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument(
-            "provider", nargs="?", metavar="PROVIDER", help="Only this one, read every day or not. Else all that are."
+            "provider",
+            nargs="?",
+            metavar="PROVIDER",
+            help="Sync only this one, also if its sync is off. Default: all whose sync is on.",
         )
         parser.add_argument(
-            "--apply", action="store_true", help="Apply what the rule lets through, of providers that only propose, too."
+            "--apply",
+            action="store_true",
+            help="Apply the changes that need no approval, also for providers that only propose.",
         )
         parser.add_argument(
-            "--believe", action="store_true", help="Take a list even if more than half of the models it had are not in it."
+            "--believe", action="store_true", help="Accept a list although more than half of its models are gone."
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The catalog and the completions in the admin: keys go in and never out, prices are added, nothing referred to goes."""
+"""Admin pages of the catalog and of completions: keys are never shown, prices are only added, referenced rows stay."""
 
 import datetime
 
@@ -114,11 +114,11 @@ def model_fields(model: LanguageModel, **changed: object) -> dict[str, object]:
     }
 
 
-# --- Who may look ------------------------------------------------------------------------------------------------
+# --- Permissions ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_staff_without_permission_get_nothing(noun, completion):
+def test_staff_without_permission_are_denied(noun, completion):
     client = staff()
     pk = {"provider": "echo", "languagemodel": "demo/echo", "completion": "chatcmpl-1"}.get(noun, 1)
 
@@ -129,7 +129,7 @@ def test_staff_without_permission_get_nothing(noun, completion):
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_owners_of_accounts_are_sent_to_the_sign_in(noun, alice):
+def test_account_owners_are_redirected_to_the_sign_in(noun, alice):
     client = Client()
     client.force_login(alice.members.get())
 
@@ -137,7 +137,7 @@ def test_owners_of_accounts_are_sent_to_the_sign_in(noun, alice):
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_everything_opens_for_a_superuser(noun, completion, root):
+def test_a_superuser_can_open_every_page(noun, completion, root):
     pks = {"provider": "echo", "languagemodel": "demo/echo", "completion": "chatcmpl-1"}
     pk = pks.get(noun) or {"price": Price, "route": Route}[noun].objects.get().pk
 
@@ -146,7 +146,7 @@ def test_everything_opens_for_a_superuser(noun, completion, root):
 
 
 @pytest.mark.parametrize("noun", ["provider", "languagemodel", "price", "completion"])
-def test_not_even_a_superuser_deletes_what_completions_refer_to(noun, completion, root):
+def test_a_superuser_cannot_delete_rows_that_completions_refer_to(noun, completion, root):
     rows = {"provider": Provider, "languagemodel": LanguageModel, "price": Price, "completion": Completion}[noun]
     pk = rows.objects.get().pk
 
@@ -156,10 +156,10 @@ def test_not_even_a_superuser_deletes_what_completions_refer_to(noun, completion
     assert rows.objects.get().pk == pk
 
 
-# --- A provider's key --------------------------------------------------------------------------------------------
+# --- Keys of providers ----------------------------------------------------------------------------------------------
 
 
-def test_a_key_goes_in_encrypted_and_is_never_shown(shed, root):
+def test_a_key_is_stored_encrypted_and_never_shown(shed, root):
     reply = save(root, "provider", "shed", provider_fields(api_key=SECRET))
 
     assert reply.status_code == 302
@@ -174,7 +174,7 @@ def test_a_key_goes_in_encrypted_and_is_never_shown(shed, root):
     assert not LogEntry.objects.filter(change_message__contains=SECRET).exists()
 
 
-def test_a_key_in_a_form_that_is_refused_is_not_sent_back(shed, root):
+def test_a_key_in_an_invalid_form_is_not_sent_back(shed, root):
     reply = save(root, "provider", "shed", provider_fields(base_url="ftp://x", api_key=SECRET))
 
     assert reply.status_code == 200
@@ -193,7 +193,7 @@ def test_saving_without_a_key_keeps_the_stored_one(shed, root):
     assert (shed.sealed_api_key, shed.is_enabled) == (sealed, False)
 
 
-def test_a_key_is_replaced_and_forgotten(shed, root):
+def test_a_stored_key_can_be_replaced_and_forgotten(shed, root):
     save(root, "provider", "shed", provider_fields(api_key=SECRET))
     save(root, "provider", "shed", provider_fields(api_key="sk-new"))
     shed.refresh_from_db()
@@ -204,7 +204,7 @@ def test_a_key_is_replaced_and_forgotten(shed, root):
     assert shed.sealed_api_key == ""
 
 
-def test_a_provider_made_with_a_key_can_be_asked_with_it(root):
+def test_a_provider_created_with_a_key_is_asked_with_it(root):
     fields = provider_fields(slug="barn", kind="openai", base_url="http://ollama:11434/v1/", api_key=SECRET)
     assert save(root, "provider", None, fields).status_code == 302
 
@@ -236,7 +236,7 @@ def test_the_echo_needs_no_address(echo_model, root):
         ({"api_key": SECRET, "forget_api_key": "on"}, "forget_api_key"),
     ],
 )
-def test_what_cannot_be_is_refused_at_its_field_and_nothing_changes(shed, root, changed, field):
+def test_an_invalid_provider_is_refused_at_its_field_and_nothing_changes(shed, root, changed, field):
     before = Provider.objects.values().get()
 
     reply = save(root, "provider", "shed", provider_fields(**changed))
@@ -247,7 +247,7 @@ def test_what_cannot_be_is_refused_at_its_field_and_nothing_changes(shed, root, 
 
 
 @pytest.mark.parametrize("has_key", [{"sealed_api_key": "sealed"}, {"api_key_env": "SHED_API_KEY"}])
-def test_a_key_does_not_follow_to_another_address(shed, root, has_key):
+def test_an_address_cannot_change_without_entering_the_key_again(shed, root, has_key):
     Provider.objects.update(**has_key)
 
     reply = save(root, "provider", "shed", provider_fields(base_url="https://evil.example/v1"))
@@ -256,7 +256,7 @@ def test_a_key_does_not_follow_to_another_address(shed, root, has_key):
     assert Provider.objects.get().base_url == "http://gpu-shed:8001/v1"
 
 
-def test_an_address_changes_with_a_key_of_its_own_and_lets_go_of_the_old_variable(shed, root):
+def test_an_address_changes_with_a_new_key_and_the_old_variable_is_cleared(shed, root):
     Provider.objects.update(api_key_env="SHED_API_KEY")
 
     save(root, "provider", "shed", provider_fields(base_url="https://new.example/v1", api_key=SECRET))
@@ -266,7 +266,7 @@ def test_an_address_changes_with_a_key_of_its_own_and_lets_go_of_the_old_variabl
     assert secretbox.decrypt(shed.sealed_api_key, purpose="provider:shed") == SECRET
 
 
-def test_a_provider_has_deadlines_of_its_own_or_those_of_the_settings(shed, root):
+def test_a_provider_has_its_own_deadlines_or_those_of_the_settings(shed, root):
     save(root, "provider", "shed", provider_fields(connect_seconds=2, total_seconds=600, drains="on"))
     shed.refresh_from_db()
     assert (shed.connect_seconds, shed.first_byte_seconds, shed.idle_seconds, shed.total_seconds) == (2, None, None, 600)
@@ -279,13 +279,13 @@ def test_a_provider_has_deadlines_of_its_own_or_those_of_the_settings(shed, root
     assert (shed.connect_seconds, shed.idle_seconds, shed.drains) == (2, None, True)
 
 
-def test_the_name_of_the_environment_variable_is_the_catalog_files_alone(shed, root):
+def test_the_name_of_the_environment_variable_cannot_be_edited(shed, root):
     save(root, "provider", "shed", provider_fields(api_key_env="GATEWAY_SECRET_KEY"))
 
     assert Provider.objects.get().api_key_env == ""
 
 
-def test_the_list_says_where_a_key_is_missing(shed, root, monkeypatch):
+def test_the_list_of_providers_shows_which_key_is_missing(shed, root, monkeypatch):
     Provider.objects.update(api_key_env="SHED_API_KEY")
     assert "missing: SHED_API_KEY is not set" in root.get(url("provider", "changelist")).content.decode()
 
@@ -295,7 +295,7 @@ def test_the_list_says_where_a_key_is_missing(shed, root, monkeypatch):
     assert SECRET not in html
 
 
-def test_who_may_only_look_at_a_provider_cannot_put_in_a_key(shed):
+def test_staff_with_view_permission_cannot_enter_a_key(shed):
     client = staff("view_provider")
 
     html = client.get(url("provider", "change", "shed")).content.decode()
@@ -305,7 +305,7 @@ def test_who_may_only_look_at_a_provider_cannot_put_in_a_key(shed):
     assert Provider.objects.get().sealed_api_key == ""
 
 
-# --- Models and prices -------------------------------------------------------------------------------------------
+# --- Models and prices ----------------------------------------------------------------------------------------------
 
 
 def test_a_price_is_added_in_dollars_and_is_in_force_at_once(echo_model, root):
@@ -346,7 +346,7 @@ def test_an_impossible_price_is_refused(echo_model, root, typed):
     assert Price.objects.count() == 1
 
 
-def test_a_price_that_exists_can_be_neither_changed_nor_removed(echo_model, root):
+def test_an_existing_price_can_be_neither_changed_nor_removed(echo_model, root):
     before = Price.objects.values().get()
 
     save(
@@ -360,7 +360,7 @@ def test_a_price_that_exists_can_be_neither_changed_nor_removed(echo_model, root
     assert Price.objects.values().get() == before
 
 
-def test_a_model_page_shows_dollars_and_that_it_is_served(echo_model, root):
+def test_a_model_page_shows_prices_in_dollars_and_that_it_is_served(echo_model, root):
     html = root.get(url("languagemodel", "change", "demo/echo")).content.decode()
 
     assert "0.50" in html
@@ -379,13 +379,13 @@ def test_a_model_page_shows_dollars_and_that_it_is_served(echo_model, root):
         (lambda: Provider.objects.update(kind="openai", api_key_env="NOT_SET_KEY"), "no: it has no route to a provider"),
     ],
 )
-def test_a_model_that_is_not_served_says_why(echo_model, root, spoil, reason):
+def test_the_page_of_a_model_that_is_not_served_says_why(echo_model, root, spoil, reason):
     spoil()
 
     assert reason in root.get(url("languagemodel", "changelist")).content.decode()
 
 
-def test_a_model_is_made_with_its_route_and_price(root):
+def test_a_model_is_created_with_its_route_and_price(root):
     factories.make_provider()
     fields = {
         "id": "demo/new",
@@ -423,7 +423,7 @@ def test_the_id_of_a_model_cannot_be_changed(echo_model, root):
     ("changed", "field"),
     [({"max_output_tokens": 128_001}, "max_output_tokens"), ({"context_window": 0, "max_output_tokens": 0}, "__all__")],
 )
-def test_an_impossible_model_is_refused(echo_model, root, changed, field):
+def test_an_invalid_model_is_refused(echo_model, root, changed, field):
     before = LanguageModel.objects.values().get()
 
     reply = save(root, "languagemodel", "demo/echo", model_fields(echo_model, **changed))
@@ -433,14 +433,14 @@ def test_an_impossible_model_is_refused(echo_model, root, changed, field):
 
 
 @pytest.mark.parametrize("model_id", ["two words", "a//b", "/a", "a/.."])
-def test_an_id_that_fits_no_url_is_refused(echo_model, root, model_id):
+def test_a_model_id_that_does_not_fit_a_url_is_refused(echo_model, root, model_id):
     reply = save(root, "languagemodel", None, model_fields(echo_model, id=model_id))
 
     assert list(reply.context["adminform"].form.errors) == ["id"]
     assert LanguageModel.objects.count() == 1
 
 
-def test_what_aliases_stand_for_and_which_lists_are_believed_can_be_looked_at(echo_model, shed, root):
+def test_aliases_and_stored_lists_can_be_viewed(echo_model, shed, root):
     RoutableAlias.objects.create(id="best/general", model_ids=["demo/echo"])
     UpstreamList.objects.create(provider=shed, url="http://gpu-shed:8001/v1/models", body="a whole list", failure="Too long.")
 
@@ -453,11 +453,11 @@ def test_what_aliases_stand_for_and_which_lists_are_believed_can_be_looked_at(ec
         assert root.post(url(noun, "delete", quote(pk)), {"post": "yes"}).status_code == 403
 
 
-# --- Completions -------------------------------------------------------------------------------------------------
+# --- Completions ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by", ["id", "account id", "account name", "member", "key"])
-def test_completions_are_found_by_what_a_caller_can_name(completion, root, by):
+def test_completions_are_found_by_every_id_a_caller_knows(completion, root, by):
     term = {
         "id": "chatcmpl-1",
         "account id": str(completion.account_id),
@@ -473,7 +473,7 @@ def test_completions_are_found_by_what_a_caller_can_name(completion, root, by):
 @pytest.mark.parametrize(
     ("field", "value", "other"), [("model__id__exact", "demo/echo", "demo/other"), ("settlement__exact", "reported", "partial")]
 )
-def test_completions_are_filtered(completion, root, field, value, other):
+def test_completions_can_be_filtered(completion, root, field, value, other):
     factories.make_model("demo/other")  # a filter with one choice is not offered
 
     assert listed(root, **{field: value}) == ["chatcmpl-1"]

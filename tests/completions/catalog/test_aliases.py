@@ -1,4 +1,4 @@
-"""Ids that stand for a model: whoever answers is named and paid for."""
+"""Ids that stand for another model: the reply names the model that answered, and its price is charged."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def cost(nanos_in, nanos_out, usage):
     return usage["prompt_tokens"] * nanos_in + usage["completion_tokens"] * nanos_out
 
 
-def test_an_alias_is_answered_by_the_first_of_its_models_that_is_served(api, alice):
+def test_an_alias_is_served_by_its_first_available_model(api, alice):
     reply = ask(api).json()
     assert reply["model"] == "acme/better"
     [completion] = Completion.objects.all()
@@ -43,45 +43,45 @@ def test_an_alias_is_answered_by_the_first_of_its_models_that_is_served(api, ali
     assert (entry.metadata["model"], entry.amount_nanos) == ("acme/better", -completion.cost_nanos)
 
 
-def test_a_model_that_is_disabled_is_passed_over_at_once(api):
+def test_an_alias_skips_a_disabled_model_at_once(api):
     LanguageModel.objects.filter(pk="acme/better").update(is_enabled=False)
     reply = ask(api).json()
     assert reply["model"] == "acme/good"
     assert Completion.objects.get().cost_nanos == cost(1_000, 2_000, reply["usage"])
 
 
-def test_an_alias_of_nothing_that_is_served_is_no_model(api):
+def test_an_alias_without_an_available_model_is_not_found(api):
     LanguageModel.objects.update(is_enabled=False)
     before = everything_written()
     assert_error(ask(api), 404, "model_not_found", "model")
     assert everything_written() == before
 
 
-def test_a_model_of_its_own_comes_before_an_alias_of_the_same_id(api):
+def test_a_model_takes_precedence_over_an_alias_of_the_same_id(api):
     factories.make_model(ASKED)
     assert ask(api).json()["model"] == ASKED
 
 
 @pytest.mark.parametrize(("allowed", "status"), [([ASKED], 200), (["acme/better"], 200), (["acme/good"], 404)])
-def test_a_key_may_use_an_alias_that_it_is_allowed_or_whose_model_it_is(alice, allowed, status):
+def test_a_key_may_use_an_alias_if_the_alias_or_its_model_is_allowed(alice, allowed, status):
     secret = limited_key(alice, allowed)
     assert ask(client_for(secret)).status_code == status
 
 
-def test_aliases_are_listed_with_the_models_that_they_stand_for(api):
+def test_aliases_are_listed_with_the_models_they_stand_for(api):
     listed = {model["id"]: model for model in api.get("/v1/models").json()["data"]}
     assert set(listed) == {"acme/better", "acme/good", ASKED}
     assert listed[ASKED] == {**listed["acme/better"], "id": ASKED, "alias_of": "acme/better"}
     assert api.get(f"/v1/models/{ASKED}").json() == listed[ASKED]
 
 
-def test_a_key_that_may_use_an_alias_alone_sees_it_alone(alice):
+def test_a_key_that_is_allowed_only_an_alias_sees_only_the_alias(alice):
     secret = limited_key(alice, [ASKED])
     listed = client_for(secret).get("/v1/models").json()["data"]
     assert [(model["id"], model["alias_of"]) for model in listed] == [(ASKED, "acme/better")]
 
 
-def test_how_fast_a_stream_came_is_on_record(api):
+def test_the_speed_of_a_stream_is_recorded(api):
     reply = ask(api, stream=True, echo={"reply": "one two three", "delay_seconds": 0.02})
     b"".join(reply.streaming_content)
     [completion] = Completion.objects.all()
@@ -89,7 +89,7 @@ def test_how_fast_a_stream_came_is_on_record(api):
     assert completion.streamed_ms >= 40
 
 
-def test_a_whole_reply_has_no_pace(api):
+def test_a_reply_that_is_not_streamed_has_no_speed(api):
     ask(api)
     [completion] = Completion.objects.all()
     assert (completion.first_token_ms, completion.streamed_ms) == (None, None)

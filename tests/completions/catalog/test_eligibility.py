@@ -1,4 +1,4 @@
-"""What may answer a request, decided before any money is held; what is held for what is in it; and what an image costs."""
+"""Which models and routes can serve a request, what is held for its parts, and what an image costs."""
 
 import json
 from datetime import timedelta
@@ -36,7 +36,7 @@ def showing(*parts):
 
 @pytest.fixture(autouse=True)
 def _large(large):
-    """It reads text alone, until it is told otherwise."""
+    """A model that reads only text, unless a test uses ``seeing``."""
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def seeing(large):
 
 
 def route(large, kind, upstream, priority):
-    """Another way to the same model: the scripted upstream, spoken to in another language."""
+    """Another route to the same model: the scripted upstream behind another adapter."""
     base_url = upstream.url if kind == "openai" else upstream.url.removesuffix("/v1")
     provider = factories.make_provider(f"by-{kind}", kind=kind, base_url=base_url, api_key_env=KEY_ENV)
     Route.objects.create(model=large, provider=provider, upstream_model=f"{kind}-2026", priority=priority)
 
 
 def another(model_id, large, **fields):
-    """A model at the same provider, which calls it by the same name."""
+    """A model at the same provider, under the same name there."""
     return factories.make_model(model_id, provider=large.routes.get().provider, upstream_model=model_id, **fields)
 
 
@@ -68,11 +68,11 @@ def assert_refused(reply, param, upstream, before):
     return error["message"]
 
 
-# --- Whether the model can ---------------------------------------------------------------------------------------
+# --- Capabilities ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
-def test_an_image_is_not_shown_to_a_model_that_reads_text(api, upstream, is_stream):
+def test_an_image_is_refused_for_a_model_that_reads_only_text(api, upstream, is_stream):
     before = everything_written()
     messages = [{"role": "user", "content": "Hello"}, *showing(IMAGE)]
     reply, part = ask(api, messages=messages, stream=is_stream), "messages[1].content[1].image_url"
@@ -80,20 +80,20 @@ def test_an_image_is_not_shown_to_a_model_that_reads_text(api, upstream, is_stre
 
 
 @pytest.mark.parametrize(("name", "tools"), [("tools", [FIND]), ("functions", [{"name": "find"}])])
-def test_tools_are_not_given_to_a_model_that_does_not_call_them(api, upstream, name, tools):
+def test_tools_are_refused_for_a_model_that_does_not_call_functions(api, upstream, name, tools):
     before = everything_written()
     message = assert_refused(ask(api, **{name: tools}), name, upstream, before)
     assert message == f"{name} is not supported by acme/large: it does not call functions."
 
 
-def test_what_a_model_can_it_is_asked(api, upstream, large, seeing):
+def test_a_supported_request_reaches_the_model(api, upstream, large, seeing):
     large.function_calling = True
     large.save()
     assert ask(api, messages=showing(IMAGE), tools=[FIND]).status_code == 200
     assert len(upstream.requests) == 1
 
 
-def test_calls_of_old_may_be_read_by_a_model_that_makes_none(api, upstream):
+def test_earlier_tool_calls_are_accepted_for_a_model_that_makes_none(api, upstream):
     call = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     messages = [
         *showing(),
@@ -103,15 +103,15 @@ def test_calls_of_old_may_be_read_by_a_model_that_makes_none(api, upstream):
     assert ask(api, messages=messages).status_code == 200
 
 
-def test_more_tokens_than_the_model_generates_are_refused_before_anything(api, upstream):
+def test_more_tokens_than_the_model_generates_are_refused_before_admission(api, upstream):
     before = everything_written()
     assert_refused(ask(api, max_tokens=4_097), "max_tokens", upstream, before)
 
 
-# --- Who else may answer -----------------------------------------------------------------------------------------
+# --- Fallbacks and routes -------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_cannot_is_passed_over_among_those_that_may_answer_instead(api, alice, large, seeing, upstream):
+def test_a_fallback_that_does_not_support_the_request_is_skipped(api, alice, large, seeing, upstream):
     another("acme/blind", large)
     another("acme/short", large, image_support=True, max_output_tokens=10)
     another("acme/good", large, image_support=True, input="1.00", output="2.00")
@@ -122,14 +122,14 @@ def test_a_model_that_cannot_is_passed_over_among_those_that_may_answer_instead(
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=9 * 1_000 + 2 * 2_000, model="acme/good")
 
 
-def test_the_model_that_was_asked_for_must_be_able_itself(api, large, upstream):
+def test_the_requested_model_must_support_the_request_itself(api, large, upstream):
     another("acme/good", large, image_support=True)
     before = everything_written()
     reply = ask(api, messages=showing(IMAGE), models=["acme/good"])
     assert_refused(reply, "messages[0].content[1].image_url", upstream, before)
 
 
-def test_a_model_that_is_none_is_refused_by_its_place(api, upstream):
+def test_an_unknown_fallback_is_refused_by_its_index(api, upstream):
     before = everything_written()
     assert_error(ask(api, models=["acme/large", "acme/none"]), 404, "model_not_found", "models[1]")
     assert everything_written() == before
@@ -144,7 +144,7 @@ def test_a_model_that_is_none_is_refused_by_its_place(api, upstream):
         (["acme/large", ""], "models[1]", "must have 1 to 200 characters"),
     ],
 )
-def test_models_are_a_few_ids(api, upstream, models, param, why):
+def test_fallbacks_are_a_short_list_of_ids(api, upstream, models, param, why):
     before = everything_written()
     assert assert_refused(ask(api, models=models), param, upstream, before).startswith(f"{param} {why}")
 
@@ -155,7 +155,7 @@ BEYOND = [{"n": 2}, {"logprobs": True}, {"response_format": {"type": "json_objec
 
 @pytest.mark.parametrize("fields", BEYOND, ids=str)
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
-def test_a_way_that_cannot_say_it_is_passed_over_for_one_that_can(api, large, upstream, fields, is_stream):
+def test_a_route_that_cannot_express_the_request_is_skipped(api, large, upstream, fields, is_stream):
     route(large, "anthropic", upstream, priority=0)
     upstream.will(streamed() if is_stream else whole())
     reply = ask(api, stream=is_stream, **fields)
@@ -166,7 +166,7 @@ def test_a_way_that_cannot_say_it_is_passed_over_for_one_that_can(api, large, up
     assert Completion.objects.get().provider_id == "scripted"
 
 
-def test_a_way_that_cannot_say_it_is_not_tried_when_the_others_fail(api, alice, large, upstream):
+def test_a_route_that_cannot_express_the_request_is_not_tried_when_others_fail(api, alice, large, upstream):
     route(large, "anthropic", upstream, priority=2)
     upstream.will(refusal(404))
     assert ask(api, logprobs=True).status_code == 502
@@ -174,7 +174,7 @@ def test_a_way_that_cannot_say_it_is_not_tried_when_the_others_fail(api, alice, 
     assert_released(alice)
 
 
-def test_what_no_way_can_say_is_refused_in_the_words_of_the_first(api, large, upstream):
+def test_a_request_that_no_route_can_express_is_refused_with_the_first_routes_reason(api, large, upstream):
     Route.objects.all().delete()
     route(large, "gemini", upstream, priority=2)
     route(large, "anthropic", upstream, priority=1)
@@ -185,7 +185,7 @@ def test_what_no_way_can_say_is_refused_in_the_words_of_the_first(api, large, up
     assert message == "stop must have more than white space in it for this model."
 
 
-def test_a_model_that_no_way_leads_to_is_passed_over(api, large, upstream):
+def test_a_fallback_without_an_eligible_route_is_skipped(api, large, upstream):
     provider = factories.make_provider("claude", kind="anthropic", base_url=upstream.url, api_key_env=KEY_ENV)
     factories.make_model("acme/claude", provider=provider)
     upstream.will(refusal(404))
@@ -193,19 +193,19 @@ def test_a_model_that_no_way_leads_to_is_passed_over(api, large, upstream):
     assert asked_models(upstream) == ["large-2026"]
 
 
-# --- What is held ------------------------------------------------------------------------------------------------
+# --- Holds ----------------------------------------------------------------------------------------------------------
 
 INPUT, OUTPUT = 3_000, 15_000  # nanodollars a token
 
 
 def sent_bytes(**fields):
-    """Of the body as the test client sends it."""
+    """The size of the body that the test client sends."""
     return len(json.dumps({"model": "acme/large", **fields}, separators=(",", ":")))
 
 
 @pytest.mark.usefixtures("seeing")
 @pytest.mark.parametrize("images", [1, 2, 5])
-def test_an_image_is_held_as_the_tokens_that_the_model_makes_of_one(api, alice, upstream, large, images):
+def test_the_hold_covers_each_image_at_the_models_image_tokens(api, alice, upstream, large, images):
     large.image_tokens_max = 1_000
     large.save()
     messages = showing(*[IMAGE] * images)
@@ -215,7 +215,7 @@ def test_an_image_is_held_as_the_tokens_that_the_model_makes_of_one(api, alice, 
 
 
 @pytest.mark.usefixtures("seeing")
-def test_a_large_photograph_is_no_large_text(bob, upstream):
+def test_the_bytes_of_an_image_are_not_held_as_text(bob, upstream):
     factories.credit(bob, 5)
     photograph = {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64," + "A" * 1_000_000}}
     assert ask(client_for(factories.make_key(bob)[1]), messages=showing(photograph), max_tokens=10).status_code == 200
@@ -223,7 +223,7 @@ def test_a_large_photograph_is_no_large_text(bob, upstream):
 
 
 @pytest.mark.usefixtures("seeing")
-def test_more_than_the_model_can_read_is_never_held(api, alice, upstream, large):
+def test_the_hold_covers_at_most_the_context_window(api, alice, upstream, large):
     large.context_window = 9_000
     large.save()
     ask(api, messages=showing(IMAGE, IMAGE), max_tokens=10)
@@ -233,13 +233,13 @@ def test_more_than_the_model_can_read_is_never_held(api, alice, upstream, large)
 @pytest.mark.usefixtures("seeing")
 @pytest.mark.parametrize("part", [PDF, SOUND], ids=["document", "sound"])
 @pytest.mark.parametrize("others", [[], [IMAGE]], ids=["alone", "beside an image"])
-def test_of_what_is_compressed_all_that_the_model_can_read_is_held(api, alice, upstream, part, others):
+def test_the_hold_for_compressed_content_is_the_whole_context_window(api, alice, upstream, part, others):
     ask(api, messages=showing(part, *others), max_tokens=10)
     assert alice.holds.get().amount_nanos == 128_000 * INPUT + 10 * OUTPUT
 
 
 @pytest.mark.usefixtures("seeing")
-def test_images_that_are_paid_for_each_are_held_for_each(api, alice, upstream, large):
+def test_the_hold_covers_the_price_of_each_image(api, alice, upstream, large):
     large.prices.update(image_nanos=7_000_000)
     messages = showing(IMAGE, IMAGE)
     ask(api, messages=messages, max_tokens=10)
@@ -247,7 +247,7 @@ def test_images_that_are_paid_for_each_are_held_for_each(api, alice, upstream, l
     assert alice.holds.get().amount_nanos == tokens * INPUT + 10 * OUTPUT + 2 * 7_000_000
 
 
-def test_no_more_is_estimated_than_the_model_can_read(api, alice, upstream, large):
+def test_the_estimate_is_at_most_the_context_window(api, alice, upstream, large):
     large.context_window, large.max_output_tokens = 100, 50
     large.save()
     upstream.will(whole("abcd", usage=None))
@@ -255,7 +255,7 @@ def test_no_more_is_estimated_than_the_model_can_read(api, alice, upstream, larg
     assert_charged(alice, "estimated", prompt=100, completion=1, nanos=100 * INPUT + OUTPUT)
 
 
-# --- What an image costs -----------------------------------------------------------------------------------------
+# --- The cost of images ---------------------------------------------------------------------------------------------
 
 EACH_NANOS = 7_000_001
 # Eleven bytes of text are three tokens; an image that nobody counted is 85.
@@ -273,7 +273,7 @@ def estimated(completion):
 
 @pytest.mark.usefixtures("charging_for_images")
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
-def test_each_image_is_charged_beside_what_the_upstream_counted(api, alice, upstream, is_stream):
+def test_each_image_is_charged_in_addition_to_reported_usage(api, alice, upstream, is_stream):
     upstream.will(streamed() if is_stream else whole())
     reply = ask(api, messages=showing(IMAGE, IMAGE), stream=is_stream)
     if is_stream:
@@ -285,7 +285,7 @@ def test_each_image_is_charged_beside_what_the_upstream_counted(api, alice, upst
 
 
 @pytest.mark.usefixtures("charging_for_images")
-def test_each_image_is_charged_where_nobody_counted(api, alice, upstream):
+def test_each_image_is_charged_when_usage_is_estimated(api, alice, upstream):
     upstream.will(whole("abcdefgh", usage=None))
     ask(api, messages=showing(IMAGE, IMAGE))
     assert_charged(alice, "estimated", **estimated(2))
@@ -313,14 +313,14 @@ def test_each_image_is_charged_when_the_process_dies(api, alice, upstream, large
 
 
 @pytest.mark.usefixtures("charging_for_images")
-def test_an_image_that_nobody_looked_at_is_free(api, alice, upstream):
+def test_an_image_is_free_when_the_upstream_did_not_answer(api, alice, upstream):
     upstream.will(refusal(404))
     assert ask(api, messages=showing(IMAGE)).status_code == 502
     assert_released(alice)
 
 
 @pytest.mark.usefixtures("charging_for_images")
-def test_the_model_that_answers_says_what_an_image_costs(api, alice, large, upstream):
+def test_an_image_costs_the_price_of_the_model_that_answers(api, alice, large, upstream):
     another("acme/good", large, image_support=True, input="1.00", output="2.00").prices.update(image_nanos=5)
     upstream.will(refusal(404), stream(ROLE, FINISH, DONE))
     events(ask_streamed(api, messages=showing(IMAGE, IMAGE), models=["acme/good"]))
@@ -328,7 +328,7 @@ def test_the_model_that_answers_says_what_an_image_costs(api, alice, large, upst
     assert_charged(alice, "estimated", prompt=ESTIMATE["prompt"], completion=0, nanos=nanos, model="acme/good")
 
 
-# --- For any price -----------------------------------------------------------------------------------------------
+# --- Properties, for any price --------------------------------------------------------------------------------------
 
 NANOS = st.integers(0, money.price_nanos("1000"))
 PRICES = st.builds(PriceList, NANOS, NANOS, NANOS, NANOS, st.integers(0, money.nanos(100)))
@@ -336,7 +336,7 @@ PRICES = st.builds(PriceList, NANOS, NANOS, NANOS, NANOS, st.integers(0, money.n
 
 @st.composite
 def requests(draw):
-    """A request of a shape that can be, with the size of its body."""
+    """A valid request, with the size of its body."""
     image_sizes = draw(st.lists(st.integers(30, 1_000_000), max_size=5))
     text_bytes = draw(st.integers(0, 1_000_000))
     file_at = draw(st.sampled_from(["", "messages[0].content[0].file"]))
@@ -355,7 +355,7 @@ def requests(draw):
 
 @st.composite
 def usages(draw, request, offer, max_tokens):
-    """What a provider may count: a token for each byte of text at most, and of an image what it is said to count."""
+    """Usage that a provider may report: at most a token per byte of text, and the model's maximum per image."""
     contents = request.contents
     text_tokens = draw(st.integers(0, request.body_bytes - contents.image_bytes))
     image_tokens = draw(st.integers(0, offer.image_tokens_max)) * contents.images
@@ -367,7 +367,9 @@ def usages(draw, request, offer, max_tokens):
 
 
 @given(st.data(), requests(), PRICES, st.integers(1, 2_000_000), st.integers(0, 20_000), st.integers(1, 200_000))
-def test_no_usage_within_its_caps_costs_more_than_was_held(data, request, price, context_window, image_tokens_max, max_tokens):
+def test_usage_within_its_limits_never_costs_more_than_the_hold(
+    data, request, price, context_window, image_tokens_max, max_tokens
+):
     offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
     usage = data.draw(usages(request, offer, max_tokens))
     held_nanos = cost.worst_case_nanos(request, offer, max_tokens)
@@ -375,7 +377,7 @@ def test_no_usage_within_its_caps_costs_more_than_was_held(data, request, price,
 
 
 @given(requests(), PRICES, st.integers(1, 2_000_000), st.integers(0, 20_000), st.integers(0, money.nanos(100_000)))
-def test_what_is_affordable_is_the_most_that_is(request, price, context_window, image_tokens_max, budget_nanos):
+def test_the_affordable_tokens_are_the_most_that_fit_the_budget(request, price, context_window, image_tokens_max, budget_nanos):
     offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
     affordable = cost.affordable_tokens(request, offer, budget_nanos)
     if affordable < 0:

@@ -1,4 +1,4 @@
-"""The catalog file: what it makes, what it leaves alone, and every way to get it wrong."""
+"""Catalog files: which rows they create, what they leave alone, and every mistake that is refused."""
 
 import json
 
@@ -64,7 +64,7 @@ routes = [{ provider = "shed", upstream_model = "m" }]
 
 @pytest.fixture
 def load(tmp_path, capsys):
-    """Load these texts as files catalog.toml, second.toml; gives back what was printed."""
+    """Load these texts as files catalog.toml, second.toml, and return what was printed."""
 
     def load(*texts: str, **options: bool) -> str:
         paths = []
@@ -94,10 +94,10 @@ def routes() -> list[tuple]:
     return list(Route.objects.values_list("model", "provider", "upstream_model", "priority", "is_enabled"))
 
 
-# --- What it makes -----------------------------------------------------------------------------------------------
+# --- Rows -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_makes_exactly_its_rows(load):
+def test_a_file_creates_exactly_its_rows(load):
     load(VALID)
 
     assert list(Provider.objects.order_by("pk").values_list()) == [
@@ -119,7 +119,7 @@ def test_a_file_makes_exactly_its_rows(load):
     ]
 
 
-def test_what_may_be_left_out_gets_the_cautious_value(load):
+def test_optional_fields_get_cautious_defaults(load):
     load(MINIMAL)
 
     model = LanguageModel.objects.get()
@@ -140,7 +140,7 @@ def test_a_load_reports_what_it_did(load):
     assert report["warnings"] == []
 
 
-def test_loading_twice_says_so_and_writes_nothing(load):
+def test_a_second_load_writes_nothing_and_says_so(load):
     load(VALID)
     before = everything()
 
@@ -166,7 +166,7 @@ def test_a_new_price_is_a_new_row_and_the_old_one_stays(load):
     assert new.input_nanos == 200_000_000
 
 
-def test_a_price_that_returns_is_a_third_row(load):
+def test_a_price_that_returns_to_an_earlier_value_is_a_third_row(load):
     load(VALID)
     load(VALID.replace('input = "0.15"', 'input = "0.20"'))
     load(VALID)
@@ -174,14 +174,14 @@ def test_a_price_that_returns_is_a_third_row(load):
     assert [row[0] for row in prices("openai/gpt-4o-mini")] == [150_000_000, 200_000_000, 150_000_000]
 
 
-def test_a_cached_price_that_goes_is_a_new_row_without_it(load):
+def test_removing_a_cached_price_creates_a_price_without_it(load):
     load(VALID)
     load(VALID.replace(', cached_input = "0.075"', ""))
 
     assert [row[2] for row in prices("openai/gpt-4o-mini")] == [75_000_000, None]
 
 
-def test_a_file_without_a_price_takes_none_away(load):
+def test_a_file_without_a_price_leaves_the_price(load):
     load(VALID)
     kept = prices("openai/gpt-4o-mini")
 
@@ -215,7 +215,7 @@ def test_routes_become_exactly_those_of_the_file(load):
     ]
 
 
-def test_what_the_file_does_not_name_stays(load):
+def test_rows_that_the_file_does_not_name_stay(load):
     load(VALID)
     before = everything()
 
@@ -242,7 +242,7 @@ def test_a_later_file_replaces_a_table_of_an_earlier_one_before_anything_is_writ
     assert load(VALID, mine) == "Nothing changed.\n"
 
 
-def test_the_operators_switches_stay_as_they_are(load):
+def test_is_enabled_is_left_to_the_operator(load):
     load(VALID)
     for rows in (Provider, LanguageModel, Route):
         rows.objects.update(is_enabled=False)
@@ -260,7 +260,7 @@ def test_a_model_can_be_disabled_and_enabled_by_its_file(load):
     assert LanguageModel.objects.get().is_enabled
 
 
-def test_a_key_that_is_kept_encrypted_survives_a_load(load):
+def test_a_stored_key_survives_a_load(load):
     load(VALID)
     Provider.objects.update(sealed_api_key="sealed")
 
@@ -273,7 +273,7 @@ def test_a_key_that_is_kept_encrypted_survives_a_load(load):
     assert report["warnings"] == []
 
 
-def test_a_key_that_is_kept_encrypted_does_not_follow_to_another_address(load):
+def test_a_stored_key_is_forgotten_when_the_address_changes(load):
     load(VALID)
     Provider.objects.update(sealed_api_key="sealed")
 
@@ -287,7 +287,7 @@ def test_a_key_that_is_kept_encrypted_does_not_follow_to_another_address(load):
     assert report["warnings"] == ["provider openai has a new address, so its stored key is forgotten"]
 
 
-def test_a_key_that_is_kept_encrypted_is_not_lost_to_a_file_that_is_refused(load):
+def test_a_stored_key_survives_a_file_that_is_refused(load):
     load(VALID)
     Provider.objects.update(sealed_api_key="sealed")
 
@@ -305,7 +305,7 @@ def test_a_route_may_name_a_provider_that_exists_already(load):
 
 
 @pytest.mark.parametrize(("left_out", "lack"), [("price", "price in force"), ("routes", "enabled route")])
-def test_a_model_without_price_or_route_is_made_with_a_warning(load, left_out, lack):
+def test_a_model_without_price_or_route_is_created_with_a_warning(load, left_out, lack):
     text = "\n".join(line for line in MINIMAL.splitlines() if not line.startswith(left_out))
 
     warnings = json.loads(load(text, json=True))["warnings"]
@@ -319,7 +319,7 @@ def test_checking_writes_nothing(load):
     assert everything() == [[], [], [], []]
 
 
-# --- What is refused ---------------------------------------------------------------------------------------------
+# --- Mistakes -------------------------------------------------------------------------------------------------------
 
 MODEL = "[models.m]"
 SHED = "[providers.shed]"
@@ -430,7 +430,7 @@ def test_every_mistake_of_every_file_is_reported_at_once(load):
     assert everything() == [[], [], [], []]
 
 
-def test_one_bad_model_keeps_the_good_ones_out_too(load):
+def test_one_invalid_model_prevents_the_whole_load(load):
     load(VALID)
     before = everything()
 
@@ -440,12 +440,12 @@ def test_one_bad_model_keeps_the_good_ones_out_too(load):
     assert everything() == before
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(CommandError, match=r"nowhere\.toml: No such file or directory"):
         call_command("load_catalog", str(tmp_path / "nowhere.toml"))
 
 
-# --- The built-in catalog --------------------------------------------------------------------------------------
+# --- The built-in catalog -------------------------------------------------------------------------------------------
 
 
 def test_the_built_in_catalog_lists_real_models_of_several_makers_with_prices(load):
@@ -471,7 +471,7 @@ def test_the_built_in_catalog_has_an_echo_that_needs_no_network(load):
     assert prices("demo/echo") == [(500_000_000, 1_500_000_000, 250_000_000, None)]
 
 
-def test_files_are_loaded_over_the_built_in_catalog_in_one_go(load):
+def test_files_are_loaded_over_the_built_in_catalog_in_one_transaction(load):
     mine = MINIMAL.replace("[models.m]", '[models."demo/echo"]').replace('input = "1"', 'input = "7"')
 
     load(mine, built_in=True)

@@ -1,4 +1,4 @@
-"""GET /v1/models and /v1/models/{id}: what is served, at which price, to this key."""
+"""GET /v1/models and /v1/models/{id}: which models are listed for a key, at which price, and whether they are available."""
 
 import time
 from datetime import timedelta
@@ -24,7 +24,7 @@ def listed(client) -> list[str]:
     return [model["id"] for model in reply.json()["data"]]
 
 
-def test_a_model_is_openais_object_and_what_one_chooses_by(api):
+def test_a_model_is_openais_object_with_our_additions(api):
     before = int(time.time())
     factories.make_model(
         "openai/gpt-4o-mini",
@@ -73,7 +73,7 @@ def test_prices_are_decimal_strings_without_an_exponent(api):
     assert prices == [("0", "0.001"), ("0.0000000375", "0.000000000001")]
 
 
-def test_a_model_page_is_its_line_in_the_list(api, echo_model):
+def test_a_single_model_equals_its_element_of_the_list(api, echo_model):
     factories.make_model("another/one")
     [listed_model] = [model for model in api.get(LIST).json()["data"] if model["id"] == "demo/echo"]
     reply = api.get(f"{LIST}/demo/echo")
@@ -102,7 +102,7 @@ def test_without_models_the_list_is_empty(api):
     ],
     ids=["disabled", "unpriced", "priced later", "no route", "route disabled"],
 )
-def test_what_is_not_served_is_not_shown(api, echo_model, withdraw):
+def test_an_incomplete_or_disabled_model_is_not_listed(api, echo_model, withdraw):
     assert listed(api) == ["demo/echo"]
     withdraw()
     assert listed(api) == []
@@ -112,9 +112,9 @@ def test_what_is_not_served_is_not_shown(api, echo_model, withdraw):
 @pytest.mark.parametrize(
     "columns",
     [{"is_enabled": False}, {"kind": "klingon"}, {"api_key_env": "EXAMPLE_API_KEY"}],
-    ids=["disabled", "a language we do not speak", "no credentials"],
+    ids=["disabled", "a kind without an adapter", "no credentials"],
 )
-def test_a_model_whose_provider_cannot_be_asked_is_shown_as_not_available_and_not_served(api, echo_model, columns, monkeypatch):
+def test_a_model_whose_provider_is_unavailable_is_listed_as_unavailable(api, echo_model, columns, monkeypatch):
     monkeypatch.delenv("EXAMPLE_API_KEY", raising=False)
     Provider.objects.update(**columns)
     assert [model["available"] for model in api.get(LIST).json()["data"]] == [False]
@@ -122,7 +122,7 @@ def test_a_model_whose_provider_cannot_be_asked_is_shown_as_not_available_and_no
     chat.assert_error(chat.ask(api), 404, "model_not_found", "model")
 
 
-def test_a_variable_with_nothing_but_white_space_holds_no_key(api, echo_model, monkeypatch):
+def test_a_blank_environment_variable_is_no_key(api, echo_model, monkeypatch):
     monkeypatch.setenv("EXAMPLE_API_KEY", " \n")
     Provider.objects.update(api_key_env="EXAMPLE_API_KEY")
     assert [model["available"] for model in api.get(LIST).json()["data"]] == [False]
@@ -143,7 +143,7 @@ def test_a_provider_with_its_key_makes_its_models_available(api, echo_model, mon
     assert chat.ask(api).status_code == 200
 
 
-def test_one_available_route_is_enough_and_is_the_one_that_is_asked(api, echo_model):
+def test_one_available_route_is_enough_and_is_used(api, echo_model):
     away = factories.make_provider("away", is_enabled=False)
     Route.objects.create(model=echo_model, provider=away, upstream_model="echo", priority=0)
     assert [model["available"] for model in api.get(LIST).json()["data"]] == [True]
@@ -161,10 +161,10 @@ def test_the_price_shown_and_charged_is_the_latest_in_force(api, echo_model):
     assert api.get("/v1/usage").json()["usage"]["total"]["costInDollars"] == "0.008"
 
 
-# --- A key for certain models -------------------------------------------------------------------------------------
+# --- Keys that are limited to some models ---------------------------------------------------------------------------
 
 
-def test_a_key_sees_the_models_it_may_use_and_no_other(alice, echo_model):
+def test_a_key_sees_only_the_models_it_may_use(alice, echo_model):
     factories.make_model("demo/secret")
     key, secret = factories.make_key(alice)
     client = client_for(secret)
@@ -174,7 +174,7 @@ def test_a_key_sees_the_models_it_may_use_and_no_other(alice, echo_model):
     assert client.get(f"{LIST}/demo/echo").status_code == 200
     refused = chat.assert_error(client.get(f"{LIST}/demo/secret"), 404, "model_not_found", "model")["message"]
     unknown = chat.assert_error(client.get(f"{LIST}/demo/nobody"), 404, "model_not_found", "model")["message"]
-    assert refused.replace("secret", "nobody") == unknown  # which exist is not told
+    assert refused.replace("secret", "nobody") == unknown  # the reply does not reveal which models exist
 
 
 def test_an_empty_list_of_allowed_models_allows_all(alice, echo_model):
@@ -185,15 +185,15 @@ def test_an_empty_list_of_allowed_models_allows_all(alice, echo_model):
     assert chat.ask(client_for(secret)).status_code == 200
 
 
-def test_models_are_shown_whatever_is_left_of_limit_and_balance(bob, echo_model):
+def test_models_are_listed_without_balance_or_limit(bob, echo_model):
     client = client_for(factories.make_key(bob, limit_cents=0, type="FIXED")[1])
     assert listed(client) == ["demo/echo"]
 
 
-# --- What no model is, whoever writes it ---------------------------------------------------------------------------------
+# --- Constraints of the database ------------------------------------------------------------------------------------
 
 
-def test_the_database_refuses_a_model_that_writes_more_than_its_context_window_holds(echo_model):
+def test_the_database_refuses_more_output_than_the_context_window(echo_model):
     before = LanguageModel.objects.values().get()
     with pytest.raises(IntegrityError, match="a_model_writes_within_its_context_window"), transaction.atomic():
         LanguageModel.objects.update(context_window=4_095)
@@ -201,18 +201,18 @@ def test_the_database_refuses_a_model_that_writes_more_than_its_context_window_h
     LanguageModel.objects.update(context_window=4_096)
 
 
-# --- Ids that are none ----------------------------------------------------------------------------------------------
+# --- Malformed ids --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model_id", ["demo", "demo/echo/", "DEMO/ECHO", "%00", "demo/echo%00", "%FF", "..", "é", "x" * 5_000])
-def test_an_id_that_is_none_is_not_found(api, echo_model, model_id):
+def test_a_malformed_id_is_not_found(api, echo_model, model_id):
     chat.assert_error(api.get(f"{LIST}/{model_id}"), 404, "model_not_found", "model")
 
 
-# --- Cost of asking -------------------------------------------------------------------------------------------------
+# --- Queries --------------------------------------------------------------------------------------------------------
 
 
-def test_a_long_catalog_takes_no_more_queries_than_a_short_one(api, echo_model):
+def test_the_number_of_queries_does_not_grow_with_the_catalog(api, echo_model):
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             api.get(LIST)
@@ -226,7 +226,7 @@ def test_a_long_catalog_takes_no_more_queries_than_a_short_one(api, echo_model):
     assert few <= 5
 
 
-# --- The rule itself --------------------------------------------------------------------------------------------------
+# --- Availability ---------------------------------------------------------------------------------------------------
 
 
 def test_every_kind_of_provider_has_an_adapter():

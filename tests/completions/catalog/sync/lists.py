@@ -56,7 +56,7 @@ def priced(model_id: str = "acme/large", **changed: Any) -> dict[str, Any]:
     return entry(model_id, pricing={name: value for name, value in pricing.items() if value is not None})
 
 
-# --- Rows -------------------------------------------------------------------------------------------------------------
+# --- Rows -----------------------------------------------------------------------------------------------------------
 
 
 def make_provider(lists: ListServer, slug: str = "barn", **fields: Any) -> Provider:

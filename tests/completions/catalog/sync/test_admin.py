@@ -1,4 +1,4 @@
-"""Proposals in the admin: the old beside the new, approved or dismissed with one click, by who may, and once."""
+"""Admin pages of proposals: old and new values side by side, approved or dismissed once, by staff with permission."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -89,10 +89,10 @@ def catalog() -> list[list[tuple[Any, ...]]]:
     return [list(table.objects.order_by("pk").values_list()) for table in (LanguageModel, Price, Route)]
 
 
-# --- Looking -----------------------------------------------------------------------------------------------------
+# --- Viewing --------------------------------------------------------------------------------------------------------
 
 
-def test_old_and_new_stand_side_by_side_with_a_button_for_each_decision(large, office):
+def test_old_and_new_values_are_shown_with_a_button_for_each_decision(large, office):
     proposal = propose()
 
     html = office.get(PAGE).content.decode().replace("\N{NO-BREAK SPACE}", " ")
@@ -103,13 +103,13 @@ def test_old_and_new_stand_side_by_side_with_a_button_for_each_decision(large, o
     assert f'formaction="{PAGE}{proposal.pk}/dismiss/"' in html
 
 
-def test_what_a_provider_lists_is_no_markup(large, office):
+def test_listed_text_is_escaped(large, office):
     propose("new_model", {}, {**SMALL, "id": "<script>alert(1)</script>"}, upstream_model="<script>alert(1)</script>")
 
     assert "<script>alert(1)" not in office.get(PAGE).content.decode()
 
 
-def test_what_waits_comes_first_and_the_list_can_be_filtered(large, office):
+def test_pending_proposals_come_first_and_the_list_can_be_filtered(large, office):
     waiting = propose()
     propose("gone", {"upstream_model": "acme/large"}, {}, state="superseded", decided_at=timezone.now())
     propose("new_model", {}, SMALL)
@@ -121,7 +121,7 @@ def test_what_waits_comes_first_and_the_list_can_be_filtered(large, office):
     assert shown(kind__exact="price") == shown(q="acme/large", state__exact="pending", kind__exact="price") == [waiting.pk]
 
 
-def test_who_may_look_sees_no_buttons_and_decides_nothing(large):
+def test_staff_with_view_permission_see_no_buttons_and_cannot_decide(large):
     client = signed_in(make_staff("view_catalogproposal"))
     proposal = propose()
     before = catalog()
@@ -137,7 +137,7 @@ def test_who_may_look_sees_no_buttons_and_decides_nothing(large):
     assert (state(proposal), catalog()) == (("pending", None), before)
 
 
-def test_others_see_nothing(large, alice):
+def test_others_are_denied(large, alice):
     proposal = propose()
     assert signed_in(make_staff()).get(PAGE).status_code == 403
     assert signed_in(make_staff(email="other@example.org")).post(f"{PAGE}{proposal.pk}/approve/").status_code == 403
@@ -147,7 +147,7 @@ def test_others_see_nothing(large, alice):
     assert state(proposal) == ("pending", None)
 
 
-def test_nobody_decides_by_a_link_or_a_forged_form(large, clerk, office):
+def test_a_link_or_a_forged_form_decides_nothing(large, clerk, office):
     proposal = propose()
 
     assert office.get(f"{PAGE}{proposal.pk}/approve/").status_code == 405
@@ -156,7 +156,7 @@ def test_nobody_decides_by_a_link_or_a_forged_form(large, clerk, office):
     assert state(proposal) == ("pending", None)
 
 
-def test_nobody_adds_changes_or_deletes_a_proposal(large):
+def test_proposals_cannot_be_added_changed_or_deleted(large):
     root = signed_in(make_staff(is_superuser=True))
     proposal = propose()
 
@@ -167,10 +167,10 @@ def test_nobody_adds_changes_or_deletes_a_proposal(large):
     assert CatalogProposal.objects.get().new == NEW
 
 
-# --- Approving ---------------------------------------------------------------------------------------------------
+# --- Approving ------------------------------------------------------------------------------------------------------
 
 
-def test_an_approved_price_is_in_force_at_once_beside_the_old_one_and_on_record(large, office):
+def test_an_approved_price_is_in_force_at_once_and_logged_and_the_old_one_stays(large, office):
     proposal = propose()
     old = Price.objects.values().get()
 
@@ -192,7 +192,7 @@ def test_an_approved_price_is_in_force_at_once_beside_the_old_one_and_on_record(
     ]
 
 
-def test_a_second_click_finds_it_decided(large, office):
+def test_a_second_click_is_told_that_the_proposal_is_decided(large, office):
     proposal = propose()
     press(office, "approve", proposal)
 
@@ -204,7 +204,7 @@ def test_a_second_click_finds_it_decided(large, office):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_who_approve_at_once_one_does(large, clerk):
+def test_of_two_concurrent_approvals_one_succeeds(large, clerk):
     proposal = propose()
 
     def approve(_: int) -> str:
@@ -220,7 +220,7 @@ def test_of_two_who_approve_at_once_one_does(large, clerk):
     assert Price.objects.count() == 2
 
 
-def test_nobody_approves_what_he_has_not_seen(large, office):
+def test_a_proposal_is_not_applied_if_the_catalog_has_changed_since(large, office):
     proposal = propose()
     Price.objects.create(model=large, input_nanos=1, output_nanos=1)
     before = catalog()
@@ -250,7 +250,7 @@ def test_limits_and_capabilities_are_written_to_the_model(large, office):
     assert Price.objects.count() == 1
 
 
-def test_a_model_that_is_gone_loses_its_route_and_nothing_else(large, office):
+def test_approving_a_model_as_gone_disables_its_route_only(large, office):
     other = Route.objects.create(model=large, provider=factories.make_provider(), upstream_model="echo", priority=2)
     proposal = propose("gone", {"upstream_model": "acme/large"}, {})
 
@@ -264,7 +264,7 @@ def test_a_model_that_is_gone_loses_its_route_and_nothing_else(large, office):
     ]
 
 
-def test_a_new_model_is_made_and_switched_off(large, office):
+def test_an_approved_new_model_is_created_disabled(large, office):
     proposal = propose("new_model", {}, SMALL, upstream_model="small-1")
 
     html = press(office, "approve", proposal).content.decode()
@@ -283,7 +283,7 @@ def test_a_new_model_is_made_and_switched_off(large, office):
     assert lookup.find_offer("acme/small").price.input_nanos == 2_500_000_000
 
 
-def test_a_new_model_without_a_price_is_made_without(large, office):
+def test_a_new_model_without_a_listed_price_is_created_without_one(large, office):
     press(office, "approve", propose("new_model", {}, {**SMALL, "price": None}, upstream_model="small-1"))
 
     assert not LanguageModel.objects.get(pk="acme/small").prices.exists()
@@ -299,7 +299,7 @@ def test_a_new_model_without_a_price_is_made_without(large, office):
         ({**SMALL, "id": "acme/large"}, "is outdated: there is a model acme/large"),
     ],
 )
-def test_a_new_model_that_cannot_be_made_is_not(large, office, new, reason):
+def test_a_new_model_that_cannot_be_created_is_refused(large, office, new, reason):
     proposal = propose("new_model", {}, new, upstream_model="small-1")
     before = catalog()
 
@@ -307,10 +307,10 @@ def test_a_new_model_that_cannot_be_made_is_not(large, office, new, reason):
     assert (state(proposal), catalog()) == (("pending", None), before)
 
 
-# --- Dismissing, and many at a time ------------------------------------------------------------------------------
+# --- Dismissing, and several at a time ------------------------------------------------------------------------------
 
 
-def test_dismissing_changes_nothing_but_the_proposal(large, office):
+def test_dismissing_changes_only_the_proposal(large, office):
     proposal = propose()
     before = catalog()
 
@@ -322,7 +322,7 @@ def test_dismissing_changes_nothing_but_the_proposal(large, office):
 
 
 @pytest.mark.parametrize("verb", ["approve", "dismiss"])
-def test_one_that_cannot_be_decided_does_not_keep_the_others(large, office, verb):
+def test_a_proposal_that_cannot_be_decided_does_not_stop_the_others(large, office, verb):
     decided = propose("gone", {"upstream_model": "acme/large"}, {}, state="dismissed", decided_at=timezone.now())
     chosen = [decided, propose(), propose("new_model", {}, SMALL, upstream_model="small-1")]
 
@@ -343,17 +343,17 @@ def test_the_list_keeps_its_filters_when_a_button_is_pressed(large, office):
     assert press(office, "dismiss", propose(new=OLD), headers={"referer": elsewhere}).redirect_chain == [(PAGE, 302)]
 
 
-def test_a_proposal_that_is_not_there_is_a_404(large, office):
+def test_an_unknown_proposal_is_a_404(large, office):
     assert office.post(f"{PAGE}4711/approve/").status_code == 404
 
 
-# --- The provider's page -----------------------------------------------------------------------------------------
+# --- The provider's page --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("slug", "sync", "is_taken"), [("barn", "apply", True), ("barn", "always", False), ("tower", "propose", False)]
 )
-def test_the_list_of_an_openai_compatible_provider_can_be_followed(large, slug, sync, is_taken):
+def test_sync_can_be_enabled_for_openai_compatible_providers_only(large, slug, sync, is_taken):
     factories.make_provider("tower", kind="anthropic", base_url="http://127.0.0.1:9/v1")
     root = signed_in(make_staff(is_superuser=True))
 
@@ -367,7 +367,7 @@ def test_the_list_of_an_openai_compatible_provider_can_be_followed(large, slug, 
     assert dict(Provider.objects.values_list("slug", "sync")) == {"barn": sync if is_taken else "propose", "tower": "off"}
 
 
-def test_the_page_of_a_provider_says_how_its_list_fares(large):
+def test_the_page_of_a_provider_shows_the_outcome_of_its_last_sync(large):
     root = signed_in(make_staff(is_superuser=True))
     page = "/admin/completions/provider/barn/change/"
     assert "never asked for" in root.get(page).content.decode()

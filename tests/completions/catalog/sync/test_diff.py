@@ -96,7 +96,7 @@ def test_our_price_for_images_is_kept(large, lists, sync):
     assert (old["image"], new["image"], new["input"]) == ("0.004", "0.004", "2.00")
 
 
-# --- Which list decides -----------------------------------------------------------------------------------------------
+# --- Which list decides ---------------------------------------------------------------------------------------------
 
 
 def test_only_the_provider_of_the_first_route_can_change_a_model(large, barn, lists, sync):
@@ -113,7 +113,7 @@ def test_only_the_provider_of_the_first_route_can_change_a_model(large, barn, li
     assert [kind for kind, *_ in proposed()] == ["price"]
 
 
-# --- New models, and models that are gone -----------------------------------------------------------------------------
+# --- New models, and models that are gone ---------------------------------------------------------------------------
 
 
 def test_a_new_model_is_proposed_with_the_values_of_the_list(large, lists, sync):
@@ -172,7 +172,7 @@ def test_a_model_with_a_disabled_route_is_neither_gone_nor_new(large, barn, list
     assert proposed() == []
 
 
-# --- The rule ---------------------------------------------------------------------------------------------------------
+# --- The rule -------------------------------------------------------------------------------------------------------
 
 
 def prices(**changed: str | None) -> dict[str, str | None]:

@@ -20,7 +20,7 @@ def test_both_shapes_are_parsed_without_a_database():
     assert {name: each.maker for name, each in parse.parse_list(body).items()} == {"a": "acme", "b": "Acme"}
 
 
-# --- Whole lists ------------------------------------------------------------------------------------------------------
+# --- Whole lists ----------------------------------------------------------------------------------------------------
 
 
 _PART = "sent a list that is only a part of what there is"
@@ -64,7 +64,7 @@ def test_openrouters_complete_envelope_is_accepted(large, lists, sync):
     assert sync()["listed"] == 1
 
 
-# --- Fields -----------------------------------------------------------------------------------------------------------
+# --- Fields ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_entry_that_is_not_a_chat_model_is_not_proposed(large, lists, sync):
     assert proposed() == []
 
 
-# --- Prices -----------------------------------------------------------------------------------------------------------
+# --- Prices ---------------------------------------------------------------------------------------------------------
 
 
 _UNBELIEVABLE = "has a price that cannot be believed: "

@@ -86,7 +86,7 @@ def test_two_concurrent_syncs_propose_once(large, lists):
     assert UpstreamList.objects.count() == 1
 
 
-# --- Lists that lost models -------------------------------------------------------------------------------------------
+# --- Lists that lost models -----------------------------------------------------------------------------------------
 
 
 def test_a_list_that_lost_most_of_its_models_is_refused_without_the_option(large, lists, sync):
@@ -111,7 +111,7 @@ def test_a_list_may_lose_half_of_its_models(large, lists, sync):
     assert sync()["outdated"] == 2
 
 
-# --- Automatic changes ------------------------------------------------------------------------------------------------
+# --- Automatic changes ----------------------------------------------------------------------------------------------
 
 
 def test_a_provider_that_applies_gets_small_changes_applied_and_the_rest_proposed(large, barn, lists, sync, caplog):
