@@ -1,4 +1,4 @@
-"""What completions ask the whole book (``billing.audit``): do completions, holds and the days of keys tell one story?"""
+"""The audit's invariants of completions (``billing.audit`` runs them): completions, holds and keys' spending days agree."""
 
 from billing.audit import Invariant, SharedQuery
 from keys.audit import KEY_TABLES
@@ -8,7 +8,7 @@ COMPLETION_TABLES = {
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
 
-# A completion with its key, and the hold under its id, whoever has it.
+# Each completion with its key and with the hold under its id, of whatever account.
 ADMITTED = SharedQuery(
     """
     SELECT completion.account_id, completion.id AS completion_id, key_id, keys_apikey.account_id AS key_account_id,
@@ -56,7 +56,7 @@ COMPLETIONS_ARE_BOOKED_AS_USED = Invariant(
 
 DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
     "days_are_the_sum_of_their_completions",
-    "What a key holds, spent and used on a day is what its completions of that day hold, cost and used.",
+    "What a key holds, spent and used on a day is the sum of what its completions of that day hold, cost and used.",
     """
     SELECT key_id, day, says, sums FROM (
         SELECT key_id, day, jsonb_build_object('held', held_nanos, 'spent', spent_nanos, 'completions', completions,
@@ -80,12 +80,12 @@ DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
     tables=COMPLETION_TABLES,
 )
 
-# Sums in the order of admission, less what was spent before the window: no completion is compared with another. Those of a
-# batch share a time, and any order among them does. What is still open was open then, and held. What holds nothing, as of a
-# free model, is let in even where a limit was lowered below what was spent.
+# Running sums in the order of admission, less what was spent before the window, so that no completion is compared with each
+# other one. The completions of a batch share a time: any order among them fits, if one does. A hold that is still open was open
+# then, too. A completion that holds nothing, as of a free model, is admitted even if the limit was lowered below the spending.
 ADMISSIONS_FIT_THEIR_LIMITS = Invariant(
     "admissions_fit_their_limits",
-    "What a completion held, and what those before it in its key's window cost, fit the limit that the key had then.",
+    "A completion's hold, and the cost of those before it in its key's window, fit the limit that the key had then.",
     """
     WITH limited AS NOT MATERIALIZED (
         SELECT DISTINCT key_id, limit_since FROM completion WHERE limit_nanos IS NOT NULL

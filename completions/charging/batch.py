@@ -11,7 +11,7 @@ Concurrent operations share a transaction (``gateway_project.db.group_commit``),
 5. writes all decisions, with one statement for each kind of row;
 6. commits. The commit waits for the disk only if the batch has a settlement.
 
-Steps 1 and 2 are the first round trip, 5 and 6 the second. A decision changes the locked rows in memory, so that the next
+Steps 1 and 2 are the first round trip, 5 and 6 the second. A decision changes the model instances of its rows, so that the next
 decision takes it into account, and adds its writes to ``LockedRows.writes``. An operation that is refused changes nothing.
 """
 

@@ -1,7 +1,7 @@
 """Checkpoints: how far each running completion has come, written to its row every few seconds.
 
 They are all that a process leaves behind when it dies. A worker writes one statement for everything that it runs. A checkpoint
-that has grown old tells the sweeper that nobody will settle this completion any more, and how much of it was relayed.
+that has grown old tells the sweeper that no process will settle this completion any more, and how much of it was relayed.
 """
 
 import logging
