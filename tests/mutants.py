@@ -664,7 +664,7 @@ mutant(
     f"{IDEMPOTENCY}::test_another_body_under_the_same_key_is_refused[fields0]",
 )
 mutant(
-    "a_refusal_is_remembered",
+    "a_refusal_uses_up_its_idempotency_key",
     "A refused request uses up its Idempotency-Key.",
     code(
         "completions.charging.batch:_decide",
@@ -679,7 +679,7 @@ mutant(
     f"{IDEMPOTENCY}::test_a_refused_request_does_not_use_up_its_key",
 )
 mutant(
-    "a_failure_is_remembered",
+    "a_failure_uses_up_its_idempotency_key",
     "A request whose provider failed uses up its Idempotency-Key.",
     code(
         "completions.charging.resolution:Resolution._add_writes", "elif not self.usage or self.reply_retention:", "elif False:"
@@ -739,13 +739,13 @@ mutant(
     f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(
-    "what_cannot_be_settled_is_lost",
+    "an_unsettled_completion_is_not_stored",
     "A settlement that the database refuses is dropped.",
     code("completions.charging.settlement:_resolve_or_store", "outbox.store(resolution, error)", "pass"),
     f"{OUTBOX}::test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored",
 )
 mutant(
-    "what_was_settled_stays_in_the_outbox",
+    "a_settled_file_stays_in_the_outbox",
     "A file whose settlement is committed stays in the outbox.",
     code("completions.charging.outbox:_drain_file", "path.unlink(missing_ok=True)", "pass"),
     f"{OUTBOX}::test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed",
