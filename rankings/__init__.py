@@ -1,26 +1,21 @@
 """Public, cacheable rankings of models, merged from several sources. Every id in them can be sent as ``model``.
 
-Stands beside the other apps: it may import ``completions.models`` (the catalog) and the leaves of ``gateway_project``,
-and nobody imports it.
+Imports ``completions.models`` (the catalog) and leaves of ``gateway_project``; no other app imports this one. The layers, from
+top to bottom; each imports only what is below it:
 
-What a source says, a file after a file:
+- ``admin``, ``apps``
+- ``checks``, ``management``, ``tasks``   the system check of the formula's parameters, ``refresh_rankings``, Celery tasks
+- ``pages``        the rankings for people: a list, and a page of each model that explains its scores
+- ``api``          GET /api/rankings, answered from memory
+- ``refresh``      one run of a source: fetch, check, store, publish
+- ``publishing``   makes the entries of each source and of INTERNAL, replaces them as a whole, and keeps them in memory
+- ``scoring``      the formula of INTERNAL, its parameters and what goes into it
+- ``identity``     which of our models a name at a source means
+- ``sources``      a file for each source, with everything that the layers above need to know of it
+- ``models``       the tables
+- ``environment``  settings whose defaults stand beside the code that uses them
 
-    tasks -> refresh -> sources -> fetching -> refresh (stored whole) -> meanings -> publishing -> listing -> views
+A run of a source passes through them like this:
 
-- ``sources``     a file each, which reads its wire shapes only; ``boards`` says what ours are called there
-- ``fetching``    the one door out: JSON, bounded in time, size and attempts
-- ``refresh``     one run of one source: alone, in its turn, whole or not at all
-- ``identity``    pure: which of our models a name means, by exact rules
-- ``meanings``    the same as rows: the curated file, the rules, and what staff said
-- ``health``      how the sources fare
-- ``formula``     pure: the scores of INTERNAL; ``terms`` are what the settings make of its numbers
-- ``populations`` what a source said last, as whole boards; ``catalog`` our models that can be called
-- ``publishing``  what is shown, replaced as a whole: made by ``external`` and ``internal``; ``routable_aliases`` follow who
-                  ranks first (an Alias is something else: what a source calls a model, see ``meanings``)
-- ``listing``     what is published, in memory; ``filters`` choose from it
-- ``replies``     GET /api/rankings, rendered once a moment, with ``serializers``
-- ``pages``       the same for people: ``page_query`` reads the address, ``page_rows`` and ``page_facts`` are what is shown,
-                  ``plots`` draw, ``explanation`` does the sums again
-
-Beside it: ``benchmarks`` (curated), ``telemetry`` (this gateway's own speed), ``admin``.
+    tasks -> refresh -> sources (read) -> refresh (store) -> identity (map names) -> publishing -> api, pages
 """

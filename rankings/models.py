@@ -1,4 +1,4 @@
-"""What sources said, whose models they meant, and what is published from it."""
+"""The data of the sources, the mapping of their names to our models, and the published rankings."""
 
 from django.db import models
 from django.db.models import Q
@@ -22,7 +22,7 @@ class Source(models.TextChoices):
 
 
 class SourceState(models.Model):
-    """How a source fares: what its health is told from, and when it is asked again. INTERNAL has one as well."""
+    """The state of a source's runs: its health is derived from it, and when it is read next. INTERNAL has a row, too."""
 
     source = models.CharField(primary_key=True, max_length=20, choices=Source.choices)
     last_success_at = models.DateTimeField(null=True, help_text="Also of a run that found nothing new.")
@@ -38,7 +38,7 @@ class SourceState(models.Model):
 
 
 class Snapshot(models.Model):
-    """One good answer of a source, whole. The last one is what is published; older ones are kept for a while."""
+    """One complete reading of a source. The last one is published; older ones are kept for a while (see ``refresh``)."""
 
     source = models.CharField(max_length=20, choices=Source.choices)
     taken_at = models.DateTimeField(db_default=Now())
@@ -55,7 +55,7 @@ class Snapshot(models.Model):
 
 
 class Standing(models.Model):
-    """Where a source puts one of its models on one of its boards. All of them, ours or not: percentiles need the population."""
+    """The position of one of a source's models on one of its boards. All its models, since percentiles need the population."""
 
     snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="standings")
     board = models.CharField(max_length=20, choices=Category.choices)
@@ -77,7 +77,7 @@ class Standing(models.Model):
 
 
 class Alias(models.Model):
-    """Which of our models a source means by a name; without a model: none of ours, somebody looked."""
+    """The model of ours that a source means by a name. Without a model: a person has decided that it is none of ours."""
 
     class Method(models.TextChoices):
         CURATED = "curated", "in the file of identities"
@@ -106,7 +106,7 @@ class Alias(models.Model):
 
 
 class Profile(models.Model):
-    """What the catalog does not say of a model, and identity and the formula need."""
+    """What identity and the formula need to know of a model, and the catalog does not have."""
 
     model = models.OneToOneField(LanguageModel, primary_key=True, on_delete=models.CASCADE, related_name="+")
     open_weights = models.BooleanField(default=False)
@@ -118,7 +118,7 @@ class Profile(models.Model):
 
 
 class Entry(models.Model):
-    """What is published: one of our models on one board of one source. Replaced as a whole, a source at a time."""
+    """A published entry: one of our models on one board of one source. All entries of a source are replaced together."""
 
     source = models.CharField(max_length=20, choices=Source.choices)
     board = models.CharField(max_length=20, choices=Category.choices)
@@ -149,7 +149,7 @@ class Entry(models.Model):
 
 
 class DailyRank(models.Model):
-    """Where a model was published on a day: the history that ``change`` and a model's page are told from."""
+    """The published rank of a model on a day: the history for ``change`` and for a model's page."""
 
     source = models.CharField(max_length=20, choices=Source.choices)
     board = models.CharField(max_length=20, choices=Category.choices)
@@ -168,7 +168,7 @@ class DailyRank(models.Model):
 
 
 class Publication(models.Model):
-    """Counts every change of what is published. One row: caches compare its number, and need compare nothing else."""
+    """The number of the last publication, in one row. Caches are valid as long as the number is the same."""
 
     number = models.BigIntegerField(default=0)
     changed_at = models.DateTimeField(db_default=Now())

@@ -1,7 +1,7 @@
-"""One run of one source: ask, look whether it can be true, keep it whole, publish. Fails alone, and leaves the last good one.
+"""Runs one source: fetch, check, store, publish. A run is stored whole or not at all; if it fails, the last snapshot stays.
 
-One process at a time runs a source; the session's advisory lock goes with the process that dies. What is published of INTERNAL
-follows every snapshot, since it is made of them.
+One process at a time runs a source, by an advisory lock of the session, which ends with a process that dies. INTERNAL is
+published again after every snapshot, because it is computed from them.
 """
 
 import hashlib
@@ -25,18 +25,18 @@ from rankings.identity import mapping
 from rankings.models import Entry, Snapshot, Source, SourceState, Standing
 from rankings.publishing import publication
 from rankings.sources import registry
-from rankings.sources.base import Access, FetchedSnapshot, FetchedSourceSpec, Run, Unchanged
-from rankings.sources.client import Client, Implausible, Refused, SourceFailed
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, SourceAccess, SourceRun, Unchanged
+from rankings.sources.client import ImplausibleData, SourceAccessDenied, SourceClient, SourceFailed
 
 logger = logging.getLogger("gateway.rankings")
 
-JITTER = 0.1  # of the cadence, early or late: many gateways must not come at once
+JITTER = 0.1  # of the cadence, early or late, so that many gateways do not come at once
 FAILURE_WAIT = timedelta(minutes=15)  # after the first failure; doubled by each one more, up to the cadence
 SHARE_MIN = 0.5  # of the last good snapshot's rows, on each board
 KEPT_WHOLE = timedelta(days=60)  # older snapshots: one a week
 
 
-class Result(StrEnum):
+class RefreshResult(StrEnum):
     STORED = "stored"
     UNCHANGED = "unchanged"
     FAILED = "failed"
@@ -46,11 +46,11 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a run came to, for people and programs. ``detail`` holds no secret."""
+class RefreshOutcome:
+    """The result of a run, for people and programs. ``detail`` holds no secret. ``ours`` counts our models in the snapshot."""
 
     source: Source
-    result: Result
+    result: RefreshResult
     detail: str = ""
     standings: int = 0
     ours: int = 0
@@ -58,28 +58,31 @@ class Outcome:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run goes about it. ``accepts_fewer``: somebody looked, and the source really has shrunk."""
+    """Options of a run. ``say`` reports progress, ``pause`` waits for some seconds.
+
+    ``accepts_fewer``: store a snapshot that has far fewer rows than the last one, because the source has really shrunk.
+    """
 
     say: Callable[[str], object] = lambda line: None
     pause: Callable[[float], object] = time.sleep
     accepts_fewer: bool = False
 
 
-def refresh(source: Source, manner: RunOptions | None = None, *, only_if_due: bool = False) -> Outcome:
+def refresh(source: Source, options: RunOptions | None = None, *, only_if_due: bool = False) -> RefreshOutcome:
     """Run a source, or compute INTERNAL. Never raises for what a source does."""
     if obstacle := registry.spec(source).access().obstacle:
-        return Outcome(source, Result.OFF, obstacle)
-    with _alone(source) as is_alone:
-        if not is_alone:
-            return Outcome(source, Result.BUSY, "another process is at it")
+        return RefreshOutcome(source, RefreshResult.OFF, obstacle)
+    with _lock(source) as is_locked:
+        if not is_locked:
+            return RefreshOutcome(source, RefreshResult.BUSY, "another process runs it")
         state, _ = SourceState.objects.get_or_create(pk=source)
         if only_if_due and not is_due(state, pool.database_time()):
-            return Outcome(source, Result.NOT_DUE)
-        return _compute() if source is Source.INTERNAL else _run(state, manner or RunOptions())
+            return RefreshOutcome(source, RefreshResult.NOT_DUE)
+        return _compute() if source is Source.INTERNAL else _run(state, options or RunOptions())
 
 
 def is_due(state: SourceState, now: datetime) -> bool:
-    """Whether its turn has come. What was refused waits for another configuration."""
+    """Whether the next run is due. After a refused access that is when the configuration has changed."""
     mark = registry.spec(state.source).access().mark
     if state.validators.get("mark", mark) != mark:
         return True
@@ -87,8 +90,8 @@ def is_due(state: SourceState, now: datetime) -> bool:
 
 
 @contextmanager
-def _alone(source: Source) -> Iterator[bool]:
-    """Whether nobody else runs this source, until the end of the block. INTERNAL may be computed twice at once."""
+def _lock(source: Source) -> Iterator[bool]:
+    """Try to lock the source for the block; yield whether that worked. INTERNAL needs no lock: two may compute it at once."""
     if source is Source.INTERNAL:
         yield True
         return
@@ -105,41 +108,41 @@ def _alone(source: Source) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s, %s)", key)
 
 
-# --- Asking ----------------------------------------------------------------------------------------------------------
+# --- Fetching --------------------------------------------------------------------------------------------------------
 
 
-def _run(state: SourceState, manner: RunOptions) -> Outcome:
+def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
     spec = registry.fetched_spec(state.source)
     access, last = spec.access(), mapping.latest_snapshot(spec.source)
     known = state.validators if last and state.validators.get("mark") == access.mark else {}
     with ExitStack() as stack:
 
-        def open_client(access: Access) -> Client:
-            client = Client(access.base_url, access.headers, pause=manner.pause, say=manner.say)
+        def open_client(access: SourceAccess) -> SourceClient:
+            client = SourceClient(access.base_url, access.headers, pause=options.pause, say=options.say)
             stack.callback(client.close)
             return client
 
-        run = Run(open_client(access), str(known.get("revision") or ""), open_client)
+        run = SourceRun(open_client(access), str(known.get("revision") or ""), open_client)
         try:
             fetched = _read(spec, run, known)
-            _require_plausible(spec, fetched, last, manner)
+            _require_plausible(spec, fetched, last, options)
         except Unchanged:
             _succeeded(state, known)
-            return Outcome(spec.source, Result.UNCHANGED)
+            return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
         except SourceFailed as failure:
             return _failed(state, access.mark, failure)
         validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision, "urls": run.client.validators}
     fingerprint = _fingerprint(fetched)
     if last and last.fingerprint == fingerprint:
         _succeeded(state, validators)
-        return Outcome(spec.source, Result.UNCHANGED)
+        return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
     snapshot = _store(state, fetched, fingerprint, validators)
     for note in fetched.notes:
-        manner.say(note)
+        options.say(note)
     return _publish(snapshot, len(fetched.standings))
 
 
-def _read(spec: FetchedSourceSpec, run: Run, known: dict[str, object]) -> FetchedSnapshot:
+def _read(spec: FetchedSourceSpec, run: SourceRun, known: dict[str, object]) -> FetchedSnapshot:
     conditions = known.get("urls")
     if spec.is_conditional and isinstance(conditions, dict) and run.client.is_unchanged(conditions):
         raise Unchanged
@@ -147,40 +150,40 @@ def _read(spec: FetchedSourceSpec, run: Run, known: dict[str, object]) -> Fetche
 
 
 def _fingerprint(fetched: FetchedSnapshot) -> str:
-    """SHA-256 of what was read, whatever the order it came in."""
+    """Return the SHA-256 of the standings, in whatever order they came, with version and date."""
     rows = sorted(json.dumps(asdict(row), sort_keys=True) for row in fetched.standings)
     said = json.dumps([rows, fetched.version, fetched.as_of and fetched.as_of.isoformat()])
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-# --- Whether it can be true ------------------------------------------------------------------------------------------
+# --- Checking --------------------------------------------------------------------------------------------------------
 
 
-def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, manner: RunOptions) -> None:
-    """Raises Implausible: half a list is worse than yesterday's."""
+def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, options: RunOptions) -> None:
+    """Raises ImplausibleData. Half a list is worse than yesterday's list."""
     counts = Counter(row.board for row in fetched.standings)
     if counts[Category.GENERAL] < spec.rows_min:
-        raise Implausible(f"{counts[Category.GENERAL]} rows are fewer than {spec.rows_min}")
+        raise ImplausibleData(f"{counts[Category.GENERAL]} rows are fewer than {spec.rows_min}")
     keys = {(row.board, row.external_key) for row in fetched.standings}
     if len(keys) < len(fetched.standings):
-        raise Implausible("a model is twice on a board")
+        raise ImplausibleData("a model is twice on a board")
     if fetched.as_of and fetched.as_of > pool.database_time() + timedelta(days=1):
-        raise Implausible(f"it is of {fetched.as_of:%Y-%m-%d}, which is to come")
-    if last is None or manner.accepts_fewer:
+        raise ImplausibleData(f"it is of {fetched.as_of:%Y-%m-%d}, which is in the future")
+    if last is None or options.accepts_fewer:
         return
     for board, before in Counter(last.standings.values_list("board", flat=True)).items():
         if counts[Category(board)] < before * SHARE_MIN:
-            raise Implausible(f"{board} has {counts[Category(board)]} rows, and had {before}")
+            raise ImplausibleData(f"{board} has {counts[Category(board)]} rows, and had {before}")
     if fetched.as_of and fetched.as_of < last.as_of:
-        raise Implausible(f"it is of {fetched.as_of:%Y-%m-%d}, older than what we have")
+        raise ImplausibleData(f"it is of {fetched.as_of:%Y-%m-%d}, older than what we have")
 
 
-# --- Keeping it ------------------------------------------------------------------------------------------------------
+# --- Storing ---------------------------------------------------------------------------------------------------------
 
 
 @transaction.atomic
 def _store(state: SourceState, fetched: FetchedSnapshot, fingerprint: str, validators: dict[str, object]) -> Snapshot:
-    """The snapshot, its standings and the success, all or nothing; what has grown old goes."""
+    """Store the snapshot, its standings and the success together. Delete old snapshots."""
     snapshot = Snapshot.objects.create(
         source=state.source,
         as_of=fetched.as_of or pool.database_time(),
@@ -190,13 +193,13 @@ def _store(state: SourceState, fetched: FetchedSnapshot, fingerprint: str, valid
     )
     rows = [Standing(snapshot=snapshot, **asdict(row)) for row in fetched.standings]
     Standing.objects.bulk_create(rows, batch_size=1_000)
-    _thin(snapshot)
+    _delete_old(snapshot)
     _succeeded(state, validators)
     return snapshot
 
 
-def _thin(newest: Snapshot) -> None:
-    """Of those that are older than 60 days, keep the last one of each week."""
+def _delete_old(newest: Snapshot) -> None:
+    """Keep only the last snapshot of each week of those older than 60 days."""
     old = Snapshot.objects.filter(source=newest.source, taken_at__lt=pool.database_time() - KEPT_WHOLE).exclude(pk=newest.pk)
     weekly = {taken_at.isocalendar()[:2]: pk for pk, taken_at in old.order_by("pk").values_list("pk", "taken_at")}
     old.exclude(pk__in=weekly.values()).delete()
@@ -210,18 +213,18 @@ def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
     state.save()
 
 
-def _failed(state: SourceState, mark: str, failure: SourceFailed) -> Outcome:
-    """Write down why, and when it is tried again. What is published stays."""
+def _failed(state: SourceState, mark: str, failure: SourceFailed) -> RefreshOutcome:
+    """Store the reason and the time of the next attempt. What is published stays."""
     now = pool.database_time()
     wait = min(FAILURE_WAIT * 2 ** min(state.failures, 10), registry.spec(state.source).cadence)
     state.last_attempt_at, state.next_attempt_at = now, failure.retry_at or now + _jittered(wait)
     state.failures = min(state.failures + 1, 1_000)
-    state.is_refused, state.error = isinstance(failure, Refused), str(failure)
-    # Under another mark the validators would be believed; without them everything is read again, which is only slower.
+    state.is_refused, state.error = isinstance(failure, SourceAccessDenied), str(failure)
+    # Validators are valid only for the access that they were given to. Without them the next run reads everything again.
     state.validators = state.validators if state.validators.get("mark") == mark else {"mark": mark}
     state.save()
     logger.warning("%s was not refreshed: %s", state.source, failure)
-    return Outcome(Source(state.source), Result.FAILED, str(failure))
+    return RefreshOutcome(Source(state.source), RefreshResult.FAILED, str(failure))
 
 
 def _jittered(wait: timedelta) -> timedelta:
@@ -231,21 +234,21 @@ def _jittered(wait: timedelta) -> timedelta:
 # --- Publishing ------------------------------------------------------------------------------------------------------
 
 
-def _publish(snapshot: Snapshot, standings: int) -> Outcome:
+def _publish(snapshot: Snapshot, standings: int) -> RefreshOutcome:
     source = Source(snapshot.source)
     mapping.load_curated()
     mapping.map_by_rules(snapshot)
     publication.publish(source)
     ours = {model_id for board in mapping.chosen_standings(snapshot).values() for model_id in board}
     logger.info("%s: %s standings, %s of our models", source, standings, len(ours))
-    return Outcome(source, Result.STORED, standings=standings, ours=len(ours))
+    return RefreshOutcome(source, RefreshResult.STORED, standings=standings, ours=len(ours))
 
 
-def _compute() -> Outcome:
-    """Publish anew all we have: names, prices and what is served may have changed. INTERNAL is the one that always has."""
+def _compute() -> RefreshOutcome:
+    """Publish all sources again, INTERNAL last: names, prices and the served models may have changed since."""
     SourceState.objects.bulk_create([SourceState(source=source) for source in Source], ignore_conflicts=True)
     state = SourceState.objects.filter(pk=Source.INTERNAL)
-    state.update(next_attempt_at=pool.database_time() + FAILURE_WAIT)  # should it raise
+    state.update(next_attempt_at=pool.database_time() + FAILURE_WAIT)  # in case the computation raises
     mapping.load_curated()
     shown = []
     for spec in registry.fetched_specs():
@@ -256,4 +259,4 @@ def _compute() -> Outcome:
             shown.append(spec.source)
     publication.publish(*shown, Source.INTERNAL)
     state.update(next_attempt_at=pool.database_time() + _jittered(registry.spec(Source.INTERNAL).cadence))
-    return Outcome(Source.INTERNAL, Result.STORED)
+    return RefreshOutcome(Source.INTERNAL, RefreshResult.STORED)

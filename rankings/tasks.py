@@ -1,4 +1,4 @@
-"""Background work: each source is a task of its own, so that a slow or broken one delays nobody."""
+"""Celery tasks. Each source is a task of its own, so that a slow or broken one does not delay the others."""
 
 import threading
 
@@ -22,26 +22,26 @@ def refresh_due_sources() -> None:
 @shared_task(name="rankings.tasks.refresh_if_due")
 def refresh_if_due(source: str) -> str:
     """Read a source if its run is due."""
-    return _apart(source, only_if_due=True)
+    return _in_background(source, only_if_due=True)
 
 
 @shared_task(name="rankings.tasks.refresh")
 def refresh(source: str) -> str:
-    """Ask a source now."""
-    return _apart(source, only_if_due=False)
+    """Read a source now."""
+    return _in_background(source, only_if_due=False)
 
 
 @shared_task(name="rankings.tasks.republish")
 def republish() -> str:
-    """Publish anew what we have: somebody said what a name means."""
+    """Publish again what is stored, because an alias has changed."""
     return _run(Source.INTERNAL, only_if_due=False)
 
 
-def _apart(name: str, *, only_if_due: bool) -> str:
+def _in_background(name: str, *, only_if_due: bool) -> str:
     source = Source(name)
     if not settings.CELERY_TASK_ALWAYS_EAGER or source is Source.INTERNAL:
         return _run(source, only_if_due=only_if_due)
-    # Without a worker this is beat itself, or a request: neither may wait for a source.
+    # Without a worker this runs in beat or in a request, and neither may wait for a source.
     threading.Thread(target=_run_and_close, args=(source, only_if_due), name=f"refresh {source}", daemon=True).start()
     return "started"
 

@@ -7,8 +7,8 @@ from completions.models import Category
 from rankings import environment
 from rankings.models import Source
 from rankings.sources import documents
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, Run, StandingFigures, StandingRow, ranked
-from rankings.sources.client import Client, Headers, Implausible, Unavailable
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow, ranked
+from rankings.sources.client import Headers, ImplausibleData, SourceClient, SourceUnavailable
 
 BOARDS = {
     Category.GENERAL: "artificial_analysis_intelligence_index",
@@ -21,13 +21,13 @@ PRECISION = 0.95
 ATTRIBUTION = "Artificial Analysis, https://artificialanalysis.ai"
 
 
-def read(run: Run) -> FetchedSnapshot:
+def read(run: SourceRun) -> FetchedSnapshot:
     version, models = _models(run.client)
     standings = [standing for board in BOARDS for standing in _board(board, models)]
     return FetchedSnapshot(standings=standings, version=version, attribution=ATTRIBUTION)
 
 
-def _models(client: Client) -> tuple[str, list[dict[str, Any]]]:
+def _models(client: SourceClient) -> tuple[str, list[dict[str, Any]]]:
     """The version of the index, and every model of every page. The pages must be of one piece."""
     models: dict[str, dict[str, Any]] = {}
     described: tuple[float, float] | None = None
@@ -38,15 +38,15 @@ def _models(client: Client) -> tuple[str, list[dict[str, Any]]]:
         pages = documents.finite(paging.get("total_pages"), "total_pages", minimum=1, maximum=PAGES_MAX)
         said = (documents.finite(body.get("intelligence_index_version"), "intelligence_index_version"), pages)
         if paging.get("page") != number or said != (described or said):
-            raise Implausible(f"page {number} is not of one piece with those before it")
+            raise ImplausibleData(f"page {number} is not of one piece with those before it")
         described = said
         for model in documents.rows(body.get("data"), "data"):
             key = documents.text(model.get("id"), "id")
             if models.setdefault(key, model) != model:
-                raise Implausible(f"page {number} repeats a model, and says something else")
+                raise ImplausibleData(f"page {number} repeats a model, and says something else")
         client.say(f"page {number} of {pages:.0f}: {len(models)} models")
         if paging.get("has_more") is not (number < pages):
-            raise Implausible(f"page {number} of {pages:.0f} says has_more {paging.get('has_more')!r:.20}")
+            raise ImplausibleData(f"page {number} of {pages:.0f} says has_more {paging.get('has_more')!r:.20}")
         if number == pages:
             return f"{said[0]:g}", list(models.values())
         _require_quota(answer.headers)
@@ -54,13 +54,13 @@ def _models(client: Client) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _require_quota(headers: Headers) -> None:
-    """Raises Unavailable when only the part of the day's quota is left that others may need."""
+    """Raises SourceUnavailable when only the part of the day's quota is left that others may need."""
     left = headers.get("X-RateLimit-Remaining", "")
     if left.isdigit() and int(left) <= QUOTA_LEFT_MIN:
         reset = headers.get("X-RateLimit-Reset", "")
         known = reset.isdigit() and len(reset) < 12
         retry_at = datetime.fromtimestamp(int(reset), UTC) if known else datetime.now(UTC) + timedelta(days=1)
-        raise Unavailable(f"{left} requests are left of today's", retry_at=retry_at)
+        raise SourceUnavailable(f"{left} requests are left of today's", retry_at=retry_at)
 
 
 def _board(board: Category, models: list[dict[str, Any]]) -> list[StandingRow]:

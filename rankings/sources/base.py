@@ -25,7 +25,7 @@ from django.utils.crypto import salted_hmac
 from completions.models import Category
 from rankings.environment import Setting
 from rankings.models import Source
-from rankings.sources.client import Client
+from rankings.sources.client import SourceClient
 
 # Raise it when a source's module reads more than before: the next run then reads also what is unchanged at the source.
 READER = "1"
@@ -81,7 +81,7 @@ CC_BY = License("CC BY 4.0", "https://creativecommons.org/licenses/by/4.0/")
 
 
 @dataclass(frozen=True)
-class Access:
+class SourceAccess:
     """The address of a source and the headers that authenticate. ``obstacle`` says why the source is off; empty if it is on."""
 
     base_url: str
@@ -122,15 +122,15 @@ class StandingFigures:
 
 
 @dataclass(frozen=True)
-class Run:
+class SourceRun:
     """One reading of a source. ``client`` asks at the source's base URL; ``revision`` is the one that was read last, or empty.
 
     ``open_client`` opens a client for another address. It is closed after the run.
     """
 
-    client: Client
+    client: SourceClient
     revision: str
-    open_client: Callable[[Access], Client]
+    open_client: Callable[[SourceAccess], SourceClient]
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -139,9 +139,10 @@ def bearer(key: str) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSpec:
-    """A source. One that is computed here has only this.
+    """A source. INTERNAL, which is computed here, has only this.
 
-    ``cadence``: the time between two runs. ``age_max``: the source is unhealthy when its last success is older.
+    ``cadence`` is the time between two runs. The source is unhealthy when its last success is older than ``age_max``, or the
+    date of its data is older than ``data_age_max``. ``license`` is the one under which its data may be shown, if it has one.
     """
 
     source: Source
@@ -152,9 +153,9 @@ class SourceSpec:
     data_age_max: timedelta | None = None
     license: License | None = None
 
-    def access(self) -> Access:
+    def access(self) -> SourceAccess:
         """How this deployment reaches the source."""
-        return Access("")
+        return SourceAccess("")
 
     def may_be_shown(self) -> bool:
         """Whether what was read may be published."""
@@ -165,9 +166,9 @@ class SourceSpec:
 class FetchedSourceSpec(SourceSpec):
     """A source that is read over HTTP.
 
-    Reading: ``read`` returns everything or raises Unchanged, Refused, Unavailable or Implausible. A good snapshot has at least
-    ``rows_min`` rows on GENERAL. ``is_conditional``: its documents keep their addresses, so that the source is unchanged when
-    each of them answers 304. ``data_age_max``: the source is unhealthy when the date that it gives its data is older.
+    Reading: ``read`` returns everything, or raises Unchanged or a SourceFailed. A good snapshot has at least ``rows_min`` rows
+    on GENERAL. ``is_conditional``: its documents keep their addresses, so that the source is unchanged when each of them
+    answers 304.
 
     Access: with ``needs_key`` the source is off without its key, and nothing of it may be shown, because its terms say so.
 
@@ -186,7 +187,7 @@ class FetchedSourceSpec(SourceSpec):
     key_kind: str
     rows_min: int
     is_conditional: bool
-    read: Callable[[Run], FetchedSnapshot]
+    read: Callable[[SourceRun], FetchedSnapshot]
 
     figures: Callable[[Placement], StandingFigures]
     short_name: str
@@ -195,10 +196,10 @@ class FetchedSourceSpec(SourceSpec):
     lists_open_weights_only: bool = False
     is_compared: bool = False
 
-    def access(self) -> Access:
+    def access(self) -> SourceAccess:
         key = self.key.value
         headers = self.key_headers(key) if key else {}
-        return Access(self.base_url.value, headers, self._obstacle())
+        return SourceAccess(self.base_url.value, headers, self._obstacle())
 
     def _obstacle(self) -> str:
         if not settings.RANKINGS_FETCH:

@@ -24,20 +24,20 @@ class SourceFailed(Exception):
         self.retry_at = retry_at
 
 
-class Refused(SourceFailed):
+class SourceAccessDenied(SourceFailed):
     """The source denies access until the configuration changes."""
 
 
-class Unavailable(SourceFailed):
+class SourceUnavailable(SourceFailed):
     """The source may answer later."""
 
 
-class Implausible(SourceFailed):
+class ImplausibleData(SourceFailed):
     """The source's answer cannot be true, or cannot be complete. The last good snapshot stays."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class SourceDocument:
     """A parsed document, and its headers by their names in any case."""
 
     body: Any
@@ -45,7 +45,7 @@ class Answer:
     validators: dict[str, str]
 
 
-class Client:
+class SourceClient:
     """Requests documents under one base URL. ``say`` reports progress, ``pause`` waits for some seconds."""
 
     def __init__(
@@ -58,13 +58,13 @@ class Client:
     ) -> None:
         self.base_url, self.say = base_url.rstrip("/"), say
         self._http = background_http.Client(headers, LIMITS, pause=pause, say=say)
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, SourceDocument] = {}
 
     def close(self) -> None:
         self._http.close()
 
-    def get(self, path: str, **query: str | int) -> Answer:
-        """Return the JSON document at a path under the base URL. Raises Refused, Unavailable, Implausible."""
+    def get(self, path: str, **query: str | int) -> SourceDocument:
+        """Return the JSON document at a path under the base URL. Raises a subclass of SourceFailed."""
         url = background_http.with_query(self.base_url + path, query)
         if url not in self._answers:
             self._request(url)
@@ -89,7 +89,7 @@ class Client:
         with _as_source_failure():
             document = self._http.get(url, conditions)
             if document is not None:
-                self._answers[url] = Answer(document.json(), document.headers, document.validators)
+                self._answers[url] = SourceDocument(document.json(), document.headers, document.validators)
         return document is not None
 
 
@@ -98,10 +98,10 @@ def _as_source_failure() -> Iterator[None]:
     try:
         yield
     except background_http.AccessDenied as failure:
-        raise Refused(str(failure)) from None
+        raise SourceAccessDenied(str(failure)) from None
     except background_http.InvalidDocument as failure:
-        raise Implausible(str(failure)) from None
+        raise ImplausibleData(str(failure)) from None
     except background_http.FetchFailed as failure:
         wait = failure.retry_seconds
         retry_at = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
-        raise Unavailable(str(failure), retry_at=retry_at) from None
+        raise SourceUnavailable(str(failure), retry_at=retry_at) from None

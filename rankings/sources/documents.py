@@ -1,16 +1,16 @@
-"""Checked access to the values of a source's JSON. A value of another kind raises Implausible, which names the value."""
+"""Checked access to the values of a source's JSON. A value of another kind raises ImplausibleData, which names the value."""
 
 import math
 from typing import Any
 
-from rankings.sources.client import Implausible
+from rankings.sources.client import ImplausibleData
 
 
 def finite(value: Any, what: str, *, minimum: float = -math.inf, maximum: float = math.inf) -> float:
-    """A number within its bounds. Raises Implausible: ``True`` is none, nor is a text that looks like one."""
+    """A number within its bounds. Raises ImplausibleData: ``True`` is none, nor is a text that looks like one."""
     number = optional(value)
     if number is None or not minimum <= number <= maximum:
-        raise Implausible(f"{what} is {_shown(value)}")
+        raise ImplausibleData(f"{what} is {_shown(value)}")
     return number
 
 
@@ -31,9 +31,9 @@ def positive(value: Any) -> float | None:
 
 
 def text(value: Any, what: str, *, characters_max: int = 300) -> str:
-    """Some text. Raises Implausible."""
+    """Some text. Raises ImplausibleData."""
     if not isinstance(value, str) or not value.strip() or len(value) > characters_max or "\x00" in value:
-        raise Implausible(f"{what} is {_shown(value)}")
+        raise ImplausibleData(f"{what} is {_shown(value)}")
     return value.strip()
 
 
@@ -45,14 +45,14 @@ def optional_text(value: Any, *, characters_max: int = 200) -> str:
 
 def table(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Implausible(f"{what} is {_shown(value)}")
+        raise ImplausibleData(f"{what} is {_shown(value)}")
     return value
 
 
 def rows(value: Any, what: str) -> list[dict[str, Any]]:
-    """A list of tables. Raises Implausible."""
+    """A list of tables. Raises ImplausibleData."""
     if not isinstance(value, list):
-        raise Implausible(f"{what} is {_shown(value)}")
+        raise ImplausibleData(f"{what} is {_shown(value)}")
     return [table(item, f"an item of {what}") for item in value]
 
 

@@ -8,8 +8,8 @@ from completions.models import Category
 from rankings import environment
 from rankings.models import Source
 from rankings.sources import documents
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, Run, StandingFigures, StandingRow
-from rankings.sources.client import Implausible
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
+from rankings.sources.client import ImplausibleData
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ ATTRIBUTION = "Hugging Face benchmark leaderboards: {boards}. Values as their au
 TOKEN = environment.text("GATEWAY_HF_TOKEN")  # Hugging Face's own word for its keys
 
 
-def read(run: Run) -> FetchedSnapshot:
+def read(run: SourceRun) -> FetchedSnapshot:
     notes: list[str] = []
     standings: list[StandingRow] = []
     boards = {board: known for board, known in BOARDS.items() if TOKEN.value or not known.is_gated}
@@ -49,7 +49,7 @@ def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, note
     dropped = repeated = 0
     for item in listed:
         if item.get("lower_is_better") is True:
-            raise Implausible(f"{dataset} says that lower is better")
+            raise ImplausibleData(f"{dataset} says that lower is better")
         standing = _standing(board, item)
         if standing is None:
             dropped += 1
@@ -59,7 +59,7 @@ def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, note
         if known is None or _trust(standing) > _trust(known):
             kept[standing.external_key.casefold()] = standing
     if not kept:
-        raise Implausible(f"{dataset} has no usable row")
+        raise ImplausibleData(f"{dataset} has no usable row")
     if dropped:
         notes.append(f"{dropped} values of {dataset} are off its scale")
     if repeated:

@@ -12,13 +12,13 @@ from rankings.sources.base import (
     FetchedSnapshot,
     FetchedSourceSpec,
     Placement,
-    Run,
+    SourceRun,
     StandingFigures,
     StandingRow,
     Unchanged,
     without_repetitions,
 )
-from rankings.sources.client import Answer, Client, Implausible, Unavailable
+from rankings.sources.client import ImplausibleData, SourceClient, SourceDocument, SourceUnavailable
 
 DATASET = "lmarena-ai/leaderboard-dataset"
 CONFIG = "text_style_control"  # the board that arena.ai shows
@@ -42,7 +42,7 @@ ATTRIBUTION = (
 )
 
 
-def read(run: Run) -> FetchedSnapshot:
+def read(run: SourceRun) -> FetchedSnapshot:
     hub = run.open_client(huggingface.SPEC.access())  # another host than the data's: it knows which revision is the newest
     newest = documents.optional_text(documents.table(hub.get(f"/api/datasets/{DATASET}").body, "the dataset").get("sha"))
     if run.revision and newest == run.revision:
@@ -50,7 +50,7 @@ def read(run: Run) -> FetchedSnapshot:
     pages = {board: _pages(run.client, category) for board, category in BOARDS.items()}
     served = {answer.headers.get("X-Revision") for answers in pages.values() for answer in answers}
     if len(served) > 1:
-        raise Unavailable("the dataset changed while it was read")
+        raise SourceUnavailable("the dataset changed while it was read")
     notes: list[str] = []
     days, standings = _standings(pages, notes)
     return FetchedSnapshot(
@@ -63,9 +63,9 @@ def read(run: Run) -> FetchedSnapshot:
     )
 
 
-def _pages(client: Client, category: str) -> list[Answer]:
+def _pages(client: SourceClient, category: str) -> list[SourceDocument]:
     """All pages of a category, which must agree on how much there is."""
-    answers: list[Answer] = []
+    answers: list[SourceDocument] = []
     count = 0
     for number in range(PAGES_MAX):
         answer = client.get(
@@ -80,9 +80,9 @@ def _pages(client: Client, category: str) -> list[Answer]:
         body = documents.table(answer.body, "a page")
         total = documents.finite(body.get("num_rows_total"), "num_rows_total", minimum=0)
         if body.get("partial") is not False:
-            raise Implausible(f"the page of {category} says that it is partial")
+            raise ImplausibleData(f"the page of {category} says that it is partial")
         if answers and total != answers[0].body["num_rows_total"]:
-            raise Implausible(f"the pages of {category} disagree on how many rows there are")
+            raise ImplausibleData(f"the pages of {category} disagree on how many rows there are")
         answers.append(answer)
         read = len(documents.rows(body.get("rows"), "rows"))
         count += read
@@ -90,17 +90,17 @@ def _pages(client: Client, category: str) -> list[Answer]:
         if count >= total or not read:
             break
     if count != total:
-        raise Implausible(f"{category} has {count} rows, and says {total:.0f}")
+        raise ImplausibleData(f"{category} has {count} rows, and says {total:.0f}")
     return answers
 
 
-def _standings(pages: dict[Category, list[Answer]], notes: list[str]) -> tuple[set[date], list[StandingRow]]:
+def _standings(pages: dict[Category, list[SourceDocument]], notes: list[str]) -> tuple[set[date], list[StandingRow]]:
     """The rows of each board's newest day, and those days: a split may hold several."""
     days, standings = set(), []
     for board, answers in pages.items():
         dated = [(_day(row), row) for answer in answers for row in _cells(answer.body, BOARDS[board])]
         if not dated:
-            raise Implausible(f"{BOARDS[board]} is empty")
+            raise ImplausibleData(f"{BOARDS[board]} is empty")
         newest = max(day for day, _ in dated)
         days.add(newest)
         standings += [_standing(board, row) for day, row in dated if day == newest]
@@ -113,10 +113,10 @@ def _cells(body: dict[str, Any], category: str) -> list[dict[str, Any]]:
     found = []
     for item in body["rows"]:
         if item.get("truncated_cells"):
-            raise Implausible(f"a row of {category} has truncated cells")
+            raise ImplausibleData(f"a row of {category} has truncated cells")
         row = documents.table(item.get("row"), "row")
         if row.get("category") != category:
-            raise Implausible(f"a row of {category} is of another category")
+            raise ImplausibleData(f"a row of {category} is of another category")
         found.append(row)
     return found
 
@@ -125,7 +125,7 @@ def _day(row: dict[str, Any]) -> date:
     try:
         return date.fromisoformat(documents.text(row.get("leaderboard_publish_date"), "leaderboard_publish_date")[:10])
     except ValueError:
-        raise Implausible("leaderboard_publish_date is no date") from None
+        raise ImplausibleData("leaderboard_publish_date is no date") from None
 
 
 def _standing(board: Category, row: dict[str, Any]) -> StandingRow:

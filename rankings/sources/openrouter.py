@@ -17,12 +17,12 @@ from rankings.sources.base import (
     FetchedSnapshot,
     FetchedSourceSpec,
     Placement,
-    Run,
+    SourceRun,
     StandingFigures,
     StandingRow,
     ranked,
 )
-from rankings.sources.client import Client, Implausible
+from rankings.sources.client import ImplausibleData, SourceClient
 
 # None: of everything. The others are samples, and weekly.
 BOARDS = {
@@ -39,7 +39,7 @@ PRECISION_COUNTED, PRECISION_SAMPLED = 0.9, 0.6
 ATTRIBUTION = "Source: OpenRouter (openrouter.ai/rankings), as of {as_of}."
 
 
-def read(run: Run) -> FetchedSnapshot:
+def read(run: SourceRun) -> FetchedSnapshot:
     names = _Names(_models(run.client))
     last_day = datetime.now(UTC).date() - timedelta(days=1)
     standings: list[StandingRow] = []
@@ -61,7 +61,7 @@ def read(run: Run) -> FetchedSnapshot:
 # --- Its models ----------------------------------------------------------------------------------------------------
 
 
-def _models(client: Client) -> list[dict[str, Any]]:
+def _models(client: SourceClient) -> list[dict[str, Any]]:
     """Every model. Older answers had no ``links``, and held all there is."""
     found: list[dict[str, Any]] = []
     for page in range(PAGES_MAX):
@@ -74,11 +74,11 @@ def _models(client: Client) -> list[dict[str, Any]]:
         if not (body.get("links") or {}).get("next"):
             break
         if not listed:
-            raise Implausible("a page of models is empty, and not the last one")
+            raise ImplausibleData("a page of models is empty, and not the last one")
     else:
-        raise Implausible(f"there are more than {PAGES_MAX} pages of models")
+        raise ImplausibleData(f"there are more than {PAGES_MAX} pages of models")
     if len(found) < MODELS_MIN:
-        raise Implausible(f"{len(found)} models are fewer than {MODELS_MIN}")
+        raise ImplausibleData(f"{len(found)} models are fewer than {MODELS_MIN}")
     return found
 
 
@@ -134,7 +134,7 @@ def _price(value: Any) -> str | None:
 # --- Its tokens ----------------------------------------------------------------------------------------------------
 
 
-def _tokens_body(client: Client, last_day: date, category: str | None) -> dict[str, Any]:
+def _tokens_body(client: SourceClient, last_day: date, category: str | None) -> dict[str, Any]:
     query: dict[str, str] = {"start_date": str(last_day - timedelta(days=DAYS - 1)), "end_date": str(last_day)}
     query |= {"category": category, "period": "week"} if category else {"period": "day"}
     return documents.table(client.get("/datasets/rankings-daily", **query).body, "the rankings")
@@ -165,7 +165,7 @@ def _board(board: Category, listed: list[dict[str, Any]], names: _Names) -> list
 
 def _tokens(value: Any) -> int:
     if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > 20:
-        raise Implausible(f"total_tokens is {value!r:.30}")
+        raise ImplausibleData(f"total_tokens is {value!r:.30}")
     return int(value)
 
 
@@ -173,7 +173,7 @@ def _moment(value: Any) -> datetime:
     try:
         moment = datetime.fromisoformat(documents.text(value, "as_of"))
     except ValueError:
-        raise Implausible("as_of is no time") from None
+        raise ImplausibleData("as_of is no time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from rankings import refresh
 from rankings.models import Snapshot, Source, SourceState, Standing
-from rankings.refresh import Outcome, Result, RunOptions
+from rankings.refresh import RefreshOutcome, RefreshResult, RunOptions
 
 PAYLOADS = Path(__file__).with_name("payloads")
 AA_KEY, OPENROUTER_KEY, HF_TOKEN = "aa-0123456789abcdef", "sk-or-0123456789abcdef", "hf_0123456789abcdef"
@@ -295,9 +295,9 @@ def keys(settings: Any) -> None:
     settings.RANKINGS_OPENROUTER_API_KEY = OPENROUTER_KEY
 
 
-def refreshed(source: Source, **manner: Any) -> Outcome:
+def refreshed(source: Source, **options: Any) -> RefreshOutcome:
     """One run, which waits for nothing."""
-    return refresh.refresh(source, RunOptions(pause=lambda seconds: None, **manner))
+    return refresh.refresh(source, RunOptions(pause=lambda seconds: None, **options))
 
 
 def standings(source: Source, board: str = "GENERAL") -> dict[str, Any]:
@@ -306,9 +306,9 @@ def standings(source: Source, board: str = "GENERAL") -> dict[str, Any]:
     return {standing.external_key: standing for standing in snapshot.standings.filter(board=board)}
 
 
-def assert_kept(source: Source, outcome: Outcome, reason: str) -> None:
+def assert_kept(source: Source, outcome: RefreshOutcome, reason: str) -> None:
     """The run failed for this reason, and the one snapshot from before it stands, as does what is published."""
-    assert outcome.result == Result.FAILED
+    assert outcome.result == RefreshResult.FAILED
     assert reason in outcome.detail
     state = SourceState.objects.get(pk=source)
     assert (state.failures, state.error) == (1, outcome.detail)

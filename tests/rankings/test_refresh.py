@@ -14,7 +14,7 @@ from gateway_project.db import pool
 from rankings import refresh, tasks
 from rankings.identity import mapping
 from rankings.models import Alias, Entry, Snapshot, Source, SourceState, Standing
-from rankings.refresh import Result
+from rankings.refresh import RefreshResult
 from rankings.sources import registry
 from tests import factories
 from tests.gateway_project.local.launch import Launch
@@ -55,14 +55,14 @@ def grow_old(source=SOURCE, **ago):
 
 @pytest.mark.parametrize("source", [Source.LMSYS_ARENA, Source.HUGGINGFACE, Source.ARTIFICIAL_ANALYSIS, Source.OPENROUTER])
 def test_after_a_success_its_turn_comes_by_its_cadence_more_or_less(sources, keys, source):
-    assert refreshed(source).result == Result.STORED
+    assert refreshed(source).result == RefreshResult.STORED
     cadence = registry.spec(source).cadence / timedelta(minutes=1)
     assert 0.89 * cadence < minutes_until_next(source) < 1.11 * cadence
     sources.asked.clear()
-    assert refresh.refresh(source, only_if_due=True).result == Result.NOT_DUE
+    assert refresh.refresh(source, only_if_due=True).result == RefreshResult.NOT_DUE
     assert sources.asked == []
     grow_old(source, seconds=1)
-    assert refresh.refresh(source, only_if_due=True).result == Result.UNCHANGED
+    assert refresh.refresh(source, only_if_due=True).result == RefreshResult.UNCHANGED
 
 
 def test_gateways_that_started_together_do_not_come_together(sources):
@@ -77,7 +77,7 @@ def test_failures_are_tried_again_later_and_later(sources):
     waits = []
     for _ in range(9):
         sources.answer(HUB_DATASET, Reply(404))
-        assert refreshed(SOURCE).result == Result.FAILED
+        assert refreshed(SOURCE).result == RefreshResult.FAILED
         waits.append(minutes_until_next())
     assert state().failures == 9
     for wait, minutes in zip(waits, [15, 30, 60, 120, 240, 480, 960, 1_440, 1_440], strict=True):
@@ -96,21 +96,21 @@ def test_what_was_refused_is_left_alone_until_its_configuration_changes(sources,
     sources.answer(AA, Reply(401))
     refreshed(Source.ARTIFICIAL_ANALYSIS)
     grow_old(Source.ARTIFICIAL_ANALYSIS, days=30)
-    assert refresh.refresh(Source.ARTIFICIAL_ANALYSIS, only_if_due=True).result == Result.NOT_DUE
+    assert refresh.refresh(Source.ARTIFICIAL_ANALYSIS, only_if_due=True).result == RefreshResult.NOT_DUE
     settings.RANKINGS_AA_API_KEY = AA_KEY
-    assert refresh.refresh(Source.ARTIFICIAL_ANALYSIS, only_if_due=True).result == Result.STORED
+    assert refresh.refresh(Source.ARTIFICIAL_ANALYSIS, only_if_due=True).result == RefreshResult.STORED
     assert not state(Source.ARTIFICIAL_ANALYSIS).is_refused
 
 
 def test_who_asks_for_it_by_hand_need_not_wait_for_its_turn(sources):
     refreshed(SOURCE)
-    assert refreshed(SOURCE).result == Result.UNCHANGED
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
 
 
 def test_where_fetching_is_off_nobody_is_asked(sources, settings):
     settings.RANKINGS_FETCH = False
     outcome = refreshed(SOURCE)
-    assert (outcome.result, outcome.detail) == (Result.OFF, "GATEWAY_RANKINGS_FETCH is off")
+    assert (outcome.result, outcome.detail) == (RefreshResult.OFF, "GATEWAY_RANKINGS_FETCH is off")
     assert sources.asked == []
 
 
@@ -123,8 +123,8 @@ def held_elsewhere(source) -> Iterator[None]:
     taken, done = threading.Event(), threading.Event()
 
     def hold():
-        with refresh._alone(source) as is_alone:
-            assert is_alone
+        with refresh._lock(source) as is_locked:
+            assert is_locked
             taken.set()
             done.wait(30)
         connection.close()
@@ -139,10 +139,10 @@ def held_elsewhere(source) -> Iterator[None]:
 
 def test_two_processes_never_run_one_source_at_once(sources):
     with held_elsewhere(SOURCE):
-        assert refreshed(SOURCE).result == Result.BUSY
+        assert refreshed(SOURCE).result == RefreshResult.BUSY
         assert sources.asked == []
-        assert refreshed(Source.HUGGINGFACE).result == Result.STORED
-    assert refreshed(SOURCE).result == Result.STORED
+        assert refreshed(Source.HUGGINGFACE).result == RefreshResult.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
 
 
 # --- Whole or not at all ---------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_what_cannot_be_stored_leaves_nothing_behind(sources, monkeypatch):
     refreshed(SOURCE)
     before = state().last_success_at
     sources.revision, sources.arena["overall"][0]["rating"] = "b" * 40, 1_510.0
-    monkeypatch.setattr(refresh, "_thin", lambda snapshot: 1 / 0)  # the last thing before the commit
+    monkeypatch.setattr(refresh, "_delete_old", lambda snapshot: 1 / 0)  # the last thing before the commit
     with pytest.raises(ZeroDivisionError):
         refreshed(SOURCE)
     assert Snapshot.objects.count() == 1
@@ -204,7 +204,7 @@ def test_only_the_last_of_each_week_is_kept_of_snapshots_older_than_sixty_days(s
         kept[taken_at.isocalendar()[:2] if age > 60 else age] = str(age)
     Snapshot.objects.create(source=Source.HUGGINGFACE, as_of=now, taken_at=now - timedelta(days=300), fingerprint="another's")
     sources.revision, sources.arena["overall"][0]["rating"] = "b" * 40, 1_510.0
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     left = set(
         Snapshot.objects.filter(source=SOURCE, fingerprint__in=list(map(str, ages))).values_list("fingerprint", flat=True)
     )
@@ -217,7 +217,7 @@ def test_only_the_last_of_each_week_is_kept_of_snapshots_older_than_sixty_days(s
 
 def test_internal_is_computed_without_asking_anybody(sources):
     factories.make_model("openai/gpt-5")
-    assert refreshed(Source.INTERNAL).result == Result.STORED
+    assert refreshed(Source.INTERNAL).result == RefreshResult.STORED
     assert sources.asked == []
     assert Entry.objects.filter(source=Source.INTERNAL, board="GENERAL").count() == 1
     assert 53 < minutes_until_next(Source.INTERNAL) < 67

@@ -1,4 +1,4 @@
-"""Ask the ranking sources now, and publish what they say."""
+"""Reads the ranking sources now and publishes the result."""
 
 from typing import Any
 
@@ -7,19 +7,19 @@ from django.core.management.base import CommandError, CommandParser
 from gateway_project.operator_command import OperatorCommand
 from rankings import refresh
 from rankings.models import Source
-from rankings.refresh import Outcome, Result, RunOptions
+from rankings.refresh import RefreshOutcome, RefreshResult, RunOptions
 from rankings.sources import registry
 
 
 class Command(OperatorCommand):
-    help = "Ask the ranking sources, or one of them, and publish what they say. INTERNAL asks nobody. Progress is on stderr."
+    help = "Read the ranking sources, or one of them, and publish the result. INTERNAL is only computed. Progress is on stderr."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         names = ", ".join(Source.values)
         parser.add_argument("source", nargs="?", metavar="SOURCE", help=f"One of {names}. Default: all that are on.")
         parser.add_argument(
-            "--accept-fewer", action="store_true", help="Take less than half of what the source listed before for true."
+            "--accept-fewer", action="store_true", help="Accept fewer than half of the rows that the source had before."
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -30,13 +30,13 @@ class Command(OperatorCommand):
         if failed:
             raise CommandError("Not refreshed: " + "; ".join(f"{each.source}: {each.detail}" for each in failed))
 
-    def _refresh(self, source: Source, options: dict[str, Any]) -> Outcome:
-        manner = RunOptions(say=lambda line: self.say(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
-        return refresh.refresh(source, manner)
+    def _refresh(self, source: Source, options: dict[str, Any]) -> RefreshOutcome:
+        run_options = RunOptions(say=lambda line: self.say(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
+        return refresh.refresh(source, run_options)
 
 
 def _sources(typed: str | None) -> list[Source]:
-    """INTERNAL is last: it is made of the others."""
+    """Return the chosen sources. INTERNAL is last, because it is computed from the others."""
     if typed is None:
         return [*(spec.source for spec in registry.fetched_specs()), Source.INTERNAL]
     if typed.upper() not in Source.values:
@@ -44,12 +44,13 @@ def _sources(typed: str | None) -> list[Source]:
     return [Source(typed.upper())]
 
 
-def _is_good(outcome: Outcome, *, is_asked_for: bool) -> bool:
-    good = {Result.STORED, Result.UNCHANGED} if is_asked_for else {Result.STORED, Result.UNCHANGED, Result.OFF}
-    return outcome.result in good
+def _is_good(outcome: RefreshOutcome, *, is_asked_for: bool) -> bool:
+    """Whether the run succeeded. That a source is off is a failure only if it was named."""
+    is_off_unasked = outcome.result is RefreshResult.OFF and not is_asked_for
+    return is_off_unasked or outcome.result in {RefreshResult.STORED, RefreshResult.UNCHANGED}
 
 
-def _facts(outcome: Outcome) -> dict[str, Any]:
+def _facts(outcome: RefreshOutcome) -> dict[str, Any]:
     return {
         "source": outcome.source.value,
         "result": outcome.result.value,
@@ -59,8 +60,8 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _sentence(outcome: Outcome) -> str:
-    if outcome.result is Result.STORED and outcome.source is not Source.INTERNAL:
+def _sentence(outcome: RefreshOutcome) -> str:
+    if outcome.result is RefreshResult.STORED and outcome.source is not Source.INTERNAL:
         return f"{outcome.source}: {outcome.standings} standings, of which {outcome.ours} models are ours."
     detail = f" ({outcome.detail})" if outcome.detail else ""
     return f"{outcome.source}: {outcome.result}{detail}."

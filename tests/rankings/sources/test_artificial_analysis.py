@@ -3,7 +3,7 @@
 import pytest
 
 from rankings.models import Snapshot, Source, SourceState
-from rankings.refresh import Result
+from rankings.refresh import RefreshResult
 from tests.rankings.source_server import AA, AA_KEY, Reply, assert_kept, payload, refreshed, standings
 
 SOURCE = Source.ARTIFICIAL_ANALYSIS
@@ -18,19 +18,19 @@ def on(sources, settings):
 
 @pytest.fixture
 def known(on):
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     return on
 
 
 def test_without_a_key_nobody_is_asked(sources):
     outcome = refreshed(SOURCE)
-    assert (outcome.result, outcome.detail) == (Result.OFF, "GATEWAY_AA_API_KEY is not set")
+    assert (outcome.result, outcome.detail) == (RefreshResult.OFF, "GATEWAY_AA_API_KEY is not set")
     assert sources.asked == []
     assert not Snapshot.objects.exists()
 
 
 def test_every_page_is_read_with_the_key(on):
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     assert [asked.query for asked in on.asked] == [{"page": "1"}, {"page": "2"}, {"page": "3"}]
     assert {asked.headers["x-api-key"] for asked in on.asked} == {AA_KEY}
     assert len(standings(SOURCE)) == 209  # one of 210 has no index
@@ -96,13 +96,13 @@ def test_what_nobody_measured_or_nobody_sells_is_none(on):
 def test_slugs_may_repeat_and_fields_nobody_knows_are_passed_over(on):
     for model in on.aa:
         model |= {"slug": "the-same", "gdpval_aa_elo": 1400}
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     assert len(standings(SOURCE)) == 209
 
 
 def test_the_same_body_twice_is_no_new_snapshot(known):
     first = Snapshot.objects.get()
-    assert refreshed(SOURCE).result == Result.UNCHANGED
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert Snapshot.objects.get() == first
 
 
@@ -110,7 +110,7 @@ def test_pages_that_are_unchanged_cost_no_body(on):
     on.gives_validators = True
     refreshed(SOURCE)
     on.asked.clear()
-    assert refreshed(SOURCE).result == Result.UNCHANGED
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert [asked.query["page"] for asked in on.asked] == ["1", "2", "3"]
     assert all("if-none-match" in asked.headers for asked in on.asked)
 
@@ -189,7 +189,7 @@ def test_the_last_page_may_use_the_last_request(on):
     on.aa, on.aa_page_size = on.aa[:150], 150
     real = on.reply
     on.reply = lambda asked: Reply(200, real(asked).body, {"X-RateLimit-Remaining": "0"})
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
 
 
 def test_a_failure_in_the_middle_of_the_pages_keeps_the_last_good_snapshot(known):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rankings.sources.client import Client, Implausible, Refused, Unavailable
+from rankings.sources.client import ImplausibleData, SourceAccessDenied, SourceClient, SourceUnavailable
 from tests.rankings.source_server import Reply
 
 PATH = "/hub/anything"
@@ -20,7 +20,7 @@ def pauses():
 
 @pytest.fixture
 def client(sources, pauses):
-    client = Client(f"{sources.url}/hub", {"Authorization": "Bearer hf_secret"}, pause=pauses.append)
+    client = SourceClient(f"{sources.url}/hub", {"Authorization": "Bearer hf_secret"}, pause=pauses.append)
     yield client
     client.close()
 
@@ -44,13 +44,13 @@ def test_a_redirect_within_the_host_is_followed_and_keeps_the_key(client, source
 @pytest.mark.parametrize(
     ("reply", "failure", "reason"),
     [
-        (Reply(401), Refused, "answered 401"),
-        (Reply(403), Refused, "answered 403"),
-        (Reply(404), Unavailable, "answered 404"),
-        (Reply(500), Unavailable, "answered 500"),
-        (Reply(302, headers={"Location": "http://127.0.0.1:1/"}), Unavailable, "redirects to another host"),
-        (Reply(body=b"{not json"), Implausible, "sent invalid JSON"),
-        (Reply(body=b"<html>", content_type="text/html"), Implausible, "sent text/html, not JSON"),
+        (Reply(401), SourceAccessDenied, "answered 401"),
+        (Reply(403), SourceAccessDenied, "answered 403"),
+        (Reply(404), SourceUnavailable, "answered 404"),
+        (Reply(500), SourceUnavailable, "answered 500"),
+        (Reply(302, headers={"Location": "http://127.0.0.1:1/"}), SourceUnavailable, "redirects to another host"),
+        (Reply(body=b"{not json"), ImplausibleData, "sent invalid JSON"),
+        (Reply(body=b"<html>", content_type="text/html"), ImplausibleData, "sent text/html, not JSON"),
     ],
 )
 def test_a_failure_is_of_the_kind_that_decides_how_the_run_ends(client, sources, reply, failure, reason):
@@ -62,7 +62,7 @@ def test_a_failure_is_of_the_kind_that_decides_how_the_run_ends(client, sources,
 
 def test_a_rate_limit_of_hours_ends_the_run_and_names_the_time_of_the_next_one(client, sources, pauses):
     sources.answer(PATH, Reply(429, headers={"Retry-After": "70000"}))
-    with pytest.raises(Unavailable, match="not before 70000 s") as failure:
+    with pytest.raises(SourceUnavailable, match="not before 70000 s") as failure:
         client.get("/anything")
     assert (sources.times_asked(PATH), pauses) == (1, [])
     assert 69_900 < (failure.value.retry_at - datetime.now(UTC)).total_seconds() <= 70_000
@@ -72,13 +72,13 @@ def test_unchanged_documents_are_known_by_their_validators(sources, pauses):
     sources.gives_validators = True
     board = next(iter(sources.boards))
     path = f"/api/datasets/{board}/leaderboard"
-    first = Client(f"{sources.url}/hub", pause=pauses.append)
+    first = SourceClient(f"{sources.url}/hub", pause=pauses.append)
     assert len(first.get(path).body) == 100
     validators = first.validators
-    assert Client(f"{sources.url}/hub").is_unchanged(validators)
+    assert SourceClient(f"{sources.url}/hub").is_unchanged(validators)
 
     sources.boards[board].pop()
-    again = Client(f"{sources.url}/hub")
+    again = SourceClient(f"{sources.url}/hub")
     assert not again.is_unchanged(validators)
     asked = len(sources.asked)
     assert len(again.get(path).body) == 99
@@ -86,7 +86,7 @@ def test_unchanged_documents_are_known_by_their_validators(sources, pauses):
 
 
 def test_validators_of_another_address_are_not_used(sources):
-    client = Client(f"{sources.url}/hub")
+    client = SourceClient(f"{sources.url}/hub")
     assert not client.is_unchanged({"http://example.org/a": {"If-None-Match": '"1"'}})
     assert sources.asked == []
 

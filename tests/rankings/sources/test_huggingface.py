@@ -3,7 +3,7 @@
 import pytest
 
 from rankings.models import Snapshot, Source, SourceState
-from rankings.refresh import Result
+from rankings.refresh import RefreshResult
 from tests.rankings.source_server import HF_TOKEN, HUB_BOARD, Reply, assert_kept, payload, refreshed, standings
 
 SOURCE = Source.HUGGINGFACE
@@ -19,7 +19,7 @@ def board(sources):
 
 def test_every_board_that_needs_no_token_is_read(sources):
     outcome = refreshed(SOURCE)
-    assert (outcome.result, outcome.standings) == (Result.STORED, 100 + 80 + 60)
+    assert (outcome.result, outcome.standings) == (RefreshResult.STORED, 100 + 80 + 60)
     assert {standing.board for standing in Snapshot.objects.get().standings.all()} == {"GENERAL", "CODING", "MATH"}
     assert sources.times_asked(GATED) == 0
     assert all("authorization" not in asked.headers for asked in sources.asked)
@@ -82,7 +82,7 @@ def test_unchanged_boards_are_answered_without_a_body(sources):
     sources.gives_validators = True
     refreshed(SOURCE)
     sources.asked.clear()
-    assert refreshed(SOURCE).result == Result.UNCHANGED
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert all("if-none-match" in asked.headers for asked in sources.asked)
     assert len(sources.asked) == 3
     assert Snapshot.objects.count() == 1
@@ -92,14 +92,14 @@ def test_if_one_board_of_them_changed_all_are_read(sources, board):
     sources.gives_validators = True
     refreshed(SOURCE)
     sources.boards["MathArena/aime_2026"][5]["value"] = 2.5
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     assert [snapshot.standings.count() for snapshot in Snapshot.objects.order_by("id")] == [240, 240]
 
 
 def test_without_validators_the_same_rows_are_no_new_snapshot(sources):
     refreshed(SOURCE)
     first = SourceState.objects.get(pk=SOURCE).last_success_at
-    assert refreshed(SOURCE).result == Result.UNCHANGED
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert Snapshot.objects.count() == 1
     assert SourceState.objects.get(pk=SOURCE).last_success_at > first
 
@@ -108,7 +108,7 @@ def test_a_token_that_comes_later_is_not_taken_for_unchanged(sources, settings):
     sources.gives_validators = True
     refreshed(SOURCE)
     settings.RANKINGS_HF_TOKEN = HF_TOKEN
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     assert len(standings(SOURCE, "REASONING")) == 40
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rankings.models import Snapshot, Source, SourceState
-from rankings.refresh import Result
+from rankings.refresh import RefreshResult
 from tests.rankings.source_server import (
     ARENA,
     HF_TOKEN,
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def known(sources):
     """A good snapshot, and then another revision of the data."""
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     sources.revision = "b" * 40
     return sources
 
@@ -44,7 +44,7 @@ def rows_of(category, change):
 
 def test_every_board_is_read_to_its_last_page(sources):
     outcome = refreshed(SOURCE)
-    assert (outcome.result, outcome.standings) == (Result.STORED, 230 + 4 * 30)
+    assert (outcome.result, outcome.standings) == (RefreshResult.STORED, 230 + 4 * 30)
     asked = [asked.query for asked in sources.asked if asked.path == ARENA]
     assert [(query["where"], query["offset"]) for query in asked[:4]] == [
         ("\"category\"='overall'", "0"),
@@ -114,14 +114,14 @@ def test_the_same_revision_is_asked_for_in_one_request(sources):
     refreshed(SOURCE)
     before = SourceState.objects.get(pk=SOURCE).last_success_at
     sources.asked.clear()
-    assert refreshed(SOURCE).result == Result.UNCHANGED
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert [asked.path for asked in sources.asked] == [HUB_DATASET]
     assert Snapshot.objects.count() == 1
     assert SourceState.objects.get(pk=SOURCE).last_success_at > before
 
 
 def test_another_revision_with_the_same_rows_is_no_new_snapshot(known):
-    assert refreshed(SOURCE).result == Result.UNCHANGED
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert Snapshot.objects.count() == 1
     known.asked.clear()
     refreshed(SOURCE)
@@ -140,14 +140,14 @@ def test_data_that_lags_behind_its_newest_revision_is_asked_for_again(sources):
 def test_without_a_revision_in_the_header_the_newest_one_is_remembered(sources):
     sources.says_revision = False
     refreshed(SOURCE)
-    assert refreshed(SOURCE).result == Result.UNCHANGED
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert SourceState.objects.get(pk=SOURCE).validators["revision"] == sources.revision
 
 
 def test_new_rows_are_a_new_snapshot_and_the_old_one_is_kept(known):
     for row in known.arena["overall"]:
         row["rating"] += 1
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     assert Snapshot.objects.count() == 2
     assert standings(SOURCE)["claude-opus-4-6-thinking"].value == 1500.3
 
@@ -257,25 +257,27 @@ def test_a_failure_in_the_middle_of_the_pages_keeps_the_last_good_snapshot(known
 def test_a_dataset_that_is_not_ready_after_a_commit_is_tried_again(sources):
     not_ready = Reply(500, {"error": "The server is busier than usual"}, {"X-Error-Code": "ResponseNotReady"})
     sources.answer(ARENA, not_ready, not_ready)
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     assert sources.times_asked(ARENA) == 9
 
 
 def test_too_few_rows_are_kept_out_even_the_first_time(sources):
     sources.arena["overall"] = sources.arena["overall"][:149]
     outcome = refreshed(SOURCE)
-    assert (outcome.result, outcome.detail) == (Result.FAILED, "149 rows are fewer than 150")
+    assert (outcome.result, outcome.detail) == (RefreshResult.FAILED, "149 rows are fewer than 150")
     assert not Snapshot.objects.exists()
 
 
 def test_a_board_that_collapses_is_kept_out_unless_somebody_accepts_it(known):
     known.arena["math"] = known.arena["math"][:14]
     assert_kept(SOURCE, refreshed(SOURCE), "MATH has 14 rows, and had 30")
-    assert refreshed(SOURCE, accepts_fewer=True).result == Result.STORED
+    assert refreshed(SOURCE, accepts_fewer=True).result == RefreshResult.STORED
     assert len(standings(SOURCE, "MATH")) == 14
 
 
-@pytest.mark.parametrize(("day", "reason"), [("2031-01-01", "which is to come"), ("2026-10-01", "older than what we have")])
+@pytest.mark.parametrize(
+    ("day", "reason"), [("2031-01-01", "which is in the future"), ("2026-10-01", "older than what we have")]
+)
 def test_data_of_a_day_that_cannot_be_is_kept_out(known, day, reason):
     for rows in known.arena.values():
         for row in rows:
@@ -285,4 +287,4 @@ def test_data_of_a_day_that_cannot_be_is_kept_out(known, day, reason):
 
 def test_half_of_the_rows_are_enough(known):
     known.arena["math"] = known.arena["math"][:15]
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED

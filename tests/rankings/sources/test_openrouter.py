@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rankings.models import Alias, Profile, Snapshot, Source, SourceState
-from rankings.refresh import Result
+from rankings.refresh import RefreshResult
 from tests import factories
 from tests.rankings.source_server import (
     OPENROUTER_KEY,
@@ -31,13 +31,13 @@ def on(sources, settings):
 
 @pytest.fixture
 def known(on):
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     return on
 
 
 def test_without_a_key_nobody_is_asked(sources):
     outcome = refreshed(SOURCE)
-    assert (outcome.result, outcome.detail) == (Result.OFF, "GATEWAY_OPENROUTER_API_KEY is not set")
+    assert (outcome.result, outcome.detail) == (RefreshResult.OFF, "GATEWAY_OPENROUTER_API_KEY is not set")
     assert sources.asked == []
 
 
@@ -121,13 +121,13 @@ def test_of_models_that_share_a_slug_the_one_without_a_variant_is_meant(on):
 
 def test_a_list_of_models_without_links_and_with_more_fields_is_read(on):
     on.answer(OPENROUTER_MODELS, Reply(body={"data": [{**model, "new": 1} for model in on.openrouter]}))
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
 
 
 def test_a_list_of_models_in_pages_is_read_to_its_end(on):
     more = {"links": {"next": "/api/v1/models?offset=60&limit=1000"}}
     on.answer(OPENROUTER_MODELS, Reply(body={"data": on.openrouter[:60], **more}), Reply(body={"data": on.openrouter[60:]}))
-    assert refreshed(SOURCE).result == Result.STORED
+    assert refreshed(SOURCE).result == RefreshResult.STORED
     assert [asked.query for asked in on.asked if asked.path == OPENROUTER_MODELS] == [{}, {"offset": "60", "limit": "1000"}]
 
 

@@ -14,7 +14,7 @@ from rankings.api import filters
 from rankings.models import Alias, Entry, Snapshot, Source, SourceState
 from rankings.pages import views as pages
 from rankings.publishing import health
-from rankings.refresh import Result
+from rankings.refresh import RefreshResult
 from rankings.scoring import parameters
 from rankings.sources import documents, registry
 from rankings.sources.base import CC_BY, FetchedSnapshot, FetchedSourceSpec, SourceSpec, StandingFigures, StandingRow, ranked
@@ -137,7 +137,7 @@ def page(path, **parameters):
 
 def test_a_sixth_source_is_fetched_and_stored(sixth, sources):
     outcome = refreshed(sixth)
-    assert (outcome.result, outcome.standings, outcome.ours) == (Result.STORED, 30, 1)
+    assert (outcome.result, outcome.standings, outcome.ours) == (RefreshResult.STORED, 30, 1)
     assert sources.last(PATH).headers["authorization"] == "Bearer sixth-key"
     snapshot = Snapshot.objects.get()
     assert (snapshot.source, snapshot.attribution, snapshot.standings.count()) == ("SIXTH", "By the sixth source.", 30)
@@ -185,7 +185,7 @@ def test_a_sixth_source_is_shown_on_the_pages(sixth):
 def test_nothing_of_a_sixth_source_is_shown_without_the_key_that_it_needs(sixth, settings):
     refreshed(sixth)
     settings.RANKINGS_SIXTH_API_KEY = ""
-    assert refreshed(sixth).result == Result.OFF
+    assert refreshed(sixth).result == RefreshResult.OFF
     refreshed(Source.INTERNAL)
     assert not Entry.objects.filter(source="SIXTH").exists()
 
