@@ -1,0 +1,8 @@
+"""GET /api/rankings. Imports ``rankings.publishing`` and below.
+
+- ``views``        the endpoint: parameters in, a cached reply or 304 out
+- ``filters``      the query parameters, declared once, and how they choose from a leaderboard
+- ``replies``      rendered replies and their ETags
+- ``serializers``  the reply's fields, for the OpenAPI description
+- ``urls``
+"""

@@ -1,0 +1,9 @@
+"""What is published: entries in the database, and their copy in memory. Imports ``rankings.scoring`` and below.
+
+- ``publication``       replaces the entries of a source, and counts publications
+- ``internal``          makes the entries of INTERNAL, by the formula
+- ``external``          makes the entries of a fetched source
+- ``routable_aliases``  writes ids such as best/coding, which follow the entries of INTERNAL
+- ``health``            which sources are healthy, and why not
+- ``listing``           the published entries in memory, to search, filter and sort
+"""

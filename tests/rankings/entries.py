@@ -1,4 +1,4 @@
-"""Rankings as they are published, made by hand."""
+"""Makes published rankings without sources or a formula."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,7 @@ def list_model(
     model: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Entry:
-    """An entry, of a model that is made if there is none."""
+    """Create an entry, and its model if there is none."""
     if not LanguageModel.objects.filter(pk=model_id).exists():
         factories.make_model(model_id, **(model or {}))
     defaults = {"overall": 100.0 - rank, "confidence": 0.5, "last_updated": UPDATED}
@@ -32,7 +32,7 @@ def list_model(
 
 
 def publish() -> None:
-    """What was listed is published, and nobody remembers what was before."""
+    """Publish what was listed, and empty the caches."""
     number = (Publication.objects.values_list("number", flat=True).first() or 0) + 1
     Publication.objects.update_or_create(pk=1, defaults={"number": number})
     forget()

@@ -1,4 +1,4 @@
-"""GET /api/rankings: every field, every parameter, alone and combined; and how it may be kept."""
+"""GET /api/rankings: every field, every parameter, alone and combined; caching and ETags."""
 
 import itertools
 import re
@@ -23,7 +23,7 @@ ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 @pytest.fixture(autouse=True)
-def _nothing_remembered(db):
+def _empty_caches(db):
     forget()
 
 
@@ -74,7 +74,7 @@ def ids(reply):
 # --- The reply ----------------------------------------------------------------------------------------------------
 
 
-def test_an_entry_has_every_field_of_the_specification(listed):
+def test_entry_has_every_field_of_the_specification(listed):
     body = get().json()
     assert list(body) == ["rankings", "pagination", "sources", "timestamp"]
     first = body["rankings"][0]
@@ -110,7 +110,7 @@ def test_an_entry_has_every_field_of_the_specification(listed):
     assert age_hours == pytest.approx((now - UPDATED).total_seconds() / 3600, abs=0.06)
 
 
-def test_what_nobody_has_measured_is_null_and_never_0(listed):
+def test_unmeasured_scores_are_null_and_never_0(listed):
     scores = get(search="delta").json()["rankings"][0]["scores"]
     assert scores == {
         "overall": None,
@@ -122,7 +122,7 @@ def test_what_nobody_has_measured_is_null_and_never_0(listed):
     }
 
 
-def test_all_five_sources_are_there_in_their_order_whatever_is_asked_for(listed):
+def test_reply_always_lists_all_five_sources_in_order(listed):
     for parameters in ({}, {"source": "OPENROUTER"}, {"search": "nothing such"}):
         sources = get(**parameters).json()["sources"]
         assert [item["source"] for item in sources] == list(Source.values)
@@ -130,7 +130,7 @@ def test_all_five_sources_are_there_in_their_order_whatever_is_asked_for(listed)
         assert [(item["isHealthy"], item["lastSyncAt"]) for item in sources] == [(False, None)] * 5  # none was ever read
 
 
-def test_every_id_can_be_sent_straight_back_as_model(listed, alice):
+def test_every_listed_id_can_be_called(listed, alice):
     _, secret = factories.make_key(alice)
     client = client_for(secret)
     for model_id in ids(get()):
@@ -139,7 +139,7 @@ def test_every_id_can_be_sent_straight_back_as_model(listed, alice):
 
 
 @pytest.mark.parametrize("change", ["disabled", "unpriced", "provider disabled", "provider without its key"])
-def test_a_model_that_cannot_be_called_is_not_listed(listed, change):
+def test_unavailable_model_is_not_listed(listed, change):
     if change == "disabled":
         LanguageModel.objects.filter(pk="acme/beta").update(is_enabled=False)
     elif change == "unpriced":
@@ -155,7 +155,7 @@ def test_a_model_that_cannot_be_called_is_not_listed(listed, change):
     assert reply.json()["pagination"]["total"] == 4
 
 
-def test_before_anything_is_published_the_list_is_empty(db):
+def test_list_is_empty_before_the_first_publication(db):
     body = get().json()
     assert (body["rankings"], body["pagination"]) == ([], {"total": 0, "limit": 50, "offset": 0, "hasMore": False})
 
@@ -163,12 +163,12 @@ def test_before_anything_is_published_the_list_is_empty(db):
 # --- Parameters ---------------------------------------------------------------------------------------------------
 
 
-def test_a_source_has_ranks_of_its_own(listed):
+def test_source_has_its_own_ranks(listed):
     [entry] = get(source="LMSYS_ARENA").json()["rankings"]
     assert (entry["rank"], entry["model"]["id"], entry["scores"]["elo"]) == (17, "acme/beta", 1401)
 
 
-def test_a_category_is_a_board_of_its_own_and_echoed_by_its_models(listed):
+def test_category_has_its_own_board_and_is_echoed_by_its_models(listed):
     entries = get(category="CODING").json()["rankings"]
     assert [(entry["model"]["id"], entry["rank"], entry["categoryRank"]) for entry in entries] == [
         ("acme/alpha", 1, 2),
@@ -177,7 +177,7 @@ def test_a_category_is_a_board_of_its_own_and_echoed_by_its_models(listed):
     assert {entry["model"]["category"] for entry in entries} == {"CODING"}
 
 
-def test_a_category_that_a_source_lacks_is_an_empty_list(listed):
+def test_category_that_a_source_lacks_gives_an_empty_list(listed):
     body = get(source="OPENROUTER", category="MATH").json()
     assert (body["rankings"], body["pagination"]["total"]) == ([], 0)
 
@@ -189,13 +189,13 @@ def test_a_category_that_a_source_lacks_is_an_empty_list(listed):
         ("rank", "desc", ["zed/epsilon", "lab/delta", "lab/gamma", "acme/beta", "acme/alpha"]),
         ("score", "asc", ["zed/epsilon", "acme/beta", "lab/gamma", "acme/alpha", "lab/delta"]),  # without a score: last
         ("score", "desc", ["acme/alpha", "acme/beta", "lab/gamma", "zed/epsilon", "lab/delta"]),
-        ("name", "asc", ["zed/epsilon", "acme/alpha", "acme/beta", "lab/delta", "lab/gamma"]),  # whatever the case
+        ("name", "asc", ["zed/epsilon", "acme/alpha", "acme/beta", "lab/delta", "lab/gamma"]),  # ignoring case
         ("name", "desc", ["lab/gamma", "lab/delta", "acme/beta", "acme/alpha", "zed/epsilon"]),
         ("change", "asc", ["lab/delta", "lab/gamma", "acme/alpha", "zed/epsilon", "acme/beta"]),  # ties by id
         ("change", "desc", ["acme/beta", "acme/alpha", "zed/epsilon", "lab/gamma", "lab/delta"]),
     ],
 )
-def test_the_list_is_sorted_totally_and_stably(listed, sort, order, expected):
+def test_sort_order_is_total_and_stable(listed, sort, order, expected):
     assert ids(get(sortBy=sort, sortOrder=order)) == expected
 
 
@@ -214,18 +214,18 @@ def test_the_list_is_sorted_totally_and_stably(listed, sort, order, expected):
         ("nothing such", []),
     ],
 )
-def test_a_search_finds_names_providers_and_ids_in_any_case(listed, search, expected):
+def test_search_matches_names_providers_and_ids_in_any_case(listed, search, expected):
     assert ids(get(search=search)) == expected
 
 
 @pytest.mark.parametrize(
     ("given", "expected"), [("true", ["acme/alpha", "acme/beta"]), ("false", ["acme/alpha", "acme/beta", "lab/gamma"])]
 )
-def test_commercial_only_keeps_those_that_may_be_used_so(listed, given, expected):
+def test_commercial_only_keeps_models_with_commercial_use(listed, given, expected):
     assert ids(get(commercialOnly=given))[:3] == expected
 
 
-def test_the_total_and_has_more_are_true_under_every_filter(listed):
+def test_total_and_has_more_follow_the_filters(listed):
     body = get(search="lab", limit=1).json()
     assert body["pagination"] == {"total": 2, "limit": 1, "offset": 0, "hasMore": True}
     body = get(search="lab", limit=1, offset=1).json()
@@ -234,7 +234,7 @@ def test_the_total_and_has_more_are_true_under_every_filter(listed):
     assert (body["rankings"], body["pagination"]["hasMore"]) == ([], False)
 
 
-def test_pages_partition_the_list_in_every_order_and_under_every_filter(listed):
+def test_pages_partition_the_list_under_every_order_and_filter(listed):
     for sort, order, commercial, search in itertools.product(
         ("rank", "score", "name", "change"), ("asc", "desc"), ("true", "false"), ("", "a")
     ):
@@ -274,18 +274,18 @@ def test_filters_commute(listed):
         ("commercialOnly", "", "must not be empty"),
     ],
 )
-def test_a_parameter_that_is_wrong_is_named(db, name, value, says):
+def test_invalid_parameter_is_named(db, name, value, says):
     error = assert_error(get(**{name: value}), 400, "invalid_request_error", name)
     assert error["message"].startswith(name)
     assert says in error["message"]
 
 
-def test_parameters_that_nobody_knows_change_nothing(listed):
+def test_unknown_parameters_are_ignored(listed):
     assert get(utm_source="x").content == get().content
     assert list(cached_replies()) == [RankingsQuery()]
 
 
-def test_no_key_is_asked_for_and_a_wrong_one_does_not_matter(listed):
+def test_no_key_is_required_and_an_invalid_one_is_ignored(listed):
     assert client_for("mgw_live_nonsense").get(PATH).content == get().content
 
 
@@ -299,12 +299,12 @@ def cached_replies():
     return entry.value.replies
 
 
-# --- Keeping it ---------------------------------------------------------------------------------------------------
+# --- Caching ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def now(monkeypatch):
-    """A clock of the test's own: seconds since the epoch."""
+    """A clock that the test sets, in seconds since the epoch."""
     clock = {"seconds": 1_800_000_000.0}
     monkeypatch.setattr("rankings.api.views.time.time", lambda: clock["seconds"])
     return clock
@@ -315,7 +315,7 @@ def a_second_later(monkeypatch):
     monkeypatch.setattr(listing._published, "_clock", lambda: time.monotonic() + 1.1)
 
 
-def test_it_may_be_kept_by_everybody_for_at_most_an_hour(listed):
+def test_reply_is_publicly_cacheable_for_at_most_an_hour(listed):
     reply = get()
     cache = re.fullmatch(r"public, max-age=(\d+)", reply["Cache-Control"])
     assert cache
@@ -326,7 +326,7 @@ def test_it_may_be_kept_by_everybody_for_at_most_an_hour(listed):
     assert "license" in reply["Link"]
 
 
-def test_the_same_data_is_the_same_bytes(listed, now):
+def test_same_data_gives_the_same_bytes_and_etag(listed, now):
     first, again = get(limit=3), client_for(None).get(f"{PATH}?offset=0&limit=3&sortBy=rank&nobody=knows")
     assert (first.content, first["ETag"]) == (again.content, again["ETag"])
     assert re.fullmatch(r'"[^"]+"', first["ETag"])  # strong
@@ -334,7 +334,7 @@ def test_the_same_data_is_the_same_bytes(listed, now):
     assert (get(limit=3).content, get(limit=3)["ETag"]) == (first.content, first["ETag"])
 
 
-def test_who_has_it_already_is_told_so(listed, now):
+def test_matching_etag_gets_304(listed, now):
     etag = get()["ETag"]
     for tag in (etag, f"W/{etag}", f'"x", {etag}', "*"):
         again = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=tag)
@@ -345,7 +345,7 @@ def test_who_has_it_already_is_told_so(listed, now):
         assert client_for(None).get(PATH, HTTP_IF_NONE_MATCH=tag).status_code == 200
 
 
-def test_a_copy_of_the_same_data_is_good_for_an_hour_and_not_longer(listed, now):
+def test_etag_of_the_same_data_matches_for_an_hour(listed, now):
     etag = get()["ETag"]
     now["seconds"] += 3_590
     assert client_for(None).get(PATH, HTTP_IF_NONE_MATCH=etag).status_code == 304
@@ -355,7 +355,7 @@ def test_a_copy_of_the_same_data_is_good_for_an_hour_and_not_longer(listed, now)
     assert later["ETag"] != etag
 
 
-def test_a_copy_of_other_data_is_not_good_at_all(listed, now):
+def test_etag_of_other_data_does_not_match(listed, now):
     etag = get()["ETag"]
     list_model("new/model", rank=6)
     publish()
@@ -363,7 +363,7 @@ def test_a_copy_of_other_data_is_not_good_at_all(listed, now):
     assert (reply.status_code, len(reply.json()["rankings"])) == (200, 6)
 
 
-def test_freshness_is_as_of_the_reply(listed, now):
+def test_freshness_is_computed_for_the_time_of_the_reply(listed, now):
     before = get().json()
     now["seconds"] += 7_200
     after = get().json()
@@ -372,14 +372,14 @@ def test_freshness_is_as_of_the_reply(listed, now):
     assert after["timestamp"] > before["timestamp"]
 
 
-def test_a_reply_from_memory_costs_no_query(listed, now, django_assert_num_queries):
+def test_cached_rankings_take_no_query(listed, now, django_assert_num_queries):
     get(limit=2)
     with django_assert_num_queries(0):
         for limit in range(1, 20):
             get(limit=limit)
 
 
-def test_what_is_published_shows_without_a_restart(listed, monkeypatch):
+def test_new_publication_shows_without_a_restart(listed, monkeypatch):
     assert len(ids(get())) == 5
     list_model("new/model", rank=6)
     Publication.objects.update(number=99)
@@ -387,7 +387,7 @@ def test_what_is_published_shows_without_a_restart(listed, monkeypatch):
     assert len(ids(get())) == 6
 
 
-def test_only_what_was_validated_is_remembered_and_not_without_bound(listed, monkeypatch):
+def test_only_valid_queries_are_cached_and_a_bounded_number(listed, monkeypatch):
     monkeypatch.setattr(replies, "_REPLIES_MAX", 10)
     for offset in range(50):
         get(offset=offset, junk=str(offset))
@@ -395,7 +395,7 @@ def test_only_what_was_validated_is_remembered_and_not_without_bound(listed, mon
     assert all(isinstance(key, RankingsQuery) for key in cached_replies())
 
 
-def test_it_goes_on_when_the_database_does_not(listed, now, monkeypatch):
+def test_database_outage_serves_the_last_data(listed, now, monkeypatch):
     before = get().json()["rankings"]
 
     def fail(*args, **kwargs):
@@ -410,7 +410,7 @@ def test_it_goes_on_when_the_database_does_not(listed, now, monkeypatch):
     assert len(reply.json()["sources"]) == 5
 
 
-def test_five_hundred_models_are_no_burden(db):
+def test_five_hundred_models_are_listed(db):
     for number in range(500):
         list_model(f"lab/model-{number:03}", rank=number + 1)
     publish()
@@ -419,7 +419,7 @@ def test_five_hundred_models_are_no_burden(db):
     assert [entry["rank"] for entry in body["rankings"]] == list(range(451, 501))
 
 
-def test_the_parameters_are_described(db):
+def test_openapi_describes_the_parameters(db):
     document = client_for(None).get("/api/openapi.json").json()["paths"][PATH]["get"]
     described = {each["name"]: each["schema"] for each in document["parameters"]}
     assert set(described) == set(filters.RankingFilter.base_filters)

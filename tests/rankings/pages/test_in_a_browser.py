@@ -1,4 +1,4 @@
-"""The public rankings, as readers use them in the Chromium that the machine has."""
+"""The ranking pages, as readers use them in Chromium."""
 
 import re
 from datetime import timedelta
@@ -20,14 +20,14 @@ MAKERS = ["Acme", "Étoile Lab", "Zed"]
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered(transactional_db):
+def empty_caches(transactional_db):
     forget()
     pages.forget()
 
 
 @pytest.fixture
-def listed(nothing_remembered):
-    """Thirty models with names as long as they get, and figures from every end."""
+def listed(empty_caches):
+    """Thirty models, with a very long name and figures over the whole range."""
     factories.make_model(
         "waits/for-a-key", provider=Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY")
     )
@@ -56,8 +56,8 @@ def listed(nothing_remembered):
 
 
 @pytest.fixture
-def explained(nothing_remembered, settings):
-    """A model as the formula scores it, with a month behind it."""
+def explained(empty_caches, settings):
+    """A model as the formula scores it, with a history of a month."""
     settings.RANKINGS_AA_API_KEY = "a-key"
     for name in ("best", "other"):
         factories.make_model(f"acme/{name}", name=f"Acme {name}", maker="Acme")
@@ -84,7 +84,7 @@ def first_models(page, count):
     return [cell.split("\n")[0] for cell in page.locator("tbody th.model").all_inner_texts()[:count]]
 
 
-def test_a_reader_filters_sorts_and_opens_a_model(listed, open_page):
+def test_reader_filters_sorts_and_opens_a_model(listed, open_page):
     page = open_page(viewport={"width": 1400, "height": 900})
     page.goto("/rankings")
     picture(page, "rankings")
@@ -106,7 +106,7 @@ def test_a_reader_filters_sorts_and_opens_a_model(listed, open_page):
     expect(page).to_have_url(re.compile(r"/rankings/maker-1/model-7$"))
 
 
-def test_a_reader_without_scripts_finds_the_best_for_coding(listed, open_page):
+def test_reader_without_scripts_finds_the_best_model_for_coding(listed, open_page):
     page = open_page(java_script_enabled=False)
     page.goto("/rankings")
     page.get_by_label("Category").select_option("Coding")
@@ -120,7 +120,7 @@ def test_a_reader_without_scripts_finds_the_best_for_coding(listed, open_page):
     assert first_models(page, 2) == ["Model 1 Turbo", "Model 2 Turbo"]
 
 
-def test_pages_lead_on_and_back(listed, open_page):
+def test_pager_links_work_in_both_directions(listed, open_page):
     page = open_page()
     page.goto("/rankings?limit=25")
     page.get_by_role("link", name="Next").click()
@@ -129,7 +129,7 @@ def test_pages_lead_on_and_back(listed, open_page):
     expect(page.get_by_role("rowheader")).to_have_count(25)
 
 
-def test_the_id_is_copied(listed, open_page):
+def test_copy_button_copies_the_id(listed, open_page):
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     page.goto("/rankings")
     page.get_by_role("button", name="Copy maker-2/model-2", exact=True).click()
@@ -137,14 +137,14 @@ def test_the_id_is_copied(listed, open_page):
     assert page.evaluate("navigator.clipboard.readText()") == "maker-2/model-2"
 
 
-def test_a_point_of_a_plot_leads_to_its_model(listed, open_page):
+def test_point_of_a_chart_links_to_its_model(listed, open_page):
     page = open_page(viewport={"width": 1400, "height": 900})
     page.goto("/rankings")
     page.locator("svg a[href='/rankings/maker-2/model-2'] circle").first.click()
     expect(page.get_by_role("heading", name="Model 2 Turbo")).to_be_visible()
 
 
-def test_the_keyboard_reaches_every_figure_of_a_plot(listed, open_page):
+def test_keyboard_reaches_every_figure_of_a_chart(listed, open_page):
     page = open_page()
     page.goto("/rankings")
     table = page.locator("#price-table")
@@ -152,10 +152,10 @@ def test_the_keyboard_reaches_every_figure_of_a_plot(listed, open_page):
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('href')") == "/rankings/maker-1/model-1"
-    expect(table.get_by_role("row")).to_have_count(30)  # the heading, and all but the one without a quality
+    expect(table.get_by_role("row")).to_have_count(30)  # the heading, and all models but the one without a quality
 
 
-def test_the_keyboard_skips_to_the_content(listed, open_page):
+def test_keyboard_skips_to_the_content(listed, open_page):
     page = open_page()
     page.goto("/rankings")
     page.keyboard.press("Tab")
@@ -164,7 +164,7 @@ def test_the_keyboard_skips_to_the_content(listed, open_page):
     assert page.evaluate("document.activeElement.id") == "main"
 
 
-def test_times_are_in_the_readers_zone_with_utc_at_hand(listed, open_page):
+def test_times_are_in_the_readers_zone_with_utc_as_title(listed, open_page):
     page = open_page(timezone_id="Asia/Tokyo", locale="en-GB")
     page.goto("/rankings")
     shown = page.locator("tbody time").first
@@ -181,7 +181,7 @@ def test_pages_fit_a_phone(listed, open_page, scheme):
         assert fits(page), path
 
 
-def test_on_a_phone_the_list_can_still_be_sorted_by_its_headings(listed, open_page):
+def test_headings_sort_the_list_on_a_phone(listed, open_page):
     page = open_page(**PHONE)
     page.goto("/rankings")
     page.get_by_role("columnheader", name="Change").get_by_role("link").click()
@@ -189,7 +189,7 @@ def test_on_a_phone_the_list_can_still_be_sorted_by_its_headings(listed, open_pa
     expect(page.get_by_role("cell", name="up 2").first).to_be_visible()
 
 
-def test_a_model_is_explained_with_its_history(explained, open_page):
+def test_model_page_explains_the_score_and_shows_its_history(explained, open_page):
     page = open_page(color_scheme="dark", viewport={"width": 1200, "height": 900})
     page.goto("/rankings/acme/best")
     picture(page, "rankings-model")

@@ -1,4 +1,4 @@
-"""The public rankings: what the list and a model's page say, to whom, and how they may be kept."""
+"""The ranking pages: what the list and a model's page show, and how they are cached."""
 
 import gzip
 import re
@@ -29,7 +29,7 @@ INTERVAL = {"lower": 1495, "upper": 1503.5}
 
 
 @pytest.fixture(autouse=True)
-def _nothing_remembered(db):
+def _empty_caches(db):
     forget()
     pages.forget()
 
@@ -80,23 +80,23 @@ def html(reply, status=200):
 
 
 def text(reply, status=200):
-    """What the page says, without its markup."""
+    """Return the text of the page, without its markup."""
     return " ".join(re.sub(r"<[^>]+>", " ", html(reply, status)).replace("&#x27;", "'").split())
 
 
 def models(reply):
-    """The ids in the table, in its order."""
+    """Return the model ids of the table, in its order."""
     return re.findall(r'<code id="id-\d+">([^<]+)</code>', html(reply))
 
 
 def chosen(page, name):
-    """Which option of a select is chosen."""
+    """Return the selected options of a select."""
     [select] = re.findall(rf'<select id="{name}".*?</select>', page, re.DOTALL)
     return re.findall(r'<option value="([^"]*)" selected>', select)
 
 
 def heading(page, title):
-    """The link of a column's heading, and how the column is sorted."""
+    """Return the link of a column's heading, and how the column is sorted."""
     [(attributes, href)] = re.findall(rf'<th([^>]*)><a href="([^"]*)">{title}\b', page)
     sorted_by = re.findall(r'aria-sort="(\w+)"', attributes)
     return href.replace("&amp;", "&"), sorted_by
@@ -105,7 +105,7 @@ def heading(page, title):
 # --- The list -----------------------------------------------------------------------------------------------------
 
 
-def test_a_row_says_everything_of_a_model(listed):
+def test_row_shows_every_field_of_a_model(listed):
     page = text(get())
     row = page[page.index("1 ▲") : page.index("2 ▼")]
     assert row.startswith(
@@ -115,34 +115,34 @@ def test_a_row_says_everything_of_a_model(listed):
     assert "– no change Gamma" in page
 
 
-def test_what_nobody_has_measured_is_not_known_and_never_0(listed):
+def test_unmeasured_scores_show_as_not_known_and_never_as_0(listed):
     page = text(get(search="delta"))
     assert "Delta Étoile Lab lab/delta Copy " + "– not known " * 5 + "0.50" in page
 
 
-def test_the_page_lists_what_the_api_lists(listed):
+def test_page_lists_the_same_models_as_the_api(listed):
     queries = ["", "search=LAB", "commercialOnly=true", "sortBy=name", "sortBy=score&sortOrder=desc", "limit=2&offset=1"]
     for query in [*queries, "sortBy=change&limit=3"]:
         given = dict(parse_qsl(query))
-        said = Client().get("/api/rankings", given).json()
-        assert models(get(**given)) == [entry["model"]["id"] for entry in said["rankings"]], query
+        body = Client().get("/api/rankings", given).json()
+        assert models(get(**given)) == [entry["model"]["id"] for entry in body["rankings"]], query
 
 
-def test_a_category_is_listed_as_it_is_ranked_there_unless_an_order_is_asked_for(listed):
+def test_category_is_listed_by_its_own_rank_unless_an_order_is_given(listed):
     page = get(category=CODING)
     assert models(page) == ["lab/gamma", "acme/alpha"]
     assert "In coding" in text(page)
     assert models(get(category=CODING, sortBy="rank")) == ["acme/alpha", "lab/gamma"]
 
 
-def test_the_json_of_a_list_has_the_same_order(listed):
+def test_json_link_gives_the_same_order(listed):
     for given in ({}, {"category": "CODING"}, {"search": "a", "sortBy": "name", "sortOrder": "desc", "limit": "3"}):
         [address] = re.findall(r'<a href="(/api/rankings[^"]*)">as JSON', html(get(**given)))
-        said = Client().get(address.replace("&amp;", "&")).json()
-        assert [entry["model"]["id"] for entry in said["rankings"]] == models(get(**given))
+        body = Client().get(address.replace("&amp;", "&")).json()
+        assert [entry["model"]["id"] for entry in body["rankings"]] == models(get(**given))
 
 
-def test_a_heading_sorts_and_then_turns_round(listed):
+def test_heading_sorts_and_then_reverses_the_order(listed):
     page = html(get(search="a"))
     assert heading(page, "Rank") == ("/rankings?search=a&sortBy=rank&sortOrder=desc", ["ascending"])
     assert [heading(page, title)[1] for title in ("Change", "Model", "Overall")] == [[], [], []]
@@ -153,7 +153,7 @@ def test_a_heading_sorts_and_then_turns_round(listed):
     assert models(get(href)) == ["acme/alpha", "acme/beta", "lab/gamma", "lab/delta"]
 
 
-def test_the_form_leads_to_a_short_address(listed):
+def test_form_redirects_to_a_short_address(listed):
     blank = {"source": "INTERNAL", "category": "GENERAL", "search": "", "sortBy": "", "sortOrder": "", "limit": "50"}
     assert get(**blank).headers["Location"] == "/rankings"
     asked = get(**{**blank, "category": "CODING", "search": " a&b ", "commercialOnly": "true"})
@@ -161,14 +161,14 @@ def test_the_form_leads_to_a_short_address(listed):
 
 
 @pytest.mark.parametrize(("sort", "order"), [("score", "desc"), ("change", "desc"), ("name", "asc")])
-def test_an_order_that_nobody_chose_is_the_usual_one_of_the_column(listed, sort, order):
+def test_sort_without_an_order_uses_the_default_order_of_its_column(listed, sort, order):
     address = get(sortBy=sort, sortOrder="").headers["Location"]
     assert address == f"/rankings?sortBy={sort}&sortOrder={order}"
     page = html(get(address))
     assert (chosen(page, "sortBy"), chosen(page, "sortOrder")) == ([sort], [""])
 
 
-def test_the_form_shows_what_was_asked_for(listed):
+def test_form_shows_the_parameters_of_the_query(listed):
     page = html(
         get(
             source="LMSYS_ARENA",
@@ -199,13 +199,13 @@ def test_pages_partition_the_list(listed):
     assert re.findall(r'rel="prev" href="([^"]+)"', html(page)) == ["/rankings?limit=3"]
 
 
-def test_an_offset_behind_the_end_leads_back_to_the_last_page(listed):
+def test_offset_beyond_the_end_links_to_the_last_page(listed):
     page = get(limit=3, offset=900)
     assert "There is no row 901: this list has 4." in text(page)
     assert '<a href="/rankings?limit=3&amp;offset=3">Go to its last page</a>' in html(page)
 
 
-# --- What is wrong with a request -------------------------------------------------------------------------------------
+# --- Invalid requests ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -220,25 +220,25 @@ def test_an_offset_behind_the_end_leads_back_to_the_last_page(listed):
         ("limit", "0"),
     ],
 )
-def test_a_wrong_parameter_is_told_beside_its_field_in_the_words_of_the_api(listed, name, value):
+def test_invalid_parameter_shows_the_api_message_beside_its_field(listed, name, value):
     reply = get(**{name: value, "unknown": "x"})
     message = Client().get("/api/rankings", {name: value}).json()["error"]["message"]
     page = html(reply, 400)
-    [said] = re.findall(rf'id="{name}-error" role="alert">([^<]+)<', page)
-    assert said == message.replace("'", "&#x27;")
+    [shown] = re.findall(rf'id="{name}-error" role="alert">([^<]+)<', page)
+    assert shown == message.replace("'", "&#x27;")
     assert page.count('role="alert"') == page.count('aria-invalid="true"') == 1
     assert f'aria-describedby="{name}-error"' in page
     assert reply["Cache-Control"] == "no-store"
 
 
-def test_a_wrong_parameter_without_a_field_is_told_above_the_form(listed):
+def test_invalid_parameter_without_a_field_is_shown_above_the_form(listed):
     assert "offset must be an integer between 0 and 1000000." in text(get(offset="-1"), 400)
 
 
 @pytest.mark.parametrize(
     "query", ["search=%00", "limit=%FF", "source=%F0%9F", "search=%ED%A0%80", "sortBy[]=x", "=", "&&&", "offset=٣", "%"]
 )
-def test_no_query_is_an_error_of_ours(listed, query):
+def test_no_query_causes_a_server_error(listed, query):
     for path in ("/rankings", "/rankings/acme/alpha", "/rankings/no/such"):
         assert Client().get(f"{path}?{query}").status_code in (200, 302, 400, 404)
 
@@ -249,22 +249,22 @@ def test_a_post_is_refused(listed):
     assert list(Entry.objects.order_by("pk").values()) == before
 
 
-# --- Whose page it is ---------------------------------------------------------------------------------------------
+# --- Caching and size ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/rankings", "/rankings/acme/alpha"])
-def test_a_page_is_the_same_for_everybody_and_may_be_kept(listed, alice, path):
-    mine, anybodys = signed_in(owner_of(alice)).get(path), get(path)
-    assert mine.content == anybodys.content
-    for reply in (mine, anybodys):
+def test_page_is_the_same_for_everybody_and_cacheable(listed, alice, path):
+    signed_in_page, public_page = signed_in(owner_of(alice)).get(path), get(path)
+    assert signed_in_page.content == public_page.content
+    for reply in (signed_in_page, public_page):
         assert not reply.cookies
         assert reply["Vary"] == "Accept-Encoding"
         assert reply["Cache-Control"] == "public, max-age=60"
-    assert "default-src 'self'" in anybodys["Content-Security-Policy"]
+    assert "default-src 'self'" in public_page["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("path", ["/rankings", "/rankings/acme/alpha"])
-def test_who_has_a_page_is_told_that_it_has_not_changed(listed, path):
+def test_matching_etag_gets_304_until_the_page_changes(listed, path):
     tag = get(path)["ETag"]
     again = Client().get(path, headers={"If-None-Match": tag})
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", tag)
@@ -273,23 +273,23 @@ def test_who_has_a_page_is_told_that_it_has_not_changed(listed, path):
     assert Client().get(path, headers={"If-None-Match": tag}).status_code == 200
 
 
-def test_who_takes_it_packed_gets_it_packed(listed):
-    packed, plain = Client().get("/rankings", headers={"Accept-Encoding": "br, gzip"}), get()
-    assert packed["Content-Encoding"] == "gzip"
-    assert gzip.decompress(packed.content) == plain.content
-    assert len(packed.content) < len(plain.content) / 3
-    assert packed["ETag"] != plain["ETag"]
-    assert Client().get("/rankings", headers={"Accept-Encoding": "gzip", "If-None-Match": packed["ETag"]}).status_code == 304
+def test_client_that_accepts_gzip_gets_gzip(listed):
+    gzipped, plain = Client().get("/rankings", headers={"Accept-Encoding": "br, gzip"}), get()
+    assert gzipped["Content-Encoding"] == "gzip"
+    assert gzip.decompress(gzipped.content) == plain.content
+    assert len(gzipped.content) < len(plain.content) / 3
+    assert gzipped["ETag"] != plain["ETag"]
+    assert Client().get("/rankings", headers={"Accept-Encoding": "gzip", "If-None-Match": gzipped["ETag"]}).status_code == 304
 
 
 @pytest.mark.parametrize("path", ["/rankings", "/rankings/acme/alpha"])
-def test_a_page_that_was_asked_for_just_now_costs_no_query(listed, path, django_assert_num_queries):
+def test_cached_page_takes_no_query(listed, path, django_assert_num_queries):
     get(path)
     with django_assert_num_queries(0):
         html(get(path))
 
 
-def test_a_list_takes_as_many_queries_for_many_models_as_for_few(listed):
+def test_number_of_queries_does_not_grow_with_the_list(listed):
     def queries():
         show()
         with CaptureQueriesContext(connection) as captured:
@@ -302,14 +302,14 @@ def test_a_list_takes_as_many_queries_for_many_models_as_for_few(listed):
     assert queries() == few
 
 
-def test_what_is_published_is_shown_at_once(listed):
+def test_new_publication_is_shown_at_once(listed):
     get()
     list_model("new/best", rank=1)
     publish()
     assert "new/best" in models(get())
 
 
-def test_pages_need_nothing_from_elsewhere_and_nothing_inline(listed):
+def test_pages_load_nothing_from_other_hosts_and_nothing_inline(listed):
     for path in ("/rankings", "/rankings/acme/alpha"):
         page = html(get(path))
         assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src=)", page)
@@ -318,14 +318,14 @@ def test_pages_need_nothing_from_elsewhere_and_nothing_inline(listed):
         )
 
 
-def test_a_list_of_fifty_models_weighs_little(db):
+def test_list_of_fifty_models_is_small(db):
     for number in range(60):
         list_model(f"acme/model-{number}", rank=number + 1, quality=99.0 - number, speed=50.0, cost=50.0, elo=1400)
     show()
     assert len(get().content) < 160_000
 
 
-def test_without_a_database_what_was_read_is_shown_and_else_a_page_that_says_so(listed, settings):
+def test_database_outage_shows_the_last_data_or_an_error_page(listed, settings):
     reply = where_the_database_is_away(lambda: get())
     assert "The rankings cannot be read at the moment." in text(reply, 503)
     assert reply["Retry-After"]
@@ -333,22 +333,22 @@ def test_without_a_database_what_was_read_is_shown_and_else_a_page_that_says_so(
     assert models(where_the_database_is_away(lambda: get(search="gamma"))) == ["lab/gamma"]
 
 
-# --- Nothing to show ----------------------------------------------------------------------------------------------
+# --- Empty lists --------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_ranking_says_what_to_do(db):
+def test_empty_ranking_says_what_to_do(db):
     assert "manage.py refresh_rankings" in text(get())
 
 
-def test_an_empty_source_leads_back_to_the_gateways_own(listed):
+def test_empty_source_links_to_the_gateways_own_ranking(listed):
     assert "Hugging Face ranks none of this gateway's models here." in text(get(source="HUGGINGFACE"))
 
 
-def test_a_search_that_finds_nothing_offers_to_clear_the_filters(listed):
+def test_search_without_matches_offers_to_clear_the_filters(listed):
     assert "No model matches. Clear the filters" in text(get(search="no such model"))
 
 
-def test_models_that_wait_for_a_providers_key_are_counted_and_no_others(listed):
+def test_only_models_that_lack_a_providers_key_are_counted_as_such(listed):
     later = Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY")
     factories.make_model("later/one", provider=later)
     assert "1 more model in the catalog has no provider with an API key." in text(get())
@@ -362,7 +362,7 @@ def test_models_that_wait_for_a_providers_key_are_counted_and_no_others(listed):
     assert "2 more models in the catalog have no provider with an API key." in text(get())
 
 
-def test_without_figures_there_is_nothing_to_draw_and_it_says_why(db):
+def test_charts_without_figures_say_why_they_are_missing(db):
     list_model("acme/alpha", rank=1)
     show()
     page = text(get())
@@ -370,11 +370,11 @@ def test_without_figures_there_is_nothing_to_draw_and_it_says_why(db):
     assert "No model of this list has both a quality score and a speed." in page
 
 
-# --- Plots --------------------------------------------------------------------------------------------------------
+# --- Charts -------------------------------------------------------------------------------------------------------
 
 
 def points(page, number):
-    """Of the page's plot: the title of each point, and where it is."""
+    """Return the link and the coordinates of each point of a chart, by the point's title."""
     drawing = re.findall(r"<svg.*?</svg>", page, re.DOTALL)[number]
     found = re.findall(r'href="([^"]+)"[^>]*><title>([^<]+)</title><circle cx="([\d.]+)" cy="([\d.]+)"', drawing)
     return {title: (href, float(left), float(top)) for href, title, left, top in found}
@@ -408,19 +408,19 @@ def test_speed_is_drawn_against_quality(listed):
     assert list(points(html(get()), 1)) == ["Alpha: speed 70.0, quality 88.0"]
 
 
-def test_plots_are_of_the_whole_list_and_follow_its_filters(listed):
+def test_charts_show_the_whole_filtered_list(listed):
     assert len(points(html(get(limit=1)), 0)) == 2
     assert list(points(html(get(search="beta")), 0)) == ["beta: quality 60.0, price $6.00"]
 
 
-def test_no_label_lies_on_another(db):
+def test_chart_labels_do_not_overlap(db):
     for number in range(40):
         list_model(f"acme/m{number}", rank=number + 1, quality=80.0 + number % 7, model={"name": f"A model called {number}"})
     show()
     drawing = re.findall(r"<svg.*?</svg>", html(get()), re.DOTALL)[0]
     shown = re.findall(r'class="point" .*?<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', drawing)
     assert 0 < len(shown) < 40
-    assert drawing.count("A model called") == 2 * 40  # each has its title, and its label for who points at it
+    assert drawing.count("A model called") == 2 * 40  # each has its title, and its label for hovering
     boxes = []
     for x, y, anchor, name in shown:
         width = 6 * len(name)
@@ -434,7 +434,7 @@ def test_no_label_lies_on_another(db):
 # --- Sources and method -------------------------------------------------------------------------------------------
 
 
-def test_every_source_says_how_it_fares_and_why(listed):
+def test_every_source_shows_its_health_and_the_reason(listed):
     now = pool.database_time()
     SourceState.objects.create(source=INTERNAL, last_success_at=now)
     SourceState.objects.create(source=ARENA, last_success_at=now - timedelta(days=1), failures=5, error="timed <out>")
@@ -447,14 +447,14 @@ def test_every_source_says_how_it_fares_and_why(listed):
     assert "OpenRouter off GATEWAY_OPENROUTER_API_KEY is not set." in page
 
 
-def test_what_is_shown_of_a_source_is_credited_with_its_licence(listed, settings):
+def test_shown_source_is_credited_with_its_licence(listed, settings):
     say(ARENA, {GENERAL: {"best": 1500}})
     say(AA, {GENERAL: {"best": 50}})
     pages.forget()
     page = html(get())
     assert 'href="https://huggingface.co/datasets/lmarena-ai/leaderboard-dataset"' in page
     assert 'by LMSYS_ARENA <a href="https://creativecommons.org/licenses/by/4.0/" rel="license' in page
-    assert "by ARTIFICIAL_ANALYSIS" not in page  # nothing of it is shown without a key
+    assert "by ARTIFICIAL_ANALYSIS" not in page  # its data is not shown without a key
     settings.RANKINGS_AA_API_KEY = "a-key"
     show()
     page = html(get())
@@ -463,7 +463,7 @@ def test_what_is_shown_of_a_source_is_credited_with_its_licence(listed, settings
     assert "a-key" not in page
 
 
-def test_the_method_is_told_with_the_weights_in_force(listed, settings):
+def test_method_shows_the_weights_in_force(listed, settings):
     page = text(get())
     assert "internal-1 , with the weights below" in page
     assert "0.7 × quality + 0.15 × speed + 0.15 × cost" in page
@@ -475,7 +475,7 @@ def test_the_method_is_told_with_the_weights_in_force(listed, settings):
     assert "internal-1, with parameters of this gateway's own" in page
 
 
-def test_ids_that_follow_the_ranking_are_told_with_whom_they_stand_for(listed):
+def test_aliases_of_the_board_are_shown_with_their_models(listed):
     RoutableAlias.objects.create(id="best/coding", model_ids=["gone/model", "lab/gamma", "acme/alpha"])
     RoutableAlias.objects.create(id="best/general", model_ids=["acme/alpha"])
     RoutableAlias.objects.create(id="house/favourite", model_ids=["acme/alpha"])
@@ -510,7 +510,7 @@ def scored(db, settings):
 
 
 def sums(reply):
-    """The explanation: each step as name, sum and result."""
+    """Return the steps of the explanation: sum and result, by name."""
     steps = re.findall(
         r"<li><p><strong>([^<]+)</strong>(?: = <span class=\"sum\">([^<]+)</span>)?(?: = <strong>([^<]+)</strong>)?",
         html(reply),
@@ -518,28 +518,28 @@ def sums(reply):
     return {name: (sum, result) for name, sum, result in steps}
 
 
-def done(sum):
-    """What a sum comes to, done again."""
+def evaluate(sum):
+    """Compute a sum that the page shows."""
     assert re.fullmatch(r"[\d.,×÷+() ]+", sum)
     return eval(sum.replace("×", "*").replace("÷", "/").replace(",", ""))  # noqa: S307  of digits and signs alone
 
 
-def test_every_sum_of_an_explanation_comes_out_as_it_says(scored):
+def test_every_sum_of_an_explanation_gives_its_result(scored):
     entry = Entry.objects.get(source=INTERNAL, board=GENERAL, model="acme/best")
-    told = sums(get("/rankings/acme/best"))
-    assert list(told) == ["Overall", "Quality", "Coverage", "Adjusted quality", "Speed", "Cost", "Confidence"]
+    steps = sums(get("/rankings/acme/best"))
+    assert list(steps) == ["Overall", "Quality", "Coverage", "Adjusted quality", "Speed", "Cost", "Confidence"]
     for name in ("Overall", "Quality", "Coverage", "Adjusted quality", "Confidence"):
-        sum, result = told[name]
-        assert done(sum) == pytest.approx(float(result), abs=0.11), name
-    assert told["Overall"][1] == f"{entry.overall:.1f}"
-    assert told["Quality"][1] == f"{entry.quality:.1f}"
-    assert told["Cost"][1] == f"{entry.cost:.1f}"
-    assert told["Confidence"][1] == f"{entry.confidence:.2f}"
-    assert told["Coverage"] == ("1 ÷ 1", "1.00")
-    assert told["Speed"] == ("", "")
+        sum, result = steps[name]
+        assert evaluate(sum) == pytest.approx(float(result), abs=0.11), name
+    assert steps["Overall"][1] == f"{entry.overall:.1f}"
+    assert steps["Quality"][1] == f"{entry.quality:.1f}"
+    assert steps["Cost"][1] == f"{entry.cost:.1f}"
+    assert steps["Confidence"][1] == f"{entry.confidence:.2f}"
+    assert steps["Coverage"] == ("1 ÷ 1", "1.00")
+    assert steps["Speed"] == ("", "")
 
 
-def test_an_explanation_goes_down_to_what_the_sources_said(scored):
+def test_explanation_shows_what_each_source_says(scored):
     page = text(get("/rankings/acme/best"))
     assert "rank 1 of 100, at 1,500, as best ; percentile 99.5 confidence 1.00 × 0.92 × 0.95" in page
     assert "rank 39 of 100, at 60.5, as best ; percentile 61.5" in page
@@ -549,7 +549,7 @@ def test_an_explanation_goes_down_to_what_the_sources_said(scored):
     assert "Not measured yet." in page
 
 
-def test_a_speed_says_who_measured_it_and_how_often(scored, alice):
+def test_speed_names_its_source_and_number_of_streams(scored, alice):
     caller = alice, factories.make_key(alice)[0]
     for _ in range(2):
         streamed(caller, "acme/best", 500, 1500, 100)
@@ -558,12 +558,12 @@ def test_a_speed_says_who_measured_it_and_how_often(scored, alice):
     reply = get("/rankings/acme/best")
     assert "50.0 tokens per second, 0.50 s to the first token; medians of 2 streams through this gateway" in text(reply).lower()
     sum, result = sums(reply)["Speed"]
-    assert done(sum) == pytest.approx(float(result), abs=0.11)
-    assert "100 tokens" not in text(reply)  # of single completions nothing is told
+    assert evaluate(sum) == pytest.approx(float(result), abs=0.11)
+    assert "100 tokens" not in text(reply)  # no single completion is shown
     assert Completion.objects.count() == 2
 
 
-def test_a_source_that_could_say_something_and_does_not_is_told_from_one_that_could_not(scored):
+def test_explanation_tells_a_missing_ranking_from_an_inapplicable_source(scored):
     page = text(get("/rankings/acme/other"))
     assert "LMArena weight 0.45 does not rank this model It ranks such models, so this lowers the coverage." in page
     assert (
@@ -573,7 +573,7 @@ def test_a_source_that_could_say_something_and_does_not_is_told_from_one_that_co
     assert sums(get("/rankings/acme/other"))["Adjusted quality"] == ("(0.00 × 0.0 + 0.25 × 25) ÷ (0.00 + 0.25)", "25.0")
 
 
-def test_the_board_that_is_asked_for_is_explained(scored):
+def test_chosen_board_is_explained(scored):
     page = text(get("/rankings/acme/best", source="LMSYS_ARENA"))
     assert "Why this score: General, by LMArena" in page
     assert sums(get("/rankings/acme/best", source="LMSYS_ARENA"))["Confidence"][0] == "1.00 × 0.92 × 0.95"
@@ -581,7 +581,7 @@ def test_the_board_that_is_asked_for_is_explained(scored):
     assert "OpenRouter does not rank this model in this category." in text(get("/rankings/acme/best", source="OPENROUTER"))
 
 
-def test_a_wrong_board_is_refused_in_the_words_of_the_api(scored):
+def test_invalid_board_gets_the_api_message(scored):
     assert "category must be one of GENERAL, CODING" in text(get("/rankings/acme/best", category="x"), 400)
 
 
@@ -594,7 +594,7 @@ def test_benchmarks_are_cited(db):
     assert 'href="https://github.com/openai/simple-evals/' in page
 
 
-def test_a_models_page_says_what_it_can_what_it_costs_and_how_to_call_it(scored, settings):
+def test_model_page_shows_capabilities_prices_and_an_example_call(scored, settings):
     settings.GATEWAY_API_HOST = "api.example.org"
     page = text(get("/rankings/acme/best"))
     facts = [
@@ -614,13 +614,13 @@ def test_a_models_page_says_what_it_can_what_it_costs_and_how_to_call_it(scored,
     assert '"model": "acme/best"' in page.replace("&quot;", '"')
 
 
-def test_a_models_page_names_the_ids_that_stand_for_it(scored):
+def test_model_page_lists_its_current_aliases(scored):
     page = text(get("/rankings/acme/best"))
     assert "These ids also call this model now: best/general" in page
     assert "cheapest/coding" not in page
 
 
-def test_history_is_drawn_and_told_day_by_day(scored):
+def test_history_is_drawn_and_listed_by_day(scored):
     today = pool.database_time().date()
     place = {"source": INTERNAL, "board": GENERAL, "model_id": "acme/best"}
     rows = [(1, 4, 61.25), (2, 2, 70.0), (9, 8, None)]
@@ -638,19 +638,19 @@ def test_history_is_drawn_and_told_day_by_day(scored):
     assert "rank 77" not in text(reply)
 
 
-def test_a_history_of_one_day_says_that_it_begins(scored):
+def test_history_of_one_day_is_not_drawn(scored):
     assert "The history begins" in text(get("/rankings/acme/best"))
     assert "<polyline" not in html(get("/rankings/acme/best"))
 
 
-def test_an_alias_leads_to_the_model_that_it_stands_for(scored):
+def test_alias_redirects_to_its_current_model(scored):
     assert get("/rankings/best/general").headers["Location"] == "/rankings/acme/best"
 
 
 @pytest.mark.parametrize(
     "path", ["/rankings/no/such", "/rankings/best/nothing", "/rankings/%3Cscript%3E", "/rankings/acme/off"]
 )
-def test_a_model_that_is_not_there_is_a_missing_page(listed, path):
+def test_unknown_model_gives_404(listed, path):
     factories.make_model("acme/off", is_enabled=False)
     reply = get(path)
     assert "There is no model" in text(reply, 404)
@@ -658,7 +658,7 @@ def test_a_model_that_is_not_there_is_a_missing_page(listed, path):
     assert reply["Cache-Control"] == "no-store"
 
 
-def test_a_model_that_cannot_be_called_now_says_so_and_is_not_ranked(listed):
+def test_unavailable_model_says_so_and_is_not_ranked(listed):
     Provider.objects.update(is_enabled=False)
     show()
     page = text(get("/rankings/acme/alpha"))
@@ -667,7 +667,7 @@ def test_a_model_that_cannot_be_called_now_says_so_and_is_not_ranked(listed):
     assert LanguageModel.objects.filter(pk="acme/alpha").exists()
 
 
-def test_what_a_source_or_the_catalog_says_is_text(db):
+def test_markup_from_sources_and_catalog_is_escaped(db):
     evil = "<img src=x onerror=alert(1)>"
     list_model("acme/alpha", rank=1, quality=50.0, speed=50.0, model={"name": evil, "maker": evil, "license": evil})
     SourceState.objects.create(source=ARENA, error=evil)
@@ -676,6 +676,6 @@ def test_what_a_source_or_the_catalog_says_is_text(db):
         assert "<img" not in html(get(path))
 
 
-def test_the_address_with_a_slash_leads_to_the_one_without(db):
+def test_address_with_a_slash_redirects_to_the_one_without(db):
     reply = get("/rankings/", category="CODING")
     assert (reply.status_code, reply.headers["Location"]) == (302, "/rankings?category=CODING")

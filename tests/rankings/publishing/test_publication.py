@@ -1,4 +1,4 @@
-"""What is shown, made of what sources said last: whose, in which order, with which scores; and what was shown before."""
+"""What is published from the last snapshots: which models, in which order, with which scores; and the history of ranks."""
 
 import threading
 from datetime import timedelta
@@ -28,7 +28,7 @@ INTERVAL = {"lower": 1495, "upper": 1503.5}
 
 @pytest.fixture(autouse=True)
 def models(db, settings):
-    """Three of ours: best is closed, open has open weights, and so has tiny, which costs next to nothing."""
+    """Three models: best is closed; open and tiny have open weights, and tiny costs next to nothing."""
     settings.RANKINGS_AA_API_KEY = settings.RANKINGS_OPENROUTER_API_KEY = "a-key"
     factories.make_model("acme/best", input="3.00", output="15.00")
     factories.make_model("acme/open", input="1.10", output="4.40")
@@ -38,7 +38,7 @@ def models(db, settings):
 
 
 def shown(source, board, *columns):
-    """By id, in the order of the board: these columns."""
+    """Return these columns of a board's entries by model id, in the order of the board."""
     rows = Entry.objects.filter(source=source, board=board).order_by("board_rank", "model_id")
     return {row.model_id: tuple(getattr(row, column) for column in columns) for row in rows}
 
@@ -47,7 +47,8 @@ def entry(source, board, model_id):
     return Entry.objects.get(source=source, board=board, model_id=model_id)
 
 
-def known_to(source, *names):
+def map_names(source, *names):
+    """Let each name at the source mean the model of that name here."""
     for name in names:
         mean(source, name, f"acme/{name}")
 
@@ -55,19 +56,19 @@ def known_to(source, *names):
 # --- Sources ------------------------------------------------------------------------------------------------------
 
 
-def test_a_source_is_shown_with_its_ranks_in_the_whole_population():
-    known_to(ARENA, "best", "open")
+def test_source_keeps_its_ranks_in_its_whole_population():
+    map_names(ARENA, "best", "open")
     say(
         ARENA,
         {GENERAL: {"theirs": 1600, "best": (1500, INTERVAL), "x": 1500, "y": 1450, "open": (1400, INTERVAL)}},
         age_hours=336,
     )
-    assert publishing.publish(ARENA) == 3  # two of ours, and the one of open weights again
+    assert publishing.publish(ARENA) == 3  # two models, and the one with open weights again
     assert shown(ARENA, GENERAL, "rank", "board_rank", "elo") == {"acme/best": (2, 2, 1500), "acme/open": (5, 5, 1400)}
     assert shown(ARENA, OPEN, "rank", "board_rank", "elo") == {"acme/open": (5, 1, 1400)}
 
 
-def test_arena_scores_by_percentile_and_is_believed_by_interval_and_age():
+def test_arena_scores_by_percentile_and_its_confidence_depends_on_interval_and_age():
     mean(ARENA, "best", "acme/best", confidence=0.9)
     snapshot = say(ARENA, {GENERAL: {"a": 1600, "best": (1500.4, INTERVAL), "b": 1300, "c": 1200}}, age_hours=336)
     publishing.publish(ARENA)
@@ -81,8 +82,8 @@ def test_arena_scores_by_percentile_and_is_believed_by_interval_and_age():
     assert row.inputs["attribution"] == "by LMSYS_ARENA"
 
 
-def test_the_hub_scores_by_its_own_value_and_a_verified_one_is_believed_more():
-    known_to(HUB, "open", "tiny")
+def test_hub_scores_by_its_own_value_with_more_confidence_if_verified():
+    map_names(HUB, "open", "tiny")
     say(HUB, {GENERAL: {"open": (86.2, {"verified": True}), "tiny": (40.0, {"verified": False})}})
     publishing.publish(HUB)
     assert shown(HUB, GENERAL, "overall", "quality", "elo") == {"acme/open": (86.2, 86.2, None), "acme/tiny": (40, 40, None)}
@@ -92,7 +93,7 @@ def test_the_hub_scores_by_its_own_value_and_a_verified_one_is_believed_more():
 
 
 def test_artificial_analysis_scores_speed_and_cost_by_its_own_figures():
-    known_to(AA, "best", "open")
+    map_names(AA, "best", "open")
     facts = {"tokens_per_second": 153.8, "first_token_seconds": 14.9, "input_usd": 0.15, "output_usd": 0.6}
     nothing = dict.fromkeys(facts)
     say(AA, {GENERAL: {"best": (57.1, facts), "open": (33.0, nothing)}})
@@ -103,8 +104,8 @@ def test_artificial_analysis_scores_speed_and_cost_by_its_own_figures():
     assert shown(AA, GENERAL, "speed", "cost")["acme/open"] == (None, None)
 
 
-def test_openrouter_scores_by_use_and_nothing_of_its_prices_is_shown():
-    known_to(OPENROUTER, "best", "open")
+def test_openrouter_scores_by_use_and_its_prices_are_not_shown():
+    map_names(OPENROUTER, "best", "open")
     facts = {"tokens": "1", "is_sampled": False, "input_usd": "0.15", "output_usd": "0.6"}
     say(
         OPENROUTER,
@@ -121,23 +122,26 @@ def test_openrouter_scores_by_use_and_nothing_of_its_prices_is_shown():
     assert (coding.overall, coding.confidence) == (100, pytest.approx(0.6, abs=1e-3))
 
 
-def test_on_another_board_the_rank_is_still_the_general_one():
-    known_to(ARENA, "best", "open")
+def test_rank_on_another_board_is_the_general_rank():
+    map_names(ARENA, "best", "open")
     say(ARENA, {GENERAL: {"a": 1600, "b": 1500, "best": 1400}, CODING: {"best": 1500, "open": 1400, "a": 1300}})
     publishing.publish(ARENA)
-    assert shown(ARENA, CODING, "rank", "board_rank") == {"acme/best": (3, 1), "acme/open": (2, 2)}  # open: its only rank
+    assert shown(ARENA, CODING, "rank", "board_rank") == {
+        "acme/best": (3, 1),
+        "acme/open": (2, 2),
+    }  # open has one rank only
 
 
-def test_ties_of_open_weights_share_a_rank_and_no_rank_is_missing():
-    factories.make_model("acme/third", category=OPEN)  # nobody wrote a profile: its category says that it is open
-    known_to(ARENA, "open", "tiny", "third", "best")
+def test_tied_open_weights_share_a_rank_and_no_rank_is_skipped():
+    factories.make_model("acme/third", category=OPEN)  # it has no profile: its category says that it is open
+    map_names(ARENA, "open", "tiny", "third", "best")
     say(ARENA, {GENERAL: {"a": 1600, "open": 1500, "tiny": 1500, "best": 1450, "third": 1400}})
     publishing.publish(ARENA)
     assert shown(ARENA, OPEN, "rank", "board_rank") == {"acme/open": (2, 1), "acme/tiny": (2, 1), "acme/third": (5, 2)}
 
 
-def test_what_is_not_served_is_not_shown():
-    known_to(ARENA, "best", "open", "tiny")
+def test_unavailable_model_has_no_entry():
+    map_names(ARENA, "best", "open", "tiny")
     say(ARENA, {GENERAL: {"best": 1500, "open": 1400, "tiny": 1300}})
     LanguageModel.objects.filter(pk="acme/best").update(is_enabled=False)
     Price.objects.filter(model_id="acme/open").delete()
@@ -151,16 +155,16 @@ def test_what_is_not_served_is_not_shown():
 
 
 @pytest.mark.parametrize("obstacle", [{"is_enabled": False}, {"api_key_env": "NOT_SET_HERE"}], ids=["disabled", "no key"])
-def test_a_model_whose_provider_cannot_be_asked_is_not_served(obstacle):
+def test_model_without_an_available_provider_has_no_entry(obstacle):
     Route.objects.filter(model_id="acme/best").update(provider=factories.make_provider("other"))
     Provider.objects.filter(pk="other").update(**obstacle)
     publishing.publish(INTERNAL)
     assert set(shown(INTERNAL, GENERAL)) == {"acme/open", "acme/tiny"}
 
 
-def test_a_model_that_is_missing_from_the_next_snapshot_goes_from_that_source_only():
-    known_to(ARENA, "best", "open")
-    known_to(HUB, "open")
+def test_model_missing_from_the_next_snapshot_loses_only_that_sources_entry():
+    map_names(ARENA, "best", "open")
+    map_names(HUB, "open")
     say(ARENA, {GENERAL: {"best": 1500, "open": 1400}})
     say(HUB, {GENERAL: {"open": 80}})
     publishing.publish(ARENA)
@@ -173,7 +177,7 @@ def test_a_model_that_is_missing_from_the_next_snapshot_goes_from_that_source_on
     assert set(shown(INTERNAL, GENERAL)) == {"acme/best", "acme/open", "acme/tiny"}
 
 
-def test_of_several_variants_the_lowest_is_shown_and_less_surely():
+def test_lowest_of_several_variants_is_used_with_less_confidence():
     for effort in ("low", "high"):
         mean(ARENA, f"best-{effort}", "acme/best", confidence=0.9)
     say(ARENA, {GENERAL: {"best-high": 1500, "a": 1450, "best-low": 1400}})
@@ -182,7 +186,7 @@ def test_of_several_variants_the_lowest_is_shown_and_less_surely():
     assert (row.rank, row.elo, row.inputs["name"], row.inputs["identity"]) == (3, 1400, "best-low", 0.7)
 
 
-def test_of_several_variants_the_one_that_somebody_named_is_shown():
+def test_named_variant_is_used_instead_of_the_lowest():
     mean(ARENA, "best-high", "acme/best")
     mean(ARENA, "best-low", "acme/best", confidence=0.9)
     say(ARENA, {GENERAL: {"best-high": 1500, "a": 1450, "best-low": 1400}})
@@ -191,22 +195,21 @@ def test_of_several_variants_the_one_that_somebody_named_is_shown():
 
 
 @pytest.mark.parametrize(("source", "setting"), [(AA, "RANKINGS_AA_API_KEY"), (OPENROUTER, "RANKINGS_OPENROUTER_API_KEY")])
-def test_what_was_said_under_a_key_is_not_shown_without_it(settings, source, setting):
-    known_to(source, "best")
+def test_data_read_with_a_key_is_not_shown_without_it(settings, source, setting):
+    map_names(source, "best")
     say(source, {GENERAL: {"best": 50}}, crowd=30)
     publishing.publish(source)
     assert list(shown(source, GENERAL)) == ["acme/best"]
     setattr(settings, setting, "")
     publishing.publish(source)
     assert not Entry.objects.filter(source=source).exists()
-    heard = [said for said in entry(INTERNAL, GENERAL, "acme/best").inputs["sources"] if said["is_heard"]]
-    assert heard == []
+    assert not any(each["is_heard"] for each in entry(INTERNAL, GENERAL, "acme/best").inputs["sources"])
 
 
 # --- INTERNAL -----------------------------------------------------------------------------------------------------
 
 
-def test_without_any_source_models_are_ranked_by_price_and_nothing_is_believed():
+def test_models_are_ranked_by_price_with_no_confidence_when_no_source_has_data():
     assert publishing.publish(INTERNAL) == 5 * 3 + 2
     for board in Category:
         rows = shown(INTERNAL, board, "board_rank", "quality", "elo", "confidence", "change")
@@ -216,13 +219,13 @@ def test_without_any_source_models_are_ranked_by_price_and_nothing_is_believed()
     assert (tiny.overall, tiny.cost, tiny.speed) == (pytest.approx((0.7 * 25 + 0.15 * 100) / 0.85), 100, None)
     assert (pool.database_time() - tiny.last_updated) < timedelta(minutes=1)
     assert tiny.inputs["cost"] == {"input_usd": 0.05, "output_usd": 0.1, "blended_usd": 0.0625, "score": 100}
-    assert [said["is_applicable"] for said in tiny.inputs["sources"]] == [False] * 3
+    assert [each["is_applicable"] for each in tiny.inputs["sources"]] == [False] * 3
 
 
-def test_internal_is_the_formula_over_what_the_sources_said():
-    known_to(ARENA, "best", "open")
-    known_to(AA, "best")
-    known_to(HUB, "open")
+def test_internal_applies_the_formula_to_the_sources():
+    map_names(ARENA, "best", "open")
+    map_names(AA, "best")
+    map_names(HUB, "open")
     arena = say(ARENA, {GENERAL: {"best": (1500, INTERVAL), "open": (5.5, {})}}, crowd=30, age_hours=336)
     facts = {"tokens_per_second": 296, "first_token_seconds": 0.65}
     say(AA, {GENERAL: {"best": (60, facts)}}, crowd=30, age_hours=1)
@@ -240,36 +243,36 @@ def test_internal_is_the_formula_over_what_the_sources_said():
     assert row.confidence == pytest.approx((0.35 * 0.95 * fresh[0] + 0.45 * 0.915 * fresh[1]) / 0.8 * agreement, abs=1e-4)
     assert (row.elo, row.last_updated) == (1500, arena.as_of)
     assert row.inputs["speed"]["source"] == AA
-    # The Hub's boards are of open weights: its silence about the closed one is no loss to it, that about the open one would be.
-    assert {said["source"]: said["is_applicable"] for said in row.inputs["sources"]} == {ARENA: True, AA: True, HUB: False}
+    # The Hub lists open weights only: a closed model loses nothing by not being there, an open one would.
+    assert {each["source"]: each["is_applicable"] for each in row.inputs["sources"]} == {ARENA: True, AA: True, HUB: False}
     opened = entry(INTERNAL, GENERAL, "acme/open")
     assert opened.inputs["coverage"] == pytest.approx(0.65)
     assert list(shown(INTERNAL, GENERAL)) == ["acme/best", "acme/open", "acme/tiny"]
 
 
-def test_the_score_can_be_made_again_from_its_inputs():
-    known_to(ARENA, "best")
-    known_to(AA, "best")
+def test_score_can_be_computed_again_from_its_inputs():
+    map_names(ARENA, "best")
+    map_names(AA, "best")
     say(ARENA, {GENERAL: {"best": (20.5, INTERVAL)}}, crowd=30, age_hours=100)
     say(AA, {GENERAL: {"best": (3.5, {"first_token_seconds": 2})}}, crowd=30)
     publishing.publish(INTERNAL)
     row = entry(INTERNAL, GENERAL, "acme/best")
-    told = row.inputs
-    heard = [said for said in told["sources"] if said["is_heard"]]
-    quality = sum(said["weight"] * said["percentile"] for said in heard) / sum(said["weight"] for said in heard)
-    prior = told["prior"]
-    believed = (told["coverage"] * quality + prior["weight"] * prior["quality"]) / (told["coverage"] + prior["weight"])
-    parts = {"quality": believed, "speed": told["speed"]["score"], "cost": told["cost"]["score"]}
-    overall = sum(told["weights"][name] * part for name, part in parts.items()) / sum(told["weights"].values())
+    inputs = row.inputs
+    counted = [each for each in inputs["sources"] if each["is_heard"]]
+    quality = sum(each["weight"] * each["percentile"] for each in counted) / sum(each["weight"] for each in counted)
+    prior = inputs["prior"]
+    believed = (inputs["coverage"] * quality + prior["weight"] * prior["quality"]) / (inputs["coverage"] + prior["weight"])
+    parts = {"quality": believed, "speed": inputs["speed"]["score"], "cost": inputs["cost"]["score"]}
+    overall = sum(inputs["weights"][name] * part for name, part in parts.items()) / sum(inputs["weights"].values())
     assert (row.quality, row.overall) == (pytest.approx(quality), pytest.approx(overall))
-    apart = abs(heard[0]["percentile"] - heard[1]["percentile"]) / 100
-    belief = sum(said["weight"] * said["identity"] * said["precision"] * said["freshness"] for said in heard)
-    assert row.confidence == pytest.approx(belief / 0.8 * (1 - apart / 2))
-    assert told["version"] == "internal-1"
+    apart = abs(counted[0]["percentile"] - counted[1]["percentile"]) / 100
+    confidence = sum(each["weight"] * each["identity"] * each["precision"] * each["freshness"] for each in counted)
+    assert row.confidence == pytest.approx(confidence / 0.8 * (1 - apart / 2))
+    assert inputs["version"] == "internal-1"
 
 
-def test_a_board_that_is_too_small_says_nothing():
-    known_to(ARENA, "best", "open")
+def test_too_small_a_board_does_not_count():
+    map_names(ARENA, "best", "open")
     say(ARENA, {GENERAL: {"best": 1500, "open": 1400}, CODING: {"best": 1500}}, crowd=17)
     publishing.publish(INTERNAL)
     assert entry(INTERNAL, GENERAL, "acme/best").quality is None
@@ -279,8 +282,8 @@ def test_a_board_that_is_too_small_says_nothing():
     assert entry(INTERNAL, CODING, "acme/best").quality is None
 
 
-def test_in_a_category_the_boards_of_that_category_count_and_the_rank_stays_the_general_one():
-    known_to(ARENA, "best", "open")
+def test_category_counts_its_own_boards_and_keeps_the_general_rank():
+    map_names(ARENA, "best", "open")
     say(ARENA, {GENERAL: {"best": 99, "open": 1.5}, CODING: {"best": 1.5, "open": 99}}, crowd=30)
     publishing.publish(INTERNAL)
     assert shown(INTERNAL, GENERAL, "rank", "board_rank") == {"acme/best": (1, 1), "acme/tiny": (2, 2), "acme/open": (3, 3)}
@@ -292,7 +295,7 @@ def test_in_a_category_the_boards_of_that_category_count_and_the_rank_stays_the_
     assert shown(INTERNAL, OPEN, "rank", "board_rank") == {"acme/tiny": (2, 1), "acme/open": (3, 2)}
 
 
-def test_equals_are_ranked_by_id_and_no_two_share_a_rank():
+def test_equal_models_are_ranked_by_id_without_ties():
     for name in ("b", "a", "c"):
         factories.make_model(f"twin/{name}", input="3.00", output="15.00")
     publishing.publish(INTERNAL)
@@ -300,7 +303,7 @@ def test_equals_are_ranked_by_id_and_no_two_share_a_rank():
     assert [rank for (rank,) in shown(INTERNAL, GENERAL, "rank").values()] == [1, 2, 3, 4, 5, 6]
 
 
-def test_curated_benchmarks_are_shown_with_where_they_stand():
+def test_curated_benchmarks_are_stored_with_their_source():
     factories.make_model("openai/gpt-4.1")
     publishing.publish(INTERNAL)
     row = entry(INTERNAL, CODING, "openai/gpt-4.1")
@@ -309,9 +312,9 @@ def test_curated_benchmarks_are_shown_with_where_they_stand():
     assert all(figure["source"].startswith("https://") for figure in row.inputs["benchmarks"])
 
 
-def test_internal_is_computed_anew_when_a_source_is_published():
+def test_publishing_a_source_computes_internal_again():
     publishing.publish(INTERNAL)
-    known_to(ARENA, "best")
+    map_names(ARENA, "best")
     say(ARENA, {GENERAL: {"best": 1500}}, crowd=30)
     publishing.publish(ARENA)
     assert entry(INTERNAL, GENERAL, "acme/best").elo == 1500
@@ -320,7 +323,7 @@ def test_internal_is_computed_anew_when_a_source_is_published():
 # --- History ------------------------------------------------------------------------------------------------------
 
 
-def remember(days_ago, rank, *, board=GENERAL, model_id="acme/best"):
+def store_rank(days_ago, rank, *, board=GENERAL, model_id="acme/best"):
     day = (pool.database_time() - timedelta(days=days_ago)).date()
     DailyRank.objects.create(source=ARENA, board=board, model_id=model_id, day=day, rank=rank)
 
@@ -334,20 +337,20 @@ def remember(days_ago, rank, *, board=GENERAL, model_id="acme/best"):
         ({1: 5, 7: 1, 8: 9}, -1),
         ({6: 5, 8: 4, 30: 9}, 2),
     ],
-    ids=["new", "yesterday only", "the oldest, of a few days", "a week ago", "the last that is a week old"],
+    ids=["new", "yesterday only", "the oldest, of a few days", "a week ago", "the newest that is a week old"],
 )
-def test_the_change_is_since_a_week_ago_or_since_the_oldest_day(days, change):
+def test_change_is_since_a_week_ago_or_the_oldest_day(days, change):
     for days_ago, rank in days.items():
-        remember(days_ago, rank)
-    remember(7, 50, board=CODING)
-    known_to(ARENA, "best")
+        store_rank(days_ago, rank)
+    store_rank(7, 50, board=CODING)
+    map_names(ARENA, "best")
     say(ARENA, {GENERAL: {"a": 1600, "best": 1500}})
     publishing.publish(ARENA)
     assert shown(ARENA, GENERAL, "rank", "change") == {"acme/best": (2, change)}
 
 
-def test_of_a_day_the_last_rank_is_kept_once():
-    known_to(ARENA, "best")
+def test_last_rank_of_a_day_is_stored_once():
+    map_names(ARENA, "best")
     for rating in (1700, 1500):
         say(ARENA, {GENERAL: {"a": 1600, "best": rating}})
         publishing.publish(ARENA)
@@ -363,10 +366,10 @@ def test_of_a_day_the_last_rank_is_kept_once():
     assert DailyRank.objects.filter(source=INTERNAL, board=GENERAL).count() == 3
 
 
-# --- Who must know ------------------------------------------------------------------------------------------------
+# --- State and publication number ---------------------------------------------------------------------------------
 
 
-def test_every_publication_is_counted():
+def test_every_publication_increments_the_number():
     publishing.publish(INTERNAL)
     [publication] = Publication.objects.all()
     publishing.publish(ARENA)  # and INTERNAL after it
@@ -375,7 +378,7 @@ def test_every_publication_is_counted():
     assert again.changed_at >= publication.changed_at
 
 
-def test_a_publication_that_fails_changes_nothing_but_the_health_of_internal(settings):
+def test_failed_publication_changes_only_the_health_of_internal(settings):
     publishing.publish(INTERNAL)
     before = list(Entry.objects.order_by("pk").values()), Publication.objects.get().number, DailyRank.objects.count()
     state = SourceState.objects.get(pk=INTERNAL)
@@ -393,14 +396,14 @@ def test_a_publication_that_fails_changes_nothing_but_the_health_of_internal(set
     assert (state.failures, state.error) == (0, "")
 
 
-def test_a_source_that_said_nothing_is_shown_with_nothing():
+def test_source_without_data_has_no_entries():
     assert publishing.publish(ARENA) == 0
     assert not Entry.objects.filter(source=ARENA).exists()
     assert not Snapshot.objects.exists()
-    assert not SourceState.objects.filter(pk=ARENA).exists()  # how it fares is for its refresh to say
+    assert not SourceState.objects.filter(pk=ARENA).exists()  # only its refresh stores its state
 
 
-def test_more_models_take_no_more_queries():
+def test_number_of_queries_does_not_grow_with_the_models():
     def queries():
         with CaptureQueriesContext(connection) as captured:
             publishing.publish(INTERNAL)
@@ -413,8 +416,8 @@ def test_more_models_take_no_more_queries():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_that_publish_at_once_do_it_one_after_the_other():
-    known_to(ARENA, "best", "open")
+def test_concurrent_publications_of_a_source_are_serialized():
+    map_names(ARENA, "best", "open")
     say(ARENA, {GENERAL: {"best": 1500, "open": 1400}}, crowd=30)
     failures = []
 

@@ -1,4 +1,4 @@
-"""Ids that stand for whoever ranks first, as callers use them."""
+"""Aliases for the first model of a ranking: how they are written, and how callers use them."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def models(db):
     Profile.objects.create(model_id="acme/open", open_weights=True)
 
 
-def meant(alias):
+def targets(alias):
     return RoutableAlias.objects.get(pk=alias).model_ids
 
 
@@ -32,63 +32,63 @@ def test_every_board_has_three_aliases():
     expected = {f"{order}/{category.lower()}" for order in ORDERS for category in Category}
     assert set(RoutableAlias.objects.values_list("pk", flat=True)) == expected == set(routable_aliases.names())
     assert "best/open_source" in expected
-    assert meant("best/open_source") == meant("fastest/open_source") == ["acme/open"]
+    assert targets("best/open_source") == targets("fastest/open_source") == ["acme/open"]
 
 
-def test_best_is_the_order_of_the_board():
+def test_best_alias_follows_the_board():
     mean(ARENA, "best", "acme/best")
     mean(ARENA, "open", "acme/open")
     say(ARENA, {"GENERAL": {"best": 100}, "CODING": {"open": 100}}, crowd=30)
     publication.publish(INTERNAL)
     for board in ("GENERAL", "CODING"):
         order = Entry.objects.filter(source=INTERNAL, board=board).order_by("board_rank").values_list("model_id", flat=True)
-        assert meant(f"best/{board.lower()}") == list(order)
-    assert meant("best/general")[0] == "acme/best"
-    assert meant("best/coding")[0] == "acme/open"
+        assert targets(f"best/{board.lower()}") == list(order)
+    assert targets("best/general")[0] == "acme/best"
+    assert targets("best/coding")[0] == "acme/open"
 
 
-def test_cheapest_goes_by_the_price_even_where_scores_end():
+def test_cheapest_alias_goes_by_price_beyond_the_range_of_scores():
     publication.publish(INTERNAL)
     assert set(Entry.objects.filter(model_id__in=["acme/tiny", "acme/free"]).values_list("cost", flat=True)) == {100}
-    assert meant("cheapest/general") == ["acme/free", "acme/tiny", "acme/open", "acme/best"]
+    assert targets("cheapest/general") == ["acme/free", "acme/tiny", "acme/open", "acme/best"]
 
 
-def test_cheapest_is_first_looked_for_among_those_that_were_tested():
+def test_cheapest_alias_prefers_models_tested_in_the_category():
     for name in ("best", "open"):
         mean(ARENA, name, f"acme/{name}")
     say(ARENA, {"CODING": {"best": 100, "open": 50}}, crowd=30)
     publication.publish(INTERNAL)
-    assert meant("cheapest/coding") == ["acme/open", "acme/best", "acme/free", "acme/tiny"]
-    assert meant("cheapest/math")[0] == "acme/free"
+    assert targets("cheapest/coding") == ["acme/open", "acme/best", "acme/free", "acme/tiny"]
+    assert targets("cheapest/math")[0] == "acme/free"
 
 
-def test_fastest_is_who_was_measured_and_then_the_order_of_the_board(alice, settings):
+def test_fastest_alias_prefers_measured_models_and_then_follows_the_board(alice, settings):
     settings.RANKINGS_SPEED_STREAMS_MIN = 1
     caller = alice, factories.make_key(alice)[0]
     streamed(caller, "acme/best", 2_000, 8_000, 500)
     streamed(caller, "acme/tiny", 500, 4_500, 1_000)
     publication.publish(INTERNAL)
-    assert meant("fastest/general") == ["acme/tiny", "acme/best", "acme/free", "acme/open"]
+    assert targets("fastest/general") == ["acme/tiny", "acme/best", "acme/free", "acme/open"]
 
 
-def test_stale_aliases_go_and_those_of_others_stay():
+def test_outdated_aliases_are_deleted_and_foreign_ones_stay():
     RoutableAlias.objects.create(id="best/mine", model_ids=["acme/tiny"])
     publication.publish(INTERNAL)
     Profile.objects.update(open_weights=False)
     publication.publish(INTERNAL)
-    there = set(RoutableAlias.objects.values_list("pk", flat=True))
-    assert there == set(routable_aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
-    assert meant("best/mine") == ["acme/tiny"]
+    stored = set(RoutableAlias.objects.values_list("pk", flat=True))
+    assert stored == set(routable_aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
+    assert targets("best/mine") == ["acme/tiny"]
 
 
-def test_who_is_served_no_more_is_meant_no_more():
+def test_unavailable_model_leaves_the_aliases():
     publication.publish(INTERNAL)
     LanguageModel.objects.filter(pk="acme/free").update(is_enabled=False)
     publication.publish(INTERNAL)
-    assert meant("cheapest/general") == ["acme/tiny", "acme/open", "acme/best"]
+    assert targets("cheapest/general") == ["acme/tiny", "acme/open", "acme/best"]
 
 
-def test_a_completion_is_answered_and_charged_as_the_model_that_ranks_first(api):
+def test_completion_for_an_alias_is_answered_and_charged_as_the_first_model(api):
     mean(ARENA, "best", "acme/best")
     say(ARENA, {"CODING": {"best": 100}}, crowd=30)
     publication.publish(INTERNAL)
@@ -101,16 +101,16 @@ def test_a_completion_is_answered_and_charged_as_the_model_that_ranks_first(api)
     assert (entry.metadata["model"], entry.amount_nanos) == ("acme/best", -nanos // 1_000_000)
 
 
-def test_on_a_fresh_machine_the_model_that_needs_no_key_answers(api):
+def test_alias_works_on_a_new_installation_without_provider_keys(api):
     elsewhere = factories.make_provider("elsewhere", kind="openai", base_url="https://example.org", api_key_env="NOT_SET_HERE")
     Route.objects.exclude(model_id="acme/best").update(provider=elsewhere)
     publication.publish(INTERNAL)
-    assert meant("best/general") == meant("cheapest/coding") == ["acme/best"]
+    assert targets("best/general") == targets("cheapest/coding") == ["acme/best"]
     assert chat.ask(api, model="best/general").json()["model"] == "acme/best"
 
 
-def test_who_went_out_of_service_since_is_passed_over(api):
+def test_alias_skips_models_that_became_unavailable(api):
     publication.publish(INTERNAL)
-    [first, second, *_] = meant("best/general")
+    [first, second, *_] = targets("best/general")
     LanguageModel.objects.filter(pk=first).update(is_enabled=False)
     assert chat.ask(api, model="best/general").json()["model"] == second
