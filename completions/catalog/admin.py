@@ -46,8 +46,8 @@ class ProviderAdmin(UndeletableAdmin):
     def own_list(self, provider: Provider) -> str:
         stored = proposals.stored_list(provider)
         if stored is None:
-            return "never asked for"
-        since = f"taken on {stored.confirmed_at:%Y-%m-%d %H:%M} UTC" if stored.confirmed_at else "none so far"
+            return "never fetched"
+        since = f"accepted on {stored.confirmed_at:%Y-%m-%d %H:%M} UTC" if stored.confirmed_at else "none accepted so far"
         return f"{since}; the last time it {stored.failure}" if stored.failure else since
 
     @admin.display(description="Key")

@@ -68,7 +68,7 @@ def _compare_model(model: LanguageModel, listed_model: ListedModel, comparison: 
     if listed_model.price is not None:
         old, new = _price(model, listed_model.price)
         if _becomes_free(old, new):
-            comparison.notes.append(f"{model.pk} is listed with a price of 0, which is not believed")
+            comparison.notes.append(f"{model.pk} is listed with a price of 0, which is not accepted")
         else:
             pairs.append((Kind.PRICE, old, new))
     comparison.differences += [Difference(kind, listed_model.id, model.pk, old, new) for kind, old, new in pairs if old != new]

@@ -1,6 +1,6 @@
 """Parses a provider's list of models, in OpenRouter's shape or in OpenAI's, which has little more than names. Pure.
 
-One parser reads both shapes, each field on its own: a field that is missing, or that cannot be believed, becomes None, and
+One parser reads both shapes, each field on its own: a field that is missing, or that is implausible, becomes None, and
 the catalog keeps its value. A list that is invalid as a whole, or only a part of the whole, is refused.
 """
 
@@ -31,7 +31,7 @@ class ListedModel:
     """A model as the provider lists it. None: the list does not say.
 
     ``price`` is text, in US dollars per million tokens: input, output, and where listed cached_input and cache_write.
-    ``notes`` are predicates about the model for staff, such as values that could not be believed.
+    ``notes`` are predicates about the model for staff, such as implausible values.
     """
 
     id: str
@@ -123,7 +123,7 @@ def _names(row: dict[str, Any]) -> tuple[str | None, str | None]:
 def _max_output(row: dict[str, Any], context_window: int | None, notes: list[str]) -> int | None:
     tokens = _count(_table(row.get("top_provider")).get("max_completion_tokens"))
     if tokens and context_window and tokens > context_window:
-        notes.append(f"is said to write {tokens} tokens, and to hold {context_window}")
+        notes.append(f"lists {tokens} output tokens, more than its context window of {context_window}")
         return None
     return tokens
 
@@ -136,7 +136,7 @@ def _is_chat(model_id: str, outputs: set[str]) -> bool:
 
 def _end_notes(row: dict[str, Any]) -> list[str]:
     day = _text(row.get("expiration_date"), 40) or _text(row.get("shutdown_date"), 40)
-    return [f"is said to end on {day}"] if day else []
+    return [f"is listed to end on {day}"] if day else []
 
 
 # --- Prices ---------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _price(pricing: Any, notes: list[str]) -> dict[str, str] | None:
     tables = [pricing, *filter(None, map(_table, _rows(pricing.get("overrides"))))]
     try:
         if _highest(tables, "request"):
-            notes.append("costs something for each request, which no price here can say")
+            notes.append("costs something for each request, which the catalog cannot represent")
             return None
         nanos = {
             "input": _required(pricing, tables, "prompt"),
@@ -162,7 +162,7 @@ def _price(pricing: Any, notes: list[str]) -> dict[str, str] | None:
             "cache_write": _highest(tables, "input_cache_write"),
         }
     except ValueError as error:
-        notes.append(f"has a price that cannot be believed: {error}")
+        notes.append(f"has an implausible price: {error}")
         return None
     return {field: dollars.format_plain(amount) for field, amount in nanos.items() if amount or field in {"input", "output"}}
 

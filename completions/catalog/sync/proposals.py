@@ -140,16 +140,16 @@ def _listed_before(stored: UpstreamList) -> dict[str, ListedModel]:
 def _require_plausible(
     provider: Provider, before: dict[str, ListedModel], listed: dict[str, ListedModel], believes: bool
 ) -> None:
-    """Refuse a list that lost more than half of its models, which is probably a fault. A first list is held against our routes.
+    """Raises SyncFailed for a list that lost more than half of its models, which is probably a fault.
 
-    Raises SyncFailed.
+    The first list is compared with our routes.
     """
     if not listed:
         raise SyncFailed("sent a list without a model")
     known = set(before) or set(_routes(provider).filter(is_enabled=True).values_list("upstream_model", flat=True))
     lost = [name for name in known if not parse.is_listed(listed, name)]
     if len(lost) * 2 > len(known) and not believes:
-        raise SyncFailed(f"sent a list without {len(lost)} of {len(known)} models, which is not believed")
+        raise SyncFailed(f"sent a list without {len(lost)} of {len(known)} models, which is not accepted")
 
 
 def _routes(provider: Provider) -> QuerySet[Route]:
@@ -207,7 +207,7 @@ def _apply_allowed(provider: Provider, report: Report) -> None:
     for proposal in CatalogProposal.objects.filter(provider=provider, state=State.PENDING).order_by("pk"):
         percent = settings.CATALOG_SYNC_PRICE_PERCENT
         if diff.can_apply_automatically(proposal.kind, proposal.old, proposal.new, percent=percent):
-            with suppress(DecisionRefused):  # staff changed the model meanwhile
+            with suppress(DecisionRefused):  # staff have changed the model since
                 _apply(proposal)
                 report.applied.append(_decide(proposal, State.APPLIED, None))
     applied = {proposal.pk for proposal in report.applied}
@@ -249,7 +249,7 @@ def _decide(proposal: CatalogProposal, state: CatalogProposal.State, by: User | 
 
 
 def _apply(proposal: CatalogProposal) -> None:
-    """Write the change. Raises DecisionRefused if the catalog has changed since the comparison: nobody has reviewed that."""
+    """Write the change. Raises DecisionRefused if the catalog has changed since the comparison."""
     _WRITERS[Kind(proposal.kind)](proposal)
 
 

@@ -370,7 +370,7 @@ def test_sync_can_be_enabled_for_openai_compatible_providers_only(large, slug, s
 def test_the_page_of_a_provider_shows_the_outcome_of_its_last_sync(large):
     root = signed_in(make_staff(is_superuser=True))
     page = "/admin/completions/provider/barn/change/"
-    assert "never asked for" in root.get(page).content.decode()
+    assert "never fetched" in root.get(page).content.decode()
 
     UpstreamList.objects.create(provider_id="barn", url="x", failure="answered 401")
-    assert "none so far; the last time it answered 401" in root.get(page).content.decode()
+    assert "none accepted so far; the last time it answered 401" in root.get(page).content.decode()

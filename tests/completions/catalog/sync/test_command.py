@@ -55,7 +55,7 @@ def test_the_command_prints_what_it_found(large, lists, capsys):
         "  proposed  acme/large: input $3.00 -> $2.50, output $15.00 -> $60.00",
         "  proposed  acme/small: new: input $3.00, output $15.00, cached input $0.30, context window 128000,"
         " output at most 4096, images no, functions no",
-        "  note      acme/large is said to end on 2027-01-31",
+        "  note      acme/large is listed to end on 2027-01-31",
     ]
 
 

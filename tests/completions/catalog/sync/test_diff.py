@@ -151,7 +151,7 @@ def test_a_new_model_of_openais_shape_is_named_after_its_provider(large, lists, 
 
 def test_a_model_that_is_no_longer_listed_is_proposed_as_gone(large, barn, lists, sync):
     make_model(barn, "acme/small")
-    make_model(barn, "acme/large:nitro")  # a variant of what is listed
+    make_model(barn, "acme/large:nitro")  # a variant of a listed model
     lists.lists(entry())
     before = catalog()
 

@@ -1,4 +1,4 @@
-"""Reading a provider's list: what is a whole list, which fields are believed, and which prices."""
+"""Reading a provider's list: what is a whole list, which fields and prices are accepted."""
 
 import json
 
@@ -42,7 +42,7 @@ _PART = "sent a list that is only a part of what there is"
         ('{"data": [{"id": "acme/large"}], "total_count": 2}', _PART),
         ('{"data": [{"id": "acme/large"}], "has_more": true}', _PART),
         ('{"data": []}', "sent a list without a model"),
-        ('{"data": [{"id": "x"}]}', "sent a list without 1 of 1 models, which is not believed"),
+        ('{"data": [{"id": "x"}]}', "sent a list without 1 of 1 models, which is not accepted"),
     ],
 )
 def test_an_invalid_or_partial_list_changes_nothing_and_is_reported(large, lists, body, reason):
@@ -90,7 +90,7 @@ def test_a_field_that_the_list_leaves_out_or_breaks_keeps_its_value(large, lists
 def test_an_output_larger_than_the_context_window_is_only_noted(large, lists, sync):
     lists.lists(entry(top_provider={"max_completion_tokens": 128_001}))
 
-    assert sync()["notes"] == ["acme/large is said to write 128001 tokens, and to hold 128000"]
+    assert sync()["notes"] == ["acme/large lists 128001 output tokens, more than its context window of 128000"]
     assert proposed() == []
 
 
@@ -104,7 +104,7 @@ def test_a_model_that_is_listed_twice_with_differences_proposes_nothing(large, l
 def test_an_expiration_date_is_noted(large, lists, sync):
     lists.lists(entry(expiration_date="2027-01-31"))
 
-    assert sync()["notes"] == ["acme/large is said to end on 2027-01-31"]
+    assert sync()["notes"] == ["acme/large is listed to end on 2027-01-31"]
 
 
 def test_a_route_may_name_a_model_by_its_permanent_slug(barn, lists, sync):
@@ -127,7 +127,7 @@ def test_an_entry_that_is_not_a_chat_model_is_not_proposed(large, lists, sync):
         entry("~acme/large-latest"),
         entry("openrouter/auto", pricing={"prompt": "-1", "completion": "-1"}),
         entry("acme/painter", architecture={"output_modalities": ["image"]}),
-        entry("acme/elsewhere"),  # it is offered already, from somebody else
+        entry("acme/elsewhere"),  # the catalog has it already, from another provider
         entry("acme//odd"),
         entry("two words"),
         entry("line\nbreak"),
@@ -143,31 +143,31 @@ def test_an_entry_that_is_not_a_chat_model_is_not_proposed(large, lists, sync):
 # --- Prices ---------------------------------------------------------------------------------------------------------
 
 
-_UNBELIEVABLE = "has a price that cannot be believed: "
+_IMPLAUSIBLE = "has an implausible price: "
 
 
 @pytest.mark.parametrize(
     ("pricing", "note"),
     [
-        ({"prompt": "-1", "completion": "-1"}, _UNBELIEVABLE + "prompt '-1'"),
-        ({"prompt": None}, _UNBELIEVABLE + "prompt is missing"),
-        ({"completion": None}, _UNBELIEVABLE + "completion is missing"),
-        ({"prompt": "NaN"}, _UNBELIEVABLE + "prompt 'NaN'"),
-        ({"prompt": "Infinity"}, _UNBELIEVABLE + "prompt 'Infinity'"),
-        ({"prompt": ""}, _UNBELIEVABLE + "prompt ''"),
-        ({"prompt": "0,000001"}, _UNBELIEVABLE + "prompt '0,000001'"),
-        ({"prompt": "\N{ARABIC-INDIC DIGIT THREE}"}, _UNBELIEVABLE + "prompt '\N{ARABIC-INDIC DIGIT THREE}'"),
-        ({"prompt": 0.000002}, _UNBELIEVABLE + "prompt '2e-06'"),
-        ({"prompt": "0.0000000000000001"}, _UNBELIEVABLE + "prompt '0.0000000000000001'"),  # a tenth of a nanodollar
-        ({"prompt": f"0.000003{'0' * 30}1"}, _UNBELIEVABLE + f"prompt '0.000003{'0' * 30}1'"),  # what 28 digits would round
-        ({"prompt": "10"}, _UNBELIEVABLE + "prompt '10'"),  # per token: too much for a bigint
-        ({"input_cache_read": "-1"}, _UNBELIEVABLE + "input_cache_read '-1'"),
-        ({"request": "0.005"}, "costs something for each request, which no price here can say"),
-        ({"prompt": "0", "completion": "0"}, "is listed with a price of 0, which is not believed"),
-        ({"completion": "0.0"}, "is listed with a price of 0, which is not believed"),
+        ({"prompt": "-1", "completion": "-1"}, _IMPLAUSIBLE + "prompt '-1'"),
+        ({"prompt": None}, _IMPLAUSIBLE + "prompt is missing"),
+        ({"completion": None}, _IMPLAUSIBLE + "completion is missing"),
+        ({"prompt": "NaN"}, _IMPLAUSIBLE + "prompt 'NaN'"),
+        ({"prompt": "Infinity"}, _IMPLAUSIBLE + "prompt 'Infinity'"),
+        ({"prompt": ""}, _IMPLAUSIBLE + "prompt ''"),
+        ({"prompt": "0,000001"}, _IMPLAUSIBLE + "prompt '0,000001'"),
+        ({"prompt": "\N{ARABIC-INDIC DIGIT THREE}"}, _IMPLAUSIBLE + "prompt '\N{ARABIC-INDIC DIGIT THREE}'"),
+        ({"prompt": 0.000002}, _IMPLAUSIBLE + "prompt '2e-06'"),
+        ({"prompt": "0.0000000000000001"}, _IMPLAUSIBLE + "prompt '0.0000000000000001'"),  # a tenth of a nanodollar
+        ({"prompt": f"0.000003{'0' * 30}1"}, _IMPLAUSIBLE + f"prompt '0.000003{'0' * 30}1'"),  # what 28 digits would round
+        ({"prompt": "10"}, _IMPLAUSIBLE + "prompt '10'"),  # per token: too much for a bigint
+        ({"input_cache_read": "-1"}, _IMPLAUSIBLE + "input_cache_read '-1'"),
+        ({"request": "0.005"}, "costs something for each request, which the catalog cannot represent"),
+        ({"prompt": "0", "completion": "0"}, "is listed with a price of 0, which is not accepted"),
+        ({"completion": "0.0"}, "is listed with a price of 0, which is not accepted"),
     ],
 )
-def test_an_unbelievable_price_is_noted_and_not_proposed(large, lists, sync, pricing, note):
+def test_an_implausible_price_is_noted_and_not_proposed(large, lists, sync, pricing, note):
     lists.lists(priced(**pricing))
 
     report = sync("--apply")
@@ -187,7 +187,7 @@ def test_an_unbelievable_price_is_noted_and_not_proposed(large, lists, sync, pri
         ({"overrides": [{"min_prompt_tokens": 200_000, "prompt": "0.000006"}, {"completion": "0.00001"}]}, {"input": "6.00"}),
         ({"overrides": "none", "discount": 0.5, "web_search": "0.01", "image": "0.004"}, {}),
     ],
-    ids=["unsaid", "zeros", "dear thoughts", "cheap thoughts", "overrides", "what is not ours"],
+    ids=["left out", "zeros", "dearer reasoning", "cheaper reasoning", "overrides", "fields that the catalog does not have"],
 )
 def test_a_price_is_the_highest_that_a_request_can_cost(large, lists, sync, pricing, changed):
     lists.lists(priced(**pricing))

@@ -95,12 +95,12 @@ def test_a_list_that_lost_most_of_its_models_is_refused_without_the_option(large
     before = list(CatalogProposal.objects.values())
     lists.lists(priced(prompt="0.000001"), entry("acme/a"))
 
-    with pytest.raises(CommandError, match="barn sent a list without 3 of 5 models, which is not believed"):
+    with pytest.raises(CommandError, match="barn sent a list without 3 of 5 models, which is not accepted"):
         sync()
     assert list(CatalogProposal.objects.values()) == before
 
     assert (sync("--believe")["listed"], len(proposed())) == (2, 2)
-    assert sync()["listed"] == 2  # it is what later ones are held against
+    assert sync()["listed"] == 2  # later lists are compared with this one
 
 
 def test_a_list_may_lose_half_of_its_models(large, lists, sync):
