@@ -1,20 +1,25 @@
-"""The ground: accounts and their members, money, the book, holds, the audit.
+"""Accounts and their money: members, the ledger, holds, the audit.
 
-Owns every cent. Imports no other app: it has never heard of keys, models or providers.
+Owns every balance. Imports no other app and knows nothing of keys, models or providers. In reading order:
 
-- ``money``      units and the two roundings: nanodollars inside, cents at the edge
-- ``models``     User, Account, LedgerEntry, Hold; the database refuses what the invariants forbid
-- ``accounts``   opened for a person, found by a person's e-mail address
-- ``locks``      the only way to a row that money changes; accounts in id order
-- ``ledger``     the only writer of entries and balances
-- ``holds``      money set aside: place, then settle, release or expire, once
-- ``books``      reading an account's book, a page at a time
-- ``statement``  the book as people read it
-- ``audit``      questions to the whole book that must return no rows
+- ``models``         User, Account, Membership, LedgerEntry, Hold; constraints refuse what the invariants forbid
+- ``money``          units and the two roundings: nanodollars inside, cents at the edge; pure
+- ``accounts``       open an account for a person, find it by a member's e-mail address
+- ``locks``          the only way to lock a row that holds money; the order of locks
+- ``ledger``         the only writer of entries and balances
+- ``holds``          money reserved for usage: place; then settle, release or expire, once
+- ``ledger_pages``   read the entries of an account, one page or batch at a time
+- ``statement``      one entry as the pages show it
+- ``audit``          invariants of the whole ledger, and the check that finds violations
+- ``serializers``    the JSON of the API; cents and camelCase only here
+- ``ledger_csv``     the ledger as a CSV file
+- ``views``          GET /api/billing/...; ``urls`` are its addresses
+- ``forms``          HTML forms for amounts, credits and users
+- ``pages``          sign-in, choice of account and statement; ``page_urls`` are their addresses
+- ``admin``          the support pages: users, accounts, entries, holds
+- ``tasks``          the nightly audit
+- ``management``     commands: create_account, grant_credit, verify_ledger
 
-To programs it speaks in ``views`` (JSON by ``serializers``, CSV by ``spreadsheet``), to an account's members in ``pages``, to
-support in ``admin`` with its ``forms``, to operators in commands, to the clock in ``tasks``.
-
-A balance changes only by an entry, in the same transaction; an entry is never changed. ``balance - held`` is never
-negative through usage; only a refund may push a balance below zero.
+A balance changes only by an entry, in the same transaction, and an entry is never changed. Usage never makes a balance less
+what is held negative; only a refund may.
 """

@@ -1,4 +1,4 @@
-"""Whose account: opened for a person, found by a person's e-mail address."""
+"""Opens an account for a person, and finds the account by a member's e-mail address."""
 
 from uuid import UUID
 
@@ -9,22 +9,22 @@ from billing.models import Account, Membership, User
 
 
 class NoAccount(LookupError):
-    """Nobody of that address is a member of an account."""
+    """No user with that address is a member of an account."""
 
 
 class SeveralAccounts(LookupError):
-    """The person is a member of several accounts; somebody must say which is meant."""
+    """The user is a member of several accounts; the caller must name one."""
 
 
 def open_account(email: str, *, name: str) -> tuple[Account, bool]:
-    """The person's account, and whether it was made just now. An unknown person is made too, without a password.
+    """Return the user's account and whether it is new. Makes the user, without a password, if the address is unknown.
 
-    Opening twice opens one account: whoever is a member of one keeps it, under its own name. Raises SeveralAccounts.
+    Idempotent: a user with an account keeps it and its name. Raises SeveralAccounts.
     """
     with transaction.atomic():
         address = email.strip().lower()
         User.objects.get_or_create(email=address, defaults={"password": make_password(None)})
-        # Locked, so that two who open at once open one.
+        # Locked, so that two concurrent calls open one account.
         person = User.objects.select_for_update(no_key=True).get(email=address)
         try:
             return find_account(address), False
@@ -35,7 +35,7 @@ def open_account(email: str, *, name: str) -> tuple[Account, bool]:
 
 
 def find_account(email: str, account_id: UUID | None = None) -> Account:
-    """The account that the person is a member of; ``account_id`` says which of several. Raises NoAccount, SeveralAccounts."""
+    """Return the account of a member; ``account_id`` selects one of several. Raises NoAccount, SeveralAccounts."""
     accounts = Account.objects.filter(members__email=email.strip().lower()).order_by("id")
     if account_id is not None:
         accounts = accounts.filter(pk=account_id)

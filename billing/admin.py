@@ -1,4 +1,4 @@
-"""Support's view of people, accounts and the book. What moves money goes through ``ledger``; the book itself is read-only."""
+"""The support pages of users, accounts and the ledger. Credits are issued through ``ledger``; entries are read-only."""
 
 from typing import Any
 from uuid import UUID
@@ -23,10 +23,10 @@ LATEST_ENTRIES = 20
 
 
 class ActionsMixin:
-    """Pages of one object that do one thing: found by who may view the object, used by who has the action's permission."""
+    """Admin pages that do one action with one object. They need the view permission and the action's own permission."""
 
     def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
-        """The object. Raises Http404, PermissionDenied."""
+        """Return the object. Raises Http404, PermissionDenied."""
         found = self.get_object(request, object_id)  # type: ignore[attr-defined]
         if not (self.has_view_permission(request, found) and request.user.has_perm(permission)):  # type: ignore[attr-defined]
             raise PermissionDenied
@@ -35,7 +35,7 @@ class ActionsMixin:
         return found
 
     def show_action(self, request: HttpRequest, template: str, title: str, original: Any, **context: Any) -> HttpResponse:
-        """A page in the admin's frame."""
+        """Render a page in the admin's layout."""
         frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": title, "original": original}  # type: ignore[attr-defined]
         return TemplateResponse(request, template, {**frame, **context})
 
@@ -50,19 +50,19 @@ class MembershipInline(admin.TabularInline):
     readonly_fields = ("created_at",)
 
 
-POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
+PERMISSION_FIELDS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 
 @admin.register(User)
 class PersonAdmin(UserAdmin):
-    """Django's own, for people without a username."""
+    """Django's user admin, for users without a username."""
 
     form = UserForm
     add_form = NewUserForm
     fieldsets = (
         (None, {"fields": ("email", "password")}),
-        ("Person", {"fields": ("first_name", "last_name")}),
-        ("May do", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
+        ("Name", {"fields": ("first_name", "last_name")}),
+        ("Permissions", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
         ("Dates", {"fields": ("last_login", "date_joined")}),
     )
     add_fieldsets = (
@@ -77,12 +77,12 @@ class PersonAdmin(UserAdmin):
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
         return self.inlines if obj else ()
 
-    # Who may change people may not make themselves, or anybody, more than they are themselves.
+    # Staff who may change users must not give themselves or others more permissions than they have.
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if request.user.is_superuser:
             return self.readonly_fields
-        return (*self.readonly_fields, *POWERS)
+        return (*self.readonly_fields, *PERMISSION_FIELDS)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj or request.user.is_superuser:
@@ -102,7 +102,7 @@ class PersonAdmin(UserAdmin):
 
 @admin.register(Account)
 class AccountAdmin(ActionsMixin, admin.ModelAdmin):
-    """Find an account by a member's e-mail address, see where it stands, credit it."""
+    """Find an account by a member's e-mail address, see its balance and entries, issue credit."""
 
     change_form_template = "admin/billing/account/change_form.html"
     list_display = ("name", "balance", "held", "is_active", "created_at")
@@ -125,7 +125,7 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
     inlines = (MembershipInline,)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False  # a book is kept; close the account instead
+        return False  # the ledger is kept; deactivate the account instead
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Account], search_term: str
@@ -136,7 +136,7 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
             return super().get_search_results(request, queryset, search_term)
 
     def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
-        # Only what was typed: the balance in this copy may be old by now.
+        # Save only the changed fields: the balance of this copy may be outdated.
         obj.save(**({"update_fields": form.changed_data} if change else {}))
 
     @admin.display(ordering="balance_nanos")
@@ -147,11 +147,11 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
     def held(self, account: Account) -> str:
         return dollars.format_usd(account.held_nanos)
 
-    @admin.display(description="free to spend")
+    @admin.display(description="available")
     def available(self, account: Account) -> str:
         return dollars.format_usd(account.available_nanos)
 
-    # --- Beside the form: the latest of the book, and what subclasses know about the account ----------------------
+    # --- Beside the form: the latest entries, and what subclasses add ---------------------------------------------
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         account = self.get_object(request, object_id)
@@ -160,7 +160,7 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
         return super().change_view(request, object_id, form_url, extra_context)
 
     def panels(self, request: HttpRequest, account: Account) -> dict[str, Any]:
-        """What the reader may see of the account beside its own fields, as plain values."""
+        """Return the data beside the form that the user may see, as plain values."""
         panels: dict[str, Any] = {"may_credit": request.user.has_perm("billing.issue_support_credit")}
         if request.user.has_perm("billing.view_ledgerentry"):
             panels |= {"rows": _latest_rows(account), "rows_count": account.last_seq}
@@ -168,14 +168,14 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
             panels["member_emails"] = list(account.members.order_by("email").values_list("email", flat=True))
         return panels
 
-    # --- Issue credit --------------------------------------------------------------------------------------------
+    # --- Issue credit ---------------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         credit = self.admin_site.admin_view(self.credit_view)
         return [path("<path:object_id>/credit/", credit, name="billing_account_credit"), *super().get_urls()]
 
     def credit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """A SUPPORT_CREDIT, once per form however often it is sent."""
+        """Issue a SUPPORT_CREDIT. A form that is sent twice credits once."""
         account = self.object_for(request, object_id, "billing.issue_support_credit")
         form = SupportCreditForm(account, request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid() and self._credit(request, account, form):
@@ -185,12 +185,12 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
 
     def _credit(self, request: HttpRequest, account: Account, form: SupportCreditForm) -> bool:
         with transaction.atomic():
-            booked = form.grant(request.user)  # type: ignore[arg-type]  # admin_view lets nobody else in
+            booked = form.grant(request.user)  # type: ignore[arg-type]  # admin_view admits only users
             if booked is None:
                 return False
             entry, amount = booked.entry, dollars.format_usd(booked.entry.amount_nanos)
             if not booked.is_new:
-                messages.warning(request, f"This credit of {amount} was booked already. Nothing was added.")
+                messages.warning(request, f"This credit of {amount} was already booked. Nothing was added.")
                 return True
             self.log_change(request, account, f"Issued a SUPPORT_CREDIT of {amount}, entry {entry.pk}.")
         messages.success(request, f"{amount} credited. The balance is {dollars.format_usd(entry.balance_after_nanos)}.")
@@ -233,7 +233,7 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
         "issued_by",
         "created_at",
     )
-    ordering = ("-id",)  # ids sort by time, and unlike times they are indexed
+    ordering = ("-id",)  # ids sort by time and, unlike created_at, are indexed
 
     @admin.display(description="amount")
     def amount(self, entry: LedgerEntry) -> str:
@@ -265,6 +265,6 @@ class HoldAdmin(ReadOnlyAdmin):
     def amount(self, hold: Hold) -> str:
         return dollars.format_usd(hold.amount_nanos)
 
-    @admin.display(description="settled at", empty_value="-")
+    @admin.display(description="cost", empty_value="-")
     def settled(self, hold: Hold) -> str | None:
         return None if hold.settled_nanos is None else dollars.format_usd(hold.settled_nanos)

@@ -1,11 +1,11 @@
-"""Questions to the whole book that must return no rows. Tests, the nightly task and ``verify_ledger`` ask the same ones.
+"""Invariants of the whole ledger, and the check that finds violations. Tests, the nightly task and ``verify_ledger`` use it.
 
-An app with something to ask has a module ``audit`` with its INVARIANTS; ``invariants`` collects them from the installed apps,
-so that billing asks about keys and completions without having heard of them.
+An app with invariants has a module ``audit`` with a list INVARIANTS. ``invariants`` collects them from the installed apps, so
+that billing checks keys and completions without importing them.
 
-A question is about every account at once: on millions of rows it costs scans, not round trips. First the rows against it
-are counted, which PostgreSQL does in parallel, and for all questions about the same rows at once; they are looked for only
-where there are some.
+One query checks an invariant for all accounts at once: on millions of rows that costs scans, not round trips. First the
+violating rows are counted, which PostgreSQL does in parallel, and in one scan for all invariants that share a query. The rows
+themselves are read only where the count is not zero.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,16 +22,18 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.utils.module_loading import module_has_submodule
 
-ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened, whatever happened
+ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened
 
 
-class Kind(StrEnum):
+class ViolationKind(StrEnum):
+    """What a violation of an invariant means."""
+
     UNTRUE = "untrue"  # the rows contradict each other
-    OVERDUE = "overdue"  # the rows agree, but work that should have been done was not
-    UNGUARDED = "unguarded"  # the rows agree, but nothing would stop the next ones from disagreeing
+    OVERDUE = "overdue"  # the rows agree, but work is late
+    UNGUARDED = "unguarded"  # the rows agree, but a constraint or trigger that keeps them so is missing
 
 
-# What questions select from, by name: the tables, or one account's part of them.
+# The tables that invariants select from, by name; restricted to one account if the check is.
 LEDGER_TABLES = {
     "account": "SELECT * FROM billing_account WHERE %(account)s::uuid IS NULL OR id = %(account)s::uuid",
     "entry": "SELECT * FROM billing_ledgerentry WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
@@ -41,15 +43,15 @@ LEDGER_TABLES = {
 
 @dataclass(frozen=True)
 class Invariant:
-    """An invariant as a sentence, and the SQL that finds the rows that break it. A literal % in it is doubled.
+    """An invariant as a sentence, and the SQL that selects violating rows. A literal % in the SQL is doubled.
 
-    ``reading`` and ``breaks`` are of a question that shares its rows with others: see ``SharedQuery``.
+    ``shared`` and ``breaks`` belong to an invariant that shares its query with others: see ``SharedQuery``.
     """
 
     name: str
     sentence: str
     sql: str
-    kind: Kind = Kind.UNTRUE
+    kind: ViolationKind = ViolationKind.UNTRUE
     tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
     shared: "SharedQuery | None" = None
     breaks: str = "true"
@@ -57,20 +59,20 @@ class Invariant:
 
 @dataclass(frozen=True, eq=False)
 class SharedQuery:
-    """Rows that several questions are about: read once, for all of them."""
+    """A query that several invariants check, scanned once for all of them."""
 
     sql: str
     tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
 
     def invariant(self, name: str, sentence: str, *, shows: str, breaks: str) -> Invariant:
-        """A question about these rows: the condition of those that break it, and the columns to show of them."""
-        sql = f"SELECT {shows} FROM ({self.sql}) AS shared WHERE {breaks}"  # noqa: S608  all ours
+        """Make an invariant of these rows: ``breaks`` is the condition of a violation, ``shows`` the columns to report."""
+        sql = f"SELECT {shows} FROM ({self.sql}) AS shared WHERE {breaks}"  # noqa: S608  constants of this code
         return Invariant(name, sentence, sql, tables=self.tables, shared=self, breaks=breaks)
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A question that found ``count`` rows; the first ROWS_SHOWN_MAX of them, by column name."""
+    """An invariant that ``count`` rows violate, and the first ROWS_SHOWN_MAX of them as dictionaries."""
 
     invariant: Invariant
     count: int
@@ -81,31 +83,31 @@ class Violation:
 
 
 def verify(account_id: UUID | None = None, progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
-    """Ask every invariant, of one account or of all. An empty list means that the book is true.
+    """Check every invariant for one account or for all, and return the violations.
 
-    Everything is asked of one moment, in a read-only REPEATABLE READ transaction; inside a transaction of the caller's, it
-    is asked of what that transaction sees. Guards belong to the whole book: asking about one account skips them.
+    All queries see one moment, in a read-only REPEATABLE READ transaction; inside a transaction of the caller, they see what
+    that transaction sees. Constraints and triggers belong to all accounts: a check of one account skips them.
     """
-    asked = invariants(account_id)
+    checked = invariants(account_id)
     counts: dict[str, int] = {}
     violations = []
     with _snapshot() as cursor:
-        for number, invariant in enumerate(asked, start=1):
-            progress(f"{number}/{len(asked)} {invariant.name}")
+        for number, invariant in enumerate(checked, start=1):
+            progress(f"{number}/{len(checked)} {invariant.name}")
             if invariant.name not in counts:
-                counts |= _count(cursor, _with_same_query(invariant, asked), account_id)
+                counts |= _count(cursor, _sharing_query_with(invariant, checked), account_id)
             if counts[invariant.name]:
                 violations.append(Violation(invariant, counts[invariant.name], _rows(cursor, invariant, account_id)))
     return violations
 
 
 def invariants(account_id: UUID | None = None) -> list[Invariant]:
-    """What there is to ask of the whole book, or of one account: of every installed app, in the order of the apps."""
+    """Return the invariants of the installed apps, in their order. For one account: without constraints and triggers."""
     found: list[Invariant] = []
     for app in apps.get_app_configs():
         if module_has_submodule(app.module, "audit"):
             found += getattr(import_module(f"{app.name}.audit"), "INVARIANTS", [])
-    return [each for each in found if account_id is None or each.kind != Kind.UNGUARDED]
+    return [each for each in found if account_id is None or each.kind != ViolationKind.UNGUARDED]
 
 
 @contextmanager
@@ -118,22 +120,22 @@ def _snapshot() -> Iterator[CursorWrapper]:
         yield cursor
 
 
-def _with_same_query(invariant: Invariant, asked: list[Invariant]) -> list[Invariant]:
+def _sharing_query_with(invariant: Invariant, checked: list[Invariant]) -> list[Invariant]:
     if invariant.shared is None:
         return [invariant]
-    return [each for each in asked if each.shared is invariant.shared]
+    return [each for each in checked if each.shared is invariant.shared]
 
 
-def _count(cursor: CursorWrapper, questions: list[Invariant], account_id: UUID | None) -> dict[str, int]:
-    """The number of rows against each invariant, by its name. They have one reading, or there is one invariant."""
-    source = questions[0].shared.sql if questions[0].shared else questions[0].sql
-    counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in questions)
-    _select(cursor, f"{counts} FROM ({source}) AS shared", questions[0].tables, account_id)
-    return dict(zip((invariant.name for invariant in questions), cursor.fetchone(), strict=True))
+def _count(cursor: CursorWrapper, invariants: list[Invariant], account_id: UUID | None) -> dict[str, int]:
+    """Return the number of violating rows by name. Either the invariants share one query, or there is one invariant."""
+    source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
+    counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
+    _select(cursor, f"{counts} FROM ({source}) AS shared", invariants[0].tables, account_id)
+    return dict(zip((invariant.name for invariant in invariants), cursor.fetchone(), strict=True))
 
 
 def _rows(cursor: CursorWrapper, invariant: Invariant, account_id: UUID | None) -> list[dict[str, Any]]:
-    _select(cursor, f"* FROM ({invariant.sql}) AS finding LIMIT {ROWS_SHOWN_MAX}", invariant.tables, account_id)
+    _select(cursor, f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}", invariant.tables, account_id)
     columns = [column.name for column in cursor.description or ()]
     return [dict(zip(columns, map(_plain, row), strict=True)) for row in cursor.fetchall()]
 
@@ -144,18 +146,19 @@ def _select(cursor: CursorWrapper, selected: str, tables: dict[str, str], accoun
 
 
 def _plain(value: Any) -> Any:
-    # PostgreSQL's sums of bigint are numeric: whole numbers that Python sees as Decimal.
+    # PostgreSQL's sums of bigint are numeric; psycopg returns these whole numbers as Decimal.
     return int(value) if isinstance(value, Decimal) else value
 
 
-# --- The book ----------------------------------------------------------------------------------------------------
+# --- The ledger ---------------------------------------------------------------------------------------------------
 
-# One sort of the book for what is between an entry and the one before it.
+# One sort of the entries for the invariants that compare an entry with the one before it.
 ENTRIES_IN_ORDER = SharedQuery(
     """
-    SELECT account_id, id AS entry_id, seq, amount_nanos, balance_after_nanos, created_at, row_number() OVER book AS place,
-        lag(balance_after_nanos, 1, 0::bigint) OVER book AS balance_before_nanos, lag(created_at) OVER book AS created_before
-    FROM entry WINDOW book AS (PARTITION BY account_id ORDER BY seq)
+    SELECT account_id, id AS entry_id, seq, amount_nanos, balance_after_nanos, created_at,
+        row_number() OVER ledger AS place, lag(created_at) OVER ledger AS created_before,
+        lag(balance_after_nanos, 1, 0::bigint) OVER ledger AS balance_before_nanos
+    FROM entry WINDOW ledger AS (PARTITION BY account_id ORDER BY seq)
     """
 )
 
@@ -215,7 +218,7 @@ CREDITS_ADD_AND_DEBITS_TAKE = Invariant(
     """,
 )
 
-# Across accounts: a reference that two accounts have booked is booked twice, whichever of them one asks about.
+# Across accounts: a reference booked by two accounts violates it for each of them.
 A_REFERENCE_IS_BOOKED_ONCE = Invariant(
     "a_reference_is_booked_once",
     "No two entries have the same reference.",
@@ -237,7 +240,7 @@ USAGE_SAYS_WHAT_WAS_USED = Invariant(
     """,
 )
 
-# --- The holds ---------------------------------------------------------------------------------------------------
+# --- The holds ----------------------------------------------------------------------------------------------------
 
 OPEN_HOLDS_SUM_TO_WHAT_IS_HELD = Invariant(
     "open_holds_sum_to_what_is_held",
@@ -271,7 +274,7 @@ HOLDS_ARE_IN_ONE_STATE = Invariant(
     """,
 )
 
-# --- Usage, and the holds by its references ----------------------------------------------------------------------
+# --- Usage entries with their holds -------------------------------------------------------------------------------
 
 USAGE_AND_HOLDS = SharedQuery(
     """
@@ -296,7 +299,7 @@ DEBITS_WERE_HELD = USAGE_AND_HOLDS.invariant(
     breaks="entry_id IS NOT NULL AND state IS DISTINCT FROM 'SETTLED'",
 )
 
-# What is admitted fits the balance, and costs no more than was held: so only a refund that came after that can be the cause.
+# An admitted request fits the balance and costs at most its hold: only a refund after the admission can be the cause.
 ONLY_A_REFUND_OVERDRAWS = Invariant(
     "only_a_refund_overdraws",
     "Usage leaves no balance below zero, and open holds none below what they hold, unless money was refunded meanwhile.",
@@ -321,9 +324,9 @@ ONLY_A_REFUND_OVERDRAWS = Invariant(
     """,
 )
 
-# --- What is left undone -----------------------------------------------------------------------------------------
+# --- Late work ----------------------------------------------------------------------------------------------------
 
-# Expired holds are released every minute; a quarter of an hour later somebody should ask why they are not.
+# Expired holds are released every minute; if one is still open after a quarter of an hour, the sweeper does not work.
 HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY = Invariant(
     "holds_do_not_outlive_their_expiry",
     "No hold is still open a quarter of an hour after it expired.",
@@ -331,14 +334,14 @@ HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY = Invariant(
     SELECT account_id, reference, amount_nanos, expires_at FROM hold
     WHERE state = 'HELD' AND expires_at < statement_timestamp() - interval '15 minutes'
     """,
-    kind=Kind.OVERDUE,
+    kind=ViolationKind.OVERDUE,
 )
 
-# --- The guards --------------------------------------------------------------------------------------------------
+# --- Constraints and triggers -------------------------------------------------------------------------------------
 
 TRIGGERS_STAND_GUARD = Invariant(
     "triggers_stand_guard",
-    "The triggers that keep the book exist, call what they should, and are enabled.",
+    "The triggers that protect the ledger exist, call the right functions, and are enabled.",
     """
     SELECT expected.*, CASE tgenabled WHEN 'D' THEN 'disabled' WHEN 'R' THEN 'for replicas only' ELSE 'missing' END AS state
     FROM (VALUES
@@ -353,14 +356,15 @@ TRIGGERS_STAND_GUARD = Invariant(
         ON tgrelid = to_regclass(table_name) AND tgname = trigger_name AND proname = function_name
     WHERE tgenabled IS NULL OR tgenabled NOT IN ('O', 'A')
     """,
-    kind=Kind.UNGUARDED,
+    kind=ViolationKind.UNGUARDED,
 )
 
-# Of the tables of the book, all but NOT NULL. NOT ENFORCED is of PostgreSQL 18, which has a column for it; as JSON it may be
-# asked of all. A foreign key is kept by triggers of PostgreSQL's own, which DISABLE TRIGGER ALL takes away with ours.
+# All constraints of the ledger's tables except NOT NULL. NOT ENFORCED exists since PostgreSQL 18, which has a column for it;
+# read as JSON, it works with older versions, too. A foreign key is enforced by internal triggers of PostgreSQL, which DISABLE
+# TRIGGER ALL disables together with ours.
 CONSTRAINTS_STAND_GUARD = Invariant(
     "constraints_stand_guard",
-    "The constraints that keep the book exist, are enforced, and have been validated.",
+    "The constraints that protect the ledger exist, are enforced, and have been validated.",
     """
     SELECT * FROM (
         SELECT expected.*, CASE
@@ -395,7 +399,7 @@ CONSTRAINTS_STAND_GUARD = Invariant(
         LEFT JOIN pg_constraint ON conrelid = to_regclass(table_name) AND conname = constraint_name
     ) AS guard WHERE state IS NOT NULL
     """,
-    kind=Kind.UNGUARDED,
+    kind=ViolationKind.UNGUARDED,
 )
 
 INVARIANTS = [

@@ -1,4 +1,4 @@
-"""What people type about money and about themselves."""
+"""Forms for amounts, support credits and users."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from billing.ledger import BookedEntry
 from billing.models import Account, User
 from gateway_project import dollars, identifiers
 
-SUPPORT_CREDIT_CENTS_MAX = 100_000_000  # a million dollars: more is a slip of the finger
+SUPPORT_CREDIT_CENTS_MAX = 100_000_000  # a million dollars; more is a typing error
 
 _DOLLARS = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,2}))?", re.ASCII)
 
@@ -28,7 +28,7 @@ class DollarsField(forms.CharField):
         return None if text is None else self._cents(text)
 
     def run_validators(self, value: Any) -> None:
-        """Those of CharField are for the text; the amount's own bounds are checked where it is read."""
+        """Skip the validators of CharField, which check text; ``_cents`` checks the bounds of the amount."""
 
     def prepare_value(self, value: Any) -> Any:
         return dollars.format_plain(money.nanos(value)) if isinstance(value, int) else value
@@ -49,7 +49,7 @@ class DollarsField(forms.CharField):
 
 
 class SupportCreditForm(forms.Form):
-    """A SUPPORT_CREDIT. The reference is made with the form, so the same form credits once however often it is sent."""
+    """A SUPPORT_CREDIT. The reference is made with the form, so a form that is sent twice credits once."""
 
     amount = DollarsField(
         label="Amount in US dollars", min_cents=1, max_cents=SUPPORT_CREDIT_CENTS_MAX, help_text="Such as 5 or 12.50."
@@ -68,11 +68,11 @@ class SupportCreditForm(forms.Form):
     def clean_amount(self) -> int:
         cents: int = self.cleaned_data["amount"]
         if self.account.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
-            raise forms.ValidationError("The account's balance would be more than the book can hold.")
+            raise forms.ValidationError("The account's balance would be larger than the ledger can store.")
         return cents
 
     def grant(self, issued_by: User) -> BookedEntry | None:
-        """Book the credit. None, and an error on the form, when the form was used for another amount before."""
+        """Book the credit. Return None, with an error on the form, if the form was used for another credit before."""
         try:
             return ledger.grant_support_credit(
                 self.account.pk,
@@ -82,12 +82,12 @@ class SupportCreditForm(forms.Form):
                 issued_by=issued_by,
             )
         except ledger.ReferenceReused:
-            self.add_error(None, "This form was used for another credit already. Open it anew to issue one more.")
+            self.add_error(None, "This form was already used for another credit. Open a new form to issue one more.")
             return None
 
 
 class NewUserForm(AdminUserCreationForm):
-    """A person, by e-mail address and password."""
+    """A new user, with e-mail address and password."""
 
     class Meta:
         model = User

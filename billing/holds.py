@@ -16,7 +16,7 @@ from gateway_project.db.pipelined_transaction import Statement
 
 
 class NewHold(NamedTuple):
-    """A hold as ``insert_holds_statement`` writes it. ``reference`` is the id of what it is for."""
+    """A hold as ``insert_holds_statement`` writes it. ``reference`` is the id of the completion it pays for."""
 
     reference: str
     account_id: UUID
@@ -25,7 +25,7 @@ class NewHold(NamedTuple):
 
 
 def require_available(account: Account, need_nanos: int) -> None:
-    """Raises InsufficientQuota (402) when the balance is too small, TiedUp (429) when it would do but is held by others."""
+    """Raises InsufficientQuota (402) if the balance is too small, TiedUp (429) if only running requests hold the funds."""
     if account.available_nanos >= need_nanos:
         return
     if account.balance_nanos >= need_nanos:
@@ -43,9 +43,9 @@ def place(account: Account, amount_nanos: int) -> None:
 
 
 def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int | None = None) -> bool:
-    """End the hold: SETTLED at a cost, of which no more is settled than was held; RELEASED or EXPIRED without.
+    """Resolve the hold on the given rows: SETTLED at a cost, at most the held amount; RELEASED or EXPIRED without a cost.
 
-    False when it was resolved before: that is a fact to live with, not an error.
+    Return False, and change nothing, if it was resolved before. That is expected, not an error.
     """
     if hold.state != Hold.State.HELD:
         return False
@@ -56,7 +56,7 @@ def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int 
 
 
 def insert_holds_statement(holds: Sequence[NewHold]) -> Statement:
-    """Write new holds, and what they hold of their accounts."""
+    """Insert the holds and add their amounts to ``held_nanos`` of their accounts."""
     return Statement(
         """
         WITH placed AS (
@@ -75,7 +75,7 @@ def insert_holds_statement(holds: Sequence[NewHold]) -> Statement:
 
 
 def update_holds_statement(holds: Sequence[Hold]) -> Statement:
-    """Write how holds ended, and give back to their accounts what they held."""
+    """Update the resolved holds and subtract their amounts from ``held_nanos`` of their accounts."""
     return Statement(
         """
         WITH resolved AS (

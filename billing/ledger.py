@@ -1,7 +1,7 @@
-"""The book's only writer: an entry and the balance it makes, in one statement, once per reference.
+"""The only writer of ledger entries. An entry and the new balance are written in one statement, once for each reference.
 
-A function that is given an account is given it locked (``billing.locks``), and keeps that row's numbers true, so that the
-caller may go on deciding with them. ``grant_support_credit`` is given an id and locks the account itself.
+A function that takes an Account needs it locked (``billing.locks``) and keeps the balance and last seq of that object up to
+date, so that the caller can decide with them. ``grant_support_credit`` takes an id and locks the account itself.
 """
 
 from collections.abc import Sequence
@@ -38,12 +38,12 @@ class NewEntry(NamedTuple):
 
 
 class AmountNotPositive(ValueError):
-    """Callers give magnitudes; the type of the entry decides the sign."""
+    """The amount is zero or negative. Callers pass magnitudes; the type of the entry decides the sign."""
 
 
 @dataclass(frozen=True)
 class BookedEntry:
-    """The entry of a reference, and whether this call wrote it or found it."""
+    """The entry of a reference, and whether this call wrote it (``is_new``) or found it."""
 
     entry: LedgerEntry
     is_new: bool
@@ -62,8 +62,8 @@ def debit_usage(
 ) -> NewEntry:
     """Charge one completion; ``insert_entries_statement`` writes the entry. A completion that costs 0 has an entry, too.
 
-    ``settlement`` says what the figures rest on: reported by the upstream, estimated, or partial. ``spender`` is an id of the
-    caller's own, by which the account can find what was spent.
+    ``settlement`` says where the figures come from: reported by the upstream, estimated, or partial. ``spender`` is an id that
+    the caller chooses, by which the account can filter its entries.
     """
     metadata = {
         "model": model,
@@ -78,13 +78,13 @@ def debit_usage(
 
 
 def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> BookedEntry:
-    """Book a payment that the processor confirmed. Booking the same payment again finds the entry it has."""
+    """Book a payment that the processor confirmed. Booking the same payment again returns its entry."""
     metadata = {f"{processor}PaymentId": payment_id}
     return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"pay:{processor}:{payment_id}", metadata)
 
 
 def refund(account: Account, *, amount_cents: int, reference: str, reason: str) -> BookedEntry:
-    """Take back money that went back to the card. The only entry that may push a balance below zero."""
+    """Debit a payment that was refunded. The only entry that may make a balance negative."""
     return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", {"reason": reason})
 
 
@@ -93,8 +93,8 @@ def grant_support_credit(
 ) -> BookedEntry:
     """Credit an account on behalf of support, in a transaction of its own.
 
-    ``reference`` is made before the first try (by the form, say): submitting twice credits once and finds that entry.
-    Raises ReferenceReused when it named something else, AmountNotPositive.
+    ``reference`` is made before the first attempt, by the form for example: a second attempt returns the entry of the first.
+    Raises ReferenceReused if the reference names another entry, AmountNotPositive.
     """
     with transaction.atomic():
         account = locks.lock_account(account_id)
@@ -120,7 +120,7 @@ def _book_once(
             with transaction.atomic():
                 return BookedEntry(_append(account, type, amount_nanos, reference, metadata, issued_by), is_new=True)
         except IntegrityError:
-            # Our lock keeps out who books for this account, but not who books the same reference for another one.
+            # The lock excludes others who book for this account, but not the same reference for another account.
             booked = LedgerEntry.objects.filter(reference=reference).first()
             if booked is None:
                 raise
@@ -169,7 +169,7 @@ def _make_entry(
 
 
 def insert_entries_statement(entries: Sequence[NewEntry]) -> Statement:
-    """Write entries, those of an account in the order of their seq, and the balances they make."""
+    """Insert the entries, those of an account in the order of their seq, and update balance and last seq of the accounts."""
     return Statement(
         """
         WITH appended AS (

@@ -1,6 +1,6 @@
-"""The book as a CSV file: exact dollars beside whole cents, a line an entry, the most recent first.
+"""The ledger of an account as a CSV file: one line for each entry, newest first, with exact dollars and whole cents.
 
-It streams: of a book of any size, one batch is in memory. What others wrote cannot pass for a formula.
+The file is streamed, one batch in memory at a time. Text that others wrote cannot act as a spreadsheet formula.
 """
 
 import csv
@@ -35,12 +35,12 @@ COLUMNS = [
     "paymentId",
     "reason",
 ]
-# What a spreadsheet program takes for the beginning of a formula, and the blanks that it passes over to find one.
+# Characters with which a formula begins in spreadsheet programs, and the blanks that they skip before it.
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def download(account: Account, entry_filter: ledger_pages.EntryFilter = ledger_pages.ALL_ENTRIES) -> StreamingHttpResponse:
-    """The reply. Its first part is made here: what fails before anything is sent is still an error with its status."""
+    """Return the streaming reply. The first part is built here, so that an error before it still has an error status."""
     parts = _parts(account, entry_filter)
     headers = {
         "Content-Disposition": 'attachment; filename="ledger.csv"',
@@ -67,9 +67,9 @@ def _lines(rows: Any) -> bytes:
 
 
 def _row(entry: LedgerEntry) -> list[Any]:
-    """The cells of COLUMNS."""
-    told = entry.metadata
-    paid_as = next((value for name, value in told.items() if name.endswith("PaymentId")), None)
+    """Return the cells of COLUMNS."""
+    metadata = entry.metadata
+    payment_id = next((value for name, value in metadata.items() if name.endswith("PaymentId")), None)
     return [
         entry.seq,
         entry.pk,
@@ -80,17 +80,17 @@ def _row(entry: LedgerEntry) -> list[Any]:
         money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos),
         money.floor_cents(entry.balance_after_nanos),
         _text(entry.spender),
-        _text(told.get("model")),
-        told.get("tokens"),
-        told.get("promptTokens"),
-        told.get("completionTokens"),
-        _text(told.get("completionId")),
-        _text(told.get("settlement")),
-        _text(paid_as),
-        _text(told.get("reason")),
+        _text(metadata.get("model")),
+        metadata.get("tokens"),
+        metadata.get("promptTokens"),
+        metadata.get("completionTokens"),
+        _text(metadata.get("completionId")),
+        _text(metadata.get("settlement")),
+        _text(payment_id),
+        _text(metadata.get("reason")),
     ]
 
 
 def _text(value: str | None) -> str | None:
-    """A cell that shows ``value``, and never computes it."""
+    """Return a cell that a spreadsheet shows as text: a value that begins like a formula gets a quote in front."""
     return f"'{value}" if value and value.startswith(_FORMULA_BEGINS) else value

@@ -1,7 +1,7 @@
-"""Reading an account's book, at any depth.
+"""Reads the ledger entries of an account, one page or batch at a time, at the same cost at any depth.
 
-In a book ``seq`` has no gaps and times do not run back. So an offset is a place, and a time is one too, found by halving:
-wherever a page is, it costs one index seek.
+Within an account ``seq`` has no gaps and ``created_at`` never decreases. So an offset is a seq, and a time becomes a seq by
+binary search: reading a page costs one index seek wherever it is.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from django.db.models.functions import RowNumber
 from billing.models import Account, LedgerEntry
 from gateway_project.db import pool
 
-# What one query of ``read_batches`` reads. To write 250 lines takes 8 ms, in which the process answers nobody else.
+# Entries in one query of ``read_batches``. Writing 250 CSV lines takes 8 ms, in which the process serves no other request.
 BATCH_ENTRIES = 250
 
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """Which entries of a book: of a type, of a spender, booked in ``since <= created_at < until``. None: any."""
+    """Selects entries by type, by spender, and by ``since <= created_at < until``. None selects all."""
 
     type: str | None = None
     spender: str | None = None
@@ -33,10 +33,9 @@ ALL_ENTRIES = EntryFilter()
 
 
 def read_page(account: Account, *, limit: int, offset: int, entry_filter: EntryFilter = ALL_ENTRIES) -> list[LedgerEntry]:
-    """Entries of the entry_filter, the most recent first, after skipping ``offset`` of them.
+    """Return the selected entries, newest first, after skipping ``offset`` of them.
 
-    What is skipped costs nothing, except of a spender or of a type that is not usage: there an index says where they are,
-    and is read from its end.
+    Skipping costs nothing, except with a spender or with a type other than usage: then the skipped part of an index is read.
     """
     first_seq, last_seq = _span(account, entry_filter)
     offset = min(offset, last_seq)
@@ -49,9 +48,9 @@ def read_page(account: Account, *, limit: int, offset: int, entry_filter: EntryF
 
 
 def read_batches(account: Account, entry_filter: EntryFilter = ALL_ENTRIES) -> Iterator[list[LedgerEntry]]:
-    """Every entry of the entry_filter that is in the book as ``account`` was read, the most recent first, some at a time.
+    """Yield all selected entries up to the last seq of ``account``, newest first, in batches.
 
-    No connection is held between two batches.
+    No database connection is held between two batches.
     """
     first_seq, last_seq = _span(account, entry_filter)
     entries = _filtered(account, entry_filter).filter(seq__gte=first_seq)
@@ -66,20 +65,20 @@ def _filtered(account: Account, entry_filter: EntryFilter) -> QuerySet[LedgerEnt
     entries = LedgerEntry.objects.filter(account=account).order_by("-seq")
     if entry_filter.spender is not None:
         entries = entries.filter(spender=entry_filter.spender)
-        # Only usage has a spender. To say so again would have every entry read that the index alone can skip.
+        # Only usage has a spender. A condition on the type would make PostgreSQL read entries that the index alone can skip.
         return entries if entry_filter.type in (None, LedgerEntry.Type.USAGE_DEBIT) else entries.none()
     return entries if entry_filter.type is None else entries.filter(type=entry_filter.type)
 
 
 def _span(account: Account, entry_filter: EntryFilter) -> tuple[int, int]:
-    """The first and the last seq that the times of the entry_filter allow. Without any between them, the last is less."""
+    """Return the first and last seq in the time range of the filter. The last is less than the first if the range is empty."""
     first_seq = 1 if entry_filter.since is None else _entries_before(account, entry_filter.since) + 1
     last_seq = account.last_seq if entry_filter.until is None else _entries_before(account, entry_filter.until)
     return first_seq, last_seq
 
 
 def _entries_before(account: Account, moment: datetime) -> int:
-    """How many entries were booked before ``moment``: the seq of the last of them."""
+    """Return how many entries were booked before ``moment``, which is the seq of the last of them. Binary search in SQL."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -100,9 +99,10 @@ def _entries_before(account: Account, moment: datetime) -> int:
 
 
 def _others_passed(account: Account, last_seq: int, offset: int) -> int:
-    """How many entries that are not usage one passes when skipping ``offset`` that are, backwards from ``last_seq``.
+    """Return how many entries of other types lie among the last ``offset`` usage entries, backwards from ``last_seq``.
 
-    They are few, and have an index to themselves. Usage after the n-th of them: the entries after it but for the n - 1.
+    Entries of other types are few and have an index of their own. Between the n-th of them (from the end) and the end there are
+    ``last_seq - seq`` entries, of which n - 1 are not usage; the n-th is passed if the rest is at most ``offset``.
     """
     others = LedgerEntry.objects.filter(account=account, seq__lte=last_seq).exclude(type=LedgerEntry.Type.USAGE_DEBIT)
     place = Window(RowNumber(), order_by=F("seq").desc())

@@ -1,7 +1,7 @@
-"""The only way to a row that money changes.
+"""Row locks of accounts and holds: the only way to lock a row that holds money.
 
-The order everywhere is: accounts by id, then keys by id, then spending days, then holds. A second order is a deadlock.
-Each function must be called inside a transaction; Django refuses otherwise.
+The order of locks everywhere is: accounts by id, keys by id, spending days, holds. Any other order can deadlock.
+``lock_account`` must be called inside a transaction; Django raises otherwise.
 """
 
 from collections.abc import Collection
@@ -12,15 +12,15 @@ from gateway_project.db.pipelined_transaction import Statement, lock_rows_statem
 
 
 def lock_account(account_id: UUID) -> Account:
-    """One account, locked until the transaction ends. Raises Account.DoesNotExist."""
+    """Return one account, locked until the transaction ends. Raises Account.DoesNotExist."""
     return Account.objects.select_for_update(of=("self",), no_key=True).get(pk=account_id)
 
 
 def lock_accounts_statement(account_ids: Collection[UUID]) -> Statement:
-    """The accounts of a batch."""
+    """Lock and read the accounts of a batch, in the order of their ids."""
     return lock_rows_statement(Account, account_ids)
 
 
 def lock_holds_statement(references: Collection[str]) -> Statement:
-    """The holds of a batch. Their accounts must be locked already."""
+    """Lock and read the holds of a batch. Their accounts must be locked already."""
     return lock_rows_statement(Hold, references)

@@ -1,6 +1,7 @@
-"""Accounts, their members, the book and the holds. Every invariant that fits a constraint is one, named as a sentence.
+"""Users, accounts, memberships, ledger entries and holds.
 
-What must hold between rows is kept by the triggers of migration 0002.
+Every invariant of one row that a constraint can express is a constraint, named as a sentence. Triggers of migration 0002
+enforce invariants between rows.
 """
 
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from gateway_project import identifiers
 
 
 class UserManager(BaseUserManager["User"]):
-    """People are known by their e-mail address, whatever its capitals."""
+    """Users are identified by their e-mail address in lower case."""
 
     def create_user(self, email: str, password: str | None = None, **fields: Any) -> "User":
         user = self.model(email=email.strip().lower(), **fields)
@@ -32,7 +33,7 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractUser):
-    """Somebody who signs in: an account's owner, or staff."""
+    """A person who signs in: a member of an account, or staff."""
 
     username = None  # type: ignore[assignment]
     email = models.EmailField("e-mail address", unique=True)
@@ -51,7 +52,7 @@ class User(AbstractUser):
 
 
 class Account(models.Model):
-    """A prepaid balance and who may spend it. Balance, holds and last seq are written by ``ledger`` and ``holds`` alone."""
+    """A prepaid balance with its members. Only ``ledger`` and ``holds`` write balance, held amount and last seq."""
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     name = models.CharField(max_length=200)
@@ -91,17 +92,17 @@ class Account(models.Model):
 
     @property
     def is_authenticated(self) -> bool:
-        """An account that authenticated by key is DRF's ``request.user``."""
+        """True: an account that authenticated with a key is DRF's ``request.user``."""
         return True
 
     @property
     def available_nanos(self) -> int:
-        """What new usage may still hold."""
+        """The balance less what running requests hold: what new usage may still hold."""
         return self.balance_nanos - self.held_nanos
 
 
 class Membership(models.Model):
-    """A person's place in an account: whoever has one sees its book and manages its keys."""
+    """Makes a user a member of an account. Members see its ledger and manage its keys."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
@@ -115,7 +116,7 @@ class Membership(models.Model):
 
 
 class LedgerEntry(models.Model):
-    """One line of an account's book. Written once by ``ledger``, never changed; corrections are new entries."""
+    """One line of an account's ledger. Written once by ``ledger`` and never changed; corrections are new entries."""
 
     class Type(models.TextChoices):
         CREDIT_PURCHASE = "CREDIT_PURCHASE"
@@ -152,7 +153,7 @@ class LedgerEntry(models.Model):
         ]
         indexes = [
             models.Index(fields=["account", "spender", "seq"], condition=Q(spender__isnull=False), name="entries_by_spender"),
-            # Of all entries but the many: it costs nothing to debit usage, and tells where usage is too (``books``).
+            # Without the many usage entries, so that debits do not update it; ``ledger_pages`` skips entries with it.
             models.Index(fields=["account", "type", "seq"], condition=~Q(type="USAGE_DEBIT"), name="entries_beside_usage"),
             models.Index(fields=["issued_by"], condition=Q(issued_by__isnull=False), name="entries_by_issuer"),
         ]
@@ -162,7 +163,7 @@ class LedgerEntry(models.Model):
 
 
 class Hold(models.Model):
-    """Money set aside for one piece of usage, by the id of which it is known. Resolves once; a resolved hold stays as it is."""
+    """Money reserved for one completion, whose id is its reference. Resolved once; a resolved hold is never changed."""
 
     class State(models.TextChoices):
         HELD = "HELD"

@@ -1,8 +1,8 @@
-"""Units of money, and every rounding there is.
+"""Units of money, and every rounding of money. Pure.
 
-Inside, money is whole nanodollars (1e-9 US dollar; 1 cent = 10,000,000). The API speaks whole cents: the floor of the exact
-balance. An entry's cents are the difference of the floors around it, so the integers of a book add up, row by row, and
-nobody is charged a rounding.
+Inside the gateway money is whole nanodollars (1e-9 US dollar; 1 cent = 10,000,000). The API reports whole cents: the exact
+balance rounded down. The cents of an entry are the difference of the rounded balances around it, so that the reported cents
+add up entry by entry, and no account is charged for a rounding.
 """
 
 from decimal import Decimal
@@ -17,29 +17,32 @@ CENTS_MAX = NANOS_MAX // NANOS_PER_CENT
 
 
 def nanos(cents: int) -> int:
-    """Cents to nanodollars, exactly."""
+    """Convert cents to nanodollars, exactly."""
     return cents * NANOS_PER_CENT
 
 
 def floor_cents(balance_nanos: int) -> int:
-    """Whole cents in a balance, towards minus infinity: -1 nanodollar is -1 cent."""
+    """Return the whole cents of a balance, rounded towards minus infinity: -1 nanodollar is -1 cent."""
     return balance_nanos // NANOS_PER_CENT
 
 
 def entry_cents(*, amount_nanos: int, balance_after_nanos: int) -> int:
-    """An entry's amount in cents, such that the cents before it plus these are the cents after it."""
+    """Return an entry's amount in cents: the reported cents after it less those before it."""
     return floor_cents(balance_after_nanos) - floor_cents(balance_after_nanos - amount_nanos)
 
 
 def round_up(price_times_tokens: int) -> int:
-    """The one rounding of a charge: nanodollars per million tokens, times tokens, up to the next whole nanodollar."""
+    """Return a charge in nanodollars, rounded up; the argument is nanodollars per million tokens, times tokens.
+
+    The only rounding of a charge.
+    """
     return -(-price_times_tokens // TOKENS_PER_PRICE)
 
 
 def price_nanos(dollars_per_million: str) -> int:
-    """A price as its maker prints it, "0.0375" dollars per million tokens, in nanodollars per million tokens.
+    """Convert a price in dollars per million tokens, such as "0.0375", to nanodollars per million tokens.
 
-    Raises ValueError for what is not a finite, non-negative amount in whole nanodollars.
+    Raises ValueError if it is not a finite, non-negative amount of whole nanodollars, or too large.
     """
     try:
         exact = Decimal(dollars_per_million) * dollars.NANOS_PER_DOLLAR

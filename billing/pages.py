@@ -1,4 +1,4 @@
-"""Pages of an account's members: which account they look at, and its statement. Every page is for members alone."""
+"""Pages for members of an account: selection of the account, and its statement. Only members can open them."""
 
 import functools
 from collections.abc import Callable
@@ -20,13 +20,15 @@ from billing.models import Account
 from gateway_project import dollars
 
 ENTRIES_PER_PAGE = 25
-_CHOICE = "account_id"  # the session's key for the account a member of several looks at
+_ACCOUNT_SESSION_KEY = "account_id"  # session key: the selected account of a member of several
 
 Page = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True)
 class AccountChoice:
+    """One account that the member can select."""
+
     id: str
     name: str
     is_chosen: bool
@@ -34,7 +36,7 @@ class AccountChoice:
 
 @dataclass(frozen=True)
 class Member:
-    """What the frame of every page says about the reader; templates find it at ``request.member``."""
+    """The signed-in member and the selected account, for the header of every page; templates read ``request.member``."""
 
     email: str
     is_staff: bool
@@ -44,17 +46,17 @@ class Member:
 
 
 def member_page(view: Page) -> Page:
-    """For members of an account, signed in: the view is given the account they chose. Browsers and proxies keep no copy."""
+    """Restrict a view to signed-in members and pass it the selected account. Browsers and proxies store no copy."""
 
     @never_cache
     @login_required
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        # Asked of the database every time: who is removed from an account sees nothing more of it.
+        # Read from the database each time, so that a removed member loses access at once.
         accounts = list(request.user.accounts.order_by("name", "id"))  # type: ignore[union-attr]
         if not accounts:
             return render(request, "dashboard/no_account.html", status=403)
-        chosen = request.session.get(_CHOICE)
+        chosen = request.session.get(_ACCOUNT_SESSION_KEY)
         account = next((account for account in accounts if str(account.pk) == chosen), accounts[0])
         request.member = _member(request, account, accounts)  # type: ignore[attr-defined]
         return view(request, account, *args, **kwargs)
@@ -75,18 +77,18 @@ def _member(request: HttpRequest, account: Account, accounts: list[Account]) -> 
 @require_POST
 @member_page
 def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
-    """Look at another of one's accounts, from now on."""
+    """Select another of the member's accounts."""
     chosen = request.POST.get("account", "")
     if chosen not in {choice.id for choice in request.member.choices}:  # type: ignore[attr-defined]
         raise Http404
-    request.session[_CHOICE] = chosen
+    request.session[_ACCOUNT_SESSION_KEY] = chosen
     return redirect("dashboard")
 
 
 @require_safe
 @member_page
 def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
-    """The book, newest first."""
+    """List the ledger entries, newest first."""
     pager = Pager.of(request, count=account.last_seq, per_page=ENTRIES_PER_PAGE)
     entries = ledger_pages.read_page(account, limit=ENTRIES_PER_PAGE, offset=pager.offset)
     context = {
@@ -101,13 +103,13 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
 @require_GET
 @member_page
 def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """The whole book, for spreadsheets."""
+    """Download all entries as CSV."""
     return ledger_csv.download(account)
 
 
 @dataclass(frozen=True)
 class Pager:
-    """Where a page stands in a list of ``count`` things."""
+    """One page of a list of ``count`` items. Pages are numbered from 1."""
 
     number: int
     count: int
@@ -115,7 +117,7 @@ class Pager:
 
     @classmethod
     def of(cls, request: HttpRequest, *, count: int, per_page: int) -> "Pager":
-        """From ``?page=``. What is no page of the list leads to the nearest that is: lists grow and shrink under bookmarks."""
+        """Read ``?page=``. A number outside the list means the nearest page, because lists change under bookmarks."""
         asked = request.GET.get("page", "1")
         number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= 15 else 1
         return cls(min(max(number, 1), cls._last(count, per_page)), count, per_page)
@@ -142,7 +144,7 @@ class Pager:
 
 
 class ChangePassword(PasswordChangeView):
-    """Django's own, which signs every other session of this person out."""
+    """Django's password change, which signs out the user's other sessions."""
 
     template_name = "dashboard/password.html"
     success_url = reverse_lazy("dashboard")

@@ -1,4 +1,4 @@
-"""The edge of billing: cents and camelCase, and nowhere else."""
+"""The JSON of billing's API. Cents and camelCase names appear only here."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +12,7 @@ from gateway_project import timestamps
 
 
 class BalanceSerializer(serializers.Serializer[Account]):
-    """The balance. Both figures are the floor: what is certainly there."""
+    """The balance, rounded down in both units."""
 
     balanceInCents = serializers.IntegerField()
     balanceInDollars = serializers.FloatField()
@@ -23,7 +23,7 @@ class BalanceSerializer(serializers.Serializer[Account]):
 
 
 class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
-    """One line of the book. The amounts of consecutive entries add up to their balances."""
+    """One ledger entry. The amounts of consecutive entries add up to their balances."""
 
     id = serializers.CharField()
     type = serializers.ChoiceField(choices=LedgerEntry.Type.choices)
@@ -44,7 +44,7 @@ class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
 
 
 class MomentField(serializers.DateTimeField):
-    """An instant. Its offset from UTC must be said: nobody shall guess whose midnight was meant."""
+    """A time that must state its offset from UTC, so that no time zone is guessed."""
 
     default_error_messages = {
         "invalid": "Give an ISO 8601 time, as 2026-11-21T00:00:00Z.",
@@ -62,7 +62,7 @@ class MomentField(serializers.DateTimeField):
 
 
 class LedgerFilterSerializer(serializers.Serializer[Any]):
-    """Which entries of the book. Those that are left out choose all."""
+    """Query parameters that select ledger entries. A parameter that is left out selects all."""
 
     type = serializers.ChoiceField(
         choices=LedgerEntry.Type.choices,
@@ -72,7 +72,7 @@ class LedgerFilterSerializer(serializers.Serializer[Any]):
     apiKey = serializers.CharField(source="spender", max_length=64, required=False, help_text="The id of the key that spent it")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        # "from" is a word of Python's, which no attribute can have for its name.
+        # "from" is a Python keyword and cannot be the name of a class attribute.
         since = MomentField(source="since", required=False, help_text="BookedEntry then or later: ISO 8601 with Z or an offset")
         until = MomentField(source="until", required=False, help_text="BookedEntry before: ISO 8601 with Z or an offset")
         return {**super().get_fields(), "from": since, "to": until}
@@ -84,12 +84,12 @@ class LedgerFilterSerializer(serializers.Serializer[Any]):
 
     @property
     def entry_filter(self) -> EntryFilter:
-        """What was asked for, once it is valid."""
+        """The filter, after ``is_valid``."""
         return EntryFilter(**{name: self.validated_data.get(name) for name in ("type", "spender", "since", "until")})
 
 
 class LedgerQuerySerializer(LedgerFilterSerializer):
-    """Which page of the book, or of the entries that are chosen."""
+    """Query parameters for one page of ledger entries."""
 
     limit = serializers.IntegerField(default=10, min_value=1, max_value=100)
     offset = serializers.IntegerField(default=0, min_value=0)

@@ -1,4 +1,4 @@
-"""The book as people read it: plain values for pages, exact dollars, and the whole cents that the API reports."""
+"""Ledger entries as plain values for pages: exact dollars, and the whole cents that the API reports."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class StatementLine:
-    """One entry of the book."""
+    """One ledger entry with formatted amounts."""
 
     id: str
     type: str
@@ -34,7 +34,7 @@ class StatementLine:
 
 
 def format_entry(entry: LedgerEntry, *, issued_by: str = "") -> StatementLine:
-    """``issued_by`` is who granted a credit, where the reader may know."""
+    """Format one entry. ``issued_by`` is the e-mail address of the issuer of a credit, if the reader may see it."""
     return StatementLine(
         id=str(entry.pk),
         type=entry.type,

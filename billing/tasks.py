@@ -1,4 +1,4 @@
-"""Background work of billing, wired by dotted path in the settings."""
+"""Background work of billing; the settings schedule it by dotted path."""
 
 import logging
 
@@ -12,7 +12,7 @@ logger = logging.getLogger("gateway.audit")
 
 @shared_task
 def verify_ledger() -> int:
-    """Ask the whole book whether it is true. Returns the number of violations, which are logged; metrics say it, and when."""
+    """Check all invariants of the ledger. Log each violation, set the metrics, and return the number of violations."""
     violations = audit.verify()
     for violation in violations:
         logger.error("%s; the first: %s", violation, violation.rows[0])

@@ -1,4 +1,4 @@
-"""GET /api/billing/balance, /api/billing/ledger and /api/billing/ledger.csv, for the account whose key asks."""
+"""GET /api/billing/balance, /api/billing/ledger and /api/billing/ledger.csv, for the account of the API key."""
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -27,7 +27,7 @@ class BalanceView(APIView):
 class LedgerView(APIView):
     @extend_schema(parameters=[LedgerQuerySerializer], responses=LedgerPageSerializer)
     def get(self, request: Request) -> Response:
-        # As a dict: in a QueryDict, DRF would take "?limit=" for a field of a form that was left empty, and not refuse it.
+        # As a dict: in a QueryDict, DRF would accept "?limit=" as an empty form field.
         query = LedgerQuerySerializer(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
         place = {name: query.validated_data[name] for name in ("limit", "offset")}
@@ -36,8 +36,8 @@ class LedgerView(APIView):
         return Response({"entries": data, **place, "count": len(data)})
 
 
-class LedgerSheetView(APIView):
-    http_method_names = ["get", "options"]  # no HEAD: it would cost what GET costs, to throw it away
+class LedgerCsvView(APIView):
+    http_method_names = ["get", "options"]  # no HEAD: it would do the work of a GET and discard the result
 
     @extend_schema(parameters=[LedgerFilterSerializer], responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR})
     def get(self, request: Request) -> StreamingHttpResponse:
@@ -47,6 +47,6 @@ class LedgerSheetView(APIView):
 
 
 def _account(request: Request) -> Account:
-    """Whose key this is. The authentication that the settings name puts the account here."""
+    """Return the account of the API key. The authentication class in the settings sets it as ``request.user``."""
     assert isinstance(request.user, Account)
     return request.user

@@ -1,4 +1,4 @@
-"""Support's view of keys: set or clear a spending limit, revoke. Everything else about a key is to look at."""
+"""The support pages of keys: set or clear a spending limit, revoke. All other fields are read-only."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
     list_select_related = ("account",)
     search_fields = ("name", "id__exact", "last_four__exact", "account__name", "account__members__email")
     search_help_text = "A member's e-mail address, the account's or the key's name, its id or the last four of its secret."
-    # The digest is nobody's business.
+    # The digest is not shown.
     fields = (
         "name",
         "id",
@@ -51,7 +51,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        # One clock for the whole list, without a query a row.
+        # One time of the database for the whole list, without a query for each row.
         queryset: QuerySet[ApiKey] = super().get_queryset(request).annotate(now=Now())
         return queryset
 
@@ -67,20 +67,20 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
     def limit(self, key: ApiKey) -> str:
         return summaries.describe_limit(key.spending_limit_cents, key.spending_period)
 
-    @admin.display(description="in the limit's window")
+    @admin.display(description="in the current window")
     def window(self, key: Any) -> str:
         [summary] = summaries.summarize_keys([key], key.now)
         limit = summary.limit
         if limit is None:
-            return f"{summary.spent_in_total} spent since ever"
+            return f"{summary.spent_in_total} spent in total"
         resets = f", resets {limit.resets_at:%Y-%m-%d %H:%M} UTC" if limit.resets_at else ""
         return f"{limit.spent} spent, {limit.held or '$0.00'} held, {limit.left} left{resets}"
 
-    @admin.display(description="in force, with its account's and the deployment's")
+    @admin.display(description="limits in force (key, account, deployment)")
     def rates(self, key: ApiKey) -> str:
         return rate_limits.describe_limits(rate_limits.effective_limits(key, key.account)) or "no limit per minute"
 
-    # --- What support does ---------------------------------------------------------------------------------------
+    # --- Actions of support ---------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
         limit, revoke = self.admin_site.admin_view(self.limit_view), self.admin_site.admin_view(self.revoke_view)
@@ -117,7 +117,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
         messages.success(request, f"The spending limit is now: {after}.")
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask first, then stop the key for good."""
+        """Show a confirmation; a POST revokes the key."""
         key = self.object_for(request, object_id, "keys.revoke_apikey")
         if request.method == "POST":
             self._revoke(request, key)
@@ -126,7 +126,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
 
     def _revoke(self, request: HttpRequest, key: ApiKey) -> None:
         with transaction.atomic():
-            account_locks.lock_account(key.account_id)  # a second click waits here, and finds the key revoked
+            account_locks.lock_account(key.account_id)  # a second click waits here and then finds the key revoked
             key.refresh_from_db(fields=["revoked_at"])
             if key.revoked_at is not None:
                 messages.warning(request, "The key was revoked already.")
@@ -154,7 +154,7 @@ class SpendingDayAdmin(ReadOnlyAdmin):
         return dollars.format_usd(day.held_nanos)
 
 
-# billing has never heard of keys, so keys add themselves to its page of an account.
+# billing does not import keys, so keys extend its account page here.
 admin.site.unregister(Account)
 
 

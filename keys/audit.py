@@ -1,6 +1,6 @@
-"""What keys ask the whole book (``billing.audit``): is what keys spent within what their accounts spent?
+"""Invariants of keys, which ``billing.audit`` checks.
 
-That a key's days are the sum of its completions is asked by ``completions.audit``, which knows both.
+That a key's days are the sums of its completions is checked by ``completions.audit``, which has access to both.
 """
 
 from billing.audit import LEDGER_TABLES, Invariant

@@ -1,4 +1,4 @@
-"""What owners and support type about keys."""
+"""Forms for a spending limit and a new key."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from gateway_project.db import pool
 from keys import lifecycle
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
-_NONE = "NONE"  # said in a word: a form that lost its fields must not clear a limit
+_NONE = "NONE"  # a value of its own: a form that lost its fields must not clear a limit
 _TYPES = [
     (_NONE, "No limit"),
     (SpendingType.FIXED.value, "One-time limit (FIXED)"),
@@ -37,7 +37,7 @@ class LimitForm(forms.Form):
 
     @staticmethod
     def initial_of(key: ApiKey) -> dict[str, Any]:
-        """The form's fields as the key has them."""
+        """Return the fields for the key's current limit."""
         return {
             "spending_type": key.spending_type or _NONE,
             "spending_limit": key.spending_limit_cents,
@@ -45,8 +45,8 @@ class LimitForm(forms.Form):
         }
 
     def clean(self) -> None:
-        # "No limit" beside an amount typed just now is a contradiction to show, not to resolve by guessing: a limit that is
-        # silently dropped costs money. Beside the amount that the key has it means what it says.
+        # "No limit" together with a newly typed amount is a contradiction. The form shows it and does not guess: dropping a
+        # limit silently costs money. Together with the amount that the key already has, it clears the limit.
         limit_cents = self.cleaned_data.get("spending_limit")
         type, period = self.cleaned_data.get("spending_type"), self.cleaned_data.get("spending_period")
         if type == _NONE and limit_cents is not None and "spending_limit" in self.changed_data:
@@ -58,7 +58,7 @@ class LimitForm(forms.Form):
 
     @property
     def limit(self) -> dict[str, Any]:
-        """``limit_cents``, ``type`` and ``period``, as the keyring takes them."""
+        """``limit_cents``, ``type`` and ``period``: arguments of ``lifecycle.set_spending_limit``."""
         type = self.cleaned_data["spending_type"]
         if type == _NONE:
             return {"limit_cents": None, "type": None, "period": None}
@@ -67,13 +67,13 @@ class LimitForm(forms.Form):
 
 
 class SupportLimitForm(LimitForm):
-    """The same in the admin's frame, which has no room for radio buttons."""
+    """A spending limit in the admin, whose layout has no room for radio buttons."""
 
     spending_type = forms.ChoiceField(label="Spending limit", choices=_TYPES, initial=_NONE)
 
 
 class KeyForm(LimitForm):
-    """A new key. Validate it under the account's lock: two clicks on one form must not make two keys."""
+    """A new key. Validate it while the account is locked: a double click must not make two keys."""
 
     name = forms.CharField(max_length=100, help_text="Where you will use it, such as “production” or “laptop”.")
     last_day = forms.DateField(
@@ -95,14 +95,14 @@ class KeyForm(LimitForm):
         name: str = self.cleaned_data["name"]
         if ApiKey.objects.filter(account=self.for_account, name__iexact=name, revoked_at=None).exists():
             raise forms.ValidationError(
-                "There is a key of this name. If you made it just now, its secret was shown then and cannot be shown again."
+                "There is a key with this name. If you made it just now, its secret was shown then and cannot be shown again."
             )
         return name
 
     def clean_last_day(self) -> date | None:
         day: date | None = self.cleaned_data["last_day"]
         if day is not None and day < pool.database_time().astimezone(UTC).date():
-            raise forms.ValidationError("This day is over.")
+            raise forms.ValidationError("This day is in the past.")
         if day == date.max:
             raise forms.ValidationError("Leave it empty for a key that never expires.")
         return day
@@ -110,12 +110,14 @@ class KeyForm(LimitForm):
     def clean(self) -> None:
         super().clean()
         if self.cleaned_data.get("account") != str(self.for_account.pk):
-            # Written for one account, sent after choosing another in a second window. Show whose key it would be.
+            # The form was opened for one account; then another was selected in a second window. Say whose key it would be.
             self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
-            self.add_error(None, f"You look at {self.for_account.name} now. Send the form again to make the key there.")
+            self.add_error(
+                None, f"The selected account is now {self.for_account.name}. Send the form again to make the key there."
+            )
 
     def issue(self, created_by: Any) -> tuple[ApiKey, str]:
-        """The key and its secret."""
+        """Make the key. Return it and its secret."""
         day = self.cleaned_data["last_day"]
         return lifecycle.issue_key(
             self.for_account,

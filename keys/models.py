@@ -1,4 +1,4 @@
-"""API keys, and what each spent day by day."""
+"""API keys, and what each spent on each day."""
 
 from typing import ClassVar
 
@@ -24,7 +24,7 @@ class SpendingPeriod(models.TextChoices):
 
 
 class ApiKey(models.Model):
-    """A key: who it belongs to, what it may spend, and whether it may be used at all. Its secret is not here."""
+    """A key: its account, its limits and whether it may be used. The secret is not stored."""
 
     id = models.CharField(primary_key=True, max_length=22, default=identifiers.short_uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="keys")
@@ -36,7 +36,7 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    # Spec 2.3. All three empty: no limit.
+    # All three empty: no limit.
     spending_limit_cents = models.PositiveBigIntegerField(null=True, blank=True)
     spending_type = models.CharField(max_length=10, choices=SpendingType.choices, null=True, blank=True)
     spending_period = models.CharField(max_length=10, choices=SpendingPeriod.choices, null=True, blank=True)
@@ -55,7 +55,7 @@ class ApiKey(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(spending_limit_cents__isnull=True, spending_type__isnull=True, spending_period__isnull=True)
-                # isnull beside each comparison: a CHECK lets through what is neither true nor false.
+                # isnull beside each comparison: a CHECK accepts a condition that is NULL.
                 | Q(spending_limit_cents__isnull=False, spending_type__isnull=False, spending_type="FIXED")
                 & Q(spending_period__isnull=True)
                 | Q(spending_limit_cents__isnull=False, spending_type__isnull=False, spending_type="RECURRING")
@@ -83,9 +83,9 @@ class ApiKey(models.Model):
 
 
 class SpendingDay(models.Model):
-    """What a key spent, holds and used on one UTC day. A limit's window is the sum of its days: nothing is ever reset.
+    """What a key spent, holds and used on one UTC day. The window of a limit is a sum of days, so nothing is ever reset.
 
-    A completion counts on the day it was admitted, by the database's clock, however long it runs.
+    A completion counts on the day of its admission, by the database's clock, however long it runs.
     """
 
     key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="spending_days", db_index=False)

@@ -1,6 +1,6 @@
-"""How the OpenAPI description says ``Authorization: Bearer <API key>``, and what replies tell of limits per minute.
+"""Adds the bearer security scheme and the x-ratelimit-* headers to the OpenAPI description.
 
-Imported when the app is ready; registers itself.
+The app imports it in ``ready``; the scheme registers itself with drf-spectacular.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ class BearerKeyScheme(OpenApiAuthenticationExtension):
 
 
 def describe_rates(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """drf-spectacular's hook: the headers of every reply under /v1, errors included."""
+    """Add the rate-limit headers to every reply under /v1, errors included. A postprocessing hook of drf-spectacular."""
     for path, operations in result["paths"].items():
         for operation in operations.values() if path.startswith("/v1/") else ():
             for response in operation["responses"].values():

@@ -1,4 +1,4 @@
-"""The dashboard: what an account has and spends, and its keys. Each page is for the account's members alone."""
+"""The dashboard: an account's balance, spending and keys. Only members of the account can open its pages."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ KEYS_PER_PAGE = 50
 @require_safe
 @member_page
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
-    """The balance, what moved it last, the keys, and thirty days of spending."""
+    """Show the balance, the latest ledger entries and keys, and thirty days of spending."""
     now = pool.database_time()
     keys = summaries.keys_newest_first(account).filter(revoked_at=None)
     context = {
@@ -58,7 +58,7 @@ def _api_url(request: HttpRequest) -> str:
 @require_safe
 @member_page
 def key_list(request: HttpRequest, account: Account) -> HttpResponse:
-    """Every key: those that work first, the newest of them on top."""
+    """List every key: keys in use before revoked ones, newest first."""
     keys = summaries.keys_newest_first(account)
     pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
     page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
@@ -69,7 +69,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @member_page
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
-    """Make a key. The reply to the POST is the only place its secret is ever shown: not in a URL, a cookie or a session."""
+    """Make a key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
     if request.method != "POST":
         return render(request, "dashboard/key_new.html", {"form": KeyForm(account)})
     with transaction.atomic():
@@ -101,7 +101,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
 @require_http_methods(["GET", "HEAD", "POST"])
 @member_page
 def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
-    """Ask first, then stop the key for good. Revoking twice is fine."""
+    """Show a confirmation; a POST revokes the key. Revoking twice changes nothing."""
     key = get_object_or_404(account.keys, pk=key_id)
     if request.method == "POST":
         lifecycle.revoke_key(key)

@@ -100,7 +100,7 @@ class RefusalCache:
         return recent if recent and recent.decided >= FLOOD_REFUSALS else None
 
 
-# --- Which requests get the same refusal ------------------------------------------------------------------
+# --- Which requests get the same refusal --------------------------------------------------------------------------
 
 _KEY: RefusalKind = ("key",)
 _TIED_UP = "tied up"
@@ -161,7 +161,7 @@ def _copy(refusal: errors.ApiError) -> errors.ApiError:
     return copy.copy(refusal)  # without tracebacks, which would grow with each raise and keep requests alive
 
 
-# --- The cache of this process -----------------------------------------------------------------------------------------------
+# --- The cache of this process ------------------------------------------------------------------------------------
 
 process_cache = RefusalCache()
 

@@ -1,4 +1,4 @@
-"""Keys and their spending as pages show them: plain values, a fixed number of queries however many keys there are."""
+"""Keys and their spending as plain values for pages. The number of queries does not depend on the number of keys."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ CHART_HEIGHT = 100
 
 @dataclass(frozen=True)
 class Limit:
-    """A key's limit and what is left of it. Percentages are whole, towards zero."""
+    """A key's spending limit and what is left of it. ``used_percent`` is rounded down."""
 
     amount: str
     terms: str
@@ -33,7 +33,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Summary:
-    """One key."""
+    """One key, with formatted amounts."""
 
     id: str
     name: str
@@ -45,7 +45,7 @@ class Summary:
     last_used: date | None
     spent_in_total: str
     limit: Limit | None
-    rates: str  # in words, whosever they are; empty where nothing limits
+    rates: str  # limits per minute in words; empty if there are none
 
     @property
     def is_revoked(self) -> bool:
@@ -60,24 +60,24 @@ def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
 
 
 def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
-    """The account's keys: those not revoked, then the revoked ones, each from the newest."""
+    """Return the account's keys: first those not revoked, then the revoked ones, each newest first."""
     return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
 
 
 def mask_secret(key: ApiKey) -> str:
-    """How the key's secret begins and ends. The id between is left out: ids sort by time, and so all begin alike."""
+    """Return the start and end of the secret. The id between is left out: ids sort by time, so they all begin alike."""
     return f"{secret.PREFIX}…{key.last_four}"
 
 
 def describe_state(key: ApiKey, now: datetime) -> str:
-    """Active, Expired or Revoked."""
+    """Return Active, Expired or Revoked."""
     if key.revoked_at is not None:
         return "Revoked"
     return "Expired" if key.expires_at is not None and key.expires_at <= now else "Active"
 
 
 def describe_limit(limit_cents: int | None, period: str | None) -> str:
-    """A limit in words: "$5.00 per day", "$5.00 in total", "no limit"."""
+    """Return a spending limit in words: "$5.00 per day", "$5.00 in total", "no limit"."""
     if limit_cents is None:
         return "no limit"
     return f"{dollars.format_usd(money.nanos(limit_cents))} {_terms(period)}"
@@ -124,7 +124,7 @@ def _totals(keys: list[ApiKey]) -> dict[str, dict[str, Any]]:
     return {row["key_id"]: row for row in days.annotate(last_day=Max("day"), total_nanos=Sum("spent_nanos"))}
 
 
-# --- The last thirty days ----------------------------------------------------------------------------------------
+# --- The last thirty days -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """Bars of a drawing CHART_HEIGHT high and ten wide a day."""
+    """Bars for an SVG that is CHART_HEIGHT high and ten units wide for each day."""
 
     bars: list[Bar]
     total: str
@@ -153,7 +153,7 @@ class Chart:
 
 
 def build_chart(account: Account, today: date) -> Chart | None:
-    """What all of the account's keys spent on each of the last CHART_DAYS UTC days; None when it was nothing."""
+    """Build a chart of what the account's keys spent on each of the last CHART_DAYS UTC days; None if they spent nothing."""
     days = [today - timedelta(days=ago) for ago in reversed(range(CHART_DAYS))]
     rows = SpendingDay.objects.filter(key__account=account, day__gte=days[0]).values("day").annotate(sum=Sum("spent_nanos"))
     spent_nanos = {row["day"]: int(row["sum"]) for row in rows}
@@ -165,6 +165,6 @@ def build_chart(account: Account, today: date) -> Chart | None:
 
 
 def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> Bar:
-    # A day with any spending at all shows a bar.
+    # Rounded up: a day with any spending has a visible bar.
     height = -(-spent_nanos * CHART_HEIGHT // highest_nanos)
     return Bar(day=day, spent=dollars.format_usd(spent_nanos), height=height, left=10 * place)

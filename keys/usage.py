@@ -1,4 +1,4 @@
-"""GET /v1/usage: the key, its limit and what is left of it, what it used, and the account's balance."""
+"""The body of GET /v1/usage: the key, its limits and what is left, its usage, and the account's balance."""
 
 from datetime import date
 from typing import Any
@@ -14,7 +14,7 @@ from keys.models import ApiKey, SpendingDay
 
 
 def describe_usage(key: ApiKey) -> dict[str, Any]:
-    """The reply, in the names of the spec where it has them. Cents are floors; dollars are exact, as strings."""
+    """Return the reply. Cents are rounded down; dollars are exact, as strings."""
     now = pool.database_time()
     return {
         "object": "usage",

@@ -411,8 +411,8 @@ for question, broken_by in {
         "verify_ledger is blind in one eye.",
         code(
             "billing.audit:verify",
-            "asked = invariants(account_id)",
-            f"asked = [each for each in invariants(account_id) if each.name != {question!r}]",
+            "checked = invariants(account_id)",
+            f"checked = [each for each in invariants(account_id) if each.name != {question!r}]",
         ),
         f"billing/test_audit.py::test_one_account_can_be_asked_about[{broken_by}]",
     )

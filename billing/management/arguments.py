@@ -1,4 +1,4 @@
-"""What operators type behind commands, as values, or a CommandError that names the argument."""
+"""Reads command-line arguments of operators. Raises CommandError with the name of the wrong argument."""
 
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from billing.models import Account
 
 
 def whole_number(argument: str, typed: str, *, minimum: int, maximum: int) -> int:
-    """Digits, within bounds."""
+    """Read a whole number from ``minimum`` to ``maximum``."""
     try:
         number = int(typed)
     except ValueError:
@@ -23,7 +23,7 @@ def whole_number(argument: str, typed: str, *, minimum: int, maximum: int) -> in
 
 
 def text(argument: str, typed: str, *, characters_max: int) -> str:
-    """Something printable, and not too much of it."""
+    """Read printable text of at most ``characters_max`` characters."""
     value = typed.strip()
     if not value or not value.isprintable():
         raise CommandError(f"{argument}: give some printable text.")
@@ -33,7 +33,7 @@ def text(argument: str, typed: str, *, characters_max: int) -> str:
 
 
 def email(argument: str, typed: str) -> str:
-    """An e-mail address as it is stored."""
+    """Read an e-mail address, in lower case as it is stored."""
     value = typed.strip().lower()
     try:
         validate_email(value)
@@ -43,7 +43,7 @@ def email(argument: str, typed: str) -> str:
 
 
 def account_id(argument: str, typed: str) -> UUID:
-    """An account's id, known or not."""
+    """Read the id of an account, which need not exist."""
     try:
         return UUID(typed)
     except ValueError:
@@ -51,13 +51,13 @@ def account_id(argument: str, typed: str) -> UUID:
 
 
 def add_account_arguments(parser: CommandParser) -> None:
-    """EMAIL, and --account for those who are members of several."""
+    """Add EMAIL, and --account for members of several accounts."""
     parser.add_argument("email", metavar="EMAIL", help="A member of the account.")
     parser.add_argument("--account", metavar="ID", help="Which account, if EMAIL is a member of several.")
 
 
 def account(options: dict[str, Any]) -> Account:
-    """The account that EMAIL and --account mean."""
+    """Return the account that EMAIL and --account select."""
     chosen = None if options["account"] is None else account_id("--account", options["account"])
     try:
         return accounts.find_account(email("EMAIL", options["email"]), chosen)

@@ -164,14 +164,14 @@ def test_a_true_book_is_said_to_be_true(alice):
     reply = json.loads(stdout)
     assert (reply["ok"], reply["violations"]) == (True, [])
     assert len(stderr.splitlines()) == reply["questions"] > 14
-    assert "The book is true" in run("verify_ledger")[0]
+    assert "The ledger is consistent" in run("verify_ledger")[0]
 
 
 @pytest.mark.parametrize("one", [True, False])
 def test_a_book_that_is_not_true_is_an_error_with_its_violations(alice, bob, one):
     break_the_book(alice)
     stdout = StringIO()
-    with pytest.raises(CommandError, match="not true: 1 of"):
+    with pytest.raises(CommandError, match="not consistent: 1 of"):
         call_command(
             "verify_ledger", "--json", *(["--account", str(alice.pk)] if one else []), stdout=stdout, stderr=StringIO()
         )

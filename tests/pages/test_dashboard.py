@@ -55,7 +55,7 @@ def test_what_running_requests_hold_is_shown(owner, alice):
     usage.place(alice, 250_000_000, reference="running", expires_at=timezone.now())
     page = text(owner.get("/dashboard/"))
     assert "Held by running requests $0.25" in page
-    assert "Free to spend $9.75" in page
+    assert "Available $9.75" in page
 
 
 def test_an_account_without_credit_and_keys_says_what_to_do(bob):
@@ -67,7 +67,7 @@ def test_an_account_without_credit_and_keys_says_what_to_do(bob):
     assert "There is no key yet" in page
     assert 'href="/dashboard/keys/new/"' in reply.content.decode()
     assert "curl http://localhost:8123/v1/chat/completions" in page
-    assert "Nothing is booked yet" in page
+    assert "There are no entries yet" in page
     assert "Nothing was spent in the last 30 days" in page
 
 
@@ -415,7 +415,7 @@ def test_an_owner_of_another_account_gets_nothing_of_a_key(other_owner, key, row
 
 def test_an_owner_of_another_account_makes_no_key_here(other_owner, alice, charlie, rows):
     before = rows()
-    assert "You look at Charlie now" in text(other_owner.post("/dashboard/keys/new/", form_for(alice)))
+    assert "The selected account is now Charlie" in text(other_owner.post("/dashboard/keys/new/", form_for(alice)))
     assert rows() == before
 
 

@@ -125,7 +125,7 @@ def test_a_key_is_not_made_in_an_account_chosen_behind_the_forms_back(owner, ali
     second = factories.make_account("Second", owner=owner_of(alice))
     owner.post("/dashboard/account/", {"account": str(second.pk)})
     reply = owner.post("/dashboard/keys/new/", form)
-    assert "You look at Second now" in reply.content.decode()
+    assert "The selected account is now Second" in reply.content.decode()
     assert not ApiKey.objects.exists()
     assert owner.post("/dashboard/keys/new/", {**form, "account": str(second.pk)}).status_code == 200
     assert ApiKey.objects.get().account == second

@@ -68,7 +68,7 @@ def test_an_accounts_page_shows_balance_entries_keys_and_members(support, alice,
     usage.place(alice, 250_000_000, reference="running", expires_at=timezone.now())
     page = text(support.get(account_page(alice)))
     assert "alice@example.org" in page
-    assert "Balance: $9.999805 Held by running requests: $0.25 Free to spend: $9.749805" in page
+    assert "Balance: $9.999805 Held by running requests: $0.25 Available: $9.749805" in page
     assert "USAGE_DEBIT demo/echo, 14 tokens -$0.000195 -1 $9.999805" in page
     assert re.search(r"laptop mgw_live_…\w{4} Active no limit", page)
     assert "All 2 entries" in page
@@ -124,7 +124,7 @@ def test_a_double_submit_credits_once(support, alice):
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.last_seq) == (money.nanos(1500), 2)
     assert LogEntry.objects.count() == 1
-    assert "booked already. Nothing was added." in text(support.get(account_page(alice)))
+    assert "already booked. Nothing was added." in text(support.get(account_page(alice)))
 
 
 def test_clicks_at_once_credit_once(transactional_db, alice):
@@ -157,7 +157,7 @@ def test_a_form_used_for_one_amount_books_no_other(support, alice, charlie, rows
     support.post(account_page(alice, "credit"), form)
     before = rows()
     for account, changed in ((alice, {**form, "amount": "6"}), (charlie, form)):
-        assert "used for another credit already" in text(support.post(account_page(account, "credit"), changed))
+        assert "already used for another credit" in text(support.post(account_page(account, "credit"), changed))
     assert rows() == before
 
 
@@ -203,7 +203,7 @@ def test_a_credit_that_the_book_cannot_hold_is_refused(support, alice, rows):
     ledger.grant_support_credit(alice.pk, amount_cents=money.CENTS_MAX - 1000, reason="x", reference="much")
     form = credit_form(support, alice)
     before = rows()
-    assert "more than the book can hold" in text(support.post(account_page(alice, "credit"), form))
+    assert "larger than the ledger can store" in text(support.post(account_page(alice, "credit"), form))
     assert rows() == before
 
 

@@ -1,4 +1,4 @@
-"""Open an account for a person. Repeating it is safe: whoever has an account keeps it, and the answer is the same."""
+"""Open an account for a person. Safe to repeat: a user with an account keeps it, and the reply is the same."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from gateway_project.operator_command import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Open an account for EMAIL, who becomes a user if unknown. An account that EMAIL already has is answered as it is."
+    help = "Open an account for EMAIL, and make the user if unknown. If EMAIL already has an account, report that one."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("email", metavar="EMAIL", help="Who will own the account.")
-        parser.add_argument("--name", help="What to call it. Default: EMAIL.")
+        parser.add_argument("email", metavar="EMAIL", help="The owner of the account.")
+        parser.add_argument("--name", help="The name of the account. Default: EMAIL.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         email = arguments.email("EMAIL", options["email"])

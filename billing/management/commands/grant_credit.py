@@ -17,12 +17,12 @@ class Command(OperatorCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         arguments.add_account_arguments(parser)
-        parser.add_argument("cents", metavar="CENTS", help="How much, in whole cents.")
-        parser.add_argument("--reason", required=True, help="Why. The account's owner reads it.")
+        parser.add_argument("cents", metavar="CENTS", help="The amount, in whole cents.")
+        parser.add_argument("--reason", required=True, help="Why the credit is due. The account's owner can read it.")
         parser.add_argument(
             "--reference",
             metavar="REF",
-            help="Such as a ticket: the same REF credits once. Default: a new one.",
+            help="For example a ticket number. The same REF credits once. Default: a new one.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -36,7 +36,7 @@ class Command(OperatorCommand):
         except ledger.ReferenceReused as error:
             raise CommandError(f"--reference: {error}.") from None
         except DataError:
-            raise CommandError("CENTS: the balance would be larger than the book can say.") from None
+            raise CommandError("CENTS: the balance would be larger than the ledger can store.") from None
         account.refresh_from_db()
         balance_cents = money.floor_cents(account.balance_nanos)
         what = (

@@ -1,4 +1,4 @@
-"""Ask the whole book whether it is true. Read-only; safe while the gateway runs."""
+"""Check the invariants of the ledger. Read-only; safe while the gateway runs."""
 
 from typing import Any
 
@@ -12,23 +12,25 @@ from gateway_project.operator_command import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Ask the whole book, or one account's, whether it is true. Exits with 1 and says what is wrong if it is not."
+    help = (
+        "Check the invariants of the ledger, of all accounts or of one. Exits with 1 and lists the violations if there are any."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--account", metavar="ID", help="Ask about this account only.")
+        parser.add_argument("--account", metavar="ID", help="Check this account only.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         account_id = None if options["account"] is None else arguments.account_id("--account", options["account"])
         if account_id and not Account.objects.filter(pk=account_id).exists():
             raise CommandError(f"--account: there is no account {account_id}.")
-        asked = len(audit.invariants(account_id))
+        checked = len(audit.invariants(account_id))
         violations = audit.verify(account_id, progress=self.say)
-        facts = {"ok": not violations, "violations": list(map(_facts, violations)), "questions": asked}
-        sentence = "\n".join(map(_lines, violations)) or f"The book is true: {asked} questions, no findings."
+        facts = {"ok": not violations, "violations": list(map(_facts, violations)), "questions": checked}
+        sentence = "\n".join(map(_lines, violations)) or f"The ledger is consistent: {checked} invariants hold."
         self.answer(options, facts, sentence)
         if violations:
-            raise CommandError(f"The book is not true: {len(violations)} of {asked} questions found something.")
+            raise CommandError(f"The ledger is not consistent: {len(violations)} of {checked} invariants are violated.")
 
 
 def _facts(violation: Violation) -> dict[str, Any]:

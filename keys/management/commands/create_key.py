@@ -1,4 +1,4 @@
-"""Make an API key. Its secret is printed once and kept nowhere."""
+"""Make an API key. Its secret is printed once and not stored."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class Command(OperatorCommand):
         arguments.add_account_arguments(parser)
         parser.add_argument("--name", default="made by an operator", help="What to call it. Default: %(default)r.")
         parser.add_argument("--limit", metavar="CENTS", help="What it may spend, in whole cents. Needs --type.")
-        parser.add_argument("--type", metavar="|".join(SpendingType.values), help="Once, or again each period.")
+        parser.add_argument("--type", metavar="|".join(SpendingType.values), help="FIXED: once. RECURRING: again each period.")
         parser.add_argument("--period", metavar="|".join(SpendingPeriod.values), help="Of a RECURRING limit.")
         parser.add_argument("--rpm", metavar="N", help="Requests per minute. Default: the account's limit.")
         parser.add_argument("--tpm", metavar="N", help="Tokens per minute. Default: the account's limit.")

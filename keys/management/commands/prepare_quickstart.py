@@ -1,6 +1,6 @@
-"""The demo that ``make run`` prepares, and quickstart.json, which tells people and scripts how to use it.
+"""Prepare the demo account of ``make run``, and write quickstart.json with its address, key and passwords.
 
-Safe to run again: the credit is given once, and the key and passwords in the file stay as long as they open something.
+Safe to run again: the credit is given once, and the key and passwords in the file are kept as long as they work.
 """
 
 import json
@@ -28,12 +28,12 @@ _REFERENCE = "quickstart"
 
 
 class Command(OperatorCommand):
-    help = "Make what is missing of the demo: account, credit, key, owner, superuser; and write $GATEWAY_VAR/quickstart.json."
+    help = "Make the demo's account, credit, key, owner and superuser if missing, and write $GATEWAY_VAR/quickstart.json."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--base-url", metavar="URL", required=True, help="Where the pages are served.")
-        parser.add_argument("--api-url", metavar="URL", required=True, help="Where /v1 is served.")
+        parser.add_argument("--base-url", metavar="URL", required=True, help="The address of the pages.")
+        parser.add_argument("--api-url", metavar="URL", required=True, help="The address of /v1.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         path = settings.GATEWAY_VAR / "quickstart.json"
@@ -43,7 +43,7 @@ class Command(OperatorCommand):
 
 
 def _facts(known: dict[str, Any], *, base_url: str, api_url: str) -> dict[str, Any]:
-    """What the file shall say. What it said, as far as it is ``known``, holds on."""
+    """Return the content of the file. Keeps what is in ``known``, the previous content, if it still works."""
     admin, admin_password = _person(ADMIN_EMAIL, known.get("admin"), is_staff=True, is_superuser=True)
     owner, owner_password = _person(OWNER_EMAIL, known.get("owner"))
     account = _account()
@@ -59,7 +59,7 @@ def _facts(known: dict[str, Any], *, base_url: str, api_url: str) -> dict[str, A
 
 
 def _person(email: str, known: Any, **flags: bool) -> tuple[User, str]:
-    """The user, who has the password of the file, or a new one when the file is lost."""
+    """Return the user and the password: the one in the file, or a new one if the file has none."""
     password = known.get("password") if isinstance(known, dict) else None
     user = User.objects.filter(email=email).first() or User(email=email)
     if not (password and user.pk and user.check_password(password)):
@@ -71,7 +71,7 @@ def _person(email: str, known: Any, **flags: bool) -> tuple[User, str]:
     return user, password
 
 
-@transaction.atomic  # an account without its credit would get another account the next time
+@transaction.atomic  # without it, a crash before the credit would make a second account on the next run
 def _account() -> Account:
     credited = LedgerEntry.objects.filter(reference=f"support:{_REFERENCE}").select_related("account").first()
     if credited:
@@ -82,7 +82,7 @@ def _account() -> Account:
 
 
 def _api_key(account: Account, known: Any, owner: User) -> str:
-    """The secret of the file if its key still works, else that of a new key."""
+    """Return the secret in the file if its key still works, otherwise the secret of a new key."""
     key_id = secret.key_id(known) if isinstance(known, str) else None
     key = ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, expires_at=None).first() if key_id else None
     if key and secret.matches(known, key.digest, settings.KEY_PEPPERS):

@@ -1,4 +1,4 @@
-"""Stop a key for good, at once and everywhere."""
+"""Revoke a key: disable it for good, at once and in every process."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from keys.models import ApiKey
 
 
 class Command(OperatorCommand):
-    help = "Revoke KEY: its id, or the secret itself where that is all somebody found. Revoking twice is fine."
+    help = "Revoke KEY, given by its id or its secret (of a leaked key, say). Revoking twice changes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -27,8 +27,8 @@ class Command(OperatorCommand):
 
 
 def _find(typed: str) -> ApiKey:
-    # What was typed may be most of a secret, so it is never repeated, not even in an error. A text that only looks like
-    # a secret of this key proves nothing: whoever invents one must not get the key revoked.
+    # The argument may be a secret, or most of one, so no message repeats it. A text with this key's id in the format of a
+    # secret is not enough: only the real secret revokes the key.
     embedded_id = secret.key_id(typed)
     key = ApiKey.objects.filter(pk=embedded_id or typed).first() if typed.isascii() else None
     if key is None or (embedded_id and not secret.matches(typed, key.digest, settings.KEY_PEPPERS)):
