@@ -63,7 +63,7 @@ class ChatCompletionsView(RatedView):
 
     @extend_schema(auth=_AUTH, request=ChatRequestSerializer, responses=_RESPONSES)
     def post(self, request: Request) -> HttpResponseBase:
-        caller, body_bytes = request.user, strict_json.body_bytes(request)
+        caller, body_bytes = request.user, strict_json.content_length(request)
         assert isinstance(caller, Caller)
         fields = request.data
         assert isinstance(fields, dict)  # the parser raises on anything else

@@ -80,7 +80,7 @@ def post_worker_init(worker: Any) -> None:
     # Logging would look up the thread, the process name and the source line for every record; our log lines show none of them.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None
-    malformed_requests.answer_in_json()
+    malformed_requests.install_json_errors()
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve)
     tasks.sweep_at_start()

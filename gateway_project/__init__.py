@@ -1,11 +1,31 @@
-"""The frame of the house: settings, addresses, errors and the doors to the outside.
+"""What the apps stand on: configuration, addresses, errors, and access to databases, networks and the web framework.
 
-    leaves of this package  <-  billing  <-  keys  <-  completions
-    rankings stands beside: it may import the catalog (completions.models) and leaves
+The apps import each other downwards only, and this package imports none of them:
 
-A leaf says so in the first word of its docstring; it imports no app, and of this package leaves only. Every other module
-here wires the apps together and is imported by none of them. ``tests/test_import_law.py`` reads the syntax trees and holds
-us to it.
+    rankings     imports only ``completions.models`` of the other apps
+    completions
+    keys
+    billing
+    gateway_project
+
+The modules that configure and start the project (``settings``, ``urls*``, ``celery``, ``checks``, ``apps``, ``wsgi`` and
+``local``) name the apps by dotted path, and no app imports them. All other modules here import no app. import-linter checks
+this and the layers inside each package; the contracts are in pyproject.toml.
+
+- ``db``                PostgreSQL below the ORM
+- ``net``               outbound HTTP and sockets
+- ``web``               middleware, replies to errors, probes and parsing of requests
+- ``local``             ``make run``: the whole gateway on one machine
+- ``cache``             an in-process cache whose entries expire
+- ``compact_json``      JSON without white space
+- ``environment``       typed readers of environment variables
+- ``errors``            every error reply of the API
+- ``identifiers``       UUIDv7 ids
+- ``metrics``           Prometheus metrics
+- ``operator_command``  the base class of management commands
+- ``passwords``         password hashing outside the event loop
+- ``secretbox``         encryption of stored secrets
+- ``timestamps``        the API's time format
 """
 
 from gateway_project.celery import app as celery_app

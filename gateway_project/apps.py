@@ -5,14 +5,14 @@ from django.db import reset_queries
 
 
 class GatewayConfig(AppConfig):
-    """The frame: it has no models, only system checks."""
+    """Registers the system checks. This package has no models."""
 
     name = "gateway_project"
 
     def ready(self) -> None:
         from gateway_project import checks  # noqa: F401  registers them
 
-        # For every request Django would clear its log of queries, which it keeps under DEBUG, and here that is never; and close
-        # its caches: ours is in memory.
+        # Django does both for every request. Its log of queries is kept only under DEBUG, which is never on here, and the
+        # cache is in memory, so there is nothing to close.
         request_started.disconnect(reset_queries)
         request_finished.disconnect(close_caches)

@@ -14,5 +14,5 @@ app.autodiscover_tasks()
 
 
 @setup_logging.connect
-def keep_our_logs(**kwargs: Any) -> None:
-    """Celery replaces the logging configuration unless somebody listens here: LOGGING of the settings stands."""
+def keep_logging_configuration(**kwargs: Any) -> None:
+    """Keep LOGGING of the settings: Celery replaces it unless this signal has a receiver."""

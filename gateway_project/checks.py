@@ -1,4 +1,4 @@
-"""System checks: what a deployment gets wrong, each with a number and a way out."""
+"""System checks of a deployment's configuration. Each has an id, and most a hint that says what to do."""
 
 import tempfile
 from typing import Any
@@ -14,28 +14,28 @@ PEPPER_CHARACTERS_MIN = 32
 
 @register()
 def check_secrets(**kwargs: Any) -> list[CheckMessage]:
-    """E001-E003: the three secrets that have no default."""
+    """E001-E003: one of the three secrets, which have no default, is missing or too short."""
     found: list[CheckMessage] = []
     if len(_secret_key()) < SECRET_KEY_CHARACTERS_MIN:
         message = f"GATEWAY_SECRET_KEY is missing or shorter than {SECRET_KEY_CHARACTERS_MIN} characters."
-        found.append(Error(message, hint=_MAKE, id="gateway.E001"))
+        found.append(Error(message, hint=_RANDOM_TEXT_HINT, id="gateway.E001"))
     if min(map(len, settings.KEY_PEPPERS), default=0) < PEPPER_CHARACTERS_MIN:
-        message = f"GATEWAY_KEY_PEPPERS is missing or holds one shorter than {PEPPER_CHARACTERS_MIN} characters."
-        found.append(Error(message, hint=_MAKE, id="gateway.E002"))
+        message = f"GATEWAY_KEY_PEPPERS is missing or has an entry shorter than {PEPPER_CHARACTERS_MIN} characters."
+        found.append(Error(message, hint=_RANDOM_TEXT_HINT, id="gateway.E002"))
     if not _are_fernet_keys(settings.ENCRYPTION_KEYS):
-        message = "GATEWAY_ENCRYPTION_KEYS is missing or holds something that is no Fernet key."
-        found.append(Error(message, hint=_FERNET, id="gateway.E003"))
+        message = "GATEWAY_ENCRYPTION_KEYS is missing or has an entry that is not a Fernet key."
+        found.append(Error(message, hint=_FERNET_HINT, id="gateway.E003"))
     return found
 
 
-_MAKE = "python -c 'import secrets; print(secrets.token_urlsafe(64))'"
-_FERNET = "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
+_RANDOM_TEXT_HINT = "python -c 'import secrets; print(secrets.token_urlsafe(64))'"
+_FERNET_HINT = "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
 
 
 def _secret_key() -> str:
     try:
         return settings.SECRET_KEY
-    except ImproperlyConfigured:  # Django refuses to read out an empty one
+    except ImproperlyConfigured:  # Django raises it when an empty one is read
         return ""
 
 
@@ -48,7 +48,7 @@ def _are_fernet_keys(keys: list[str]) -> bool:
 
 @register()
 def check_stores(**kwargs: Any) -> list[CheckMessage]:
-    """E004 no database, E005 no hosts, W001 no Redis."""
+    """E004: no database. E005: no host names. W001: no Redis."""
     found: list[CheckMessage] = []
     if settings.DATABASES["default"]["ENGINE"].endswith("dummy"):
         hint = "postgresql://user:password@host/name, PostgreSQL 15 or newer"
@@ -64,7 +64,7 @@ def check_stores(**kwargs: Any) -> list[CheckMessage]:
 
 @register()
 def check_addresses(**kwargs: Any) -> list[CheckMessage]:
-    """E006: one of the two addresses alone would leave the other half unreachable."""
+    """E006: only one of the two addresses is set, which would leave the other half of the service unreachable."""
     if bool(settings.GATEWAY_API_HOST) == bool(settings.GATEWAY_BASE_HOST):
         return []
     return [Error("Set both GATEWAY_API_HOST and GATEWAY_BASE_HOST, or neither.", id="gateway.E006")]
@@ -72,7 +72,7 @@ def check_addresses(**kwargs: Any) -> list[CheckMessage]:
 
 @register()
 def check_transactions(**kwargs: Any) -> list[CheckMessage]:
-    """E007: a request-long transaction would hold a connection, and its locks, while an upstream talks."""
+    """E007: ATOMIC_REQUESTS would keep a connection and its locks during upstream calls."""
     if not settings.DATABASES["default"].get("ATOMIC_REQUESTS"):
         return []
     return [Error("ATOMIC_REQUESTS must be off.", id="gateway.E007")]

@@ -1,4 +1,4 @@
-"""LEAF. Typed readers of environment variables. A value that cannot be read stops the process and says why."""
+"""Typed readers of environment variables. A value that cannot be read raises ImproperlyConfigured with the reason."""
 
 import math
 import os
@@ -13,18 +13,18 @@ _FALSE = {"0", "false", "no", "off", ""}
 
 
 def text(name: str, default: str = "") -> str:
-    """The value of ``name`` without surrounding space."""
+    """Return the value without surrounding white space."""
     return os.environ.get(name, default).strip()
 
 
 def boolean(name: str, *, default: bool) -> bool:
-    """1, true, yes, on; 0, false, no, off. Anything else is refused: a typo must not mean False."""
+    """Read 1, true, yes, on, 0, false, no or off. Anything else raises, so that a typo does not mean False."""
     value = os.environ.get(name)
-    return default if value is None else truth(name, value)
+    return default if value is None else parse_boolean(name, value)
 
 
-def truth(name: str, value: str) -> bool:
-    """What ``boolean`` reads in this value of ``name``."""
+def parse_boolean(name: str, value: str) -> bool:
+    """Return the truth value of the text ``value``; ``name`` is for the error message."""
     if value.strip().lower() in _TRUE:
         return True
     if value.strip().lower() in _FALSE:
@@ -33,7 +33,7 @@ def truth(name: str, value: str) -> bool:
 
 
 def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int | Default:
-    """A whole number within its bounds. Where none at all is an answer, which a default of None says, empty is none."""
+    """Read a whole number within its bounds. When the default is None, an empty value means None, too."""
     value = os.environ.get(name)
     if value is None or (default is None and not value.strip()):
         return default
@@ -47,14 +47,14 @@ def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int |
 
 
 def numbers(name: str, defaults: dict[str, float]) -> dict[str, float]:
-    """Pairs like ``speed=0.2, cost=0.1``: each replaces the default of its name. None may be below 0, or of another name."""
-    found = dict(defaults)
+    """Read pairs like ``speed=0.2, cost=0.1``, each of which replaces a default. Negative numbers and unknown names raise."""
+    values = dict(defaults)
     for pair in words(name):
         key, _, value = (part.strip() for part in pair.partition("="))
         if key not in defaults:
             raise ImproperlyConfigured(f"{name} must have pairs with the names {', '.join(defaults)}; it has {pair!r}.")
-        found[key] = _number(name, value)
-    return found
+        values[key] = _number(name, value)
+    return values
 
 
 def _number(name: str, value: str) -> float:
@@ -68,5 +68,5 @@ def _number(name: str, value: str) -> float:
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """A comma-separated list."""
+    """Read a comma-separated list."""
     return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]

@@ -1,4 +1,4 @@
-"""LEAF. Everything the gateway can refuse with: one class a condition, its status, type and code on the class.
+"""Every error reply of the API: one class per condition, with its status, type and code.
 
 The body is always ``{"error": {"message", "type", "code", "param"}}``. Clients of OpenAI's API read ``code``; their
 retries follow ``x-should-retry`` and ``Retry-After``.
@@ -8,18 +8,18 @@ import math
 from datetime import timedelta
 from typing import Any
 
-# The longest wait worth asking for: told to wait longer, some clients sleep through it and others come back at once.
-CLIENT_PATIENCE_SECONDS = 60
+# The longest Retry-After that is useful: with a longer one, some clients sleep that long and others retry at once.
+RETRY_AFTER_SECONDS_MAX = 60
 
 
 def retry_after(wait: timedelta) -> dict[str, str]:
-    """The headers that say so: in seconds for everybody, in milliseconds for OpenAI's clients. Rounded up."""
+    """Return headers that tell a client when to retry: in seconds, and in milliseconds for OpenAI's clients. Rounded up."""
     seconds = wait.total_seconds()
     return {"Retry-After": str(max(math.ceil(seconds), 1)), "retry-after-ms": str(max(math.ceil(seconds * 1000), 1))}
 
 
 class ApiError(Exception):
-    """Base of every refusal. ``param`` names the field at fault; ``headers`` are added to the class's own."""
+    """Base class. ``param`` names the invalid field; ``headers`` are added to the class's own."""
 
     status = 500
     type = "api_error"
@@ -33,20 +33,20 @@ class ApiError(Exception):
         self.headers = {**self.fixed_headers, **(headers or {})}
 
     def body(self) -> dict[str, Any]:
-        """The JSON body, as a dict."""
+        """Return the JSON body as a dict."""
         return {"error": {"message": self.message, "type": self.type, "code": self.code, "param": self.param}}
 
 
-# --- The request is wrong: repeating it will not help ----------------------------------------------------------
+# --- Invalid requests: a retry does not help --------------------------------------------------------------------
 
 
 class InvalidRequest(ApiError):
     status, type, code = 400, "invalid_request_error", "invalid_request_error"
 
 
-def wrong(param: str, what: str) -> InvalidRequest:
-    """About one field, in a sentence that begins with its name: "temperature must be a number."."""
-    return InvalidRequest(f"{param} {what}.", param=param)
+def wrong(param: str, problem: str) -> InvalidRequest:
+    """Return an error about one field, in a sentence that begins with its name: "temperature must be a number."."""
+    return InvalidRequest(f"{param} {problem}.", param=param)
 
 
 class InvalidApiKey(InvalidRequest):
@@ -93,35 +93,35 @@ class UnsupportedMediaType(InvalidRequest):
     status = 415
 
 
-# --- The money does not allow it -------------------------------------------------------------------------------
+# --- Credits and limits ----------------------------------------------------------------------------------------
 
 
 class InsufficientQuota(ApiError):
-    """The account has too few credits, held or not."""
+    """The account has too few credits, even if all its holds were released."""
 
     status, type, code = 402, "insufficient_quota", "insufficient_quota"
     fixed_headers = {"x-should-retry": "false"}
 
 
 class RateLimitExceeded(ApiError):
-    """Requests or tokens per minute. Give ``Retry-After``."""
+    """The limit of requests or tokens per minute. Pass ``Retry-After`` in ``headers``."""
 
     status, type, code = 429, "rate_limit_error", "rate_limit_exceeded"
 
 
 class TiedUp(RateLimitExceeded):
-    """Funds, or the key's window, would do but are held by running requests."""
+    """The account's credits or the key's spending limit would suffice, but running requests hold them."""
 
     fixed_headers = retry_after(timedelta(seconds=1))
 
 
 class SpendingLimitReached(RateLimitExceeded):
-    """The key's own limit. ``Retry-After`` only where the limit resets."""
+    """The key's own limit. Pass ``Retry-After`` only when the limit resets."""
 
     fixed_headers = {"x-should-retry": "false"}
 
 
-# --- Somebody else failed, or we did ---------------------------------------------------------------------------
+# --- Failures of upstreams and of the gateway -------------------------------------------------------------------
 
 
 class UpstreamFailed(ApiError):
@@ -137,11 +137,11 @@ class UpstreamTimeout(UpstreamFailed):
 
 
 class ServiceUnavailable(ApiError):
-    """Our own store is away."""
+    """The gateway's database is unavailable, or the gateway is being restarted."""
 
     status, code = 503, "service_unavailable"
     fixed_headers = {"Retry-After": "2"}
 
 
 class InternalError(ApiError):
-    """A fault of ours that nobody foresaw. Says nothing but the request id."""
+    """An unexpected exception. The reply names only the request id."""

@@ -1,4 +1,4 @@
-"""LEAF. Public ids: UUIDv7, which sort by the time they were made."""
+"""Public ids: UUIDv7, which sort by creation time."""
 
 from uuid import UUID
 
@@ -6,7 +6,7 @@ from uuid_utils.compat import uuid7 as _uuid7
 
 
 def uuid7() -> UUID:
-    """A new id, greater than every id this process made before."""
+    """Return a new id, greater than all ids that this process made before."""
     return _uuid7()
 
 
@@ -14,7 +14,7 @@ BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def base62(number: int, width: int) -> str:
-    """``number`` in 0-9A-Za-z, zero-padded: of equal width, texts sort as their numbers do."""
+    """Write ``number`` in 0-9A-Za-z, zero-padded. Texts of equal width sort as their numbers do."""
     digits = ""
     while number:
         number, digit = divmod(number, 62)
@@ -23,5 +23,5 @@ def base62(number: int, width: int) -> str:
 
 
 def short_uuid7() -> str:
-    """A UUIDv7 as 22 letters and digits, fit to be pasted, and to be sorted."""
+    """Return a new UUIDv7 as 22 letters and digits, which sort by creation time."""
     return base62(uuid7().int, 22)

@@ -1,4 +1,4 @@
-"""LEAF. What Prometheus may read. Several worker processes share PROMETHEUS_MULTIPROC_DIR where it is set."""
+"""Prometheus metrics. Where PROMETHEUS_MULTIPROC_DIR is set, the worker processes share it."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import REGISTRY
 
-# Without it the library fails at the first metric. Emptying it is not ours: every process of the host imports this.
+# Without the directory the library fails at the first metric. Do not empty it here: every process of the host runs this.
 if _directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
     Path(_directory).mkdir(parents=True, exist_ok=True)
 
@@ -35,7 +35,7 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 def observe_request(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-    """Count a reply under its route: never under its path, nor a method of the caller's making, which have no end."""
+    """Count a reply by route and method. Paths and methods that a client makes up are no labels: they are unbounded."""
     route = request.resolver_match.route if request.resolver_match else "unknown"
     method = request.method if request.method in _METHODS else "other"
     requests_total.labels(route, method, response.status_code).inc()
@@ -43,7 +43,7 @@ def observe_request(request: HttpRequest, response: HttpResponse, seconds: float
 
 
 def render() -> bytes:
-    """The text of GET /metrics."""
+    """Return the text of GET /metrics."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return generate_latest(REGISTRY)
     registry = CollectorRegistry()

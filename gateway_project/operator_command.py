@@ -1,4 +1,4 @@
-"""LEAF. What all commands of operators do: answer in sentences, or by one JSON object; tell how it goes on; fail in words."""
+"""The base class of operators' commands: a result in sentences or as JSON, progress on stderr, readable failures."""
 
 import json
 from typing import Any
@@ -10,6 +10,8 @@ from gateway_project.db import pool
 
 
 class OperatorCommand(BaseCommand):
+    """A management command with ``--json``."""
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="Print one JSON object instead of sentences.")
 
@@ -17,12 +19,12 @@ class OperatorCommand(BaseCommand):
         try:
             return super().execute(*args, **options)
         except pool.UNAVAILABLE as error:
-            raise CommandError(f"The database is away: {error}") from None
+            raise CommandError(f"The database is unavailable: {error}") from None
 
-    def answer(self, options: dict[str, Any], facts: dict[str, Any], sentences: str) -> None:
-        """Print ``facts`` for programs or ``sentences`` for people."""
+    def write_result(self, options: dict[str, Any], facts: dict[str, Any], sentences: str) -> None:
+        """Print ``facts`` as JSON with ``--json``, otherwise ``sentences``."""
         self.stdout.write(json.dumps(facts, cls=DjangoJSONEncoder) if options["json"] else sentences)
 
-    def say(self, line: str) -> None:
-        """How it goes on, beside the answer: on stderr."""
+    def write_progress(self, line: str) -> None:
+        """Print a line of progress to stderr, apart from the result."""
         self.stderr.write(line, self.style.NOTICE)

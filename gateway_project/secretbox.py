@@ -1,28 +1,28 @@
-"""LEAF. Secrets at rest: what we must be able to read again, such as a provider's key, encrypted with ENCRYPTION_KEYS."""
+"""Encryption of stored secrets that must be readable again, such as a provider's API key, with ENCRYPTION_KEYS."""
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 
 
 class Unreadable(Exception):
-    """The text was not encrypted with any of our keys, or for another purpose."""
+    """The text was encrypted with none of ENCRYPTION_KEYS, or for another purpose."""
 
 
 def encrypt(plain: str, *, purpose: str) -> str:
-    """Encrypt for one purpose (say ``provider:openai``): the text opens nothing when it is copied to another row."""
-    return _box().encrypt(f"{purpose}\x00{plain}".encode()).decode()
+    """Encrypt for one purpose, say ``provider:openai``, so that the text is useless when it is copied to another row."""
+    return _fernet().encrypt(f"{purpose}\x00{plain}".encode()).decode()
 
 
 def decrypt(sealed: str, *, purpose: str) -> str:
-    """The plain text. Raises Unreadable."""
+    """Return the plain text. Raises Unreadable."""
     try:
-        named, _, plain = _box().decrypt(sealed.encode()).decode().partition("\x00")
+        named, _, plain = _fernet().decrypt(sealed.encode()).decode().partition("\x00")
     except InvalidToken:
-        raise Unreadable("encrypted with a key we no longer have") from None
+        raise Unreadable("encrypted with a key that is not in ENCRYPTION_KEYS") from None
     if named != purpose:
         raise Unreadable("encrypted for another purpose")
     return plain
 
 
-def _box() -> MultiFernet:
+def _fernet() -> MultiFernet:
     return MultiFernet([Fernet(key) for key in settings.ENCRYPTION_KEYS])

@@ -1,11 +1,11 @@
-"""What {base_url} serves: billing, rankings and the pages."""
+"""Routes of the host GATEWAY_BASE_HOST: the APIs of billing and rankings, and the pages."""
 
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
 from gateway_project import urls_health
-from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django asks for them
+from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
 from gateway_project.web import openapi
 
 base = [

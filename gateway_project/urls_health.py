@@ -1,4 +1,4 @@
-"""What every address serves: probes and metrics; and what each answers when it has no view for a request."""
+"""Routes of every host: probes and metrics, and the handlers of errors outside views."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The WSGI application. It refuses to start on a configuration that the system checks refuse."""
+"""The WSGI application. It does not start when a system check reports an error."""
 
 import io
 import os
@@ -9,5 +9,5 @@ from django.core.wsgi import get_wsgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
 application = get_wsgi_application()
-# gunicorn, unlike runserver, runs no checks of its own. What they find goes to stderr; that they found nothing, nowhere.
+# gunicorn, unlike runserver, runs no checks. Their findings go to stderr; the line "no issues" on stdout is dropped.
 call_command("check", fail_level="ERROR", stdout=io.StringIO())

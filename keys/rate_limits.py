@@ -138,7 +138,7 @@ def _refusal(what: str, decision: Decision, tokens: int | None, headers: dict[st
         why = f"this request alone counts {tokens}"
     else:
         headers |= errors.retry_after(decision.retry_in)
-        if decision.retry_in.total_seconds() > errors.CLIENT_PATIENCE_SECONDS:
+        if decision.retry_in.total_seconds() > errors.RETRY_AFTER_SECONDS_MAX:
             headers["x-should-retry"] = "false"
         why = f"try again in {go_duration(decision.retry_in)}"
     return errors.RateLimitExceeded(f"The key is limited to {decision.limit} {what} per minute: {why}.", headers=headers)

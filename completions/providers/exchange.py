@@ -183,7 +183,7 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     logger.warning("provider %s answered %s: %s", call.route.provider_slug, response.status, reason)
     status, wait_seconds = interpret(response.status, body)
     wait = _seconds(response.header("retry-after") or wait_seconds)
-    headers = {} if wait is None or wait > errors.CLIENT_PATIENCE_SECONDS else {"Retry-After": str(wait)}
+    headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     return ProviderFailed(
         base.status_error(status, reason, headers), upstream_worked=False, kind=base.failure_kind(status), wait_seconds=wait
     )

@@ -185,7 +185,7 @@ class Dispatch:
 
     def _all_circuits_open(self) -> ProviderFailed:
         seconds = min(circuit_breaker.open_seconds(call.route, self._account_id) for call in self._calls())
-        wait = timedelta(seconds=min(seconds, errors.CLIENT_PATIENCE_SECONDS))
+        wait = timedelta(seconds=min(seconds, errors.RETRY_AFTER_SECONDS_MAX))
         return ProviderFailed(base.overloaded(errors.retry_after(wait)), upstream_worked=False)
 
 

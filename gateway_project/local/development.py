@@ -25,7 +25,7 @@ def prepare(environ: Environment) -> None:
     Raises embedded.CannotStart, or ImproperlyConfigured when GATEWAY_DEVELOPMENT cannot be read.
     """
     environ.setdefault("GATEWAY_DEVELOPMENT", "0" if environ.get("DATABASE_URL") else "1")
-    if not environment.truth("GATEWAY_DEVELOPMENT", environ["GATEWAY_DEVELOPMENT"]):
+    if not environment.parse_boolean("GATEWAY_DEVELOPMENT", environ["GATEWAY_DEVELOPMENT"]):
         return
     prepare_secrets(environ)
     if not environ.get("DATABASE_URL"):

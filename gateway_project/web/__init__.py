@@ -1,0 +1,13 @@
+"""What the project adds to Django's and DRF's request handling. Imports no app.
+
+- ``request_log``         an id and a log line for every request
+- ``hosts``               routes by host name; which requests are for the API
+- ``page_middleware``     Django's middleware for pages, skipped for API requests
+- ``strict_json``         the parser of request bodies
+- ``error_replies``       replies to exceptions of views
+- ``error_handlers``      replies to errors outside views, as JSON or a page
+- ``malformed_requests``  replies to bytes that are not an HTTP request
+- ``health``              probes and metrics
+- ``openapi``             the OpenAPI description
+- ``read_only_admin``     the base class of admin pages that change nothing
+"""

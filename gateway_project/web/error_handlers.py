@@ -1,4 +1,4 @@
-"""LEAF. What is shown when there is no view to ask: JSON to programs, a page to people."""
+"""Replies to errors outside views: JSON to API clients, a page to browsers."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,23 +12,23 @@ def _wants_page(request: HttpRequest) -> bool:
     return not is_api(request) and "text/html" in request.headers.get("Accept", "")
 
 
-def _answer(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
+def _respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
     if _wants_page(request):
         return render(request, "error.html", {"error": error}, status=error.status)
     return error_replies.respond(error, request)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(request, errors.InvalidRequest("The request is malformed."))
+    return _respond(request, errors.InvalidRequest("The request is malformed."))
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(request, errors.Forbidden("You may not do this."))
+    return _respond(request, errors.Forbidden("You may not do this."))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(request, errors.PathNotFound("There is nothing at this path."))
+    return _respond(request, errors.PathNotFound("There is nothing at this path."))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _answer(request, errors.InternalError(""))
+    return _respond(request, errors.InternalError(""))

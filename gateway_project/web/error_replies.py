@@ -1,4 +1,4 @@
-"""LEAF. How DRF speaks our language: JSON whatever was asked for, and one exception handler for everything."""
+"""DRF's error handling: every exception of a view becomes a JSON reply in the API's format."""
 
 import logging
 from typing import Any
@@ -16,35 +16,35 @@ logger = logging.getLogger("gateway.api")
 
 
 class AlwaysJSON(DefaultContentNegotiation):
-    """The API answers JSON; an Accept header that asks for something else is not an error worth failing for."""
+    """Content negotiation that always chooses JSON, whatever the Accept header asks for."""
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
         return renderers[0], renderers[0].media_type
 
 
 def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpResponse:
-    """DRF's EXCEPTION_HANDLER: every exception of a view becomes one of ours."""
+    """Return the reply to an exception of a view. DRF calls this as its EXCEPTION_HANDLER."""
     return respond(translate(exception), context["request"])
 
 
 def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
-    """The reply for ``error``; an unforeseen one names only the request."""
+    """Return the reply to ``error``. The message of an InternalError names only the request id."""
     if isinstance(error, errors.InternalError):
         error.message = f"Something went wrong on our side. Quote request {getattr(request, 'id', 'unknown')}."
     return JsonResponse(error.body(), status=error.status, headers=error.headers)
 
 
 def translate(exception: Exception) -> errors.ApiError:
-    """Which of our errors an exception of Django, DRF or the database is."""
+    """Return the ApiError for an exception of Django, DRF or the database."""
     if isinstance(exception, errors.ApiError):
         return exception
     if isinstance(exception, exceptions.ValidationError):
         return _from_validation(exception)
-    for foreign, ours, message in _TRANSLATIONS:
-        if isinstance(exception, foreign):
-            return ours(message or str(exception))
+    for kind, api_error, message in _TRANSLATIONS:
+        if isinstance(exception, kind):
+            return api_error(message or str(exception))
     if isinstance(exception, (*pool.UNAVAILABLE, OutcomeUnknown, WaitTimedOut)):
-        logger.error("the database is away: %s", exception)
+        logger.error("the database is unavailable: %s", exception)
         return errors.ServiceUnavailable("The gateway cannot reach its own store at the moment.")
     logger.error("unexpected %s", type(exception).__name__, exc_info=exception)
     return errors.InternalError("")

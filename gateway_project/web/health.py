@@ -1,4 +1,4 @@
-"""Probes: alive (the process answers) and ready (it may be sent traffic)."""
+"""Probes for liveness and readiness, and the metrics page."""
 
 from functools import cache
 
@@ -11,12 +11,12 @@ from gateway_project.db import pool
 
 
 def alive(request: HttpRequest) -> HttpResponse:
-    """200 as long as the process can answer at all."""
+    """Reply 200, as long as the process can reply."""
     return JsonResponse({"status": "alive"})
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """200 when the database answers and its schema is the one this code was written for; 503 otherwise."""
+    """Reply 200 when the database answers and has all migrations, otherwise 503."""
     try:
         with pool.time_limit():
             with connection.cursor() as cursor:
@@ -30,14 +30,14 @@ def ready(request: HttpRequest) -> HttpResponse:
 
 
 def metrics_text(request: HttpRequest) -> HttpResponse:
-    """Prometheus text. Keep it from the public at the proxy."""
+    """Reply with the metrics in Prometheus' text format. The proxy must not expose this path to the public."""
     return HttpResponse(metrics.render(), content_type="text/plain; version=0.0.4")
 
 
 class _NotMigrated(Exception): ...
 
 
-@cache  # only the success is remembered: a schema does not become older while we run
+@cache  # caches success only: a schema does not lose migrations while the process runs
 def _require_migrated() -> None:
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):

@@ -1,6 +1,6 @@
-"""LEAF. The two addresses of the service: {api_url} serves /v1, {base_url} everything else.
+"""Routing by host name: GATEWAY_API_HOST serves /v1, GATEWAY_BASE_HOST everything else.
 
-With GATEWAY_API_HOST and GATEWAY_BASE_HOST unset, one address serves both.
+When both settings are empty, one address serves everything.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,17 @@ ALIVE, READY, METRICS = "healthz", "readyz", "metrics"
 _PROBES = {ALIVE, READY, METRICS}
 _API_SEGMENTS = {"v1", "api", *_PROBES}
 
-# Probes come by IP address, from machines that know no host name of ours.
+# Probes address the process by IP address, not by one of the two host names.
 _ANY_HOST = {f"/{probe}" for probe in _PROBES}
 
 
 def is_api(request: HttpRequest) -> bool:
-    """Whether a program is asking: decided by the first segment of the path, as the routing is."""
+    """Return whether a request is for an API, not a page. Decided by the first segment of the path, as routing is."""
     return request.path_info.lstrip("/").partition("/")[0] in _API_SEGMENTS
 
 
 class AddressMiddleware:
-    """Chooses the routes by host. A host that is neither of the two is refused by ALLOWED_HOSTS or finds nothing."""
+    """Chooses the routes by host. Other hosts than the two get 400 by ALLOWED_HOSTS, or find only the probes."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -36,7 +36,6 @@ class AddressMiddleware:
 
 
 def _without_default_port(host: str) -> str:
-    # A client may name the port it need not name.
     return host.removesuffix(":443").removesuffix(":80")
 
 

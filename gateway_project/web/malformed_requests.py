@@ -1,6 +1,6 @@
-"""LEAF. What is answered to bytes that are no HTTP request: the server refuses them before any view exists, and in HTML.
+"""Replies to bytes that are not an HTTP request: JSON instead of the HTML page that gunicorn sends.
 
-The gateway answers JSON everywhere. gunicorn has no setting for this page, only the one function that writes it.
+Such a request reaches no view. gunicorn has no setting for the page, so the function that writes it is replaced.
 """
 
 import json
@@ -11,8 +11,8 @@ from gunicorn import util
 from gateway_project import errors, identifiers
 
 
-def answer_in_json() -> None:
-    """Once a worker."""
+def install_json_errors() -> None:
+    """Replace gunicorn's function. Call it once per worker."""
     util.write_error = _write_error
 
 

@@ -1,4 +1,4 @@
-"""LEAF. The OpenAPI description at /api/openapi.json: read off the views by drf-spectacular, once a process."""
+"""The OpenAPI description at /api/openapi.json, which drf-spectacular generates from the views once per process."""
 
 from functools import cache
 from typing import Any
@@ -11,19 +11,21 @@ from drf_spectacular.renderers import OpenApiJsonRenderer
 
 @require_safe
 def document(request: HttpRequest) -> HttpResponse:
-    """The same for everybody: it describes the code, and changes with it."""
-    return HttpResponse(_rendered(), content_type="application/json", headers={"Cache-Control": "public, max-age=3600"})
+    """Reply with the description. It is the same for every client and changes only with the code."""
+    return HttpResponse(
+        _rendered_document(), content_type="application/json", headers={"Cache-Control": "public, max-age=3600"}
+    )
 
 
 @cache
-def _rendered() -> bytes:
+def _rendered_document() -> bytes:
     schema = SchemaGenerator().get_schema(request=None, public=True)
     rendered: bytes = OpenApiJsonRenderer().render(schema)
     return rendered
 
 
 def describe_errors(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """drf-spectacular's hook: every operation may answer with an error, and all errors have one shape."""
+    """Add the error reply, which has the same shape everywhere, to every operation. A hook of drf-spectacular."""
     result.setdefault("components", {}).setdefault("schemas", {})["Error"] = _ERROR_SCHEMA
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     for operations in result["paths"].values():

@@ -1,7 +1,6 @@
-"""LEAF. What pages need and API requests must not pay for: sessions, CSRF, messages, headers for browsers.
+"""Django's middleware for pages, skipped for API requests: sessions, CSRF, messages, headers for browsers.
 
-Each class is Django's own, except that requests for the API go straight past all of them. Being subclasses, they satisfy the
-admin's system checks.
+The classes are subclasses of Django's, so that they satisfy the admin's system checks.
 """
 
 from collections.abc import Callable
@@ -25,9 +24,11 @@ from gateway_project.web.hosts import is_api
 
 
 class _PagesOnly:
+    """Passes API requests to the first layer behind all page middleware."""
+
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         super().__init__(get_response)  # type: ignore[call-arg]
-        # Django wraps each layer in a function that has the layer's attributes: so each knows what lies behind all of us.
+        # Django wraps each layer in a function that copies the layer's attributes, so the innermost value is passed outwards.
         self._behind_pages: Callable[[HttpRequest], HttpResponse] = getattr(get_response, "_behind_pages", get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -38,7 +39,7 @@ class _PagesOnly:
 
 
 class PageTextMiddleware(_PagesOnly, MiddlewareMixin):
-    """A NUL in an address is no text: PostgreSQL would refuse it later, as an error of ours."""
+    """Rejects addresses that contain a NUL: PostgreSQL accepts none in texts, so a query would fail later with a 500."""
 
     def process_request(self, request: HttpRequest) -> None:
         if "\x00" in request.path_info:

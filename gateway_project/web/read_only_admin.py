@@ -1,4 +1,4 @@
-"""LEAF. Admin pages of rows that the gateway alone writes."""
+"""Admin pages of tables that only the gateway itself writes."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from django.http import HttpRequest
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """To look at, with the permission to view. Nobody adds, changes or deletes here, superusers included."""
+    """An admin that shows rows to users with the permission to view. Nobody can add, change or delete, not even superusers."""
 
     show_full_result_count = False
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        # PostgreSQL's texts hold no NUL, and what asks for one gets an error where "there is none" is meant.
+        # PostgreSQL accepts no NUL in texts: the query would raise an error instead of finding nothing.
         return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:

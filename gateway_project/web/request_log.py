@@ -1,6 +1,6 @@
-"""LEAF. Every request gets an id, which its reply, its log lines and its errors carry; and one line when it is answered.
+"""Request ids and the request log. The id is in the reply, in error messages and in all log lines of the request.
 
-Only what is named here is logged: never a header, a query string or a body, so no secret can be.
+The log line has only the fields listed here. Headers, query strings and bodies are never logged, as they may hold secrets.
 """
 
 import logging
@@ -21,7 +21,7 @@ _request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
 
 class RequestLogMiddleware:
-    """First in the list, so that whatever any other layer answers is numbered and logged."""
+    """Gives each request an id and logs its reply. It comes first, so that replies of all other middleware are logged, too."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -31,15 +31,15 @@ class RequestLogMiddleware:
         request.id = f"req_{identifiers.uuid7().hex}"  # type: ignore[attr-defined]
         _request_id.set(request.id)  # type: ignore[attr-defined]
         response = self.get_response(request)
-        # The reply is made. A client that does not read it must not keep a connection that others wait for.
+        # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
         pool.release_connection()
         response["x-request-id"] = request.id  # type: ignore[attr-defined]
         if not (response.streaming or response.has_header("Content-Length") or response.status_code in (204, 304)):
-            # Without it the server sends whole replies in chunks, which takes three writes instead of one.
+            # Without this header gunicorn sends the reply in chunks, which takes three writes instead of one.
             response["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
         metrics.observe_request(request, response, seconds)
-        path = quote(request.path)  # a line break in it must not begin a line of the log
+        path = quote(request.path)  # so that a line break in the path does not start a new log line
         logger.info(
             "%s %s %s %.1fms",
             request.method,
@@ -58,25 +58,25 @@ def _facts(request: HttpRequest, response: HttpResponse, path: str, seconds: flo
         "status": response.status_code,
         "duration_ms": round(seconds * 1000, 1),
         "streaming": response.streaming,
-        # The id of the key, where a view authenticated one: it identifies and opens nothing.
+        # The id of the API key, if a view authenticated one. The id is not secret.
         "key": getattr(request, "key_id", None),
-        # ... and of the completion, and what it cost, where there was one. A stream is settled on a later line.
+        # The completion and its cost, if there is one. For a stream a later line logs the cost.
         "completion": getattr(request, "completion_id", None),
         "cost": response.get("x-gateway-cost"),
     }
 
 
 class ContextFilter(logging.Filter):
-    """Adds the id of the request in whose course a line was logged."""
+    """Adds the id of the current request to log records."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.request_id = _request_id.get()
-        record.__dict__.pop("request", None)  # Django adds it to its own lines, and its text has the query string
+        record.__dict__.pop("request", None)  # Django adds the request to its own records, and its text shows the query string
         return True
 
 
 class JsonLineFormatter(JsonFormatter):
-    """One line of JSON: timestamp, level, logger, message, request_id and what ``extra`` gave."""
+    """A formatter that writes one line of JSON: timestamp, level, logger, message, request_id and the fields of ``extra``."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""LEAF. JSON as the API takes it: one UTF-8 object, bounded before it is parsed, that means one thing only."""
+"""The parser of request bodies: one JSON object in UTF-8, limited in size, without anything that parsers read differently."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ DEPTH_MAX = 64
 
 
 class StrictJSONParser(BaseParser):
-    """DRF's way in. Raises the errors of ``gateway_project.errors`` itself, so that each has its own status."""
+    """DRF's parser. Raises ApiErrors, which have a status each, instead of DRF's ParseError."""
 
     media_type = "application/json"
 
@@ -24,10 +24,10 @@ class StrictJSONParser(BaseParser):
         return loads(read_body(stream))
 
 
-def body_bytes(request: HttpRequest | Request) -> int:
-    """How long the body says it is, within REQUEST_BYTES_MAX.
+def content_length(request: HttpRequest | Request) -> int:
+    """Return the length of the body that the request announces, at most REQUEST_BYTES_MAX. Raises an ApiError.
 
-    A view that wants a body asks this first: DRF takes a body without a length for an empty form, and parses nothing.
+    A view that needs a body calls this first: DRF takes a body without a length for an empty form, and does not parse it.
     """
     length = request.META.get("CONTENT_LENGTH") or ""
     if not length and "HTTP_TRANSFER_ENCODING" in request.META:
@@ -40,10 +40,10 @@ def body_bytes(request: HttpRequest | Request) -> int:
 
 
 def read_body(request: HttpRequest) -> bytes:
-    """The body, within REQUEST_BYTES_MAX and REQUEST_BODY_TIMEOUT_SECONDS."""
-    length = body_bytes(request)
+    """Read the body, within REQUEST_BYTES_MAX and REQUEST_BODY_TIMEOUT_SECONDS. Raises an ApiError."""
+    length = content_length(request)
     try:
-        # A peer that sends half a body would otherwise hold this worker's greenlet for ever.
+        # Without a timeout, a client that sends half a body would occupy this greenlet for ever.
         with gevent.Timeout(settings.REQUEST_BODY_TIMEOUT_SECONDS):
             body = request.read(length)
     except gevent.Timeout:
@@ -54,10 +54,10 @@ def read_body(request: HttpRequest) -> bytes:
 
 
 def loads(body: bytes) -> dict[str, Any]:
-    """Parse one JSON object, or raise InvalidRequest with the reason.
+    """Parse one JSON object. Raises InvalidRequest with the reason.
 
-    Python's own parser would also accept UTF-16, NaN, repeated names (the last wins) and NUL characters that PostgreSQL
-    refuses later; here each is an error, because two readers of the same bytes must never disagree.
+    Python's parser also accepts UTF-16, NaN, repeated names (the last one wins) and NUL characters, which PostgreSQL rejects
+    later. Each is an error here, because two parsers must never read the same bytes differently.
     """
     try:
         value = _decode(body.decode())
@@ -67,7 +67,7 @@ def loads(body: bytes) -> dict[str, Any]:
         raise errors.InvalidRequest(_TOO_DEEP) from None
     except json.JSONDecodeError as error:
         raise errors.InvalidRequest(f"The request body is not valid JSON: {error}.") from None
-    except ValueError:  # Python refuses to read integers of thousands of digits: that takes quadratic time
+    except ValueError:  # Python raises it for integers of thousands of digits, which take quadratic time to parse
         raise errors.InvalidRequest("A number in the request body has too many digits.") from None
     if not isinstance(value, dict):
         raise errors.InvalidRequest("The request body must be a JSON object.")
@@ -119,7 +119,7 @@ def _check(value: Any, depth: int) -> None:
 def _check_text(value: str) -> None:
     if "\x00" in value:
         raise errors.InvalidRequest("The request body contains a NUL character.")
-    # isascii is a flag on the string; only the rest can hold half of a surrogate pair, which is not text.
+    # isascii reads a flag of the string. Only other strings can contain half of a surrogate pair, which is not valid text.
     if not value.isascii():
         try:
             value.encode("utf-8")

@@ -29,4 +29,4 @@ class Command(OperatorCommand):
             if is_new
             else f"{email} already has account {account.pk}, {account.name!r}; nothing was changed."
         )
-        self.answer(options, {"account": str(account.pk)}, sentence)
+        self.write_result(options, {"account": str(account.pk)}, sentence)

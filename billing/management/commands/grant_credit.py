@@ -45,4 +45,4 @@ class Command(OperatorCommand):
             else f"Reference {reference} was credited already, as entry {booked.entry.pk}; nothing was added."
         )
         facts = {"entry": str(booked.entry.pk), "balanceInCents": balance_cents}
-        self.answer(options, facts, f"{what} The balance is {balance_cents} cents.")
+        self.write_result(options, facts, f"{what} The balance is {balance_cents} cents.")

@@ -25,10 +25,10 @@ class Command(OperatorCommand):
         if account_id and not Account.objects.filter(pk=account_id).exists():
             raise CommandError(f"--account: there is no account {account_id}.")
         checked = len(audit.invariants(account_id))
-        violations = audit.verify(account_id, progress=self.say)
+        violations = audit.verify(account_id, progress=self.write_progress)
         facts = {"ok": not violations, "violations": list(map(_facts, violations)), "questions": checked}
         sentence = "\n".join(map(_lines, violations)) or f"The ledger is consistent: {checked} invariants hold."
-        self.answer(options, facts, sentence)
+        self.write_result(options, facts, sentence)
         if violations:
             raise CommandError(f"The ledger is not consistent: {len(violations)} of {checked} invariants are violated.")
 

@@ -14,14 +14,14 @@ class Command(OperatorCommand):
     help = "Settle what was stored on this host's disk while the database was unavailable. Exits with 1 if something is left."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        outcomes = outbox.drain(settlement.resolve, progress=self.say)
+        outcomes = outbox.drain(settlement.resolve, progress=self.write_progress)
         facts = {
             "resolved": outcomes[Outcome.RESOLVED],
             "alreadyResolved": outcomes[Outcome.ALREADY_RESOLVED],
             "deadLetters": outcomes[Outcome.DEAD_LETTER],
             "waiting": outcomes[Outcome.WAITING],
         }
-        self.answer(options, facts, "{resolved} settled, {alreadyResolved} were settled before.".format(**facts))
+        self.write_result(options, facts, "{resolved} settled, {alreadyResolved} were settled before.".format(**facts))
         if facts["deadLetters"] or facts["waiting"]:
             left = "{waiting} still wait, {deadLetters} became dead letters (*.dead)".format(**facts)
             raise CommandError(f"Not all of {settings.OUTBOX_DIR} could be settled: {left}. The log says why.")

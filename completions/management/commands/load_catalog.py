@@ -41,7 +41,7 @@ class Command(OperatorCommand):
     def _answer_checked(self, options: dict[str, Any], catalog: catalog_file.Catalog) -> None:
         providers, models = len(catalog.providers), len(catalog.models)
         sentence = f"{providers} providers and {models} models are in order. Nothing was written."
-        self.answer(options, {"checked": {"providers": providers, "models": models}}, sentence)
+        self.write_result(options, {"checked": {"providers": providers, "models": models}}, sentence)
 
     def _answer_loaded(self, options: dict[str, Any], report: catalog_file.Report) -> None:
         counts = {noun: asdict(getattr(report, noun)) for noun in ("providers", "models", "prices", "routes")}
@@ -49,7 +49,7 @@ class Command(OperatorCommand):
             for warning in report.warnings:
                 self.stderr.write(f"warning: {warning}")
         facts = {"asOf": report.as_of, **counts, "warnings": report.warnings}
-        self.answer(options, facts, _sentence(report, counts) if report.written else "Nothing changed.")
+        self.write_result(options, facts, _sentence(report, counts) if report.written else "Nothing changed.")
 
 
 def _sentence(report: catalog_file.Report, counts: dict[str, dict[str, int]]) -> str:

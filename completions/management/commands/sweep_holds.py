@@ -11,4 +11,4 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         resolved = tasks.release_expired_holds()
-        self.answer(options, {"resolved": resolved}, f"{resolved} holds of processes that died are resolved.")
+        self.write_result(options, {"resolved": resolved}, f"{resolved} holds of processes that died are resolved.")

@@ -34,14 +34,14 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         reports, failures = [], {}
         for provider in self._providers(options["provider"]):
-            self.say(f"Asking {provider.pk} at {provider.base_url} ...")
+            self.write_progress(f"Asking {provider.pk} at {provider.base_url} ...")
             applies = options["apply"] or provider.sync == Provider.Sync.APPLY
             try:
                 reports.append(proposals.sync(provider, applies=applies, believes=options["believe"]))
             except SyncFailed as failure:
                 failures[provider.pk] = str(failure)
         facts = {"providers": [_facts(report) for report in reports], "failures": failures}
-        self.answer(options, facts, _sentences(reports) or "No list was read.")
+        self.write_result(options, facts, _sentences(reports) or "No list was read.")
         if failures:
             raise CommandError("\n".join(f"{provider} {reason}." for provider, reason in failures.items()))
 

@@ -116,7 +116,7 @@ class StreamReader:
         if tool_call is None or tool_call.has_arguments:
             return []
         # No arguments arrived: the tool has no parameters, or the server sent them with the block. Clients parse them as JSON.
-        return self._arguments_chunks(tool_call, compact_json.text(tool_call.input))
+        return self._arguments_chunks(tool_call, compact_json.dumps_text(tool_call.input))
 
     def _end(self, stop_reason: str | None, usage: Any) -> list[Chunk]:
         if not (isinstance(usage, dict) and wire.is_token_count(usage.get("output_tokens"))):
@@ -213,7 +213,7 @@ def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _tool_call(block: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": block["name"], "arguments": compact_json.text(block["input"])}
+    function = {"name": block["name"], "arguments": compact_json.dumps_text(block["input"])}
     return {"id": block["id"], "type": "function", "function": function}
 
 

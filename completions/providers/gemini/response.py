@@ -171,7 +171,7 @@ def _generated(response: dict[str, Any]) -> _Generated:
 
 
 def _call(call: dict[str, Any], signature: Any) -> dict[str, Any]:
-    arguments = compact_json.text(call.get("args") or {})
+    arguments = compact_json.dumps_text(call.get("args") or {})
     if not isinstance(call["name"], str):
         raise TypeError("a function without a name")
     function = {"name": call["name"], "arguments": arguments}

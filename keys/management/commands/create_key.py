@@ -36,7 +36,7 @@ class Command(OperatorCommand):
             key, secret = lifecycle.issue_key(account, name=name, created_by=owner, **limits)
         except lifecycle.InvalidLimit as error:
             raise CommandError(f"--limit, --type, --period: {error}.") from None
-        self.answer(
+        self.write_result(
             options, {"key": key.pk, "secret": secret}, f"{_sentence(key)} Keep its secret, it is shown once:\n{secret}"
         )
 

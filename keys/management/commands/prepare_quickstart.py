@@ -39,7 +39,7 @@ class Command(OperatorCommand):
         path = settings.GATEWAY_VAR / "quickstart.json"
         facts = _facts(_read(path), base_url=options["base_url"], api_url=options["api_url"])
         _write(path, facts)
-        self.answer(options, facts, f"The demo is ready. How to use it is in {path}.")
+        self.write_result(options, facts, f"The demo is ready. How to use it is in {path}.")
 
 
 def _facts(known: dict[str, Any], *, base_url: str, api_url: str) -> dict[str, Any]:

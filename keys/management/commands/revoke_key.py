@@ -23,7 +23,7 @@ class Command(OperatorCommand):
         lifecycle.revoke_key(key)
         assert key.revoked_at is not None
         revoked_at = timestamps.iso_millis(key.revoked_at)
-        self.answer(options, {"key": key.pk, "revokedAt": revoked_at}, f"Key {key.pk} is revoked, since {revoked_at}.")
+        self.write_result(options, {"key": key.pk, "revokedAt": revoked_at}, f"Key {key.pk} is revoked, since {revoked_at}.")
 
 
 def _find(typed: str) -> ApiKey:

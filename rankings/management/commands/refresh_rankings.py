@@ -25,13 +25,13 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = _sources(options["source"])
         outcomes = [self._refresh(source, options) for source in chosen]
-        self.answer(options, {"sources": list(map(_facts, outcomes))}, "\n".join(map(_sentence, outcomes)))
+        self.write_result(options, {"sources": list(map(_facts, outcomes))}, "\n".join(map(_sentence, outcomes)))
         failed = [outcome for outcome in outcomes if not _is_good(outcome, is_asked_for=options["source"] is not None)]
         if failed:
             raise CommandError("Not refreshed: " + "; ".join(f"{each.source}: {each.detail}" for each in failed))
 
     def _refresh(self, source: Source, options: dict[str, Any]) -> RefreshOutcome:
-        run_options = RunOptions(say=lambda line: self.say(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
+        run_options = RunOptions(say=lambda line: self.write_progress(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
         return refresh.refresh(source, run_options)
 
 
