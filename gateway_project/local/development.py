@@ -1,7 +1,6 @@
-"""LEAF. What a developer's machine gets for free: PostgreSQL, Redis, and the secrets a deployment must set itself.
+"""Defaults for a developer's machine: an embedded PostgreSQL and Redis, and generated secrets.
 
-Everything lives in GATEWAY_VAR (default ``var/``). What the environment sets is left alone; REDIS_URL set to nothing means
-no Redis.
+All data is in GATEWAY_VAR (default ``var/``). Variables that are set stay as they are; an empty REDIS_URL means no Redis.
 """
 
 import os
@@ -20,7 +19,7 @@ Environment = MutableMapping[str, str]
 
 
 def prepare(environ: Environment) -> None:
-    """Fill in what is missing, if this is a developer's machine: one where DATABASE_URL is not set, or that says so.
+    """Set the missing variables on a developer's machine: where GATEWAY_DEVELOPMENT is on, or DATABASE_URL is not set.
 
     Raises embedded.CannotStart, or ImproperlyConfigured when GATEWAY_DEVELOPMENT cannot be read.
     """
@@ -35,7 +34,7 @@ def prepare(environ: Environment) -> None:
 
 
 def var(environ: Environment) -> Path:
-    """Where this machine's data is, made if need be."""
+    """Return the data directory, and make it if it does not exist."""
     path = Path(environ.get("GATEWAY_VAR") or ROOT / "var").resolve()
     (path / "static").mkdir(parents=True, exist_ok=True)
     return path
@@ -45,7 +44,7 @@ def var(environ: Environment) -> Path:
 
 
 def prepare_secrets(environ: Environment) -> None:
-    """Set the secrets that are not set, from a file only its owner can read; the first time, make it."""
+    """Set the missing secrets from a file that only its owner can read. Make the file if it does not exist."""
     path = var(environ) / "secrets.env"
     if not path.exists():
         _write_secrets(path)
@@ -55,7 +54,7 @@ def prepare_secrets(environ: Environment) -> None:
 
 
 def _write_secrets(path: Path) -> None:
-    # Linked into place when whole: a command started at the same moment reads all of it or makes none of its own.
+    # Linked into place when complete, so that a command that starts at the same moment reads the whole file.
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".secrets-")
     try:
         with os.fdopen(descriptor, "w") as file:

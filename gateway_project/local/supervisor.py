@@ -1,8 +1,8 @@
 """Runs the whole gateway on one machine: ``make run``, or ``python -m gateway_project.local.supervisor``.
 
-After what ``preparation`` does it runs web, worker and beat until Ctrl-C or until one of them ends, and leaves nothing
-running. From the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file
-for ``load_catalog``), GATEWAY_VAR, and whatever the settings read.
+After the steps of ``preparation`` it runs web, worker and beat until Ctrl-C or until one of them ends, and then stops all
+processes. It reads from the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file for ``load_catalog``),
+GATEWAY_VAR, and the variables of the settings.
 """
 
 import fcntl
@@ -25,23 +25,24 @@ import psutil
 from honcho.manager import Manager
 from honcho.process import Process
 
-from gateway_project.local import development, embedded, preparation
+from gateway_project.local import development, preparation
 from gateway_project.local import redis as embedded_redis
-from gateway_project.local.preparation import Address, Stores, say
+from gateway_project.local.embedded import CannotStart
+from gateway_project.local.preparation import Address, Stores, write_line
 
-# Every child carries this, with the directory it works for: by it we find what a kill -9 of a supervisor left behind.
-MARK = "GATEWAY_SUPERVISOR"
+# Every child has this variable, with its data directory, so that children are found after a kill -9 of their supervisor.
+MARK_VARIABLE = "GATEWAY_SUPERVISOR"
 READY_SECONDS_MAX = 60
-END_SECONDS_MAX = 5
-_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SECONDS_MAX = 5
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> None:
-    for signal_number in _ENDING_SIGNALS:
+    for signal_number in _STOP_SIGNALS:
         signal.signal(signal_number, _interrupt)
     try:
         sys.exit(_run(os.environ))
-    except (preparation.Refusal, embedded.CannotStart) as error:
+    except CannotStart as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -57,45 +58,45 @@ def _run(environ: development.Environment) -> int:
     catalog = preparation.requested_catalog(environ)
     lock = _lock(directory, address)
     try:
-        end_children(directory)
-        preparation.require_free(address)
-        say(f"Starting the gateway at {address}. Its data is in {directory}.")
+        stop_children(directory)
+        preparation.require_free_port(address)
+        write_line(f"Starting the gateway at {address}. Its data is in {directory}.")
         stores = preparation.start_stores(environ, directory)
         children = _children_environment(environ, directory, address)
         facts = preparation.prepare_database(directory, address, catalog)
-        return _serve(Supervision(address, stores, partial(_announce, directory, facts)), children, directory)
+        return _serve(Supervisor(address, stores, partial(_announce, directory, facts)), children, directory)
     finally:
-        for signal_number in _ENDING_SIGNALS:
-            signal.signal(signal_number, signal.SIG_IGN)  # a second Ctrl-C would only leave something running
-        end_children(directory)
+        for signal_number in _STOP_SIGNALS:
+            signal.signal(signal_number, signal.SIG_IGN)  # a second Ctrl-C would leave processes running
+        stop_children(directory)
         lock.close()
 
 
-# --- One supervisor of a directory, and nothing left of the one before ------------------------------------------
+# --- One supervisor per directory, and no children of an earlier one ---------------------------------------------
 
 
 def _lock(directory: Path, address: Address) -> IO[str]:
-    """Make this process the only supervisor of ``directory`` until it ends, however it ends. Raises preparation.Refusal."""
+    """Make this process the only supervisor of ``directory``; the lock ends with the process. Raises CannotStart."""
     file = (directory / "run.lock").open("a+")
     try:
-        # Not flock: children inherit that one, and would hold it after a kill -9 of ours.
+        # Not flock: children inherit such a lock, and would hold it after a kill -9 of the supervisor.
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.seek(0)
-        raise preparation.Refusal(f"The gateway is already running at {file.read().strip()} (data in {directory}).") from None
+        raise CannotStart(f"The gateway is already running at {file.read().strip()} (data in {directory}).") from None
     file.truncate(0)
     file.write(f"{address}\n")
     file.flush()
     return file
 
 
-def end_children(directory: Path) -> None:
-    """End what a supervisor of ``directory`` started, and wait for it. PostgreSQL stops with its last user."""
+def stop_children(directory: Path) -> None:
+    """Stop the children of any supervisor of ``directory`` and wait for them. PostgreSQL stops with its last user."""
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         for process in _children(directory):
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal_number)
-        deadline = time.monotonic() + END_SECONDS_MAX
+        deadline = time.monotonic() + STOP_SECONDS_MAX
         while _children(directory) and time.monotonic() < deadline:
             time.sleep(0.05)
     embedded_redis.stop(directory)
@@ -107,29 +108,29 @@ def _children(directory: Path) -> list[psutil.Process]:
 
 def _mark(process: psutil.Process) -> str | None:
     try:
-        return process.environ().get(MARK)
-    except (psutil.Error, OSError):  # somebody else's, or ended and not yet reaped
+        return process.environ().get(MARK_VARIABLE)
+    except (psutil.Error, OSError):  # another user's process, or one that has ended and is not reaped yet
         return None
 
 
 # --- The processes -----------------------------------------------------------------------------------------------
 
 
-def _serve(supervision: "Supervision", environ: dict[str, str], directory: Path) -> int:
-    """Run web, worker and beat until one ends or a signal comes. Returns the exit status: 0 if somebody asked for the end."""
+def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -> int:
+    """Run web, worker and beat until one ends or a signal comes. Return the exit status, which is 0 after a signal."""
     for name, arguments in _commands(directory, has_redis=bool(environ["REDIS_URL"])).items():
         command = shlex.join([sys.executable, *_QUIET, *arguments])
-        supervision.add_process(name, f"exec {command}", env=environ, cwd=str(development.ROOT))
-    supervision.loop()
-    return 0 if supervision.was_asked_to_end else 1
+        supervisor.add_process(name, f"exec {command}", env=environ, cwd=str(development.ROOT))
+    supervisor.loop()
+    return 0 if supervisor.was_stopped_by_signal else 1
 
 
-# A container's only user is often root, and this worker reads messages of ours alone.
+# A container's only user is often root, and this worker reads only messages of the gateway.
 _QUIET = ["-W", "ignore:You're running the worker with superuser privileges"]
 
 
 def _commands(directory: Path, *, has_redis: bool) -> dict[str, list[str]]:
-    """What runs, as arguments of this Python. Without Redis there is nothing a worker could wait for."""
+    """Return the processes by name, as arguments of Python. Without Redis there is no worker: it would get no messages."""
     celery = ["-m", "celery", "--quiet", "--app", "gateway_project"]
     worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--without-gossip", "--without-mingle"]
     beat = [*celery, "beat", "--schedule", str(directory / "celerybeat-schedule"), "--pidfile="]
@@ -149,12 +150,12 @@ def _children_environment(environ: development.Environment, directory: Path, add
         "PROMETHEUS_MULTIPROC_DIR": str(metrics),
         "PORT": str(address.port),
         "PYTHONUNBUFFERED": "1",
-        MARK: str(directory),
+        MARK_VARIABLE: str(directory),
     }
 
 
 class _Child(Process):
-    """honcho's keeper of one child, which must not outlive a supervisor that was killed: its last words have no listener."""
+    """honcho's process that watches one child. It ends when the supervisor was killed; honcho would wait for ever."""
 
     def run(self, events: Any = None, ignore_signals: bool = False) -> None:
         super().run(events, ignore_signals)
@@ -163,8 +164,8 @@ class _Child(Process):
             os._exit(1)
 
 
-class Supervision(Manager):
-    """honcho's manager, which also says when the gateway is ready, and ends it all when a store ends or it never is."""
+class Supervisor(Manager):
+    """honcho's manager. It also announces when the gateway is ready, and stops it when it never is or a store ends."""
 
     def __init__(self, address: Address, stores: Stores, announce: Callable[[], None]) -> None:
         super().__init__()
@@ -172,12 +173,15 @@ class Supervision(Manager):
         self._address, self._stores, self._announce = address, stores, announce
 
     @property
-    def was_asked_to_end(self) -> bool:
-        return self.returncode in {130, 143}  # honcho's, for SIGINT and SIGTERM; a child's own would be negative
+    def was_stopped_by_signal(self) -> bool:
+        return self.returncode in {
+            130,
+            143,
+        }  # honcho's codes for SIGINT and SIGTERM; that of a child ended by a signal is negative
 
     def _start(self) -> None:
         super()._start()
-        threading.Thread(target=self._watch, daemon=True).start()  # after the forks: they would copy it
+        threading.Thread(target=self._watch, daemon=True).start()  # after the forks, which do not copy threads safely
 
     def _watch(self) -> None:
         deadline, is_announced = time.monotonic() + READY_SECONDS_MAX, False
@@ -194,7 +198,7 @@ class Supervision(Manager):
 
     def _give_up(self, reason: str) -> None:
         if not self._terminating:
-            say(reason)
+            write_line(reason)
             self.returncode = 1
             self.terminate()
 
@@ -211,7 +215,7 @@ def _is_ready(address: Address) -> bool:
 
 
 def _announce(directory: Path, facts: dict[str, Any]) -> None:
-    say(f"""
+    write_line(f"""
 The gateway is ready. Try:
 
   curl {facts["api_url"]}/v1/chat/completions \\
@@ -226,7 +230,7 @@ The gateway is ready. Try:
   Dashboard  {facts["base_url"]}/dashboard/  {facts["owner"]["email"]}  {facts["owner"]["password"]}
   Admin      {facts["base_url"]}/admin/      {facts["admin"]["email"]}  {facts["admin"]["password"]}
 
-All of this is in {directory / "quickstart.json"}. Ctrl-C ends everything.
+All of this is in {directory / "quickstart.json"}. Ctrl-C stops everything.
 """)
 
 

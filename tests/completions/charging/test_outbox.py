@@ -308,7 +308,7 @@ def test_the_command_fails_when_something_is_left(key, settings):
 def test_the_command_changes_nothing_while_the_database_is_unavailable(key, settings):
     completion_id = store(admit(key))
     _, error = where_the_database_is_away(run)
-    assert error.startswith("The database is away: ")
+    assert error.startswith("The database is unavailable: ")
     assert files(settings) == [f"{completion_id}.json"]
 
 

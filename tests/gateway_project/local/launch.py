@@ -49,7 +49,7 @@ class Launch:
         with (self.var / "log").open("wb") as log:
             self.process = self._spawn(variables, log)
         deadline = time.monotonic() + START_SECONDS_MAX
-        while "Ctrl-C ends everything" not in self.log():
+        while "Ctrl-C stops everything" not in self.log():
             assert self.process.poll() is None, self.log()
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.05)
@@ -103,7 +103,7 @@ class Launch:
             if process.status() == psutil.STATUS_ZOMBIE:
                 return False
             variables = process.environ()
-            return str(self.var) in {variables.get(supervisor.MARK), variables.get("GATEWAY_VAR")} or any(
+            return str(self.var) in {variables.get(supervisor.MARK_VARIABLE), variables.get("GATEWAY_VAR")} or any(
                 str(self.var) in word for word in process.cmdline()
             )
         except psutil.Error:
@@ -112,5 +112,5 @@ class Launch:
     def clean_up(self) -> None:
         if self.process and self.process.poll() is None:
             self.signal(signal.SIGTERM)
-        supervisor.end_children(self.var)
+        supervisor.stop_children(self.var)
         shutil.rmtree(self.var, ignore_errors=True)
