@@ -31,7 +31,9 @@ class Command(OperatorCommand):
             raise CommandError("Not refreshed: " + "; ".join(f"{each.source}: {each.detail}" for each in failed))
 
     def _refresh(self, source: Source, options: dict[str, Any]) -> RefreshOutcome:
-        run_options = RunOptions(say=lambda line: self.write_progress(f"{source}: {line}"), accepts_fewer=options["accept_fewer"])
+        run_options = RunOptions(
+            say=lambda line: self.write_progress(f"{source}: {line}"), accepts_fewer=options["accept_fewer"]
+        )
         return refresh.refresh(source, run_options)
 
 
