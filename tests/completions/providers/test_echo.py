@@ -30,7 +30,7 @@ def charged(alice, settlement, *, prompt=PROMPT, completion):
     assert_charged(alice, settlement, prompt=prompt, completion=completion, nanos=nanos, model="demo/echo")
 
 
-def test_it_says_back_the_last_user_message(api, alice):
+def test_echo_repeats_the_last_user_message(api, alice):
     answer = ask(api).json()
     assert answer["choices"] == [
         {
@@ -44,7 +44,7 @@ def test_it_says_back_the_last_user_message(api, alice):
     charged(alice, "reported", completion=3)
 
 
-def test_it_streams_word_by_word(api, alice):
+def test_echo_streams_word_by_word(api, alice):
     said = events(ask(api, stream=True, stream_options={"include_usage": True}))
     *chunks, counted, done = said
     assert [event["choices"][0]["delta"] for event in chunks] == [
@@ -62,20 +62,20 @@ def test_it_streams_word_by_word(api, alice):
     assert_ledger_is_consistent()
 
 
-def test_it_stops_at_max_tokens(api, alice):
+def test_echo_stops_at_max_tokens(api, alice):
     answer = ask(api, max_tokens=2).json()
     assert answer["choices"][0]["message"]["content"] == "one two "
     assert answer["choices"][0]["finish_reason"] == "length"
     charged(alice, "reported", completion=2)
 
 
-def test_without_a_user_message_it_has_nothing_to_say(api, alice):
+def test_reply_is_empty_without_a_user_message(api, alice):
     answer = ask(api, messages=[{"role": "system", "content": "Be brief."}]).json()
     assert (answer["choices"][0]["message"]["content"], answer["choices"][0]["finish_reason"]) == ("", "stop")
     charged(alice, "reported", prompt=5, completion=0)
 
 
-def test_it_says_what_it_is_told_to(api, alice):
+def test_reply_can_be_scripted(api, alice):
     assert ask(api, echo={"reply": "é  漢字\n"}).json()["choices"][0]["message"]["content"] == "é  漢字\n"
     charged(alice, "reported", completion=2)
 
@@ -84,14 +84,14 @@ def test_it_says_what_it_is_told_to(api, alice):
     ("status", "ours"), [(400, 400), (401, 502), (404, 502), (408, 504), (429, 503), (500, 502), (503, 503), (504, 504)]
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_it_fails_with_a_status(api, alice, status, ours, stream):
+def test_status_can_be_scripted(api, alice, status, ours, stream):
     answer = ask(api, stream=stream, echo={"status": status})
     assert answer.status_code == ours
     assert answer.json()["error"]["code"] == ("invalid_request_error" if ours == 400 else "upstream_error")
     assert_released(alice)
 
 
-def test_it_breaks_in_the_middle_of_a_stream(api, alice):
+def test_stream_can_be_broken_off(api, alice):
     said = events(ask(api, stream=True, echo={"break_after_tokens": 2}))
     assert text(said) == "one two "
     assert said[-1]["error"]["code"] == "upstream_error"
@@ -100,21 +100,21 @@ def test_it_breaks_in_the_middle_of_a_stream(api, alice):
 
 
 @pytest.mark.parametrize("after", [0, 3, 99])
-def test_a_whole_reply_breaks_too_and_costs_the_prompt(api, alice, after):
+def test_whole_reply_can_be_broken_off_and_costs_the_prompt(api, alice, after):
     answer = ask(api, echo={"break_after_tokens": after})
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
     charged(alice, "partial", prompt=6, completion=0)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_it_keeps_its_usage_to_itself(api, alice, stream):
+def test_usage_can_be_withheld(api, alice, stream):
     answer = ask(api, stream=stream, echo={"report_usage": False})
     if stream:
         assert events(answer)[-1] == "[DONE]"
     charged(alice, "estimated", prompt=6, completion=4)  # 13 bytes
 
 
-def test_it_is_slow_and_a_client_may_leave(api, alice):
+def test_disconnect_from_a_slow_stream_charges_what_was_relayed(api, alice):
     answer = ask(api, stream=True, echo={"delay_seconds": 0.05})
     body = iter(answer.streaming_content)
     assert text(parsed(next(body) + next(body))) == "one "
@@ -122,7 +122,7 @@ def test_it_is_slow_and_a_client_may_leave(api, alice):
     charged(alice, "partial", prompt=6, completion=1)
 
 
-def test_it_is_never_slower_than_an_upstream_may_be(api, alice, settings):
+def test_delay_is_bounded_by_the_total_deadline(api, alice, settings):
     settings.UPSTREAM_TOTAL_SECONDS = 0.3
     said = events(ask(api, stream=True, echo={"delay_seconds": 0.2}))
     assert text(said) == "one "
@@ -145,13 +145,13 @@ def test_it_is_never_slower_than_an_upstream_may_be(api, alice, settings):
         ({"report_usage": "no"}, "echo.report_usage"),
     ],
 )
-def test_an_order_it_cannot_follow_is_refused_before_any_money_is_held(api, alice, echo, param):
+def test_invalid_script_is_refused_before_money_is_held(api, alice, echo, param):
     answer = ask(api, echo=echo)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
     assert not alice.holds.exists()
     assert not alice.completions.exists()
 
 
-def test_it_needs_no_key_of_anybody(api):
+def test_echo_needs_no_provider_key(api):
     assert factories.make_provider().api_key_env == ""
     assert ask(api).status_code == 200

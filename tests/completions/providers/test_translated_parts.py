@@ -82,11 +82,11 @@ def calling(arguments, **fields):
     return [HELLO, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
 
 
-# --- There and back ----------------------------------------------------------------------------------------------
+# --- Round trips -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
-def test_calls_and_their_results_go_there_and_back(api, upstream, kind, is_stream):
+def test_tool_calls_and_results_survive_the_round_trip(api, upstream, kind, is_stream):
     upstream.will(CALLED[kind][is_stream], SAID[kind])
     message = streamed_message(api) if is_stream else whole_message(api)
     one, two = message["tool_calls"]
@@ -142,7 +142,7 @@ THERE = {
 }
 
 
-def test_an_image_and_words_about_it_are_one_turn(api, upstream, kind):
+def test_consecutive_text_and_image_are_one_turn(api, upstream, kind):
     parts = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": PNG, "detail": "low"}}]
     assert ask(api, messages=[HELLO, {"role": "user", "content": parts}]).status_code == 200
     image = {
@@ -153,7 +153,7 @@ def test_an_image_and_words_about_it_are_one_turn(api, upstream, kind):
     assert turns(upstream, kind) == [("user", [*words, image])]
 
 
-def test_what_an_assistant_did_not_say_is_left_out(api, upstream, kind):
+def test_assistant_messages_without_content_are_left_out(api, upstream, kind):
     messages = [
         HELLO,
         {"role": "assistant", "content": None, "refusal": "No.", "reasoning_content": "Hm.", "tool_calls": None},
@@ -167,7 +167,7 @@ def test_what_an_assistant_did_not_say_is_left_out(api, upstream, kind):
     ]
 
 
-def test_a_developers_instruction_is_an_instruction(api, upstream, kind):
+def test_developer_message_becomes_an_instruction(api, upstream, kind):
     messages = [{"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}, HELLO]
     assert ask(api, messages=messages).status_code == 200
     body = upstream.requests[0].body
@@ -177,25 +177,25 @@ def test_a_developers_instruction_is_an_instruction(api, upstream, kind):
 
 
 @pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "xhigh", "max"])
-def test_every_effort_is_understood(api, kind, effort):
+def test_every_reasoning_effort_is_accepted(api, kind, effort):
     assert ask(api, reasoning_effort=effort, max_tokens=2_000).status_code == 200
 
 
 @pytest.mark.parametrize("kind_of_call", [None, "function"])
-def test_arguments_are_read_as_json(api, upstream, kind, kind_of_call):
+def test_arguments_are_parsed_as_json(api, upstream, kind, kind_of_call):
     arguments = '{"q": "\\ud83d\\ude00"}'  # both halves of an emoji
     assert ask(api, messages=calling(arguments, type=kind_of_call)).status_code == 200
     said = turns(upstream, kind)[1][1][0]
     assert (said["input"] if kind == "anthropic" else said["functionCall"]["args"]) == {"q": "\N{GRINNING FACE}"}
 
 
-def test_a_call_without_arguments_has_none(api, upstream, kind):
+def test_empty_arguments_become_an_empty_object(api, upstream, kind):
     assert ask(api, messages=calling("")).status_code == 200
     said = turns(upstream, kind)[1][1][0]
     assert (said["input"] if kind == "anthropic" else said["functionCall"]["args"]) == {}
 
 
-# --- What they refuse --------------------------------------------------------------------------------------------
+# --- Refusals ----------------------------------------------------------------------------------------------------
 
 
 ARGUMENTS = [
@@ -213,7 +213,7 @@ ARGUMENTS = [
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda text: text[:20])
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
-def test_arguments_that_cannot_be_sent_on_are_refused_before_money_is_held(api, upstream, kind, arguments, is_stream):
+def test_invalid_arguments_are_refused_before_money_is_held(api, upstream, kind, arguments, is_stream):
     before = everything_written()
     reply = ask(api, messages=calling(arguments), stream=is_stream)
     assert_error(reply, 400, "invalid_request_error", "messages[1].tool_calls[0].function.arguments")
@@ -234,7 +234,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("messages", "param"), REFUSED.values(), ids=REFUSED)
-def test_what_they_would_have_to_fetch_or_guess_is_refused(api, upstream, kind, settings, messages, param):
+def test_addresses_and_untyped_files_are_refused(api, upstream, kind, settings, messages, param):
     settings.REQUEST_REMOTE_IMAGES = True
     before = everything_written()
     assert_error(ask(api, messages=messages), 400, "invalid_request_error", param)
@@ -242,7 +242,7 @@ def test_what_they_would_have_to_fetch_or_guess_is_refused(api, upstream, kind, 
     assert everything_written() == before
 
 
-def test_a_call_of_a_grammar_is_refused(api, upstream, kind):
+def test_custom_tool_call_is_refused(api, upstream, kind):
     messages = calling("", type="custom", custom={"name": "sql", "input": "SELECT 1"})
     before = everything_written()
     assert_error(ask(api, messages=messages), 400, "invalid_request_error", "messages[1].tool_calls[0].type")

@@ -32,7 +32,7 @@ def called(*calls, content=None, **fields):
     return [HELLO, {"role": "assistant", "content": content, "tool_calls": list(calls), **fields}]
 
 
-# --- What is passed on -------------------------------------------------------------------------------------------
+# --- Accepted ----------------------------------------------------------------------------------------------------
 
 FINE = {
     "an instruction": [{"role": "system", "content": "Be brief."}],
@@ -73,14 +73,14 @@ FINE = {
 
 
 @pytest.mark.parametrize("messages", FINE.values(), ids=FINE)
-def test_it_comes_to_the_upstream_as_it_came(api, alice, upstream, messages):
+def test_valid_messages_reach_the_upstream_unchanged(api, alice, upstream, messages):
     assert ask(api, messages=messages).status_code == 200
     [asked] = upstream.requests
     assert asked.body["messages"] == messages
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-# --- What is refused ---------------------------------------------------------------------------------------------
+# --- Refused -----------------------------------------------------------------------------------------------------
 
 ROLES = "must be one of developer, system, user, assistant, tool, function"
 AT = "messages[1]"
@@ -186,7 +186,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("messages", "param", "why"), WRONG.values(), ids=WRONG)
-def test_it_is_refused_by_its_name_and_nothing_happens(api, upstream, messages, param, why):
+def test_invalid_message_is_refused_by_path_and_nothing_happens(api, upstream, messages, param, why):
     before = everything_written()
     error = assert_error(ask(api, messages=messages), 400, "invalid_request_error", param)
     assert error["message"].startswith(f"{param} {why}")
@@ -196,15 +196,15 @@ def test_it_is_refused_by_its_name_and_nothing_happens(api, upstream, messages, 
 
 @pytest.mark.parametrize("part", [IMAGE, SOUND, PDF], ids=lambda part: part["type"])
 @pytest.mark.parametrize("role", ["developer", "system", "tool", "function"])
-def test_only_users_show_something(api, role, part):
+def test_only_user_messages_may_have_images_audio_and_files(api, role, part):
     messages = said([part], role, tool_call_id="c", name="f")
     assert_error(ask(api, messages=messages), 400, "invalid_request_error", f"{PART}.type")
 
 
-# --- What is a setting -------------------------------------------------------------------------------------------
+# --- Settings ----------------------------------------------------------------------------------------------------
 
 
-def test_images_elsewhere_are_let_through_where_the_operator_allows_it(api, upstream, settings):
+def test_image_addresses_are_accepted_when_the_setting_allows_them(api, upstream, settings):
     settings.REQUEST_REMOTE_IMAGES = True
     messages = image(url="https://example.org/a.png?size=1")
     assert ask(api, messages=messages).status_code == 200
@@ -212,14 +212,14 @@ def test_images_elsewhere_are_let_through_where_the_operator_allows_it(api, upst
 
 
 @pytest.mark.parametrize("url", ["http://example.org/a.png", "HTTPS://example.org", "https://example.org/\n", "//a", "ftp://a"])
-def test_no_other_address_is(api, upstream, settings, url):
+def test_other_addresses_are_refused(api, upstream, settings, url):
     settings.REQUEST_REMOTE_IMAGES = True
     error = assert_error(ask(api, messages=image(url=url)), 400, "invalid_request_error", f"{IMAGED}.url")
     assert error["message"] == f"{IMAGED}.url {DATA_URL} or an https:// address."
     assert upstream.requests == []
 
 
-def test_there_may_be_so_many_images(api, upstream, settings):
+def test_number_of_images_is_limited(api, upstream, settings):
     settings.REQUEST_IMAGES_MAX = 2
     assert ask(api, messages=[*said([IMAGE]), *said([IMAGE])]).status_code == 200
     reply = ask(api, messages=[*said([IMAGE, IMAGE]), *said([IMAGE])])
@@ -232,17 +232,17 @@ def large_image(image_bytes):
     return said([{"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * image_bytes}}])
 
 
-def test_a_large_image_is_passed_on_up_to_the_size_of_a_request(api, upstream, settings):
+def test_image_up_to_the_request_limit_is_passed_on(api, upstream, settings):
     messages = large_image(settings.REQUEST_BYTES_MAX - 1_000)
     assert ask(api, messages=messages).status_code == 200
     assert upstream.requests[0].body["messages"] == messages
 
 
-def test_a_larger_request_is_refused(api, upstream, settings):
+def test_image_beyond_the_request_limit_is_refused(api, upstream, settings):
     assert_error(ask(api, messages=large_image(settings.REQUEST_BYTES_MAX)), 413, "invalid_request_error")
     assert upstream.requests == []
 
 
-def test_all_of_base64_is_taken(api, upstream):
+def test_whole_base64_alphabet_is_accepted(api, upstream):
     messages = image(url="data:image/webp;base64," + base64.b64encode(bytes(range(256))).decode())
     assert ask(api, messages=messages).status_code == 200

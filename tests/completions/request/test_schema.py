@@ -51,7 +51,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("fields", "param", "why"), REFUSED)
-def test_a_field_that_is_wrong_is_refused_by_its_name(fields, param, why):
+def test_invalid_field_is_refused_by_name(fields, param, why):
     with pytest.raises(errors.InvalidRequest) as refusal:
         parse(**fields)
     assert refusal.value.param == param
@@ -73,29 +73,29 @@ def test_a_field_that_is_wrong_is_refused_by_its_name(fields, param, why):
         {"stream": True, "stream_options": {"include_usage": None, "include_obfuscation": False}},
     ],
 )
-def test_a_field_at_its_bound_is_fine(fields):
+def test_field_at_its_bound_is_accepted(fields):
     parse(**fields)
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "n", "stream_options"])
-def test_a_null_counts_as_absent(name):
+def test_null_counts_as_absent(name):
     without = parse()
     assert (parsed := parse(**{name: None})) == without or parsed.fields.pop(name) is None
     assert parsed.max_tokens is None
 
 
-def test_both_names_of_the_cap_mean_the_same():
+def test_both_names_of_the_token_limit_mean_the_same():
     assert parse(max_tokens=5).max_tokens == parse(max_completion_tokens=5).max_tokens == 5
     assert parse(max_tokens=None, max_completion_tokens=5).max_tokens == 5
     assert parse(max_tokens=5, max_completion_tokens=None).max_tokens == 5
 
 
-def test_the_name_that_the_cap_came_by_is_remembered():
+def test_name_of_the_token_limit_is_kept():
     assert parse().max_tokens_field == parse(max_tokens=5, max_completion_tokens=None).max_tokens_field == "max_tokens"
     assert parse(max_tokens=None, max_completion_tokens=5).max_tokens_field == "max_completion_tokens"
 
 
-def test_unknown_fields_are_kept_for_upstreams_that_understand_them():
+def test_unknown_fields_are_kept():
     tools = [{"type": "function", "function": {"name": "f"}}]
     assert parse(tools=tools, seed=7, stop=None).fields == {
         "model": "m",
@@ -106,26 +106,26 @@ def test_unknown_fields_are_kept_for_upstreams_that_understand_them():
     }
 
 
-def test_include_usage_is_asked_for_by_name_alone():
+def test_include_usage_is_read_from_stream_options():
     assert parse(stream=True, stream_options={"include_usage": True}).include_usage
     assert not parse(stream=True, stream_options={"include_usage": False}).include_usage
     assert not parse(stream=True, stream_options={"other": True}).include_usage
     assert not parse(stream=True).include_usage
 
 
-def test_the_bound_on_messages_is_a_setting(settings):
+def test_number_of_messages_is_limited_by_a_setting(settings):
     settings.REQUEST_MESSAGES_MAX = 1
     with pytest.raises(errors.InvalidRequest, match="must have 1 to 1 items"):
         parse(messages=[HELLO, HELLO])
 
 
 @pytest.mark.parametrize("fields", [{"max_completion_tokens": 4097}, {"max_tokens": None, "max_completion_tokens": 4097}])
-def test_a_cap_above_the_model_is_refused_by_the_name_that_was_given(api, echo_model, fields):
+def test_limit_above_the_models_is_refused_by_the_name_given(api, echo_model, fields):
     error = chat.assert_error(chat.ask(api, **fields), 400, "invalid_request_error", "max_completion_tokens")
     assert "generates at most 4096 tokens" in error["message"]
 
 
-def test_either_cap_is_obeyed(api, echo_model):
+def test_either_name_of_the_token_limit_is_obeyed(api, echo_model):
     for name in ("max_tokens", "max_completion_tokens"):
         reply = chat.ask(api, **{name: 2})
         assert reply.json()["choices"][0]["message"]["content"] == "one two "

@@ -33,7 +33,7 @@ def played_as(upstream, monkeypatch):
     return play
 
 
-# --- What is passed on -------------------------------------------------------------------------------------------
+# --- Accepted ----------------------------------------------------------------------------------------------------
 
 FINE = [
     {"frequency_penalty": -2, "presence_penalty": 2},
@@ -72,14 +72,14 @@ FINE = [
 
 
 @pytest.mark.parametrize("fields", FINE, ids=lambda fields: json.dumps(fields)[:60])
-def test_a_parameter_is_passed_on_as_it_came(api, alice, upstream, fields):
+def test_parameter_is_passed_on_unchanged(api, alice, upstream, fields):
     assert ask(api, **fields).status_code == 200
     [asked] = upstream.requests
     assert asked.body == {"model": "large-2026", "messages": MESSAGES, "stream": False, "max_tokens": 4096, **fields}
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_a_null_is_as_good_as_nothing(api, upstream):
+def test_null_parameters_are_not_passed_on(api, upstream):
     names = {name for fields in FINE for name in fields} | {"audio", "models", "stream_options"}
     assert ask(api, **dict.fromkeys(names)).status_code == 200
     assert set(upstream.requests[0].body) == {"model", "messages", "stream", "max_tokens"}
@@ -112,12 +112,12 @@ UNPAID = {
 
 
 @pytest.mark.parametrize("fields", UNPAID.values(), ids=UNPAID)
-def test_what_no_hold_pays_for_is_not_passed_on(api, upstream, fields):
+def test_unpaid_fields_are_not_passed_on(api, upstream, fields):
     assert ask(api, **fields).status_code == 200
     assert set(upstream.requests[0].body) == {"model", "messages", "stream", "max_tokens"}
 
 
-# --- What is refused ---------------------------------------------------------------------------------------------
+# --- Refused -----------------------------------------------------------------------------------------------------
 
 
 def tool(**function):
@@ -212,7 +212,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("fields", "param", "why"), WRONG, ids=[json.dumps(row[0])[:60] for row in WRONG])
-def test_a_parameter_is_refused_by_its_name_and_nothing_happens(api, upstream, fields, param, why):
+def test_invalid_parameter_is_refused_by_name_and_nothing_happens(api, upstream, fields, param, why):
     before = everything_written()
     error = assert_error(ask(api, **fields), 400, "invalid_request_error", param)
     assert error["message"].startswith(f"{param} {why}")
@@ -220,7 +220,7 @@ def test_a_parameter_is_refused_by_its_name_and_nothing_happens(api, upstream, f
     assert everything_written() == before
 
 
-# --- What is kept from who would refuse it -----------------------------------------------------------------------
+# --- Upstreams that refuse unknown fields ------------------------------------------------------------------------
 
 EVERYTHING = {
     "cache_control": {"type": "ephemeral"},
@@ -320,7 +320,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("host", TAKEN)
-def test_an_upstream_that_refuses_what_it_does_not_know_is_sent_what_it_does(api, upstream, played_as, host):
+def test_strict_upstream_receives_only_accepted_fields(api, upstream, played_as, host):
     played_as(host)
     assert ask(api, **EVERYTHING).status_code == 200
     asked = upstream.requests[0].body
@@ -329,12 +329,12 @@ def test_an_upstream_that_refuses_what_it_does_not_know_is_sent_what_it_does(api
     assert shared.items() <= asked.items()
 
 
-def test_any_other_upstream_is_sent_all_of_it(api, upstream):
+def test_other_upstreams_receive_all_fields(api, upstream):
     assert ask(api, **EVERYTHING).status_code == 200
     assert EVERYTHING.items() <= upstream.requests[0].body.items()
 
 
-def test_mistral_calls_a_seed_otherwise(api, upstream, played_as):
+def test_mistral_receives_random_seed(api, upstream, played_as):
     played_as("api.mistral.ai")
     ask(api, seed=7)
     assert upstream.requests[0].body["random_seed"] == 7
@@ -348,7 +348,7 @@ def test_mistral_calls_a_seed_otherwise(api, upstream, played_as):
         ("api.groq.com", {"include_usage": True, "include_obfuscation": True}),
     ],
 )
-def test_what_is_asked_of_a_stream_is_what_the_upstream_knows(api, upstream, played_as, host, options):
+def test_stream_options_are_those_that_the_upstream_accepts(api, upstream, played_as, host, options):
     played_as(host)
     upstream.will(streamed())
     events(ask_streamed(api, stream_options={"include_usage": False, "include_obfuscation": True}))
@@ -395,7 +395,7 @@ def named(messages, *places):
     ],
     ids=["openai", "mistral", "groq"],
 )
-def test_what_others_put_into_messages_is_kept_from_who_would_refuse_it(api, upstream, played_as, host, messages):
+def test_strict_upstream_receives_only_accepted_message_fields(api, upstream, played_as, host, messages):
     played_as(host)
     tools = [{**FIND, "cache_control": {"type": "ephemeral"}}]
     assert ask(api, messages=CONVERSATION, tools=tools).status_code == 200
@@ -403,14 +403,14 @@ def test_what_others_put_into_messages_is_kept_from_who_would_refuse_it(api, ups
     assert upstream.requests[0].body["tools"] == [FIND]
 
 
-def test_any_other_upstream_gets_the_messages_as_they_came(api, upstream):
+def test_other_upstreams_receive_messages_unchanged(api, upstream):
     tools = [{**FIND, "cache_control": {"type": "ephemeral"}}]
     assert ask(api, messages=CONVERSATION, tools=tools).status_code == 200
     assert (upstream.requests[0].body["messages"], upstream.requests[0].body["tools"]) == (CONVERSATION, tools)
 
 
 @pytest.mark.parametrize("host", ["api.openai.com", "api.groq.com"])
-def test_whose_result_it_was_stays_where_nothing_else_says_so(api, upstream, played_as, host):
+def test_name_is_kept_in_messages_of_role_function(api, upstream, played_as, host):
     played_as(host)
     old = [*MESSAGES, {"role": "assistant", "content": None, "function_call": CALL["function"]}]
     old.append({"role": "function", "name": "find", "content": "one"})
@@ -423,7 +423,7 @@ def test_whose_result_it_was_stays_where_nothing_else_says_so(api, upstream, pla
 CALLS = [CALL, {"id": "d", "type": "function", "function": {"name": "find", "arguments": '{"q": "é"}'}}]
 
 
-def test_tools_are_called_and_their_results_are_answered(api, upstream):
+def test_tool_calls_and_results_are_passed_on(api, upstream):
     message = {"role": "assistant", "content": None, "tool_calls": CALLS}
     upstream.will(whole(message=message, finish_reason="tool_calls"), whole("Found."))
     [called] = ask(api, tools=[FIND]).json()["choices"]
@@ -434,7 +434,7 @@ def test_tools_are_called_and_their_results_are_answered(api, upstream):
     assert upstream.requests[1].body["messages"] == [*MESSAGES, message, *results]
 
 
-def test_calls_are_streamed_piece_by_piece(api, alice, upstream):
+def test_tool_calls_are_streamed_in_pieces(api, alice, upstream):
     deltas = [
         {"tool_calls": [{"index": 0, **CALL, "function": {"name": "find", "arguments": ""}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '{"q":'}}]},
@@ -458,7 +458,7 @@ def test_calls_are_streamed_piece_by_piece(api, alice, upstream):
     ids=["custom", "old"],
 )
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
-def test_every_kind_of_call_counts_as_generated_when_nobody_counted(api, alice, upstream, said, tokens, is_stream):
+def test_custom_and_old_calls_are_estimated_without_usage(api, alice, upstream, said, tokens, is_stream):
     if is_stream:
         upstream.will(stream(ROLE, chunk(said), FINISH, DONE))
         assert events(ask_streamed(api))[-1] == "[DONE]"
@@ -469,10 +469,10 @@ def test_every_kind_of_call_counts_as_generated_when_nobody_counted(api, alice, 
     assert_charged(alice, "estimated", prompt=PROMPT_ESTIMATE, completion=tokens, nanos=nanos)
 
 
-# --- Replies in shapes -------------------------------------------------------------------------------------------
+# --- Formats of the reply ----------------------------------------------------------------------------------------
 
 
-def test_a_reply_by_a_schema_is_text(api, upstream):
+def test_reply_to_a_json_schema_is_text(api, upstream):
     upstream.will(whole('{"answer": 42}'))
     assert ask(api, response_format=SCHEMA).json()["choices"][0]["message"]["content"] == '{"answer": 42}'
     assert upstream.requests[0].body["response_format"] == SCHEMA
@@ -481,7 +481,7 @@ def test_a_reply_by_a_schema_is_text(api, upstream):
 LOGPROBS = {"content": [{"token": "Hi", "logprob": -0.1, "bytes": [72, 105], "top_logprobs": []}], "refusal": None}
 
 
-def test_probabilities_are_told_whole_and_streamed(api, upstream):
+def test_logprobs_are_passed_on_whole_and_streamed(api, upstream):
     word = chunk(choices=[{"index": 0, "delta": {"content": "Hi"}, "logprobs": LOGPROBS, "finish_reason": None}])
     upstream.will(whole("Hi", logprobs=LOGPROBS), stream(ROLE, word, FINISH, usage(), DONE))
     assert ask(api, logprobs=True).json()["choices"][0]["logprobs"] == LOGPROBS
@@ -509,7 +509,7 @@ def of(place, delta, finish_reason=None):
 BEGUN = [of(0, {"role": "assistant", "content": ""}), of(1, {"role": "assistant", "content": ""}), of(0, {"content": "Hello"})]
 
 
-def test_two_choices_are_held_and_paid_for(api, alice, upstream):
+def test_two_choices_are_held_and_charged(api, alice, upstream):
     upstream.will(both())
     answer = ask(api, n=2, max_tokens=100).json()
     assert [(choice["index"], choice["message"]["content"]) for choice in answer["choices"]] == [(0, "Hello"), (1, "Hi")]
@@ -521,7 +521,7 @@ def test_two_choices_are_held_and_paid_for(api, alice, upstream):
     assert_charged(alice, "reported", prompt=9, completion=5, nanos=9 * 3_000 + 5 * 15_000)
 
 
-def test_without_a_cap_each_choice_has_its_share(api, alice, large, upstream):
+def test_choices_share_the_default_token_limit(api, alice, large, upstream):
     large.prices.update(output_nanos=60_000_000_000)
     ask(api, n=16)
     cap = upstream.requests[0].body["max_tokens"]
@@ -529,14 +529,14 @@ def test_without_a_cap_each_choice_has_its_share(api, alice, large, upstream):
     assert 16 * cap * 60_000 < alice.holds.get().amount_nanos <= 10_000_000_000 // 8
 
 
-def test_two_choices_count_as_two_against_tokens_per_minute(alice, upstream):
+def test_each_choice_counts_against_tokens_per_minute(alice, upstream):
     client = client_for(make_key(alice, tokens_per_minute=150)[1])
     assert_error(ask(client, n=2, max_tokens=100), 429, "rate_limit_exceeded")
     assert upstream.requests == []
     assert ask(client, n=1, max_tokens=100).status_code == 200
 
 
-def test_two_choices_are_streamed_side_by_side(api, alice, upstream):
+def test_two_choices_are_streamed_interleaved(api, alice, upstream):
     end = [of(0, {}, "stop"), of(1, {"content": "Hi"}), of(1, {}, "length")]
     upstream.will(stream(*BEGUN, *end, usage(TWICE), DONE))
     *said, done = events(ask_streamed(api, n=2))
@@ -552,7 +552,7 @@ def test_two_choices_are_streamed_side_by_side(api, alice, upstream):
     assert_charged(alice, "reported", prompt=9, completion=5, nanos=9 * 3_000 + 5 * 15_000)
 
 
-def test_half_of_the_choices_is_not_all_of_them(api, alice, upstream):
+def test_stream_with_an_unfinished_choice_is_broken(api, alice, upstream):
     upstream.will(stream(*BEGUN, of(0, {}, "stop"), of(1, {"content": "I wan"}), CLOSE))
     *_, last = events(ask_streamed(api, n=2))
     assert last["error"]["code"] == "upstream_error"
@@ -561,14 +561,14 @@ def test_half_of_the_choices_is_not_all_of_them(api, alice, upstream):
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=tokens, nanos=nanos)
 
 
-def test_an_upstream_that_knows_of_one_choice_only_may_say_that_it_is_done(api, alice, upstream):
+def test_done_ends_a_stream_with_fewer_choices_than_requested(api, alice, upstream):
     upstream.will(stream(ROLE, words("Hello"), FINISH, usage(), DONE))
     assert events(ask_streamed(api, n=2))[-1] == "[DONE]"
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
-def test_who_does_not_count_is_charged_for_all_choices_within_their_caps(api, alice, upstream, is_stream):
+def test_estimate_of_choices_is_capped_by_their_limits(api, alice, upstream, is_stream):
     long = "x" * 400
     if is_stream:
         upstream.will(stream(of(0, {"content": long}), of(1, {"content": long}), of(0, {}, "stop"), of(1, {}, "stop"), DONE))
@@ -581,11 +581,11 @@ def test_who_does_not_count_is_charged_for_all_choices_within_their_caps(api, al
     assert_charged(alice, "estimated", prompt=5, completion=120, nanos=5 * 3_000 + 120 * 15_000)
 
 
-# --- What was written to a cache ---------------------------------------------------------------------------------
+# --- Cache writes ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
-def test_what_was_written_to_a_cache_has_its_own_price(api, alice, large, upstream, is_stream):
+def test_cache_writes_have_their_own_price(api, alice, large, upstream, is_stream):
     large.prices.update(cache_write_nanos=3_750_000_000)
     told = {**USAGE, "prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 20}}
     upstream.will(stream(ROLE, FINISH, usage(told), DONE) if is_stream else whole(usage=told))

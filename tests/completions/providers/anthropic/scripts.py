@@ -17,7 +17,7 @@ USAGE = {
 FINAL = {"output_tokens": 7, "input_tokens": None, "cache_read_input_tokens": None}  # with what the message began with: USAGE
 
 
-# --- A whole reply -----------------------------------------------------------------------------------------------
+# --- Whole replies -----------------------------------------------------------------------------------------------
 
 
 def message(*blocks: dict[str, Any], stop_reason: str | None = "end_turn", usage: Any = USAGE) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def refusal(status: int, kind: str, text: str = "no", **headers: str) -> Script:
     return reply(json.dumps(error(kind, text)).encode(), status=status, **headers)
 
 
-# --- A stream ----------------------------------------------------------------------------------------------------
+# --- Streams -----------------------------------------------------------------------------------------------------
 
 
 def event(data: dict[str, Any]) -> bytes:

@@ -72,10 +72,10 @@ def choices(said):
     return [choice for each in said for choice in each["choices"]]
 
 
-# --- What it is asked --------------------------------------------------------------------------------------------
+# --- Requests ----------------------------------------------------------------------------------------------------
 
 
-def test_it_is_asked_in_its_own_words_with_its_own_key(api, alice, upstream):
+def test_request_has_the_provider_format_and_key(api, alice, upstream):
     system = {"role": "system", "content": "Be brief."}
     fields = {"max_tokens": 17, "stop": "END", "temperature": 1.5, "seed": 7, "service_tier": "priority", "user": "u-1"}
     assert ask(api, messages=[system, *MESSAGES], **fields).status_code == 200
@@ -95,7 +95,7 @@ def test_it_is_asked_in_its_own_words_with_its_own_key(api, alice, upstream):
     }
 
 
-def test_without_max_tokens_it_is_told_the_cap_that_the_hold_pays_for(api, alice, upstream):
+def test_limit_that_the_hold_pays_for_is_sent_without_max_tokens(api, alice, upstream):
     ask(api)
     cap = upstream.requests[0].body["max_tokens"]
     assert cap == 4096
@@ -103,7 +103,7 @@ def test_without_max_tokens_it_is_told_the_cap_that_the_hold_pays_for(api, alice
     assert alice.holds.get().amount_nanos == body_bytes * 3_750 + cap * 15_000  # the prompt as if all of it went into a cache
 
 
-def test_a_stream_is_asked_as_one(api, upstream):
+def test_stream_is_requested(api, upstream):
     upstream.will(streamed())
     events(ask_streamed(api, stream_options={"include_usage": True}))
     [asked] = upstream.requests
@@ -112,7 +112,7 @@ def test_a_stream_is_asked_as_one(api, upstream):
     assert "stream_options" not in asked.body
 
 
-def test_an_upstream_without_a_key_is_sent_none(api, upstream):
+def test_no_key_is_sent_to_an_upstream_without_one(api, upstream):
     provider = factories.make_provider("open", kind="anthropic", base_url=upstream.url.removesuffix("v1"))
     factories.make_model("acme/open", provider=provider)
     assert ask(api, model="acme/open").status_code == 200
@@ -120,7 +120,7 @@ def test_an_upstream_without_a_key_is_sent_none(api, upstream):
     assert upstream.requests[0].path == "/v1/messages"
 
 
-def test_what_it_cannot_do_is_refused_before_it_is_asked_and_before_money_is_held(api, alice, upstream):
+def test_unsupported_request_is_refused_before_anything_happens(api, alice, upstream):
     assert_error(ask(api, logprobs=True), 400, "invalid_request_error", "logprobs")
     assert_error(ask(api, stop=["\n"], stream=True), 400, "invalid_request_error", "stop")
     system = [{"role": "system", "content": "Be brief."}]
@@ -130,16 +130,16 @@ def test_what_it_cannot_do_is_refused_before_it_is_asked_and_before_money_is_hel
     assert not alice.holds.exists()
 
 
-def test_a_model_behind_it_is_available(api):
+def test_model_is_listed_as_available(api):
     [listed] = [model for model in api.get("/v1/models").json()["data"] if model["id"] == "acme/large"]
     assert listed["available"] is True
     assert listed["pricing"]["input_cache_write"] == "0.00000375"
 
 
-# --- What is made of a whole reply -------------------------------------------------------------------------------
+# --- Whole replies -----------------------------------------------------------------------------------------------
 
 
-def test_a_whole_reply_is_a_chat_completion_charged_by_its_kinds_of_tokens(api, alice, upstream):
+def test_whole_reply_becomes_a_chat_completion_and_is_charged(api, alice, upstream):
     blocks = [thought("Let me see."), said("It is "), said("sunny."), used("toolu_1", "weather", city="Köln")]
     upstream.will(whole(*blocks, stop_reason="tool_use"))
     answer = ask(api).json()
@@ -169,13 +169,13 @@ def test_a_whole_reply_is_a_chat_completion_charged_by_its_kinds_of_tokens(api, 
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"input_tokens": -4, "output_tokens": 7}, {"input_tokens": 4}])
-def test_without_a_possible_usage_a_whole_reply_is_estimated(api, alice, upstream, usage):
+def test_whole_reply_without_valid_usage_is_estimated(api, alice, upstream, usage):
     upstream.will(whole(said("x" * 8), thought("y" * 4), usage=usage))
     assert ask(api).json()["usage"]["total_tokens"] == PROMPT_ESTIMATE + 3
     assert_charged(alice, "estimated", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
 
 
-def test_usage_of_nothing_costs_nothing(api, alice, upstream):
+def test_explicit_zero_usage_costs_nothing(api, alice, upstream):
     upstream.will(whole(usage={"input_tokens": 0, "output_tokens": 0}))
     ask(api)
     assert_charged(alice, "reported", prompt=0, completion=0, nanos=0)
@@ -186,22 +186,22 @@ def test_usage_of_nothing_costs_nothing(api, alice, upstream):
     [b"", b"<html>", b"null", b'{"type":"message"}', b'{"choices":[{"message":{"content":"x"}}]}', b"[" * 90_000],
     ids=["empty", "html", "null", "no content", "another format", "too deep"],
 )
-def test_a_whole_reply_that_is_none_costs_nothing(api, alice, upstream, body):
+def test_unusable_whole_reply_costs_nothing(api, alice, upstream, body):
     upstream.will(reply(body))
     assert_error(ask(api), 502, "upstream_error")
     assert_released(alice)
 
 
-def test_half_a_whole_reply_costs_the_prompt(api, alice, upstream):
+def test_truncated_whole_reply_costs_the_prompt(api, alice, upstream):
     upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + json.dumps(message()).encode(), RESET])
     assert_error(ask(api), 502, "upstream_error")
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 
-# --- What is made of a stream ------------------------------------------------------------------------------------
+# --- Streams -----------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_one_of_ours_chunk_by_chunk(api, alice, upstream):
+def test_stream_becomes_our_chunks(api, alice, upstream):
     blocks = (
         thoughts("Let me ", "see.") + text("It is ", "sunny.", index=1) + tool("toolu_1", "weather", '{"a":', "1}", index=2)
     )
@@ -224,7 +224,7 @@ def test_a_stream_is_one_of_ours_chunk_by_chunk(api, alice, upstream):
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_usage_is_told_at_the_end_to_who_asked_for_it(api, upstream):
+def test_usage_is_sent_at_the_end_when_requested(api, upstream):
     upstream.will(streamed())
     *chunks, last, done = events(ask_streamed(api, stream_options={"include_usage": True}))
     assert done == "[DONE]"
@@ -249,7 +249,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_a_stream_is_understood_however_it_is_spelt(api, alice, upstream, steps):
+def test_stream_is_read_in_every_spelling(api, alice, upstream, steps):
     upstream.will(stream(*steps))
     said = events(ask_streamed(api))
     assert all_text(said) == 'Hello "type":"error" é漢😀 \\ \nyou'
@@ -257,7 +257,7 @@ def test_a_stream_is_understood_however_it_is_spelt(api, alice, upstream, steps)
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_deltas_are_passed_on_as_they_come(api, alice, upstream):
+def test_deltas_are_passed_on_as_they_arrive(api, alice, upstream):
     upstream.will(stream(start(), opens(0, said("")), 0.05, adds(0, "text_delta", text="Hello "), HANG))
     answer = ask_streamed(api)
     body = iter(answer.streaming_content)  # while the upstream is silent: nothing waits for more
@@ -270,47 +270,47 @@ def test_deltas_are_passed_on_as_they_come(api, alice, upstream):
     assert_charged(alice, "partial", **partly(2))
 
 
-def test_who_leaves_while_it_thinks_pays_for_the_prompt_as_it_was_read_and_for_the_thoughts(api, alice, upstream):
+def test_disconnect_during_thinking_charges_the_prompt_and_the_thinking(api, alice, upstream):
     upstream.will(stream(start() + opens(0, thought("")) + adds(0, "thinking_delta", thinking="y" * 20), HANG))
     disconnect(ask_streamed(api))
     assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", **partly(5))
 
 
-def test_who_leaves_when_all_is_said_pays_what_was_counted(api, alice, upstream):
+def test_disconnect_after_the_last_count_charges_the_reported_usage(api, alice, upstream):
     upstream.will(stream(start() + text("Hello ") + ends(), HANG))
     disconnect(ask_streamed(api))
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_without_a_last_count_the_reply_is_counted_by_its_text(api, alice, upstream):
+def test_completion_is_estimated_without_a_last_count(api, alice, upstream):
     upstream.will(stream(start(), text("x" * 17), ends(usage=None), STOP))
     assert events(ask_streamed(api))[-1] == "[DONE]"
     assert_charged(alice, "reported", **partly(5))
 
 
 @pytest.mark.parametrize("usage", [{}, {"input_tokens": -1, "output_tokens": 1}, {"input_tokens": 10**10, "output_tokens": 1}])
-def test_without_a_possible_count_of_the_prompt_all_is_estimated(api, alice, upstream, usage):
+def test_usage_is_estimated_without_a_valid_count_of_the_prompt(api, alice, upstream, usage):
     upstream.will(stream(start(usage), text("x" * 17), ends(), STOP))
     assert events(ask_streamed(api))[-1] == "[DONE]"
     assert_charged(alice, "estimated", prompt=5, completion=5, nanos=5 * 3_000 + 5 * 15_000)
 
 
-def test_counts_beyond_the_hold_cost_the_hold(api, alice, upstream):
+def test_usage_beyond_the_hold_costs_the_hold(api, alice, upstream):
     upstream.will(stream(start(), text("x"), ends(usage={"output_tokens": 1_000_000}), STOP))
     events(ask_streamed(api))
     hold = alice.holds.get()
     assert hold.settled_nanos == hold.amount_nanos
 
 
-def test_a_refusal_by_the_model_is_a_filtered_reply(api, alice, upstream):
+def test_stop_reason_refusal_becomes_content_filter(api, alice, upstream):
     upstream.will(stream(start(), ends("refusal"), STOP))
     said = events(ask_streamed(api))
     assert [choice["finish_reason"] for choice in choices(said)] == [None, "content_filter"]
     assert_charged(alice, "reported", **REPORTED)
 
 
-# --- A stream that fails -----------------------------------------------------------------------------------------
+# --- Failing streams ---------------------------------------------------------------------------------------------
 
 ERRORS = [
     ("overloaded_error", 503, "overloaded"),
@@ -325,9 +325,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("before", [b"", start(), start() + PING, start() + opens(0, said(""))], ids=range(4))
 @pytest.mark.parametrize(("kind", "status", "words"), ERRORS, ids=[row[0] for row in ERRORS])
-def test_an_error_before_the_first_word_is_an_honest_status_and_costs_nothing(
-    api, alice, upstream, before, kind, status, words
-):
+def test_error_before_the_first_text_is_an_error_status_and_costs_nothing(api, alice, upstream, before, kind, status, words):
     upstream.will(stream(before + event(error(kind, "secret words"))))
     told = assert_error(ask_streamed(api), status, "upstream_error")
     assert words in told["message"]
@@ -335,14 +333,14 @@ def test_an_error_before_the_first_word_is_an_honest_status_and_costs_nothing(
     assert_released(alice)
 
 
-def test_a_request_that_is_refused_within_the_stream_is_told_why(api, alice, upstream):
+def test_refusal_within_the_stream_gives_its_reason(api, alice, upstream):
     upstream.will(stream(event(error("invalid_request_error", "too many images."))))
     assert "too many images." in assert_error(ask_streamed(api), 400, "invalid_request_error")["message"]
     assert_released(alice)
 
 
 @pytest.mark.parametrize(("kind", "status", "words"), ERRORS, ids=[row[0] for row in ERRORS])
-def test_an_error_in_the_middle_is_one_event_and_costs_what_came(api, alice, upstream, kind, status, words):
+def test_error_in_the_middle_is_one_event_and_costs_what_was_relayed(api, alice, upstream, kind, status, words):
     upstream.will(stream(start(), text("Hello "), event(error(kind))))
     *chunks, last = events(ask_streamed(api))
     assert all_text(chunks) == "Hello "
@@ -364,7 +362,7 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("steps", BREAKS.values(), ids=BREAKS.keys())
-def test_a_stream_that_breaks_in_the_middle_is_one_error_and_costs_what_came(api, alice, upstream, steps):
+def test_broken_stream_ends_in_an_error_and_costs_what_was_relayed(api, alice, upstream, steps):
     upstream.will(stream(start(), text("x" * 28), *steps))
     *chunks, last = events(ask_streamed(api))
     assert all_text(chunks) == "x" * 28
@@ -372,7 +370,7 @@ def test_a_stream_that_breaks_in_the_middle_is_one_error_and_costs_what_came(api
     assert_charged(alice, "partial", **partly(7))
 
 
-def test_an_event_that_never_ends_is_bounded(api, alice, upstream, settings):
+def test_endless_event_is_bounded(api, alice, upstream, settings):
     settings.UPSTREAM_EVENT_BYTES_MAX = 5_000
     upstream.will(stream(start() + text("Hello "), 0.05, b"data: " + b"x" * 10_000, HANG))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
@@ -385,13 +383,13 @@ def test_an_event_that_never_ends_is_bounded(api, alice, upstream, settings):
     [b"", b"<html>", STOP, start(), start() + PING, b"data: [DONE]\n\n", b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'],
     ids=["empty", "html", "end", "start", "ping", "done", "another format"],
 )
-def test_a_stream_that_never_was_one_is_an_honest_status_and_costs_nothing(api, alice, upstream, first):
+def test_unusable_stream_is_an_error_status_and_costs_nothing(api, alice, upstream, first):
     upstream.will(stream(first))
     assert_error(ask_streamed(api), 502, "upstream_error")
     assert_released(alice)
 
 
-def test_silence_after_the_beginning_costs_the_prompt(api, alice, upstream, settings):
+def test_silence_after_the_first_event_costs_the_prompt(api, alice, upstream, settings):
     settings.UPSTREAM_IDLE_SECONDS = settings.STREAM_HEARTBEAT_SECONDS = 0.1
     upstream.will(stream(start(), HANG))
     assert_error(ask_streamed(api), 504, "upstream_error")
@@ -399,7 +397,7 @@ def test_silence_after_the_beginning_costs_the_prompt(api, alice, upstream, sett
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 
-# --- What is made of a refusal -----------------------------------------------------------------------------------
+# --- Refusals ----------------------------------------------------------------------------------------------------
 
 REFUSALS = [
     (400, "invalid_request_error", 400, "invalid_request_error"),
@@ -417,7 +415,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("theirs", "kind", "ours", "code"), REFUSALS, ids=[row[1] for row in REFUSALS])
-def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, theirs, kind, ours, code, stream):
+def test_refusal_is_translated_and_costs_nothing(api, alice, upstream, theirs, kind, ours, code, stream):
     upstream.will(refusal(theirs, kind, "a reason.", retry_after="7"))
     answer = ask(api, stream=stream)
     told = assert_error(answer, ours, code)
@@ -435,7 +433,7 @@ def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, their
     ],
     ids=["credit", "limit"],
 )
-def test_that_our_own_credit_is_gone_is_not_told_the_caller_as_if_it_were_his(api, alice, upstream, caplog, reason):
+def test_exhausted_credit_of_ours_is_not_reported_as_the_callers(api, alice, upstream, caplog, reason):
     for script in (
         refusal(400, "invalid_request_error", reason),
         reply(json.dumps(error("invalid_request_error", reason)).encode()),
@@ -446,7 +444,7 @@ def test_that_our_own_credit_is_gone_is_not_told_the_caller_as_if_it_were_his(ap
     assert reason[:20] in caplog.text  # for the operator
 
 
-def test_its_key_is_in_no_message_and_no_log(api, upstream, caplog):
+def test_api_key_is_in_no_message_and_no_log(api, upstream, caplog):
     caplog.set_level(logging.DEBUG)
     for kind in ("invalid_request_error", "authentication_error"):
         broken = stream(start(), text("x"), event(error(kind, f"key {KEY}.")))

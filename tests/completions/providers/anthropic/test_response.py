@@ -54,7 +54,7 @@ def usages(chunks: list[Chunk]) -> list[Usage]:
     return [chunk.usage for chunk in chunks if chunk.usage]
 
 
-# --- A stream ----------------------------------------------------------------------------------------------------
+# --- Streams -----------------------------------------------------------------------------------------------------
 
 WEATHER = tool("toolu_1", "weather", '{"city":', ' "Köln"}', index=2)
 TIME = tool("toolu_2", "time", index=3)
@@ -62,7 +62,7 @@ EVERYTHING = start() + PING + thoughts("Let me ", "see.") + text("Héllo ", "�
 EVERYTHING += ends("tool_use") + STOP
 
 
-def test_a_stream_becomes_chunks_one_by_one():
+def test_events_become_chunks():
     chunks = read(EVERYTHING)
     assert [(json.loads(chunk.choices), chunk.text_bytes, chunk.has_finish_reason, chunk.usage) for chunk in chunks] == [
         *(
@@ -91,11 +91,11 @@ def called(number, **fields):
 
 
 @given(CUTS.map(lambda cuts: [place * 7 for place in cuts]))
-def test_a_stream_cut_anywhere_gives_the_same_chunks(cuts):
+def test_stream_split_anywhere_gives_the_same_chunks(cuts):
     assert read(*cut(EVERYTHING, cuts)) == read(EVERYTHING)
 
 
-def test_a_stream_read_byte_by_byte_gives_the_same_chunks():
+def test_stream_read_byte_by_byte_gives_the_same_chunks():
     assert read(*(bytes([byte]) for byte in EVERYTHING)) == read(EVERYTHING)
 
 
@@ -103,7 +103,7 @@ CONTENT = st.lists(st.text(min_size=1, max_size=8) | st.sampled_from(["\n", '"',
 
 
 @given(CONTENT, CONTENT)
-def test_chunks_say_what_the_deltas_said_whatever_the_text(thinking, spoken):
+def test_chunks_carry_the_text_of_the_deltas(thinking, spoken):
     chunks = read(start() + thoughts(*thinking) + text(*spoken, index=1) + ends() + STOP)
     assert "".join(delta.get("content", "") for delta in deltas(chunks)) == "".join(spoken)
     assert "".join(delta.get("reasoning_content", "") for delta in deltas(chunks)) == "".join(thinking)
@@ -111,14 +111,14 @@ def test_chunks_say_what_the_deltas_said_whatever_the_text(thinking, spoken):
     assert sum(chunk.text_bytes for chunk in chunks) == sum(len(part.encode("utf-8", "surrogatepass")) for part in generated)
 
 
-def test_nothing_is_passed_on_before_content_begins():
+def test_no_chunk_is_returned_before_content_begins():
     reader = StreamReader()
     for data in (start(), PING):
         assert reader.read_events(sse.Decoder(100_000).feed(data)) == ([], None)
     assert not reader.has_passed_on
 
 
-def test_blocks_and_events_of_unknown_kinds_are_passed_over():
+def test_unknown_blocks_and_events_are_skipped():
     unknown = opens(0, {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
     unknown += adds(0, "input_json_delta", partial_json='{"query":"x"}') + adds(0, "citations_delta", citation={})
     unknown += closes(0) + event({"type": "something_new", "index": "x"})
@@ -126,23 +126,23 @@ def test_blocks_and_events_of_unknown_kinds_are_passed_over():
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}, {}]
 
 
-def test_a_tool_whose_arguments_come_with_its_block_has_them():
+def test_arguments_sent_with_the_block_are_kept():
     chunks = read(start() + opens(0, used("t", "f", city="Köln")) + closes(0) + ends("tool_use") + STOP)
     assert deltas(chunks)[2] == called(0, function={"arguments": '{"city":"Köln"}'})
 
 
-def test_text_that_comes_with_its_block_is_said():
+def test_text_sent_with_the_block_is_kept():
     assert {"content": "Hello"} in deltas(read(start() + opens(0, said("Hello")) + closes(0) + ends() + STOP))
 
 
-def test_a_message_without_content_has_a_role_and_a_reason():
+def test_message_without_content_has_a_role_and_a_finish_reason():
     chunks = read(start() + ends("refusal", {"output_tokens": 0}) + STOP)
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {}]
     assert json.loads(chunks[-2].choices)[0]["finish_reason"] == "content_filter"
     assert usages(chunks)[-1].completion_tokens == 0
 
 
-def test_there_is_one_finish_reason_and_the_last_counts_count():
+def test_finish_reason_is_sent_once_and_the_last_counts_win():
     chunks = read(
         start() + text("a") + ends(None, {"output_tokens": 3}) + ends() + ends("max_tokens", {"output_tokens": 8}) + STOP
     )
@@ -150,24 +150,24 @@ def test_there_is_one_finish_reason_and_the_last_counts_count():
     assert [usage.completion_tokens for usage in usages(chunks)] == [1, 3, 7, 8]
 
 
-def test_nothing_counts_behind_the_end():
+def test_events_after_the_end_are_ignored():
     assert read(EVERYTHING + text("never") + ends("max_tokens", {"output_tokens": 1})) == read(EVERYTHING)
 
 
-def test_counts_of_the_prompt_are_overwritten_by_what_is_there_and_possible():
+def test_valid_later_counts_replace_earlier_ones():
     counts = {"output_tokens": 9, "input_tokens": 5, "cache_read_input_tokens": None, "cache_creation_input_tokens": -1}
     assert usages(read(start() + text("a") + ends(usage=counts) + STOP))[-1] == Usage(125, 9, 100, 20)
 
 
 @pytest.mark.parametrize("counts", [None, {}, {"output_tokens": None}, {"output_tokens": -7}, {"output_tokens": "7"}, [7]])
-def test_without_a_last_count_the_text_is_counted(counts):
+def test_text_is_estimated_without_a_last_count(counts):
     assert usages(read(start() + text("x" * 17) + ends(usage=counts) + STOP))[-1] == Usage(124, 5, 100, 20)
 
 
 @pytest.mark.parametrize(
     "counts", [{}, [], {"input_tokens": -1, "output_tokens": 1}, {"input_tokens": 1.5, "output_tokens": 1}]
 )
-def test_without_a_count_of_the_prompt_there_is_no_usage(counts):
+def test_no_usage_without_a_count_of_the_prompt(counts):
     assert usages(read(start(counts) + text("a") + ends() + STOP)) == []
 
 
@@ -187,7 +187,7 @@ def test_without_a_count_of_the_prompt_there_is_no_usage(counts):
     ],
     ids=["text", "list", "no type", "not UTF-8", "too deep", "bad delta", "NaN", "number", "no name", "error"],
 )
-def test_text_is_passed_on_before_the_event_that_is_none(broken):
+def test_text_before_a_malformed_event_is_passed_on(broken):
     reader = StreamReader()
     chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("Hello")) + broken + text("never")))
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}]
@@ -196,7 +196,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(broken):
     assert not reader.has_finish_reason
 
 
-def test_a_role_alone_is_not_passed_on_before_an_error_in_the_same_read():
+def test_role_is_withheld_when_an_error_follows_in_the_same_read():
     reader = StreamReader()
     chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("")) + OVERLOADED))
     assert chunks == []
@@ -205,7 +205,7 @@ def test_a_role_alone_is_not_passed_on_before_an_error_in_the_same_read():
     assert not reader.has_passed_on
 
 
-def test_an_end_is_passed_on_before_an_error_in_the_same_read():
+def test_finish_reason_is_passed_on_when_an_error_follows_in_the_same_read():
     reader = StreamReader()
     chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + ends() + OVERLOADED))
     assert [chunk.has_finish_reason for chunk in chunks] == [False, False, True, False]
@@ -226,25 +226,25 @@ def test_an_end_is_passed_on_before_an_error_in_the_same_read():
         ("news", 500),
     ],
 )
-def test_an_error_has_the_status_that_it_would_have_come_with(kind, status):
+def test_error_type_determines_the_status(kind, status):
     assert read_error({"type": kind, "message": "no"}).status == status
 
 
-def test_an_error_about_our_account_is_told_from_one_about_the_request():
+def test_account_errors_are_distinguished_from_request_errors():
     low = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade."
     assert read_error({"type": "invalid_request_error", "message": low}).status == 402
     assert is_account_error("You have reached your specified API usage limits. You will regain access on 2026-12-01.")
     assert not is_account_error("max_tokens: 9 > 8")
 
 
-# --- A whole reply -----------------------------------------------------------------------------------------------
+# --- Whole replies -----------------------------------------------------------------------------------------------
 
 
 def answer(*blocks, **fields):
     return parse_reply(json.dumps(message(*blocks, **fields)).encode())
 
 
-def test_a_message_becomes_a_choice():
+def test_message_becomes_a_choice():
     tools = used("toolu_1", "weather", city="Köln"), used("toolu_2", "time")
     got = answer(thought("Let me see."), said("Hello "), {"type": "redacted_thinking", "data": "x"}, said("you"), *tools)
     assert got.choices == [
@@ -268,7 +268,7 @@ def test_a_message_becomes_a_choice():
     assert got.text_bytes == len(b"Hello youLet me see.weathertime{}") + len('{"city":"Köln"}'.encode())
 
 
-def test_a_message_of_tool_calls_alone_has_null_for_content_and_an_empty_one_none():
+def test_content_is_null_beside_tool_calls_alone():
     assert answer(used("t", "f"), stop_reason="tool_use").choices[0]["message"]["content"] is None
     empty = parse_reply(json.dumps({**message(), "content": []}).encode()).choices[0]["message"]
     assert empty == {"role": "assistant", "content": "", "refusal": None}
@@ -288,15 +288,15 @@ def test_a_message_of_tool_calls_alone_has_null_for_content_and_an_empty_one_non
         (None, "stop"),
     ],
 )
-def test_a_reason_to_stop_is_told_in_openais_words(theirs, ours):
+def test_every_stop_reason_is_translated(theirs, ours):
     assert answer(stop_reason=theirs).choices[0]["finish_reason"] == ours
 
 
-def test_half_a_surrogate_pair_is_a_question_mark():
+def test_lone_surrogate_becomes_a_question_mark():
     assert answer(said("a\ud83d")).choices[0]["message"]["content"] == "a?"
 
 
-def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
+def test_arguments_with_a_lone_surrogate_are_kept():
     called = {"type": "tool_use", "id": "t", "name": "f", "input": {"q": "a\ud83d"}}
     [call] = answer(called).choices[0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"q": "a?"}
@@ -324,36 +324,36 @@ def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
         b'{"type":"message","content":[],"stop_reason":[]}',
     ],
 )
-def test_what_is_no_message_is_none(body):
+def test_malformed_message_is_unusable(body):
     with pytest.raises(UnusableResponse):
         parse_reply(body)
 
 
-def test_an_error_with_status_200_is_one():
+def test_error_with_status_200_is_raised():
     with pytest.raises(InBandError, match="Overloaded") as caught:
         parse_reply(json.dumps(error("overloaded_error", "Overloaded")).encode())
     assert caught.value.status == 529
 
 
-# --- How much it is ----------------------------------------------------------------------------------------------
+# --- Usage -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
 @pytest.mark.parametrize("value", [-1, 1.0, "1", True, 1_000_000_001, []])
-def test_a_usage_that_cannot_be_true_is_none(name, value):
+def test_impossible_usage_is_invalid(name, value):
     assert parse_usage({**USAGE, name: value}) is None
 
 
 @pytest.mark.parametrize("value", [None, [], "9", {}, {"input_tokens": 1}, {"output_tokens": 1}])
-def test_what_is_no_usage_is_none(value):
+def test_malformed_usage_is_invalid(value):
     assert parse_usage(value) is None
 
 
-def test_the_prompt_is_what_was_read_anew_from_a_cache_and_into_one():
+def test_prompt_tokens_include_cache_reads_and_writes():
     assert parse_usage(USAGE) == Usage(124, 7, cached_tokens=100, cache_write_tokens=20, reasoning_tokens=3)
     assert parse_usage({"input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": None}) == Usage(0, 0)
 
 
 @pytest.mark.parametrize(("given_tokens", "counted"), [(6, 6), (8, 7), (-1, 0), ("2", 0), (None, 0)])
-def test_thoughts_are_at_most_all_of_the_reply(given_tokens, counted):
+def test_reasoning_tokens_are_at_most_the_completion(given_tokens, counted):
     assert parse_usage({**USAGE, "output_tokens_details": {"thinking_tokens": given_tokens}}).reasoning_tokens == counted

@@ -48,10 +48,10 @@ def charged(alice, settlement, **usage):
     assert_charged(alice, settlement, **usage, model=MODEL)
 
 
-# --- What it is asked --------------------------------------------------------------------------------------------
+# --- Requests ----------------------------------------------------------------------------------------------------
 
 
-def test_it_is_asked_in_its_own_words_with_its_own_key(api, upstream):
+def test_request_has_the_provider_format_and_key(api, upstream):
     system = {"role": "system", "content": "Be brief."}
     assert ask(api, messages=[system, *MESSAGES], max_tokens=17, temperature=0, stop="\n").status_code == 200
     [asked] = upstream.requests
@@ -66,7 +66,7 @@ def test_it_is_asked_in_its_own_words_with_its_own_key(api, upstream):
     assert "mgw_live_" not in json.dumps([asked.headers, asked.body])
 
 
-def test_a_stream_is_asked_for_as_events(api, upstream):
+def test_stream_is_requested_as_events(api, upstream):
     upstream.will(streamed(*HELLO))
     events(ask_streamed(api))
     [asked] = upstream.requests
@@ -74,20 +74,20 @@ def test_a_stream_is_asked_for_as_events(api, upstream):
     assert asked.headers["accept"] == "text/event-stream"
 
 
-def test_without_max_tokens_it_is_told_the_cap_that_the_hold_pays_for(api, alice, upstream):
+def test_limit_that_the_hold_pays_for_is_sent_without_max_tokens(api, alice, upstream):
     ask(api)
     assert upstream.requests[0].body["generationConfig"] == {"maxOutputTokens": 4096}
     body_bytes = len(json.dumps({"model": MODEL, "messages": MESSAGES}, separators=(",", ":")))
     assert alice.holds.get().amount_nanos == body_bytes * 3_000 + 4096 * 15_000
 
 
-def test_a_name_is_a_part_of_the_address_whatever_is_in_it(api, upstream, flash):
+def test_model_name_is_escaped_in_the_address(api, upstream, flash):
     flash.routes.update(upstream_model="tuned/x?key=1")
     ask(api)
     assert upstream.requests[0].path == "/v1beta/models/tuned%2Fx%3Fkey%3D1:generateContent"
 
 
-def test_an_upstream_without_a_key_is_sent_none(api, upstream, flash):
+def test_no_key_is_sent_to_an_upstream_without_one(api, upstream, flash):
     flash.routes.get().provider.__class__.objects.update(api_key_env="")
     assert ask(api).status_code == 200
     assert "x-goog-api-key" not in upstream.requests[0].headers
@@ -102,7 +102,7 @@ def test_an_upstream_without_a_key_is_sent_none(api, upstream, flash):
         ({"tools": [{"type": "google_search"}]}, "tools[0].type"),
     ],
 )
-def test_what_it_cannot_do_is_refused_before_anything_happens(api, alice, upstream, fields, param):
+def test_unsupported_request_is_refused_before_anything_happens(api, alice, upstream, fields, param):
     answer = ask(api, **fields)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
     assert upstream.requests == []
@@ -110,10 +110,10 @@ def test_what_it_cannot_do_is_refused_before_anything_happens(api, alice, upstre
     assert not alice.completions.exists()
 
 
-# --- What it answers ---------------------------------------------------------------------------------------------
+# --- Replies -----------------------------------------------------------------------------------------------------
 
 
-def test_a_whole_reply_is_passed_on_and_charged(api, alice, upstream):
+def test_whole_reply_is_passed_on_and_charged(api, alice, upstream):
     usage = {
         "promptTokenCount": 9,
         "cachedContentTokenCount": 4,
@@ -142,7 +142,7 @@ def test_a_whole_reply_is_passed_on_and_charged(api, alice, upstream):
     charged(alice, "reported", prompt=9, cached=4, completion=5, nanos=5 * 3_000 + 4 * 300 + 5 * 15_000)
 
 
-def test_a_stream_is_passed_on_chunk_by_chunk_and_charged(api, alice, upstream):
+def test_stream_is_passed_on_in_chunks_and_charged(api, alice, upstream):
     upstream.will(streamed(*HELLO))
     *chunks, done = events(ask_streamed(api, stream_options={"include_usage": True}))
     assert done == "[DONE]"
@@ -157,7 +157,7 @@ def test_a_stream_is_passed_on_chunk_by_chunk_and_charged(api, alice, upstream):
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_a_call_comes_with_its_signature_whole_and_streamed(api, upstream, flash):
+def test_tool_call_has_its_signature(api, upstream, flash):
     flash.function_calling = True
     flash.save()
     tools = [{"type": "function", "function": {"name": "find"}}]
@@ -179,7 +179,7 @@ def test_a_call_comes_with_its_signature_whole_and_streamed(api, upstream, flash
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_a_blocked_prompt_is_an_empty_reply_and_its_prompt_is_charged(api, alice, upstream, stream):
+def test_blocked_prompt_is_an_empty_reply_and_is_charged(api, alice, upstream, stream):
     blocked = {
         "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9},
@@ -196,7 +196,7 @@ def test_a_blocked_prompt_is_an_empty_reply_and_its_prompt_is_charged(api, alice
     charged(alice, "reported", prompt=9, completion=0, nanos=27_000)
 
 
-def test_the_last_usage_counts_and_is_not_added_to_the_others(api, alice, upstream):
+def test_last_usage_replaces_earlier_ones(api, alice, upstream):
     early = {"promptTokenCount": 9, "candidatesTokenCount": 1, "totalTokenCount": 10}
     upstream.will(streamed(said("Hello ", usage=early), said("you", usage=early), response(finish="STOP", usage=USAGE)))
     events(ask_streamed(api))
@@ -209,7 +209,7 @@ def test_the_last_usage_counts_and_is_not_added_to_the_others(api, alice, upstre
     ids=["none", "empty", "negative", "text", "absurd"],
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_without_a_usage_that_can_be_true_it_is_estimated(api, alice, upstream, usage, stream):
+def test_usage_is_estimated_when_none_is_valid(api, alice, upstream, usage, stream):
     answer = response(thought("Hm, hm."), {"text": "Hello you"}, finish="STOP", usage=usage)
     upstream.will(streamed(answer) if stream else answered(answer))
     reply = ask(api, stream=stream)
@@ -219,13 +219,13 @@ def test_without_a_usage_that_can_be_true_it_is_estimated(api, alice, upstream, 
     charged(alice, "estimated", prompt=5, completion=4, nanos=5 * 3_000 + 4 * 15_000)
 
 
-def test_an_explicit_zero_is_honoured(api, alice, upstream):
+def test_explicit_zero_usage_costs_nothing(api, alice, upstream):
     upstream.will(gemini.whole("Hello you", usage={"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0}))
     ask(api)
     charged(alice, "reported", prompt=0, completion=0, nanos=0)
 
 
-# --- What is made of a refusal -----------------------------------------------------------------------------------
+# --- Refusals ----------------------------------------------------------------------------------------------------
 
 REFUSALS = [
     (error(400, "INVALID_ARGUMENT"), 400, "invalid_request_error"),
@@ -249,7 +249,7 @@ REFUSALS = [
     REFUSALS,
     ids=["400", "400 in a list", "key", "key in a list", "place", *(str(row[0]["error"]["code"]) for row in REFUSALS[5:])],
 )
-def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, theirs, ours, code, stream):
+def test_refusal_is_translated_and_costs_nothing(api, alice, upstream, theirs, ours, code, stream):
     first = theirs[0] if isinstance(theirs, list) else theirs
     upstream.will(answered(theirs, status=first["error"]["code"]))
     answer = ask(api, stream=stream)
@@ -263,18 +263,18 @@ def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, their
     ("headers", "delay", "told"),
     [({}, "37s", "37"), ({}, "36.9s", "37"), ({}, "3600s", None), ({"retry_after": "5"}, "37s", "5"), ({}, "soon", None)],
 )
-def test_how_long_to_wait_is_passed_on_when_it_is_not_long(api, alice, upstream, headers, delay, told):
+def test_short_retry_delay_is_passed_on(api, alice, upstream, headers, delay, told):
     upstream.will(answered(gemini.exhausted(delay), status=429, **headers))
     answer = ask(api)
     assert (answer.status_code, answer.get("Retry-After")) == (503, told)
     assert_released(alice)
 
 
-# --- What is made of faults --------------------------------------------------------------------------------------
+# --- Failures ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"null", b"[]", b'{"candidates":[]}', b'{"candidates":[{"content":[1]}]}'])
-def test_a_whole_reply_that_is_none_costs_nothing(api, alice, upstream, body):
+def test_unusable_whole_reply_costs_nothing(api, alice, upstream, body):
     upstream.will(reply(body))
     answer = ask(api)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
@@ -282,7 +282,7 @@ def test_a_whole_reply_that_is_none_costs_nothing(api, alice, upstream, body):
 
 
 @pytest.mark.parametrize("first", [b"<html>", b"", b"data: hello\n\n", b"data: [1]\n\n", b"data: \xff\n\n"])
-def test_a_stream_that_never_was_one_is_an_honest_status_and_costs_nothing(api, alice, upstream, first):
+def test_unusable_stream_is_an_error_status_and_costs_nothing(api, alice, upstream, first):
     upstream.will(stream(first))
     answer = ask_streamed(api)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
@@ -290,7 +290,7 @@ def test_a_stream_that_never_was_one_is_an_honest_status_and_costs_nothing(api, 
 
 
 @pytest.mark.parametrize(("status", "ours"), [(503, 503), (429, 503), (500, 502), (400, 400), ("x", 502)])
-def test_an_error_as_the_first_event_is_an_honest_status_and_costs_nothing(api, alice, upstream, status, ours):
+def test_error_as_first_event_is_an_error_status_and_costs_nothing(api, alice, upstream, status, ours):
     upstream.will(streamed(error(status, "WHATEVER")))
     answer = ask_streamed(api)
     assert answer.status_code == ours
@@ -302,7 +302,7 @@ def test_an_error_as_the_first_event_is_an_honest_status_and_costs_nothing(api, 
     [[RESET], [CLOSE], [], [error(503, "UNAVAILABLE", "The model is overloaded.")], [b"data: {\n\n"]],
     ids=["reset", "left", "no finish reason", "error", "nonsense"],
 )
-def test_a_stream_that_breaks_off_says_so_and_costs_what_was_relayed(api, alice, upstream, end):
+def test_broken_stream_ends_in_an_error_and_costs_what_was_relayed(api, alice, upstream, end):
     upstream.will(streamed(response(thought("Hm, hm.")), said("Hello you"), 0.05, *end))
     said_by_us = events(ask_streamed(api))
     assert text(said_by_us) == "Hello you"
@@ -311,14 +311,14 @@ def test_a_stream_that_breaks_off_says_so_and_costs_what_was_relayed(api, alice,
     charged(alice, "partial", prompt=5, completion=4, nanos=5 * 3_000 + 4 * 15_000)
 
 
-def test_a_stream_that_breaks_off_costs_no_less_than_was_reported(api, alice, upstream):
+def test_broken_stream_costs_at_least_the_reported_usage(api, alice, upstream):
     early = {"promptTokenCount": 40, "candidatesTokenCount": 30, "totalTokenCount": 70}
     upstream.will(streamed(said("Hello", usage=early), 0.05, RESET))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
     charged(alice, "partial", prompt=40, completion=30, nanos=40 * 3_000 + 30 * 15_000)
 
 
-def test_a_stream_that_falls_silent_says_so(api, alice, upstream, settings):
+def test_silent_stream_ends_in_an_error(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
     upstream.will(streamed(said("Hello you"), HANG))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
@@ -327,14 +327,14 @@ def test_a_stream_that_falls_silent_says_so(api, alice, upstream, settings):
 
 
 @pytest.mark.parametrize("end", [[0.05, RESET], [b"data: {\n\n"], [error(500, "INTERNAL")]], ids=["reset", "nonsense", "error"])
-def test_what_breaks_after_the_finish_reason_is_nobodys_loss(api, alice, upstream, end):
+def test_failure_after_the_finish_reason_is_ignored(api, alice, upstream, end):
     upstream.will(streamed(*HELLO, *end))
     said_by_us = events(ask_streamed(api))
     assert (text(said_by_us), said_by_us[-2]["choices"][0]["finish_reason"], said_by_us[-1]) == ("Hello you", "stop", "[DONE]")
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_silence_after_the_finish_reason_is_nobodys_loss(api, alice, upstream, settings):
+def test_silence_after_the_finish_reason_is_ignored(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
     upstream.will(streamed(*HELLO, HANG))
     assert events(ask_streamed(api))[-1] == "[DONE]"
@@ -342,7 +342,7 @@ def test_silence_after_the_finish_reason_is_nobodys_loss(api, alice, upstream, s
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_a_client_that_leaves_frees_the_upstream_and_pays_for_what_it_got(api, alice, upstream):
+def test_disconnect_frees_the_upstream_and_charges_what_was_relayed(api, alice, upstream):
     upstream.will(streamed(said("Hello you", usage={"promptTokenCount": 9, "totalTokenCount": 9}), HANG))
     answer = ask_streamed(api)
     next(answer.streaming_content)
@@ -351,14 +351,14 @@ def test_a_client_that_leaves_frees_the_upstream_and_pays_for_what_it_got(api, a
     charged(alice, "partial", prompt=9, completion=3, nanos=9 * 3_000 + 3 * 15_000)
 
 
-def test_an_event_without_an_end_is_bounded(api, alice, upstream, settings):
+def test_endless_event_is_bounded(api, alice, upstream, settings):
     settings.UPSTREAM_EVENT_BYTES_MAX = 1_000
     upstream.will(streamed(said("Hello you"), 0.05, b"data: " + b"x" * 3_000))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
     charged(alice, "partial", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
 
 
-def test_its_key_is_in_no_message_and_no_log(api, upstream, caplog):
+def test_api_key_is_in_no_message_and_no_log(api, upstream, caplog):
     told = f"Bad key {KEY}"
     for script, fields in [
         (answered(error(400, "INVALID_ARGUMENT", told), status=400), {}),

@@ -136,7 +136,7 @@ def test_sampling_fields_are_renamed():
     }
 
 
-def test_unknown_and_unpaid_fields_are_not_body():
+def test_unknown_and_unpaid_fields_are_not_sent():
     everything = {
         "safety_settings": [],
         "cachedContent": "c",

@@ -44,10 +44,10 @@ def message(*parts, **fields):
     return choice["message"]
 
 
-# --- A stream ----------------------------------------------------------------------------------------------------
+# --- Streams -----------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_the_role_the_text_the_usage_as_it_comes_and_one_finish_reason():
+def test_stream_is_role_text_usage_and_one_finish_reason():
     chunks = read(StreamReader(), *HELLO)
     assert choices(chunks) == [
         {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None},
@@ -64,7 +64,7 @@ def test_a_stream_is_the_role_the_text_the_usage_as_it_comes_and_one_finish_reas
     assert [(chunk.usage.prompt_tokens, chunk.usage.completion_tokens) for chunk in chunks if chunk.usage] == [(9, 0), (9, 2)]
 
 
-def test_thoughts_and_calls_are_told_apart_and_counted():
+def test_thoughts_and_calls_are_separate_and_counted():
     chunks = read(
         StreamReader(),
         response(thought("Hm é")),
@@ -90,13 +90,13 @@ def test_thoughts_and_calls_are_told_apart_and_counted():
     assert [chunk.text_bytes for chunk in chunks] == [0, 5, 2 + 8 + 4 + 10, 3 + 2, 0]
 
 
-def test_a_finish_reason_in_every_event_is_one_at_the_end():
+def test_repeated_finish_reason_is_sent_once_at_the_end():
     chunks = read(StreamReader(), said("a", finish="STOP"), said("b", finish="STOP"), response(finish="MAX_TOKENS"))
     assert [choice["finish_reason"] for choice in choices(chunks)] == [None, None, None, "length"]
     assert [choice["delta"].get("content") for choice in choices(chunks)] == ["", "a", "b", None]
 
 
-def test_a_blocked_prompt_is_an_empty_reply_that_was_filtered():
+def test_stream_of_a_blocked_prompt_is_empty_with_content_filter():
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4, "totalTokenCount": 4}}
     reader = StreamReader()
     chunks = read(reader, blocked)
@@ -105,7 +105,7 @@ def test_a_blocked_prompt_is_an_empty_reply_that_was_filtered():
     assert [chunk.usage.prompt_tokens for chunk in chunks if chunk.usage] == [4]
 
 
-def test_events_that_say_nothing_begin_nothing():
+def test_events_without_content_yield_no_chunks():
     reader = StreamReader()
     assert read(reader, {}, {"candidates": []}, {"modelVersion": "x"}, said(""), {"candidates": [{}]}) == []
     assert not reader.has_passed_on
@@ -144,7 +144,7 @@ def test_events_that_say_nothing_begin_nothing():
         "a probability is a list",
     ],
 )
-def test_text_is_passed_on_before_the_event_that_is_none(data):
+def test_text_before_a_malformed_event_is_passed_on(data):
     reader = StreamReader()
     chunks, failure = reader.read_events([json.dumps(said("a")).encode(), data, json.dumps(said("b")).encode()])
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
@@ -152,7 +152,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(data):
     assert (reader.has_passed_on, reader.finish_reason) == (True, None)
 
 
-def test_an_error_in_a_stream_has_the_status_that_it_tells():
+def test_error_event_keeps_its_status():
     chunks, failure = StreamReader().read_events([json.dumps(error(503, "UNAVAILABLE", "The model is overloaded.")).encode()])
     assert chunks == []
     assert isinstance(failure, InBandError)
@@ -169,7 +169,7 @@ STREAMS = st.lists(st.lists(PARTS, max_size=3).map(lambda parts: response(*parts
 
 
 @given(STREAMS, st.data())
-def test_a_stream_cut_anywhere_says_the_same(responses, data):
+def test_stream_split_anywhere_yields_the_same_text(responses, data):
     body = events(*responses, response(finish="STOP", usage=USAGE))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=8)))
     pieces = [body[start:end] for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
@@ -192,10 +192,10 @@ def _without_ids(chunk):
     return choice, chunk.text_bytes, chunk.has_finish_reason, chunk.usage
 
 
-# --- A whole reply -----------------------------------------------------------------------------------------------
+# --- Whole replies -----------------------------------------------------------------------------------------------
 
 
-def test_parts_are_joined_and_thoughts_are_apart():
+def test_text_parts_are_joined_and_thoughts_are_separate():
     made = answer(thought("Hm. "), thought("Yes."), {"text": "Hello "}, {"text": "you"}, finish="STOP", usage=USAGE)
     assert made.choices == [
         {
@@ -208,7 +208,7 @@ def test_parts_are_joined_and_thoughts_are_apart():
     assert (made.usage.prompt_tokens, made.usage.completion_tokens, made.text_bytes) == (9, 2, 17)
 
 
-def test_calls_are_tool_calls_with_ids_and_signatures():
+def test_function_calls_become_tool_calls_with_ids_and_signatures():
     made = answer(call("find", {"q": [1, None]}, SIGNATURE), call("now"), finish="STOP")
     [choice] = made.choices
     assert choice["finish_reason"] == "tool_calls"
@@ -239,29 +239,29 @@ def test_calls_are_tool_calls_with_ids_and_signatures():
         (None, "stop"),
     ],
 )
-def test_every_finish_reason_is_one_of_ours(theirs, ours):
+def test_every_finish_reason_is_translated(theirs, ours):
     assert answer({"text": "a"}, finish=theirs).choices[0]["finish_reason"] == ours
 
 
-def test_a_call_that_was_cut_off_is_not_one_that_is_finished():
+def test_call_cut_off_at_the_limit_finishes_with_length():
     assert answer(call("f"), finish="MAX_TOKENS").choices[0]["finish_reason"] == "length"
 
 
-def test_a_cap_that_went_into_thoughts_is_an_empty_reply():
+def test_limit_used_up_by_thoughts_is_an_empty_reply():
     made = answer(finish="MAX_TOKENS", usage={"promptTokenCount": 4, "thoughtsTokenCount": 6, "totalTokenCount": 10})
     assert made.choices[0]["message"]["content"] == ""
     assert made.choices[0]["finish_reason"] == "length"
     assert (made.usage.completion_tokens, made.usage.reasoning_tokens) == (6, 6)
 
 
-def test_a_blocked_prompt_is_an_empty_answer_that_was_filtered():
+def test_whole_reply_to_a_blocked_prompt_is_empty_with_content_filter():
     made = parse_reply(b'{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":3}}')
     assert made.choices[0]["message"]["content"] == ""
     assert made.choices[0]["finish_reason"] == "content_filter"
     assert (made.usage.prompt_tokens, made.usage.completion_tokens) == (3, 0)
 
 
-def test_logprobs_are_in_openais_shape():
+def test_logprobs_are_translated():
     chosen = [{"token": "Hé", "tokenId": 1, "logProbability": -0.5}, {"token": "!", "tokenId": 2, "logProbability": -1.5}]
     top = [{"candidates": [chosen[0], {"token": "Yo", "tokenId": 3, "logProbability": -2.5}]}]
     said = response({"text": "Hé!"}, finish="STOP")
@@ -273,12 +273,12 @@ def test_logprobs_are_in_openais_shape():
     assert choice["logprobs"] == {"content": [{**first, "top_logprobs": [first, yo]}, last], "refusal": None}
 
 
-def test_half_a_surrogate_pair_becomes_a_question_mark():
+def test_lone_surrogate_becomes_a_question_mark():
     body = b'{"candidates":[{"content":{"parts":[{"text":"a\\ud83d"}]},"finishReason":"MAX_TOKENS"}]}'
     assert parse_reply(body).choices[0]["message"]["content"] == "a?"
 
 
-def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
+def test_arguments_with_a_lone_surrogate_are_kept():
     call = b'{"functionCall":{"name":"f","args":{"q":"a\\ud83d"}}}'
     body = b'{"candidates":[{"content":{"parts":[%s]},"finishReason":"STOP"}]}' % call
     [called] = parse_reply(body).choices[0]["message"]["tool_calls"]
@@ -289,12 +289,12 @@ def test_half_a_surrogate_pair_in_arguments_is_no_reason_to_lose_them():
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"candidates":[]}', b'{"usageMetadata":{}}', b"null", b"[]", b"<html>", b""])
-def test_an_answer_without_candidates_is_none(body):
+def test_reply_without_candidates_is_unusable(body):
     with pytest.raises(UnusableResponse, match="are not a response"):
         parse_reply(body)
 
 
-# --- How much it is ----------------------------------------------------------------------------------------------
+# --- Usage -------------------------------------------------------------------------------------------------------
 
 
 def counted(**counts):
@@ -304,13 +304,13 @@ def counted(**counts):
     )
 
 
-def test_thoughts_are_added_unless_the_total_says_that_they_are_inside():
+def test_thoughts_are_added_unless_the_total_includes_them():
     assert counted(promptTokenCount=10, candidatesTokenCount=5, thoughtsTokenCount=7, totalTokenCount=22) == (10, 12, 0, 7)
     assert counted(promptTokenCount=10, candidatesTokenCount=12, thoughtsTokenCount=7, totalTokenCount=22) == (10, 12, 0, 7)
     assert counted(promptTokenCount=10, candidatesTokenCount=5, thoughtsTokenCount=7) == (10, 12, 0, 7)
 
 
-def test_what_tools_added_to_the_prompt_is_of_the_prompt():
+def test_tool_use_prompt_tokens_are_prompt_tokens():
     tools = {"promptTokenCount": 10, "toolUsePromptTokenCount": 3, "candidatesTokenCount": 5}
     assert counted(**tools, totalTokenCount=18) == (13, 5, 0, 0)
     assert counted(**tools, thoughtsTokenCount=2, totalTokenCount=20) == (13, 7, 0, 2)
@@ -318,27 +318,27 @@ def test_what_tools_added_to_the_prompt_is_of_the_prompt():
 
 
 @pytest.mark.parametrize(("cached", "of_it"), [(4, 4), (10, 10), (11, 10), (-1, 0), ("4", 0), (None, 0)])
-def test_cached_tokens_are_a_part_of_the_prompt(cached, of_it):
+def test_cached_tokens_are_at_most_the_prompt(cached, of_it):
     assert counted(promptTokenCount=10, candidatesTokenCount=1, cachedContentTokenCount=cached) == (10, 1, of_it, 0)
 
 
-def test_what_is_zero_may_be_left_out():
+def test_missing_counts_are_zero():
     assert counted(promptTokenCount=0) == (0, 0, 0, 0)
     assert counted(promptTokenCount=1_000_000_000) == (1_000_000_000, 0, 0, 0)
 
 
 @pytest.mark.parametrize("value", [-1, 1.0, "9", True, None, [], 1_000_000_001])
 @pytest.mark.parametrize("name", ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount"])
-def test_a_count_that_cannot_be_true_makes_it_no_usage(name, value):
+def test_impossible_count_makes_the_usage_invalid(name, value):
     assert parse_usage({"promptTokenCount": 9, "candidatesTokenCount": 2, name: value}) is None
 
 
 @pytest.mark.parametrize("metadata", [None, [], "9", {}, {"candidatesTokenCount": 2}, {"totalTokenCount": 11}])
-def test_a_usage_without_a_prompt_is_none(metadata):
+def test_usage_without_a_prompt_count_is_invalid(metadata):
     assert parse_usage(metadata) is None
 
 
-# --- What refusals mean ------------------------------------------------------------------------------------------
+# --- Refusals ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -356,12 +356,12 @@ def test_a_usage_without_a_prompt_is_none(metadata):
     ],
     ids=["theirs", "key", "key in a list", "key in words", "place", "text", "odd", "list", "no object"],
 )
-def test_a_400_that_is_about_us_is_not_about_the_caller(body, status):
+def test_400_about_our_account_becomes_403(body, status):
     assert read_refusal(400, json.dumps(body).encode()) == (status, "")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[" * 100_000])
-def test_a_refusal_in_no_shape_keeps_its_status(body):
+def test_malformed_refusal_keeps_its_status(body):
     assert read_refusal(429, body) == (429, "")
 
 
@@ -379,5 +379,5 @@ def test_a_refusal_in_no_shape_keeps_its_status(body):
         (None, ""),
     ],
 )
-def test_how_long_to_wait_is_read_from_retry_info(delay, seconds):
+def test_wait_is_read_from_retry_info(delay, seconds):
     assert read_refusal(429, json.dumps(exhausted(delay)).encode()) == (429, seconds)

@@ -37,10 +37,10 @@ from tests.upstream import (
 pytestmark = pytest.mark.usefixtures("large")
 
 
-# --- What it is asked --------------------------------------------------------------------------------------------
+# --- Requests ----------------------------------------------------------------------------------------------------
 
 
-def test_it_is_asked_for_its_own_model_with_its_own_key(api, alice, upstream):
+def test_request_has_the_upstream_model_and_key(api, alice, upstream):
     assert ask(api).status_code == 200
     [asked] = upstream.requests
     assert asked.path == "/v1/chat/completions"
@@ -50,7 +50,7 @@ def test_it_is_asked_for_its_own_model_with_its_own_key(api, alice, upstream):
     assert "mgw_live_" not in json.dumps([asked.headers, asked.body])
 
 
-def test_without_max_tokens_it_is_told_the_cap_that_the_hold_pays_for(api, alice, upstream):
+def test_limit_that_the_hold_pays_for_is_sent_without_max_tokens(api, alice, upstream):
     ask(api)
     cap = upstream.requests[0].body["max_tokens"]
     assert cap == 4096  # an eighth of $10 would buy more than the model generates
@@ -68,12 +68,12 @@ def caps(asked):
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 @pytest.mark.parametrize("other", [{}, {"max_tokens": None}, {"max_completion_tokens": None}], ids=["alone", "old", "new"])
-def test_a_cap_is_passed_on_under_the_name_it_came_by(api, upstream, name, other):
+def test_token_limit_keeps_its_field_name(api, upstream, name, other):
     ask(api, **{**other, name: 17})
     assert caps(upstream.requests[0]) == {name: 17}
 
 
-def test_a_small_budget_is_a_small_cap(bob, upstream):
+def test_small_balance_lowers_the_token_limit(bob, upstream):
     from tests.conftest import client_for
 
     factories.credit(bob, 4)
@@ -81,7 +81,7 @@ def test_a_small_budget_is_a_small_cap(bob, upstream):
     assert 1_024 <= upstream.requests[0].body["max_tokens"] < 4_096
 
 
-def test_usage_is_asked_for_whether_or_not_the_caller_did(api, upstream):
+def test_usage_is_always_requested(api, upstream):
     upstream.will(streamed())
     events(ask_streamed(api))
     events(ask_streamed(api, stream_options={"include_usage": False, "include_obfuscation": False}))
@@ -91,13 +91,13 @@ def test_usage_is_asked_for_whether_or_not_the_caller_did(api, upstream):
     assert first.headers["accept"] == "text/event-stream"
 
 
-def test_a_whole_reply_is_not_asked_as_a_stream(api, upstream):
+def test_whole_reply_is_not_requested_as_a_stream(api, upstream):
     ask(api)
     assert upstream.requests[0].body["stream"] is False
     assert "stream_options" not in upstream.requests[0].body
 
 
-def test_fields_that_we_do_not_know_are_passed_on(api, large, upstream):
+def test_unknown_fields_are_passed_on(api, large, upstream):
     large.function_calling = True
     large.save()
     ask(api, temperature=0.5, stop=["\n"], tools=[{"type": "function", "function": {"name": "f"}}], strange={"é": [1, None]})
@@ -107,17 +107,17 @@ def test_fields_that_we_do_not_know_are_passed_on(api, large, upstream):
 
 
 @pytest.mark.parametrize("name", ["n_predict", "models", "service_tier", "options"])
-def test_what_would_change_the_cap_the_model_or_the_price_is_not(api, upstream, name):
+def test_fields_that_change_limit_model_or_price_are_not_passed_on(api, upstream, name):
     assert ask(api, **{name: ["acme/large"]}).status_code == 200
     assert name not in upstream.requests[0].body
 
 
-def test_the_orders_to_our_echo_are_not(api, upstream):
+def test_echo_script_is_not_passed_on(api, upstream):
     ask(api, echo={"reply": "for the echo alone"})
     assert "echo" not in upstream.requests[0].body
 
 
-# --- Who differs -------------------------------------------------------------------------------------------------
+# --- Quirks ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def played_as(upstream, monkeypatch):
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("given", "cap"), [({}, 4096), *((given, 17) for given in CAPS)], ids=["none", "old", "new", "null"])
 @pytest.mark.parametrize(("host", "name"), [("api.openai.com", "max_completion_tokens"), ("api.mistral.ai", "max_tokens")])
-def test_a_cap_is_told_by_the_one_name_that_the_upstream_takes(api, upstream, played_as, host, name, given, cap, stream):
+def test_token_limit_has_the_name_that_the_upstream_accepts(api, upstream, played_as, host, name, given, cap, stream):
     played_as(host)
     if stream:
         upstream.will(streamed())
@@ -143,7 +143,7 @@ def test_a_cap_is_told_by_the_one_name_that_the_upstream_takes(api, upstream, pl
     assert caps(upstream.requests[0]) == {name: cap}
 
 
-def test_openai_is_asked_for_usage(api, upstream, played_as):
+def test_openai_stream_requests_usage(api, upstream, played_as):
     played_as("api.openai.com")
     upstream.will(streamed())
     events(ask_streamed(api))
@@ -151,7 +151,7 @@ def test_openai_is_asked_for_usage(api, upstream, played_as):
 
 
 @pytest.mark.parametrize("options", [None, {}, {"include_usage": True}, {"include_usage": False}], ids=str)
-def test_mistral_is_sent_no_stream_options_and_says_its_usage_unasked(api, alice, upstream, played_as, options):
+def test_mistral_receives_no_stream_options_and_reports_usage(api, alice, upstream, played_as, options):
     played_as("api.mistral.ai")
     upstream.will(stream(ROLE, words("Hello ", "you"), chunk(finish_reason="stop", usage=USAGE), DONE))
     said = events(ask_streamed(api, stream_options=options))
@@ -162,27 +162,27 @@ def test_mistral_is_sent_no_stream_options_and_says_its_usage_unasked(api, alice
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_those_who_differ_are_in_the_built_in_catalog_by_the_same_host():
+def test_quirks_name_hosts_of_the_built_in_catalog():
     catalog = catalog_file.read([catalog_file.BUILT_IN])
     assert set(QUIRKS) <= {urlsplit(provider.columns["base_url"]).hostname for provider in catalog.providers.values()}
 
 
-# --- Over which connection ---------------------------------------------------------------------------------------
+# --- Connections -------------------------------------------------------------------------------------------------
 
 
-def test_connections_are_used_again(api, upstream):
+def test_connections_are_reused(api, upstream):
     for _ in range(3):
         ask(api)
     assert [asked.connection for asked in upstream.requests] == [1, 1, 1]
 
 
-def test_a_connection_that_the_upstream_closed_meanwhile_is_not(api, upstream):
+def test_closed_connection_is_not_reused(api, upstream):
     upstream.will([*whole(), CLOSE], whole())
     assert [ask(api).status_code for _ in range(2)] == [200, 200]
     assert [asked.connection for asked in upstream.requests] == [1, 2]
 
 
-def test_an_upstream_without_a_key_is_sent_none(api, upstream):
+def test_no_key_is_sent_to_an_upstream_without_one(api, upstream):
     provider = factories.make_provider("open", kind="openai", base_url=f"{upstream.url}/")
     factories.make_model("acme/open", provider=provider)
     assert ask(api, model="acme/open").status_code == 200
@@ -190,7 +190,7 @@ def test_an_upstream_without_a_key_is_sent_none(api, upstream):
     assert upstream.requests[0].path == "/v1/chat/completions"
 
 
-# --- What is made of a refusal -----------------------------------------------------------------------------------
+# --- Refusals ----------------------------------------------------------------------------------------------------
 
 REFUSALS = [
     (400, 400, "invalid_request_error"),
@@ -212,7 +212,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("theirs", "ours", "code"), REFUSALS, ids=[str(row[0]) for row in REFUSALS])
-def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, theirs, ours, code, stream):
+def test_refusal_is_translated_and_costs_nothing(api, alice, upstream, theirs, ours, code, stream):
     upstream.will(refusal(theirs, "a reason"))
     answer = ask(api, stream=stream)
     assert (answer.status_code, answer.json()["error"]["code"]) == (ours, code)
@@ -227,7 +227,7 @@ def test_a_refusal_is_told_as_ours_and_costs_nothing(api, alice, upstream, their
     [("7", "7"), ("60", "60"), ("61", None), ("-1", None), ("soon", None), ("9" * 5_000, None), ("", None)],
     ids=["7", "60", "61", "-1", "soon", "5000 digits", "empty"],
 )
-def test_its_retry_after_is_passed_on_when_it_is_one_to_wait_for(api, alice, upstream, given, passed):
+def test_short_retry_after_is_passed_on(api, alice, upstream, given, passed):
     upstream.will(refusal(429, retry_after=given))
     answer = ask(api)
     assert (answer.status_code, answer.get("Retry-After")) == (503, passed)
@@ -239,7 +239,7 @@ def test_its_retry_after_is_passed_on_when_it_is_one_to_wait_for(api, alice, ups
     [f"Incorrect key {KEY}", "x" * 280 + KEY, f"\u200b{KEY[:8]}\u200b{KEY[8:]}"],
     ids=["plain", "across the cut", "with invisible characters"],
 )
-def test_its_key_is_in_no_message_and_no_log(api, upstream, caplog, message):
+def test_api_key_is_in_no_message_and_no_log(api, upstream, caplog, message):
     caplog.set_level(logging.DEBUG)
     broken = stream(ROLE, event({"error": {"message": message}}))
     for script, fields in [(refusal(400, message), {}), (refusal(401, message), {}), (broken, {"stream": True})]:
@@ -263,7 +263,7 @@ def test_its_key_is_in_no_message_and_no_log(api, upstream, caplog, message):
     ],
     ids=["list", "text", "null", "elsewhere", "html", "deep", "empty"],
 )
-def test_a_refusal_in_any_shape_is_a_refusal(api, alice, upstream, body, said):
+def test_refusal_is_read_in_every_shape(api, alice, upstream, body, said):
     upstream.will(reply(body, status=400))
     answer = ask(api)
     assert answer.status_code == 400
@@ -271,11 +271,11 @@ def test_a_refusal_in_any_shape_is_a_refusal(api, alice, upstream, body, said):
     assert_released(alice)
 
 
-# --- What is made of silence -------------------------------------------------------------------------------------
+# --- Silence -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_nobody_listens(api, alice, large, stream):
+def test_refused_connection_is_unreachable(api, alice, large, stream):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     provider = large.routes.get().provider
@@ -288,13 +288,13 @@ def test_nobody_listens(api, alice, large, stream):
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example", "\uff11.example\u3002."])
-def test_a_host_that_cannot_be_one_is_unreachable(api, alice, large, host):
+def test_invalid_host_is_unreachable(api, alice, large, host):
     large.routes.get().provider.__class__.objects.update(base_url=f"http://{host}/v1")
     assert ask(api).status_code == 502
     assert_released(alice)
 
 
-def test_a_host_that_does_not_exist_is_unreachable(api, alice, large):
+def test_unknown_host_is_unreachable(api, alice, large):
     provider = large.routes.get().provider
     provider.base_url = "http://upstream.invalid/v1"
     provider.save()
@@ -303,7 +303,7 @@ def test_a_host_that_does_not_exist_is_unreachable(api, alice, large):
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_it_says_nothing_at_all(api, alice, upstream, settings, stream):
+def test_silence_is_a_timeout_and_costs_nothing(api, alice, upstream, settings, stream):
     settings.UPSTREAM_FIRST_BYTE_SECONDS = 0.3
     upstream.will([HANG])
     answer = ask(api, stream=stream)
@@ -312,7 +312,7 @@ def test_it_says_nothing_at_all(api, alice, upstream, settings, stream):
     assert_released(alice)
 
 
-def test_a_head_that_never_ends_is_bounded_by_the_total_deadline(api, alice, upstream, settings):
+def test_endless_head_is_bounded_by_the_total_deadline(api, alice, upstream, settings):
     settings.UPSTREAM_TOTAL_SECONDS = 0.5
     upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.1] * 50])
     assert ask(api).status_code == 504
@@ -320,7 +320,7 @@ def test_a_head_that_never_ends_is_bounded_by_the_total_deadline(api, alice, ups
     assert_released(alice)
 
 
-def test_it_falls_silent_after_the_head_of_a_whole_reply(api, alice, upstream, settings):
+def test_silence_after_the_head_costs_the_prompt(api, alice, upstream, settings):
     settings.UPSTREAM_IDLE_SECONDS = 0.3
     upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", HANG])
     assert ask(api).status_code == 504
@@ -330,7 +330,7 @@ def test_it_falls_silent_after_the_head_of_a_whole_reply(api, alice, upstream, s
 
 @pytest.mark.parametrize("end", [RESET, CLOSE])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_it_hangs_up_before_it_answers(api, alice, upstream, stream, end):
+def test_connection_closed_before_the_reply_is_retried_once(api, alice, upstream, stream, end):
     upstream.will([end])
     answer = ask(api, stream=stream)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
@@ -338,7 +338,7 @@ def test_it_hangs_up_before_it_answers(api, alice, upstream, stream, end):
     assert_released(alice)
 
 
-# --- What is made of nonsense ------------------------------------------------------------------------------------
+# --- Unusable replies --------------------------------------------------------------------------------------------
 
 NONSENSE = {
     "html": b"<html>Welcome</html>",
@@ -362,21 +362,21 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("body", NONSENSE.values(), ids=NONSENSE.keys())
-def test_a_whole_reply_that_is_none_costs_nothing(api, alice, upstream, body):
+def test_unusable_whole_reply_costs_nothing(api, alice, upstream, body):
     upstream.will(reply(body))
     answer = ask(api)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
     assert_released(alice)
 
 
-def test_a_whole_reply_is_bounded(api, alice, upstream, settings):
+def test_whole_reply_is_bounded(api, alice, upstream, settings):
     settings.UPSTREAM_REPLY_BYTES_MAX = 10_000
     upstream.will(whole("x" * 20_000))
     assert ask(api).status_code == 502
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 
-def test_it_speaks_something_else_than_http(api, alice, upstream):
+def test_response_that_is_not_http_costs_nothing(api, alice, upstream):
     upstream.will([b"220 mail.example.org ESMTP\r\n", CLOSE])
     assert ask(api).status_code == 502
     assert_released(alice)
@@ -398,14 +398,14 @@ def test_it_speaks_something_else_than_http(api, alice, upstream):
     ],
     ids=["html", "empty", "text", "list", "not UTF-8", "no choice", "bad choice", "too deep", "error", "nothing but [DONE]"],
 )
-def test_a_stream_that_never_was_one_is_an_honest_status_and_costs_nothing(api, alice, upstream, first):
+def test_unusable_stream_is_an_error_status_and_costs_nothing(api, alice, upstream, first):
     upstream.will(stream(first))
     answer = ask_streamed(api)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
     assert_released(alice)
 
 
-def test_half_a_surrogate_pair_breaks_nothing(api, upstream):
+def test_lone_surrogate_is_passed_on_readable(api, upstream):
     half = r'{"choices":[{"index":0,"message":{"role":"assistant","content":"a\ud83d"},"finish_reason":"length"}]}'
     upstream.will(reply(half.encode()))
     answer = ask(api)
@@ -442,7 +442,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_a_stream_is_understood_however_it_is_spelt(api, alice, upstream, steps):
+def test_stream_is_read_in_every_spelling(api, alice, upstream, steps):
     upstream.will(stream(*steps))
     said = events(ask_streamed(api))
     assert text(said) == 'Hello "finish_reason":null é漢😀 \\ \nyou'
@@ -451,13 +451,13 @@ def test_a_stream_is_understood_however_it_is_spelt(api, alice, upstream, steps)
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_an_upstream_of_http_1_0_that_ends_by_closing_is_understood(api, alice, upstream):
+def test_http_1_0_stream_that_ends_by_closing_is_read(api, alice, upstream):
     upstream.will([b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", STREAM, CLOSE])
     assert events(ask_streamed(api))[-1] == "[DONE]"
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_choices_are_passed_on_with_everything_in_them(api, upstream):
+def test_choices_are_passed_on_with_all_their_fields(api, upstream):
     call = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
     upstream.will(stream(ROLE, chunk(call), chunk(finish_reason="tool_calls"), usage(), DONE))
     said = events(ask_streamed(api))
@@ -465,13 +465,13 @@ def test_choices_are_passed_on_with_everything_in_them(api, upstream):
     assert said[2]["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_tools_and_thoughts_count_as_generated_when_nobody_counted(api, alice, upstream):
+def test_tool_calls_and_reasoning_are_estimated_without_usage(api, alice, upstream):
     call = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "x" * 11}}]}
     upstream.will(stream(ROLE, chunk({"reasoning_content": "y" * 8}), chunk(call), chunk(finish_reason="tool_calls"), DONE))
     events(ask_streamed(api))
     assert_charged(alice, "estimated", prompt=5, completion=5, nanos=5 * 3_000 + 5 * 15_000)
 
 
-def test_the_adapter_refuses_nothing_that_the_upstream_may_understand(large):
+def test_openai_adapter_accepts_every_request(large):
     assert OpenAIAdapter().check(None) is None
     assert [route.kind for route in lookup.find_offer("acme/large").routes] == ["openai"]

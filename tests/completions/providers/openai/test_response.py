@@ -24,7 +24,7 @@ def read(reader: StreamReader, *events: bytes) -> list[Chunk]:
     return chunks
 
 
-# --- A stream ----------------------------------------------------------------------------------------------------
+# --- Streams -----------------------------------------------------------------------------------------------------
 
 TRICKS = [
     '"finish_reason":null',
@@ -53,7 +53,7 @@ SPELLINGS = {
 
 
 @given(st.sampled_from(sorted(SPELLINGS)), st.lists(CONTENT, min_size=1, max_size=5), st.booleans())
-def test_chunks_say_what_the_events_said_whatever_the_text_and_the_spelling(spelling, contents, ascii_only):
+def test_chunks_carry_the_choices_of_the_events(spelling, contents, ascii_only):
     reader = StreamReader()
     read(reader, ROLE)
     for content in contents:
@@ -68,7 +68,7 @@ def test_chunks_say_what_the_events_said_whatever_the_text_and_the_spelling(spel
     assert reader.has_passed_on
 
 
-def test_an_event_that_differs_in_more_than_its_text_is_read_and_not_copied():
+def test_event_with_other_fields_is_parsed():
     reader = StreamReader()
     read(reader, PLAIN)
     more = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"model":"theirs","x":[{"y":1}]}'
@@ -76,7 +76,7 @@ def test_an_event_that_differs_in_more_than_its_text_is_read_and_not_copied():
     assert json.loads(chunk.choices) == json.loads(PLAIN)["choices"]
 
 
-def test_a_finish_reason_and_a_usage_are_seen_after_any_number_of_plain_events():
+def test_finish_reason_and_usage_are_read_after_copied_events():
     reader = StreamReader()
     read(reader, ROLE)
     assert all(read(reader, PLAIN)[0].choices == read(reader, PLAIN)[0].choices for _ in range(3))
@@ -99,7 +99,7 @@ def told(reader: StreamReader, *choices) -> list:
     return [each for chunk in read(reader, json.dumps({"choices": choices}).encode()) for each in json.loads(chunk.choices)]
 
 
-def test_each_choice_begins_with_its_role_whether_or_not_the_upstream_says_it():
+def test_each_choice_begins_with_a_role():
     reader = StreamReader(choices=2)
     assert told(reader, choice(content="a")) == [choice(content="a", role="assistant")]
     assert told(reader, choice(content="b")) == [choice(content="b")]
@@ -109,7 +109,7 @@ def test_each_choice_begins_with_its_role_whether_or_not_the_upstream_says_it():
     assert told(StreamReader(), choice(role=None, content="a")) == [choice(role="assistant", content="a")]
 
 
-def test_each_choice_ends_once_and_no_text_behind_its_end_is_lost():
+def test_each_choice_finishes_once_and_keeps_later_text():
     reader = StreamReader(choices=2)
     told(reader, choice(content="a"), choice(1, content="b"))
     assert told(reader, choice(0, "stop")) == [choice(0, "stop")]
@@ -120,7 +120,7 @@ def test_each_choice_ends_once_and_no_text_behind_its_end_is_lost():
     assert reader.has_finish_reason
 
 
-def test_what_one_read_brought_comes_in_its_order_up_to_the_end():
+def test_chunks_of_one_read_are_in_order_up_to_the_end():
     chunks = read(reader := StreamReader(), ROLE, PLAIN, FINISH, COUNTED, b"[DONE]", PLAIN)
     assert [chunk.text_bytes for chunk in chunks] == [0, 1, 1, 0]
     assert [chunk.has_finish_reason for chunk in chunks] == [False, False, True, False]
@@ -128,7 +128,7 @@ def test_what_one_read_brought_comes_in_its_order_up_to_the_end():
     assert (reader.has_passed_on, reader.has_finish_reason, reader.has_ended) == (True, True, True)
 
 
-def test_a_usage_in_the_chunk_that_finishes_is_a_chunk_of_its_own():
+def test_usage_beside_a_finish_reason_becomes_its_own_chunk():
     finish, counted = read(reader := StreamReader(), FINISH[:-1] + b',"usage":{"prompt_tokens":3,"completion_tokens":4}}')
     assert (finish.has_finish_reason, finish.usage) == (True, None)
     assert json.loads(finish.choices)[0]["finish_reason"] == "stop"
@@ -141,7 +141,7 @@ def test_a_usage_in_the_chunk_that_finishes_is_a_chunk_of_its_own():
     [FAILED, b"hello", b"[1]", b"\xff", b"[" * 100_000, b'{"choices":[1]}', b'{"choices":7}', b'{"x":NaN}'],
     ids=["error", "text", "list", "not UTF-8", "too deep", "bad choice", "no choices", "NaN"],
 )
-def test_text_is_passed_on_before_the_event_that_is_none(data):
+def test_text_before_a_malformed_event_is_passed_on(data):
     reader = StreamReader()
     chunks, failure = reader.read_events([ROLE, PLAIN, data, PLAIN])
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
@@ -149,7 +149,7 @@ def test_text_is_passed_on_before_the_event_that_is_none(data):
     assert reader.has_passed_on
 
 
-def test_a_role_alone_is_not_passed_on_before_a_failure_in_the_same_read():
+def test_role_is_withheld_when_a_failure_follows_in_the_same_read():
     reader = StreamReader()
     chunks, failure = reader.read_events([ROLE, FAILED])
     assert chunks == []
@@ -157,7 +157,7 @@ def test_a_role_alone_is_not_passed_on_before_a_failure_in_the_same_read():
     assert not reader.has_passed_on
 
 
-def test_an_end_is_passed_on_before_a_failure_in_the_same_read():
+def test_finish_reason_is_passed_on_when_a_failure_follows_in_the_same_read():
     reader = StreamReader()
     chunks, failure = reader.read_events([FINISH.replace(b'"a"', b'""'), COUNTED, FAILED])
     assert [chunk.has_finish_reason for chunk in chunks] == [True, False]
@@ -166,7 +166,7 @@ def test_an_end_is_passed_on_before_a_failure_in_the_same_read():
     assert reader.has_finish_reason
 
 
-def test_text_that_is_not_utf_8_is_not_copied_either():
+def test_text_that_is_not_utf_8_is_not_copied():
     reader = StreamReader()
     assert read(reader, PLAIN)
     for text in (b"\xff", b"\xed\xa0\xbd", b"\xc3"):
@@ -174,10 +174,10 @@ def test_text_that_is_not_utf_8_is_not_copied_either():
         assert (chunks, type(failure)) == ([], UnusableResponse)
 
 
-# --- A whole reply -----------------------------------------------------------------------------------------------
+# --- Whole replies -----------------------------------------------------------------------------------------------
 
 
-def test_an_answer_has_its_choices_its_usage_and_the_bytes_of_all_that_was_generated():
+def test_whole_reply_has_choices_usage_and_text_bytes():
     call = {"function": {"name": "fn", "arguments": "{}"}}
     message = {"content": "é😀", "refusal": "no", "reasoning_content": "abc", "tool_calls": [call]}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
@@ -188,7 +188,7 @@ def test_an_answer_has_its_choices_its_usage_and_the_bytes_of_all_that_was_gener
     assert answer.text_bytes == 2 + 4 + 2 + 3 + 2 + 2
 
 
-def test_an_answer_without_choices_is_none():
+def test_reply_without_choices_is_unusable():
     with pytest.raises(UnusableResponse, match="14 bytes are not a chat completion"):
         parse_reply(b'{"choices":[]}')
 
@@ -205,11 +205,11 @@ def test_an_answer_without_choices_is_none():
         (b"\xff", ""),
     ],
 )
-def test_the_words_of_an_error_are_found_wherever_they_are(body, words):
+def test_error_message_is_found_in_every_shape(body, words):
     assert parse_error(body) == words
 
 
-# --- How much it is ----------------------------------------------------------------------------------------------
+# --- Usage -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -227,18 +227,18 @@ def test_the_words_of_an_error_are_found_wherever_they_are(body, words):
         {"prompt_tokens": 1, "completion_tokens": 1_000_000_001},
     ],
 )
-def test_a_usage_that_cannot_be_true_is_none(value):
+def test_impossible_usage_is_invalid(value):
     assert parse_usage(value) is None
 
 
 @pytest.mark.parametrize("count", [0, 1, 1_000_000_000])
-def test_a_usage_that_can_be_true_is_one_zeros_included(count):
+def test_possible_usage_is_valid_including_zero(count):
     usage = parse_usage({"prompt_tokens": count, "completion_tokens": count, "total_tokens": "whatever"})
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens) == (count, count, 0, 0)
 
 
 @pytest.mark.parametrize(("given_tokens", "counted"), [(2, 2), (3, 3), (4, 3), (-1, 0), ("2", 0), (None, 0)])
-def test_a_part_of_a_usage_is_at_most_the_whole(given_tokens, counted):
+def test_detail_counts_are_at_most_their_total(given_tokens, counted):
     usage = parse_usage(
         {
             "prompt_tokens": 3,
