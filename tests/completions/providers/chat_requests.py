@@ -10,6 +10,6 @@ HELLO = {"role": "user", "content": "Hello"}
 
 
 def make_request(*messages: dict[str, Any], **fields: Any) -> ChatRequest:
-    """Raises InvalidRequest for what no provider would ever see."""
+    """Return a checked request. Raises InvalidRequest for one that no adapter would receive."""
     body = {"model": "acme/large", "messages": list(messages or [HELLO]), **fields}
     return schema.parse(body, body_bytes=len(json.dumps(body)))

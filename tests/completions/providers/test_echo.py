@@ -1,4 +1,4 @@
-"""The provider that needs no network: it says what it was told, counts it, and misbehaves on request."""
+"""The echo provider: its replies, usage and scripted failures."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_echo_streams_word_by_word(api, alice):
     assert counted["usage"] == ask(api).json()["usage"]
     assert done == "[DONE]"
     debits = LedgerEntry.objects.filter(account=alice, type="USAGE_DEBIT")
-    assert len({entry.amount_nanos for entry in debits}) == 1  # the same, whole or streamed
+    assert len({entry.amount_nanos for entry in debits}) == 1  # whole and streamed cost the same
     assert_ledger_is_consistent()
 
 
@@ -96,7 +96,7 @@ def test_stream_can_be_broken_off(api, alice):
     assert text(said) == "one two "
     assert said[-1]["error"]["code"] == "upstream_error"
     assert "[DONE]" not in said
-    charged(alice, "partial", prompt=6, completion=2)  # 22 bytes asked and 8 relayed, at 4 a token
+    charged(alice, "partial", prompt=6, completion=2)  # 22 bytes of prompt and 8 relayed, at 4 bytes per token
 
 
 @pytest.mark.parametrize("after", [0, 3, 99])

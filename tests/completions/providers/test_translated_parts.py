@@ -1,4 +1,4 @@
-"""The parts of a conversation at providers that speak otherwise: there and back, whole and streamed, and what they refuse."""
+"""Parts of a conversation at Anthropic and Gemini over HTTP: round trips, whole and streamed, and refusals."""
 
 import pytest
 
@@ -38,7 +38,7 @@ SAID = {"anthropic": anthropic.whole(), "gemini": gemini.whole("Hello you")}
 
 @pytest.fixture(params=KINDS)
 def kind(request, upstream, db):
-    """A model of this kind that sees and calls functions."""
+    """A model at a provider of this kind, with images and function calling."""
     upstream_model = {"anthropic": "claude-haiku-4-5", "gemini": "gemini-3.5-flash"}[request.param]
     base_url = upstream.url.removesuffix("/v1")
     provider = factories.make_provider("theirs", kind=request.param, base_url=base_url, api_key_env=KEY_ENV)
@@ -50,7 +50,7 @@ def kind(request, upstream, db):
 
 
 def turns(upstream, kind):
-    """What the upstream was told last: who, and what."""
+    """Return the turns of the last request to the upstream, as role and content."""
     body = upstream.requests[-1].body
     if kind == "anthropic":
         return [(turn["role"], turn["content"]) for turn in body["messages"]]
@@ -64,7 +64,7 @@ def whole_message(api):
 
 
 def streamed_message(api):
-    """What a client makes of the pieces."""
+    """Return the message that a client assembles from the stream."""
     *said, done = events(ask_streamed(api, tools=[FIND]))
     assert done == "[DONE]"
     assert [event["choices"][0]["finish_reason"] for event in said if event["choices"]][-1] == "tool_calls"

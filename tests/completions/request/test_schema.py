@@ -1,4 +1,4 @@
-"""The request body of POST /v1/chat/completions beyond the bounds of ``tests/test_promises.py``: shapes, messages, paths."""
+"""The request body of POST /v1/chat/completions, beyond the bounds that ``tests/test_promises.py`` checks."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The parameters of a chat completion: passed on as they came, refused by their name, or kept from who would refuse them."""
+"""The parameters of a chat completion over HTTP: passed on, refused by name, or withheld from upstreams that refuse them."""
 
 import json
 from urllib.parse import urlsplit
@@ -25,7 +25,7 @@ def capable(large):
 
 @pytest.fixture
 def played_as(upstream, monkeypatch):
-    """Let the upstream be one whose quirks we know."""
+    """Give the upstream the quirks of a known host."""
 
     def play(host):
         monkeypatch.setitem(QUIRKS, urlsplit(upstream.url).hostname, QUIRKS[host])
@@ -35,7 +35,7 @@ def played_as(upstream, monkeypatch):
 
 # --- Accepted ----------------------------------------------------------------------------------------------------
 
-FINE = [
+VALID = [
     {"frequency_penalty": -2, "presence_penalty": 2},
     {"functions": [{"name": "find"}], "function_call": "auto"},
     {"functions": [{"name": "find", "parameters": {}}], "function_call": {"name": "find"}},
@@ -71,7 +71,7 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize("fields", FINE, ids=lambda fields: json.dumps(fields)[:60])
+@pytest.mark.parametrize("fields", VALID, ids=lambda fields: json.dumps(fields)[:60])
 def test_parameter_is_passed_on_unchanged(api, alice, upstream, fields):
     assert ask(api, **fields).status_code == 200
     [asked] = upstream.requests
@@ -80,16 +80,16 @@ def test_parameter_is_passed_on_unchanged(api, alice, upstream, fields):
 
 
 def test_null_parameters_are_not_passed_on(api, upstream):
-    names = {name for fields in FINE for name in fields} | {"audio", "models", "stream_options"}
+    names = {name for fields in VALID for name in fields} | {"audio", "models", "stream_options"}
     assert ask(api, **dict.fromkeys(names)).status_code == 200
     assert set(upstream.requests[0].body) == {"model", "messages", "stream", "max_tokens"}
 
 
 UNPAID = {
-    "another cap": {"max_new_tokens": 9, "max_output_tokens": 9, "n_predict": 9, "num_predict": 9, "options": {}},
-    "more than is shown": {"best_of": 9, "prediction": {"type": "content", "content": "x" * 99}},
+    "another token limit": {"max_new_tokens": 9, "max_output_tokens": 9, "n_predict": 9, "num_predict": 9, "options": {}},
+    "hidden choices": {"best_of": 9, "prediction": {"type": "content", "content": "x" * 99}},
     "another model": {"models": ["acme/large"], "route": "fallback", "provider": {}, "preset": "p", "fallbacks": ["x"]},
-    "a dearer service": {"service_tier": "priority", "speed": "fast", "inference_geo": "us"},
+    "a more expensive service": {"service_tier": "priority", "speed": "fast", "inference_geo": "us"},
     "a search": {
         "web_search_options": {},
         "plugins": [{"id": "web"}],
@@ -99,8 +99,8 @@ UNPAID = {
         "compound_custom": {},
         "mcp_servers": [],
     },
-    "orders to our echo": {"echo": {"reply": "x"}},
-    "names that some read without their case": {
+    "an echo script": {"echo": {"reply": "x"}},
+    "names in another case": {
         "MODEL": "dear",
         "Max_Tokens": 9,
         "max_to\u212aens": 9,
@@ -129,7 +129,7 @@ def chosen(choice):
 
 
 NAME = "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons"
-WRONG = [
+INVALID = [
     ({"audio": {"voice": "alloy", "format": "wav"}}, "audio", "is not supported: replies are text"),
     ({"frequency_penalty": 2.1}, "frequency_penalty", "must be between -2.0 and 2.0"),
     ({"frequency_penalty": "1"}, "frequency_penalty", "must be a number"),
@@ -211,7 +211,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "param", "why"), WRONG, ids=[json.dumps(row[0])[:60] for row in WRONG])
+@pytest.mark.parametrize(("fields", "param", "why"), INVALID, ids=[json.dumps(row[0])[:60] for row in INVALID])
 def test_invalid_parameter_is_refused_by_name_and_nothing_happens(api, upstream, fields, param, why):
     before = everything_written()
     error = assert_error(ask(api, **fields), 400, "invalid_request_error", param)
@@ -280,7 +280,7 @@ COMMON = {
     "tools",
     "top_p",
 }
-TAKEN = {
+ACCEPTED = {
     "api.openai.com": COMMON
     | {
         "function_call",
@@ -319,12 +319,12 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("host", TAKEN)
+@pytest.mark.parametrize("host", ACCEPTED)
 def test_strict_upstream_receives_only_accepted_fields(api, upstream, played_as, host):
     played_as(host)
     assert ask(api, **EVERYTHING).status_code == 200
     asked = upstream.requests[0].body
-    assert set(asked) == TAKEN[host]
+    assert set(asked) == ACCEPTED[host]
     shared = {name: value for name, value in EVERYTHING.items() if name in asked}
     assert shared.items() <= asked.items()
 
@@ -356,7 +356,7 @@ def test_stream_options_are_those_that_the_upstream_accepts(api, upstream, playe
 
 
 CALL = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
-# As clients send back what they were answered: by another maker, by an SDK that writes out every field.
+# As clients send back replies of other makers, or with every field that an SDK writes out.
 CONVERSATION = [
     {"role": "developer", "content": "Be brief.", "name": "rules"},
     {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}], "name": "Ann"},
@@ -372,7 +372,7 @@ CONVERSATION = [
     },
     {"role": "tool", "tool_call_id": "c", "content": "one", "name": "find"},
 ]
-KNOWN = [
+ACCEPTED_MESSAGES = [
     {"role": "developer", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
     {"role": "assistant", "content": None, "tool_calls": [CALL]},
@@ -389,9 +389,9 @@ def named(messages, *places):
 @pytest.mark.parametrize(
     ("host", "messages"),
     [
-        ("api.openai.com", named(KNOWN, 0, 1, 3)),
-        ("api.mistral.ai", [{**KNOWN[0], "role": "system"}, *KNOWN[1:]]),
-        ("api.groq.com", KNOWN),
+        ("api.openai.com", named(ACCEPTED_MESSAGES, 0, 1, 3)),
+        ("api.mistral.ai", [{**ACCEPTED_MESSAGES[0], "role": "system"}, *ACCEPTED_MESSAGES[1:]]),
+        ("api.groq.com", ACCEPTED_MESSAGES),
     ],
     ids=["openai", "mistral", "groq"],
 )
@@ -517,7 +517,7 @@ def test_two_choices_are_held_and_charged(api, alice, upstream):
     sent = {"model": "acme/large", "messages": MESSAGES, "n": 2, "max_tokens": 100}
     body_bytes = len(json.dumps(sent, separators=(",", ":")))
     assert alice.holds.get().amount_nanos == body_bytes * 3_000 + 2 * 100 * 15_000
-    assert upstream.requests[0].body["max_tokens"] == 100  # of each
+    assert upstream.requests[0].body["max_tokens"] == 100  # of each choice
     assert_charged(alice, "reported", prompt=9, completion=5, nanos=9 * 3_000 + 5 * 15_000)
 
 
@@ -556,7 +556,7 @@ def test_stream_with_an_unfinished_choice_is_broken(api, alice, upstream):
     upstream.will(stream(*BEGUN, of(0, {}, "stop"), of(1, {"content": "I wan"}), CLOSE))
     *_, last = events(ask_streamed(api, n=2))
     assert last["error"]["code"] == "upstream_error"
-    tokens = 3  # of the ten bytes that came
+    tokens = 3  # estimated from ten bytes
     nanos = PROMPT_ESTIMATE * 3_000 + tokens * 15_000
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=tokens, nanos=nanos)
 

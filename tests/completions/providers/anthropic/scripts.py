@@ -1,4 +1,4 @@
-"""What an upstream that speaks Anthropic's Messages API says: whole messages, errors, and the events of its streams."""
+"""Responses of Anthropic's Messages API for the scripted upstream: whole messages, errors, events of a stream."""
 
 import json
 from typing import Any
@@ -14,7 +14,11 @@ USAGE = {
     "output_tokens_details": {"thinking_tokens": 3},
     "service_tier": "standard",
 }
-FINAL = {"output_tokens": 7, "input_tokens": None, "cache_read_input_tokens": None}  # with what the message began with: USAGE
+FINAL = {
+    "output_tokens": 7,
+    "input_tokens": None,
+    "cache_read_input_tokens": None,
+}  # merged into the usage of message_start, it makes USAGE
 
 
 # --- Whole replies -----------------------------------------------------------------------------------------------
@@ -82,7 +86,7 @@ def closes(index: int) -> bytes:
 
 
 def text(*texts: str, index: int = 0) -> bytes:
-    """A whole block of text, in so many deltas."""
+    """Return the events of one text block, with a delta for each text."""
     deltas = (adds(index, "text_delta", text=each) for each in texts)
     return opens(index, {"type": "text", "text": ""}) + b"".join(deltas) + closes(index)
 
@@ -108,5 +112,5 @@ STOP = event({"type": "message_stop"})
 
 
 def streamed(*steps: Step) -> Script:
-    """A stream as it should be, around these blocks."""
+    """Return a complete stream with these blocks in it."""
     return stream(start(), PING, *(steps or (text("Hello ", "you"),)), ends(), STOP)

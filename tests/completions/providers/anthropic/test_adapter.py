@@ -1,4 +1,4 @@
-"""An upstream that speaks Anthropic's Messages API, as a real server: what it is asked, what is made of it, what it costs."""
+"""The Anthropic adapter against a real server on loopback: requests, replies, refusals, failures and charges."""
 
 import json
 import logging
@@ -49,13 +49,14 @@ REPORTED = {"prompt": 124, "cached": 100, "completion": 7, "nanos": 4 * 3_000 + 
 
 
 def partly(completion):
-    """The prompt as it was counted when the message began, and so much of a reply."""
+    """Return the charge for the reported prompt and this many completion tokens."""
     return {**REPORTED, "completion": completion, "nanos": REPORTED["nanos"] + (completion - 7) * 15_000}
 
 
 @pytest.fixture
 def claude(upstream, db):
-    """A model of Anthropic's: 3,000 nanodollars a prompt token, 300 from a cache, 3,750 into one, 15,000 a generated one."""
+    """A model at the scripted upstream: 3,000 nanodollars per prompt token, 300 cached, 3,750 written to a cache, 15,000 per
+    completion token."""
     base_url = upstream.url.removesuffix("/v1")
     provider = factories.make_provider("claude", kind="anthropic", base_url=base_url, api_key_env=KEY_ENV)
     model = factories.make_model(
@@ -67,7 +68,7 @@ def claude(upstream, db):
 
 
 def choices(said):
-    """The choices of a stream's events, but for the [DONE]."""
+    """Return the choices of a stream's events, without the [DONE]."""
     assert said.pop() == "[DONE]"
     return [choice for each in said for choice in each["choices"]]
 
@@ -100,7 +101,7 @@ def test_limit_that_the_hold_pays_for_is_sent_without_max_tokens(api, alice, ups
     cap = upstream.requests[0].body["max_tokens"]
     assert cap == 4096
     body_bytes = len(json.dumps({"model": "acme/large", "messages": MESSAGES}, separators=(",", ":")))
-    assert alice.holds.get().amount_nanos == body_bytes * 3_750 + cap * 15_000  # the prompt as if all of it went into a cache
+    assert alice.holds.get().amount_nanos == body_bytes * 3_750 + cap * 15_000  # as if the whole prompt were written to a cache
 
 
 def test_stream_is_requested(api, upstream):
@@ -260,7 +261,7 @@ def test_stream_is_read_in_every_spelling(api, alice, upstream, steps):
 def test_deltas_are_passed_on_as_they_arrive(api, alice, upstream):
     upstream.will(stream(start(), opens(0, said("")), 0.05, adds(0, "text_delta", text="Hello "), HANG))
     answer = ask_streamed(api)
-    body = iter(answer.streaming_content)  # while the upstream is silent: nothing waits for more
+    body = iter(answer.streaming_content)  # chunks arrive although the upstream is silent afterwards
     assert [choice["delta"] for each in parsed(next(body) + next(body)) for choice in each["choices"]] == [
         {"role": "assistant", "content": ""},
         {"content": "Hello "},

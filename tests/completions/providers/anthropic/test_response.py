@@ -1,4 +1,4 @@
-"""Replies in Anthropic's wire format: what is said in them, however they are cut up, and how much it is."""
+"""Replies in Anthropic's wire format: their text, calls and usage, however the stream is split."""
 
 import json
 
@@ -37,7 +37,7 @@ OVERLOADED = event(error("overloaded_error", "Overloaded"))
 
 
 def read(*pieces: bytes) -> list[Chunk]:
-    """The chunks of events that are all readable, fed in these pieces."""
+    """Return the chunks of valid events, fed in these pieces."""
     decoder, reader, chunks = sse.Decoder(100_000), StreamReader(), []
     for piece in pieces:
         passed_on, failure = reader.read_events(decoder.feed(piece))

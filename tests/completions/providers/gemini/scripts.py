@@ -1,4 +1,4 @@
-"""What Gemini's servers send, for the scripted upstream: whole responses, events of a stream, errors."""
+"""Gemini's responses for the scripted upstream: whole ones, events of a stream, errors."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ SIGNATURE = "EpwBCpkBAXLI2nx"
 
 
 def response(*parts: dict[str, Any], finish: str | None = None, usage: Any = None, **fields: Any) -> dict[str, Any]:
-    """A GenerateContentResponse as the servers spell it; ``candidates`` may be given as a field."""
+    """Return a GenerateContentResponse. ``candidates`` may be given as a field."""
     candidate: dict[str, Any] = {"content": {"parts": list(parts), "role": "model"} if parts else {"role": "model"}, "index": 0}
     if finish:
         candidate["finishReason"] = finish
@@ -23,12 +23,12 @@ def whole(*texts: str, finish: str = "STOP", usage: Any = USAGE, parts: tuple[di
 
 
 def answered(body: Any, status: int = 200, **headers: str) -> Script:
-    """Indented, as they are when they are no events."""
+    """Return a script that replies with indented JSON, as Gemini does outside streams."""
     return reply(json.dumps(body, indent=2).encode(), status=status, content_type="application/json; charset=UTF-8", **headers)
 
 
 def events(*responses: dict[str, Any]) -> bytes:
-    """As the servers frame them: lines end in CRLF."""
+    """Return the events as Gemini frames them: lines end in CRLF."""
     return b"".join(event(each).replace(b"\n\n", b"\r\n\r\n") for each in responses)
 
 

@@ -1,4 +1,4 @@
-"""Gemini, as a real server on loopback: what it is asked, and what is made of every answer."""
+"""The Gemini adapter against a real server on loopback: requests, replies, refusals, failures and charges."""
 
 import json
 
@@ -27,7 +27,7 @@ MODEL = "google/flash"
 
 @pytest.fixture(autouse=True)
 def flash(upstream, db):
-    """A model that the scripted upstream serves: 3,000 nanodollars a prompt token (300 cached), 15,000 a generated one."""
+    """A model at the scripted upstream: 3,000 nanodollars per prompt token (300 cached), 15,000 per completion token."""
     upstream.will(gemini.whole("Hello you"))
     base_url = upstream.url.removesuffix("/v1")
     provider = factories.make_provider("google", kind="gemini", base_url=base_url, api_key_env=KEY_ENV)

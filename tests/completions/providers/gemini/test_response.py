@@ -1,4 +1,4 @@
-"""Replies in Gemini's wire format: what is said in them, how much it is, and what refusals mean."""
+"""Replies in Gemini's wire format: their text, calls and usage, and the status of refusals."""
 
 import json
 
@@ -25,7 +25,7 @@ from tests.completions.providers.gemini.scripts import (
 
 
 def read(reader, *responses):
-    """The chunks of events that are all readable, and of the end."""
+    """Return the chunks of valid events, and those of the end."""
     chunks, failure = reader.read_events([json.dumps(each).encode() for each in responses])
     assert failure is None
     return [*chunks, *reader.last()] if reader.finish_reason else chunks
@@ -86,7 +86,7 @@ def test_thoughts_and_calls_are_separate_and_counted():
         "extra_content": {"google": {"thought_signature": SIGNATURE}},
     }
     assert second == {"index": 1, "type": "function", "function": {"name": "now", "arguments": "{}"}}
-    assert finish == {"end": "tool_calls"}  # though the event that finishes has no call
+    assert finish == {"end": "tool_calls"}  # although the event with the finish reason has no call
     assert [chunk.text_bytes for chunk in chunks] == [0, 5, 2 + 8 + 4 + 10, 3 + 2, 0]
 
 

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible upstream, as a real server on loopback: what it is asked, and what is made of every answer."""
+"""The OpenAI adapter against a real server on loopback: requests, replies, refusals, failures and charges."""
 
 import gzip
 import json
@@ -122,7 +122,7 @@ def test_echo_script_is_not_passed_on(api, upstream):
 
 @pytest.fixture
 def played_as(upstream, monkeypatch):
-    """Let the upstream be one whose quirks we know."""
+    """Give the upstream the quirks of a known host."""
 
     def play(host):
         monkeypatch.setitem(QUIRKS, urlsplit(upstream.url).hostname, QUIRKS[host])
@@ -218,7 +218,7 @@ def test_refusal_is_translated_and_costs_nothing(api, alice, upstream, theirs, o
     assert (answer.status_code, answer.json()["error"]["code"]) == (ours, code)
     assert ("a reason" in answer.json()["error"]["message"]) == (ours == 400)
     assert "x-request-id" in answer
-    assert len(upstream.requests) == (2 if theirs in (408, 429) or theirs >= 500 else 1)  # what may pass is tried again
+    assert len(upstream.requests) == (2 if theirs in (408, 429) or theirs >= 500 else 1)  # retryable failures are retried once
     assert_released(alice)
 
 
@@ -334,7 +334,7 @@ def test_connection_closed_before_the_reply_is_retried_once(api, alice, upstream
     upstream.will([end])
     answer = ask(api, stream=stream)
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
-    assert len(upstream.requests) == 2  # asked again: not a byte had come
+    assert len(upstream.requests) == 2  # retried: no byte had arrived
     assert_released(alice)
 
 
@@ -405,7 +405,7 @@ def test_unusable_stream_is_an_error_status_and_costs_nothing(api, alice, upstre
     assert_released(alice)
 
 
-def test_lone_surrogate_is_passed_on_readable(api, upstream):
+def test_lone_surrogate_is_replaced_in_whole_replies_and_escaped_in_streams(api, upstream):
     half = r'{"choices":[{"index":0,"message":{"role":"assistant","content":"a\ud83d"},"finish_reason":"length"}]}'
     upstream.will(reply(half.encode()))
     answer = ask(api)

@@ -1,4 +1,4 @@
-"""Replies in OpenAI's wire format: what is said in them, however it is spelt, and how much it is."""
+"""Replies in OpenAI's wire format: their choices and usage in every spelling."""
 
 import json
 
@@ -18,7 +18,7 @@ FAILED = b'{"error":{"message":"overloaded"}}'
 
 
 def read(reader: StreamReader, *events: bytes) -> list[Chunk]:
-    """The chunks of events that are all readable."""
+    """Return the chunks of valid events."""
     chunks, failure = reader.read_events(list(events))
     assert failure is None
     return chunks
@@ -95,7 +95,7 @@ def choice(index=0, finish_reason=None, **delta):
 
 
 def told(reader: StreamReader, *choices) -> list:
-    """What is passed on of an event with these."""
+    """Return the choices that are passed on for an event with these choices."""
     return [each for chunk in read(reader, json.dumps({"choices": choices}).encode()) for each in json.loads(chunk.choices)]
 
 
