@@ -189,7 +189,7 @@ def _inputs(scored: ScoredModel, inputs: ScoringInputs) -> dict[str, Any]:
         "sources": [_source(each, inputs) for each in scored.statements],
         "coverage": scores.coverage,
         "quality": scores.quality,
-        "believed": scores.believed,
+        "believed": scores.adjusted_quality,
         "speed": asdict(scored.speed),
         "cost": {
             "input_usd": model.input_dollars,

@@ -26,11 +26,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a model. ``believed`` is the quality drawn towards the prior: the more evidence is missing, the further."""
+    """The scores of a model. The more evidence is missing, the nearer ``adjusted_quality`` is to the prior."""
 
     overall: float
     quality: float | None
-    believed: float
+    adjusted_quality: float
     coverage: float
     speed: float | None
     cost: float | None
@@ -53,10 +53,11 @@ def scores(
     heard = {name: found for name, found in evidence.items() if weights.get(name)}
     coverage = _share({name: weights[name] for name in heard}, weights)
     quality = _mean([(weights[name], found.percentile) for name, found in heard.items()])
-    believed = (coverage * (quality or 0) + parameters.prior_weight * parameters.prior) / (coverage + parameters.prior_weight)
+    evidence_and_prior = coverage * (quality or 0) + parameters.prior_weight * parameters.prior
+    adjusted_quality = evidence_and_prior / (coverage + parameters.prior_weight)
     overall = _mean(
         [
-            (parameters.score_weights["quality"], believed),
+            (parameters.score_weights["quality"], adjusted_quality),
             (parameters.score_weights["speed"], speed),
             (parameters.score_weights["cost"], cost),
         ]
@@ -65,7 +66,7 @@ def scores(
     return Scores(
         overall=overall,
         quality=quality,
-        believed=believed,
+        adjusted_quality=adjusted_quality,
         coverage=coverage,
         speed=speed,
         cost=cost,
@@ -74,8 +75,8 @@ def scores(
 
 
 def _confidence(weights: Mapping[str, float], heard: Mapping[str, Evidence], compared_sources: Collection[str]) -> float:
-    believed = {name: weights[name] * each.identity * each.precision * each.freshness for name, each in heard.items()}
-    confidence = _share(believed, weights)
+    certain = {name: weights[name] * each.identity * each.precision * each.freshness for name, each in heard.items()}
+    confidence = _share(certain, weights)
     compared = [each.percentile for name, each in heard.items() if name in compared_sources]
     apart = (max(compared) - min(compared)) / 100 if compared else 0.0
     return confidence * (1 - _DISAGREEMENT_COSTS * apart)

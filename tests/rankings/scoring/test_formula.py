@@ -104,7 +104,7 @@ def test_a_speed_that_nobody_measured_is_none(rate, begins):
 def test_whole_models_are_as_published(percentiles, applicable, speed, cost, quality, believed, coverage, overall, confidence):
     found = scores(percentiles, applicable, speed, cost)
     assert (found.quality if quality is None else round(found.quality, 1)) == quality
-    assert round(found.believed, 1) == believed
+    assert round(found.adjusted_quality, 1) == believed
     assert round(found.overall, 1) == overall
     assert (round(found.coverage, 2), round(found.confidence, 2)) == (coverage, confidence)
     assert (found.speed, found.cost) == (speed, cost)
@@ -122,7 +122,7 @@ scored = {"evidence": evidence, "applicable": st.sets(sources), "speed": st.none
 def test_every_score_is_in_its_range(evidence, applicable, speed, cost):
     found = formula.scores(PARAMETERS, evidence=evidence, applicable=applicable, speed=speed, cost=cost)
     assert 0 <= found.overall <= 100
-    assert 0 <= found.believed <= 100
+    assert 0 <= found.adjusted_quality <= 100
     assert 0 <= found.coverage <= 1
     assert 0 <= found.confidence <= 1
     assert (found.quality is None) == (not applicable & evidence.keys())
