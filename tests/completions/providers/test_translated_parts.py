@@ -18,11 +18,15 @@ HELLO = {"role": "user", "content": "Hello"}
 KINDS = ["anthropic", "gemini"]
 CALLED = {
     "anthropic": (
-        anthropic.whole(anthropic.used("toolu_1", "find", q="é"), anthropic.used("toolu_2", "find"), stop_reason="tool_use"),
+        anthropic.whole(
+            anthropic.tool_use_block("toolu_1", "find", q="é"),
+            anthropic.tool_use_block("toolu_2", "find"),
+            stop_reason="tool_use",
+        ),
         anthropic.streamed(
             anthropic.tool("toolu_1", "find", '{"q":', '"é"}'),
             anthropic.tool("toolu_2", "find", index=1),
-            anthropic.ends("tool_use"),
+            anthropic.message_delta("tool_use"),
         ),
     ),
     "gemini": (

@@ -249,7 +249,8 @@ def test_the_echos_stream_conforms(api, echo_model, options):
 NATIVE = {
     "anthropic": anthropic_scripts.streamed(anthropic_scripts.text(*TRICKY)),
     "gemini": gemini_scripts.streamed(
-        *(gemini_scripts.said(text) for text in TRICKY), gemini_scripts.said("", finish="STOP", usage=gemini_scripts.USAGE)
+        *(gemini_scripts.text_response(text) for text in TRICKY),
+        gemini_scripts.text_response("", finish="STOP", usage=gemini_scripts.USAGE),
     ),
 }
 

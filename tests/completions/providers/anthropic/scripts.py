@@ -30,7 +30,7 @@ def message(*blocks: dict[str, Any], stop_reason: str | None = "end_turn", usage
         "type": "message",
         "role": "assistant",
         "model": "claude-upstream",
-        "content": list(blocks or (said("Hello you"),)),
+        "content": list(blocks or (text_block("Hello you"),)),
         "stop_reason": stop_reason,
         "stop_sequence": None,
         "usage": usage,
@@ -41,15 +41,15 @@ def whole(*blocks: dict[str, Any], **fields: Any) -> Script:
     return reply(json.dumps(message(*blocks, **fields)).encode())
 
 
-def said(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text, "citations": None}
 
 
-def thought(text: str) -> dict[str, Any]:
+def thinking_block(text: str) -> dict[str, Any]:
     return {"type": "thinking", "thinking": text, "signature": "EqoBCkgIARABGAIiQL"}
 
 
-def used(tool_id: str, name: str, **arguments: Any) -> dict[str, Any]:
+def tool_use_block(tool_id: str, name: str, **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": tool_id, "name": name, "input": arguments}
 
 
@@ -73,36 +73,41 @@ def start(usage: Any = None) -> bytes:
     return event({"type": "message_start", "message": {**message(stop_reason=None, usage=counts), "content": []}})
 
 
-def opens(index: int, block: dict[str, Any]) -> bytes:
+def block_start(index: int, block: dict[str, Any]) -> bytes:
     return event({"type": "content_block_start", "index": index, "content_block": block})
 
 
-def adds(index: int, kind: str, **fields: Any) -> bytes:
+def block_delta(index: int, kind: str, **fields: Any) -> bytes:
     return event({"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}})
 
 
-def closes(index: int) -> bytes:
+def block_stop(index: int) -> bytes:
     return event({"type": "content_block_stop", "index": index})
 
 
 def text(*texts: str, index: int = 0) -> bytes:
     """Return the events of one text block, with a delta for each text."""
-    deltas = (adds(index, "text_delta", text=each) for each in texts)
-    return opens(index, {"type": "text", "text": ""}) + b"".join(deltas) + closes(index)
+    deltas = (block_delta(index, "text_delta", text=each) for each in texts)
+    return block_start(index, {"type": "text", "text": ""}) + b"".join(deltas) + block_stop(index)
 
 
 def thoughts(*texts: str, index: int = 0) -> bytes:
-    deltas = (adds(index, "thinking_delta", thinking=each) for each in texts)
-    signed = adds(index, "signature_delta", signature="EqoBCkgIARABGAIiQL")
-    return opens(index, {"type": "thinking", "thinking": "", "signature": ""}) + b"".join(deltas) + signed + closes(index)
+    deltas = (block_delta(index, "thinking_delta", thinking=each) for each in texts)
+    signed = block_delta(index, "signature_delta", signature="EqoBCkgIARABGAIiQL")
+    return (
+        block_start(index, {"type": "thinking", "thinking": "", "signature": ""})
+        + b"".join(deltas)
+        + signed
+        + block_stop(index)
+    )
 
 
 def tool(tool_id: str, name: str, *pieces: str, index: int = 0) -> bytes:
-    deltas = (adds(index, "input_json_delta", partial_json=each) for each in ("", *pieces))
-    return opens(index, used(tool_id, name)) + b"".join(deltas) + closes(index)
+    deltas = (block_delta(index, "input_json_delta", partial_json=each) for each in ("", *pieces))
+    return block_start(index, tool_use_block(tool_id, name)) + b"".join(deltas) + block_stop(index)
 
 
-def ends(stop_reason: str | None = "end_turn", usage: Any = FINAL) -> bytes:
+def message_delta(stop_reason: str | None = "end_turn", usage: Any = FINAL) -> bytes:
     delta = {"stop_reason": stop_reason, "stop_sequence": None}
     return event({"type": "message_delta", "delta": delta, **({} if usage is None else {"usage": usage})})
 
@@ -113,4 +118,4 @@ STOP = event({"type": "message_stop"})
 
 def streamed(*steps: Step) -> Script:
     """Return a complete stream with these blocks in it."""
-    return stream(start(), PING, *(steps or (text("Hello ", "you"),)), ends(), STOP)
+    return stream(start(), PING, *(steps or (text("Hello ", "you"),)), message_delta(), STOP)

@@ -11,21 +11,21 @@ from tests.chat import assert_error
 from tests.completions.providers.anthropic.scripts import (
     PING,
     STOP,
-    adds,
-    ends,
+    block_delta,
+    block_start,
     error,
     event,
     message,
-    opens,
+    message_delta,
     refusal,
-    said,
     start,
     streamed,
     text,
-    thought,
+    text_block,
+    thinking_block,
     thoughts,
     tool,
-    used,
+    tool_use_block,
     whole,
 )
 from tests.completions.rows import (
@@ -141,7 +141,12 @@ def test_model_is_listed_as_available(api):
 
 
 def test_whole_reply_becomes_a_chat_completion_and_is_charged(api, alice, upstream):
-    blocks = [thought("Let me see."), said("It is "), said("sunny."), used("toolu_1", "weather", city="Köln")]
+    blocks = [
+        thinking_block("Let me see."),
+        text_block("It is "),
+        text_block("sunny."),
+        tool_use_block("toolu_1", "weather", city="Köln"),
+    ]
     upstream.will(whole(*blocks, stop_reason="tool_use"))
     answer = ask(api).json()
     function = {"name": "weather", "arguments": '{"city":"Köln"}'}
@@ -171,7 +176,7 @@ def test_whole_reply_becomes_a_chat_completion_and_is_charged(api, alice, upstre
 
 @pytest.mark.parametrize("usage", [None, {}, {"input_tokens": -4, "output_tokens": 7}, {"input_tokens": 4}])
 def test_whole_reply_without_valid_usage_is_estimated(api, alice, upstream, usage):
-    upstream.will(whole(said("x" * 8), thought("y" * 4), usage=usage))
+    upstream.will(whole(text_block("x" * 8), thinking_block("y" * 4), usage=usage))
     assert ask(api).json()["usage"]["total_tokens"] == PROMPT_ESTIMATE + 3
     assert_charged(alice, "estimated", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
 
@@ -206,7 +211,7 @@ def test_stream_becomes_our_chunks(api, alice, upstream):
     blocks = (
         thoughts("Let me ", "see.") + text("It is ", "sunny.", index=1) + tool("toolu_1", "weather", '{"a":', "1}", index=2)
     )
-    upstream.will(stream(start(), PING, blocks, ends("tool_use"), STOP))
+    upstream.will(stream(start(), PING, blocks, message_delta("tool_use"), STOP))
     said = events(ask_streamed(api))
     assert len({(each["id"], each["created"], each["model"], each["object"]) for each in said[:-1]}) == 1
     assert not any("usage" in each for each in said[:-1])
@@ -233,7 +238,7 @@ def test_usage_is_sent_at_the_end_when_requested(api, upstream):
     assert [each["usage"] for each in chunks] == [None] * 4
 
 
-SPELT = start() + PING + text("Hello ", '"type":"error" é漢😀 \\ \n', "you") + ends() + STOP
+SPELT = start() + PING + text("Hello ", '"type":"error" é漢😀 \\ \n', "you") + message_delta() + STOP
 SPELLINGS = {
     "at once": [SPELT],
     "a byte at a time": [bytes([byte]) for byte in SPELT],
@@ -241,10 +246,10 @@ SPELLINGS = {
     "without names": [b"".join(line + b"\n" for line in SPELT.split(b"\n") if not line.startswith(b"event:"))],
     "without the last blank line": [SPELT.removesuffix(b"\n\n")],
     "without its last event": [SPELT.removesuffix(STOP)],
-    "with more after the end": [SPELT, text("never"), ends("max_tokens", {"output_tokens": 1}), STOP],
+    "with more after the end": [SPELT, text("never"), message_delta("max_tokens", {"output_tokens": 1}), STOP],
     "broken after the reason": [SPELT.removesuffix(STOP), 0.05, RESET],
     "an error after the reason": [SPELT.removesuffix(STOP), event(error("api_error"))],
-    "ended twice": [SPELT.replace(STOP, ends() + STOP + STOP)],
+    "ended twice": [SPELT.replace(STOP, message_delta() + STOP + STOP)],
     "with events to come": [SPELT.replace(PING, event({"type": "message_news", "news": [1]}) + PING + b": ping\n\n")],
 }
 
@@ -259,7 +264,7 @@ def test_stream_is_read_in_every_spelling(api, alice, upstream, steps):
 
 
 def test_deltas_are_passed_on_as_they_arrive(api, alice, upstream):
-    upstream.will(stream(start(), opens(0, said("")), 0.05, adds(0, "text_delta", text="Hello "), HANG))
+    upstream.will(stream(start(), block_start(0, text_block("")), 0.05, block_delta(0, "text_delta", text="Hello "), HANG))
     answer = ask_streamed(api)
     body = iter(answer.streaming_content)  # chunks arrive although the upstream is silent afterwards
     assert [choice["delta"] for each in parsed(next(body) + next(body)) for choice in each["choices"]] == [
@@ -272,40 +277,42 @@ def test_deltas_are_passed_on_as_they_arrive(api, alice, upstream):
 
 
 def test_disconnect_during_thinking_charges_the_prompt_and_the_thinking(api, alice, upstream):
-    upstream.will(stream(start() + opens(0, thought("")) + adds(0, "thinking_delta", thinking="y" * 20), HANG))
+    upstream.will(
+        stream(start() + block_start(0, thinking_block("")) + block_delta(0, "thinking_delta", thinking="y" * 20), HANG)
+    )
     disconnect(ask_streamed(api))
     assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", **partly(5))
 
 
 def test_disconnect_after_the_last_count_charges_the_reported_usage(api, alice, upstream):
-    upstream.will(stream(start() + text("Hello ") + ends(), HANG))
+    upstream.will(stream(start() + text("Hello ") + message_delta(), HANG))
     disconnect(ask_streamed(api))
     assert_charged(alice, "reported", **REPORTED)
 
 
 def test_completion_is_estimated_without_a_last_count(api, alice, upstream):
-    upstream.will(stream(start(), text("x" * 17), ends(usage=None), STOP))
+    upstream.will(stream(start(), text("x" * 17), message_delta(usage=None), STOP))
     assert events(ask_streamed(api))[-1] == "[DONE]"
     assert_charged(alice, "reported", **partly(5))
 
 
 @pytest.mark.parametrize("usage", [{}, {"input_tokens": -1, "output_tokens": 1}, {"input_tokens": 10**10, "output_tokens": 1}])
 def test_usage_is_estimated_without_a_valid_count_of_the_prompt(api, alice, upstream, usage):
-    upstream.will(stream(start(usage), text("x" * 17), ends(), STOP))
+    upstream.will(stream(start(usage), text("x" * 17), message_delta(), STOP))
     assert events(ask_streamed(api))[-1] == "[DONE]"
     assert_charged(alice, "estimated", prompt=5, completion=5, nanos=5 * 3_000 + 5 * 15_000)
 
 
 def test_usage_beyond_the_hold_costs_the_hold(api, alice, upstream):
-    upstream.will(stream(start(), text("x"), ends(usage={"output_tokens": 1_000_000}), STOP))
+    upstream.will(stream(start(), text("x"), message_delta(usage={"output_tokens": 1_000_000}), STOP))
     events(ask_streamed(api))
     hold = alice.holds.get()
     assert hold.settled_nanos == hold.amount_nanos
 
 
 def test_stop_reason_refusal_becomes_content_filter(api, alice, upstream):
-    upstream.will(stream(start(), ends("refusal"), STOP))
+    upstream.will(stream(start(), message_delta("refusal"), STOP))
     said = events(ask_streamed(api))
     assert [choice["finish_reason"] for choice in choices(said)] == [None, "content_filter"]
     assert_charged(alice, "reported", **REPORTED)
@@ -324,7 +331,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("before", [b"", start(), start() + PING, start() + opens(0, said(""))], ids=range(4))
+@pytest.mark.parametrize("before", [b"", start(), start() + PING, start() + block_start(0, text_block(""))], ids=range(4))
 @pytest.mark.parametrize(("kind", "status", "words"), ERRORS, ids=[row[0] for row in ERRORS])
 def test_error_before_the_first_text_is_an_error_status_and_costs_nothing(api, alice, upstream, before, kind, status, words):
     upstream.will(stream(before + event(error(kind, "secret words"))))
@@ -358,7 +365,7 @@ BREAKS = {
     "no JSON": [b"data: {\n\n"],
     "no event": [b"data: 7\n\n"],
     "no delta": [event({"type": "content_block_delta", "index": 0})],
-    "ended without a reason": [ends(None), STOP],
+    "ended without a reason": [message_delta(None), STOP],
 }
 
 

@@ -14,20 +14,20 @@ from tests.completions.providers.anthropic.scripts import (
     PING,
     STOP,
     USAGE,
-    adds,
-    closes,
-    ends,
+    block_delta,
+    block_start,
+    block_stop,
     error,
     event,
     message,
-    opens,
-    said,
+    message_delta,
     start,
     text,
-    thought,
+    text_block,
+    thinking_block,
     thoughts,
     tool,
-    used,
+    tool_use_block,
 )
 from tests.completions.test_sse import CUTS, cut
 
@@ -59,7 +59,7 @@ def usages(chunks: list[Chunk]) -> list[Usage]:
 WEATHER = tool("toolu_1", "weather", '{"city":', ' "Köln"}', index=2)
 TIME = tool("toolu_2", "time", index=3)
 EVERYTHING = start() + PING + thoughts("Let me ", "see.") + text("Héllo ", "😀", index=1) + WEATHER + PING + TIME
-EVERYTHING += ends("tool_use") + STOP
+EVERYTHING += message_delta("tool_use") + STOP
 
 
 def test_events_become_chunks():
@@ -104,7 +104,7 @@ CONTENT = st.lists(st.text(min_size=1, max_size=8) | st.sampled_from(["\n", '"',
 
 @given(CONTENT, CONTENT)
 def test_chunks_carry_the_text_of_the_deltas(thinking, spoken):
-    chunks = read(start() + thoughts(*thinking) + text(*spoken, index=1) + ends() + STOP)
+    chunks = read(start() + thoughts(*thinking) + text(*spoken, index=1) + message_delta() + STOP)
     assert "".join(delta.get("content", "") for delta in deltas(chunks)) == "".join(spoken)
     assert "".join(delta.get("reasoning_content", "") for delta in deltas(chunks)) == "".join(thinking)
     generated = "".join(thinking + spoken)
@@ -119,24 +119,28 @@ def test_no_chunk_is_returned_before_content_begins():
 
 
 def test_unknown_blocks_and_events_are_skipped():
-    unknown = opens(0, {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
-    unknown += adds(0, "input_json_delta", partial_json='{"query":"x"}') + adds(0, "citations_delta", citation={})
-    unknown += closes(0) + event({"type": "something_new", "index": "x"})
-    chunks = read(start() + unknown + text("Hello", index=1) + ends() + STOP)
+    unknown = block_start(0, {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
+    unknown += block_delta(0, "input_json_delta", partial_json='{"query":"x"}') + block_delta(0, "citations_delta", citation={})
+    unknown += block_stop(0) + event({"type": "something_new", "index": "x"})
+    chunks = read(start() + unknown + text("Hello", index=1) + message_delta() + STOP)
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}, {}]
 
 
 def test_arguments_sent_with_the_block_are_kept():
-    chunks = read(start() + opens(0, used("t", "f", city="Köln")) + closes(0) + ends("tool_use") + STOP)
+    chunks = read(
+        start() + block_start(0, tool_use_block("t", "f", city="Köln")) + block_stop(0) + message_delta("tool_use") + STOP
+    )
     assert deltas(chunks)[2] == called(0, function={"arguments": '{"city":"Köln"}'})
 
 
 def test_text_sent_with_the_block_is_kept():
-    assert {"content": "Hello"} in deltas(read(start() + opens(0, said("Hello")) + closes(0) + ends() + STOP))
+    assert {"content": "Hello"} in deltas(
+        read(start() + block_start(0, text_block("Hello")) + block_stop(0) + message_delta() + STOP)
+    )
 
 
 def test_message_without_content_has_a_role_and_a_finish_reason():
-    chunks = read(start() + ends("refusal", {"output_tokens": 0}) + STOP)
+    chunks = read(start() + message_delta("refusal", {"output_tokens": 0}) + STOP)
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {}]
     assert json.loads(chunks[-2].choices)[0]["finish_reason"] == "content_filter"
     assert usages(chunks)[-1].completion_tokens == 0
@@ -144,31 +148,36 @@ def test_message_without_content_has_a_role_and_a_finish_reason():
 
 def test_finish_reason_is_sent_once_and_the_last_counts_win():
     chunks = read(
-        start() + text("a") + ends(None, {"output_tokens": 3}) + ends() + ends("max_tokens", {"output_tokens": 8}) + STOP
+        start()
+        + text("a")
+        + message_delta(None, {"output_tokens": 3})
+        + message_delta()
+        + message_delta("max_tokens", {"output_tokens": 8})
+        + STOP
     )
     assert [json.loads(chunk.choices)[0]["finish_reason"] for chunk in chunks if chunk.has_finish_reason] == ["stop"]
     assert [usage.completion_tokens for usage in usages(chunks)] == [1, 3, 7, 8]
 
 
 def test_events_after_the_end_are_ignored():
-    assert read(EVERYTHING + text("never") + ends("max_tokens", {"output_tokens": 1})) == read(EVERYTHING)
+    assert read(EVERYTHING + text("never") + message_delta("max_tokens", {"output_tokens": 1})) == read(EVERYTHING)
 
 
 def test_valid_later_counts_replace_earlier_ones():
     counts = {"output_tokens": 9, "input_tokens": 5, "cache_read_input_tokens": None, "cache_creation_input_tokens": -1}
-    assert usages(read(start() + text("a") + ends(usage=counts) + STOP))[-1] == Usage(125, 9, 100, 20)
+    assert usages(read(start() + text("a") + message_delta(usage=counts) + STOP))[-1] == Usage(125, 9, 100, 20)
 
 
 @pytest.mark.parametrize("counts", [None, {}, {"output_tokens": None}, {"output_tokens": -7}, {"output_tokens": "7"}, [7]])
 def test_text_is_estimated_without_a_last_count(counts):
-    assert usages(read(start() + text("x" * 17) + ends(usage=counts) + STOP))[-1] == Usage(124, 5, 100, 20)
+    assert usages(read(start() + text("x" * 17) + message_delta(usage=counts) + STOP))[-1] == Usage(124, 5, 100, 20)
 
 
 @pytest.mark.parametrize(
     "counts", [{}, [], {"input_tokens": -1, "output_tokens": 1}, {"input_tokens": 1.5, "output_tokens": 1}]
 )
 def test_no_usage_without_a_count_of_the_prompt(counts):
-    assert usages(read(start(counts) + text("a") + ends() + STOP)) == []
+    assert usages(read(start(counts) + text("a") + message_delta() + STOP)) == []
 
 
 @pytest.mark.parametrize(
@@ -181,15 +190,17 @@ def test_no_usage_without_a_count_of_the_prompt(counts):
         b"data: " + b"[" * 90_000 + b"\n\n",
         b'data: {"type":"content_block_delta","index":0,"delta":7}\n\n',
         b'data: {"type":["content_block_delta"],"index":0,"delta":NaN}\n\n',
-        adds(0, "text_delta", text=7),
-        opens(1, {"type": "tool_use", "id": "x"}),
+        block_delta(0, "text_delta", text=7),
+        block_start(1, {"type": "tool_use", "id": "x"}),
         OVERLOADED,
     ],
     ids=["text", "list", "no type", "not UTF-8", "too deep", "bad delta", "NaN", "number", "no name", "error"],
 )
 def test_text_before_a_malformed_event_is_passed_on(broken):
     reader = StreamReader()
-    chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("Hello")) + broken + text("never")))
+    chunks, failure = reader.read_events(
+        sse.Decoder(100_000).feed(start() + block_start(0, text_block("Hello")) + broken + text("never"))
+    )
     assert deltas(chunks) == [{"role": "assistant", "content": ""}, {"content": "Hello"}]
     assert isinstance(failure, UnusableResponse)
     assert reader.has_passed_on
@@ -198,7 +209,7 @@ def test_text_before_a_malformed_event_is_passed_on(broken):
 
 def test_role_is_withheld_when_an_error_follows_in_the_same_read():
     reader = StreamReader()
-    chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + opens(0, said("")) + OVERLOADED))
+    chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + block_start(0, text_block("")) + OVERLOADED))
     assert chunks == []
     assert isinstance(failure, InBandError)
     assert failure.status == 529
@@ -207,7 +218,7 @@ def test_role_is_withheld_when_an_error_follows_in_the_same_read():
 
 def test_finish_reason_is_passed_on_when_an_error_follows_in_the_same_read():
     reader = StreamReader()
-    chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + ends() + OVERLOADED))
+    chunks, failure = reader.read_events(sse.Decoder(100_000).feed(start() + message_delta() + OVERLOADED))
     assert [chunk.has_finish_reason for chunk in chunks] == [False, False, True, False]
     assert failure
     assert reader.has_finish_reason
@@ -245,8 +256,14 @@ def answer(*blocks, **fields):
 
 
 def test_message_becomes_a_choice():
-    tools = used("toolu_1", "weather", city="Köln"), used("toolu_2", "time")
-    got = answer(thought("Let me see."), said("Hello "), {"type": "redacted_thinking", "data": "x"}, said("you"), *tools)
+    tools = tool_use_block("toolu_1", "weather", city="Köln"), tool_use_block("toolu_2", "time")
+    got = answer(
+        thinking_block("Let me see."),
+        text_block("Hello "),
+        {"type": "redacted_thinking", "data": "x"},
+        text_block("you"),
+        *tools,
+    )
     assert got.choices == [
         {
             "index": 0,
@@ -269,7 +286,7 @@ def test_message_becomes_a_choice():
 
 
 def test_content_is_null_beside_tool_calls_alone():
-    assert answer(used("t", "f"), stop_reason="tool_use").choices[0]["message"]["content"] is None
+    assert answer(tool_use_block("t", "f"), stop_reason="tool_use").choices[0]["message"]["content"] is None
     empty = parse_reply(json.dumps({**message(), "content": []}).encode()).choices[0]["message"]
     assert empty == {"role": "assistant", "content": "", "refusal": None}
 
@@ -293,14 +310,14 @@ def test_every_stop_reason_is_translated(theirs, ours):
 
 
 def test_lone_surrogate_becomes_a_question_mark():
-    assert answer(said("a\ud83d")).choices[0]["message"]["content"] == "a?"
+    assert answer(text_block("a\ud83d")).choices[0]["message"]["content"] == "a?"
 
 
 def test_arguments_with_a_lone_surrogate_are_kept():
     called = {"type": "tool_use", "id": "t", "name": "f", "input": {"q": "a\ud83d"}}
     [call] = answer(called).choices[0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"q": "a?"}
-    chunks = read(start() + opens(0, called) + closes(0) + ends("tool_use") + STOP)
+    chunks = read(start() + block_start(0, called) + block_stop(0) + message_delta("tool_use") + STOP)
     said = "".join(call["function"].get("arguments", "") for delta in deltas(chunks) for call in delta.get("tool_calls", []))
     assert json.loads(said) == {"q": "a\ud83d"}
 

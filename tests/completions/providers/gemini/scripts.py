@@ -36,11 +36,11 @@ def streamed(*steps: dict[str, Any] | Step) -> Script:
     return stream(*(events(step) if isinstance(step, dict) else step for step in steps))
 
 
-def said(text: str, **fields: Any) -> dict[str, Any]:
+def text_response(text: str, **fields: Any) -> dict[str, Any]:
     return response({"text": text}, **fields)
 
 
-def thought(text: str) -> dict[str, Any]:
+def thought_part(text: str) -> dict[str, Any]:
     return {"text": text, "thought": True}
 
 
@@ -50,8 +50,8 @@ def call(name: str, args: dict[str, Any] | None = None, signature: str | None = 
 
 
 HELLO = [
-    said("Hello ", usage={"promptTokenCount": 9, "totalTokenCount": 9}),
-    said("you", finish="STOP", usage=USAGE),
+    text_response("Hello ", usage={"promptTokenCount": 9, "totalTokenCount": 9}),
+    text_response("you", finish="STOP", usage=USAGE),
 ]
 
 

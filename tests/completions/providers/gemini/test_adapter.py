@@ -15,9 +15,9 @@ from tests.completions.providers.gemini.scripts import (
     call,
     error,
     response,
-    said,
     streamed,
-    thought,
+    text_response,
+    thought_part,
 )
 from tests.completions.rows import MESSAGES, assert_charged, assert_released, disconnect, events, text
 from tests.upstream import CLOSE, HANG, KEY, KEY_ENV, RESET, reply, stream
@@ -121,7 +121,7 @@ def test_whole_reply_is_passed_on_and_charged(api, alice, upstream):
         "thoughtsTokenCount": 3,
         "totalTokenCount": 14,
     }
-    upstream.will(gemini.whole(parts=(thought("Hm."), {"text": "Hello "}, {"text": "you"}), usage=usage))
+    upstream.will(gemini.whole(parts=(thought_part("Hm."), {"text": "Hello "}, {"text": "you"}), usage=usage))
     answer = ask(api).json()
     assert answer["model"] == MODEL
     assert answer["choices"] == [
@@ -198,7 +198,9 @@ def test_blocked_prompt_is_an_empty_reply_and_is_charged(api, alice, upstream, s
 
 def test_last_usage_replaces_earlier_ones(api, alice, upstream):
     early = {"promptTokenCount": 9, "candidatesTokenCount": 1, "totalTokenCount": 10}
-    upstream.will(streamed(said("Hello ", usage=early), said("you", usage=early), response(finish="STOP", usage=USAGE)))
+    upstream.will(
+        streamed(text_response("Hello ", usage=early), text_response("you", usage=early), response(finish="STOP", usage=USAGE))
+    )
     events(ask_streamed(api))
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
@@ -210,7 +212,7 @@ def test_last_usage_replaces_earlier_ones(api, alice, upstream):
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_usage_is_estimated_when_none_is_valid(api, alice, upstream, usage, stream):
-    answer = response(thought("Hm, hm."), {"text": "Hello you"}, finish="STOP", usage=usage)
+    answer = response(thought_part("Hm, hm."), {"text": "Hello you"}, finish="STOP", usage=usage)
     upstream.will(streamed(answer) if stream else answered(answer))
     reply = ask(api, stream=stream)
     assert reply.status_code == 200
@@ -303,7 +305,7 @@ def test_error_as_first_event_is_an_error_status_and_costs_nothing(api, alice, u
     ids=["reset", "left", "no finish reason", "error", "nonsense"],
 )
 def test_broken_stream_ends_in_an_error_and_costs_what_was_relayed(api, alice, upstream, end):
-    upstream.will(streamed(response(thought("Hm, hm.")), said("Hello you"), 0.05, *end))
+    upstream.will(streamed(response(thought_part("Hm, hm.")), text_response("Hello you"), 0.05, *end))
     said_by_us = events(ask_streamed(api))
     assert text(said_by_us) == "Hello you"
     assert said_by_us[-1]["error"]["code"] == "upstream_error"
@@ -313,14 +315,14 @@ def test_broken_stream_ends_in_an_error_and_costs_what_was_relayed(api, alice, u
 
 def test_broken_stream_costs_at_least_the_reported_usage(api, alice, upstream):
     early = {"promptTokenCount": 40, "candidatesTokenCount": 30, "totalTokenCount": 70}
-    upstream.will(streamed(said("Hello", usage=early), 0.05, RESET))
+    upstream.will(streamed(text_response("Hello", usage=early), 0.05, RESET))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
     charged(alice, "partial", prompt=40, completion=30, nanos=40 * 3_000 + 30 * 15_000)
 
 
 def test_silent_stream_ends_in_an_error(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
-    upstream.will(streamed(said("Hello you"), HANG))
+    upstream.will(streamed(text_response("Hello you"), HANG))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
     assert upstream.requests[0].disconnected.wait(5)
     charged(alice, "partial", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
@@ -343,7 +345,7 @@ def test_silence_after_the_finish_reason_is_ignored(api, alice, upstream, settin
 
 
 def test_disconnect_frees_the_upstream_and_charges_what_was_relayed(api, alice, upstream):
-    upstream.will(streamed(said("Hello you", usage={"promptTokenCount": 9, "totalTokenCount": 9}), HANG))
+    upstream.will(streamed(text_response("Hello you", usage={"promptTokenCount": 9, "totalTokenCount": 9}), HANG))
     answer = ask_streamed(api)
     next(answer.streaming_content)
     disconnect(answer)
@@ -353,7 +355,7 @@ def test_disconnect_frees_the_upstream_and_charges_what_was_relayed(api, alice, 
 
 def test_endless_event_is_bounded(api, alice, upstream, settings):
     settings.UPSTREAM_EVENT_BYTES_MAX = 1_000
-    upstream.will(streamed(said("Hello you"), 0.05, b"data: " + b"x" * 3_000))
+    upstream.will(streamed(text_response("Hello you"), 0.05, b"data: " + b"x" * 3_000))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
     charged(alice, "partial", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
 
@@ -362,7 +364,7 @@ def test_api_key_is_in_no_message_and_no_log(api, upstream, caplog):
     told = f"Bad key {KEY}"
     for script, fields in [
         (answered(error(400, "INVALID_ARGUMENT", told), status=400), {}),
-        (streamed(said("a"), 0.05, error(400, "INVALID_ARGUMENT", told)), {"stream": True}),
+        (streamed(text_response("a"), 0.05, error(400, "INVALID_ARGUMENT", told)), {"stream": True}),
     ]:
         upstream.will(script)
         answer = ask(api, **fields)

@@ -19,8 +19,8 @@ from tests.completions.providers.gemini.scripts import (
     events,
     exhausted,
     response,
-    said,
-    thought,
+    text_response,
+    thought_part,
 )
 
 
@@ -67,8 +67,8 @@ def test_stream_is_role_text_usage_and_one_finish_reason():
 def test_thoughts_and_calls_are_separate_and_counted():
     chunks = read(
         StreamReader(),
-        response(thought("Hm é")),
-        response(thought("so"), {"text": "I look. "}, call("find", {"q": "é"}, SIGNATURE)),
+        response(thought_part("Hm é")),
+        response(thought_part("so"), {"text": "I look. "}, call("find", {"q": "é"}, SIGNATURE)),
         response(call("now")),
         response(finish="STOP"),
     )
@@ -91,7 +91,9 @@ def test_thoughts_and_calls_are_separate_and_counted():
 
 
 def test_repeated_finish_reason_is_sent_once_at_the_end():
-    chunks = read(StreamReader(), said("a", finish="STOP"), said("b", finish="STOP"), response(finish="MAX_TOKENS"))
+    chunks = read(
+        StreamReader(), text_response("a", finish="STOP"), text_response("b", finish="STOP"), response(finish="MAX_TOKENS")
+    )
     assert [choice["finish_reason"] for choice in choices(chunks)] == [None, None, None, "length"]
     assert [choice["delta"].get("content") for choice in choices(chunks)] == ["", "a", "b", None]
 
@@ -107,7 +109,7 @@ def test_stream_of_a_blocked_prompt_is_empty_with_content_filter():
 
 def test_events_without_content_yield_no_chunks():
     reader = StreamReader()
-    assert read(reader, {}, {"candidates": []}, {"modelVersion": "x"}, said(""), {"candidates": [{}]}) == []
+    assert read(reader, {}, {"candidates": []}, {"modelVersion": "x"}, text_response(""), {"candidates": [{}]}) == []
     assert not reader.has_passed_on
 
 
@@ -146,7 +148,9 @@ def test_events_without_content_yield_no_chunks():
 )
 def test_text_before_a_malformed_event_is_passed_on(data):
     reader = StreamReader()
-    chunks, failure = reader.read_events([json.dumps(said("a")).encode(), data, json.dumps(said("b")).encode()])
+    chunks, failure = reader.read_events(
+        [json.dumps(text_response("a")).encode(), data, json.dumps(text_response("b")).encode()]
+    )
     assert [chunk.text_bytes for chunk in chunks] == [0, 1]
     assert type(failure) is UnusableResponse
     assert (reader.has_passed_on, reader.finish_reason) == (True, None)
@@ -162,7 +166,7 @@ def test_error_event_keeps_its_status():
 TEXT = st.text(max_size=6, alphabet=st.characters(exclude_categories=["Cs"]))
 PARTS = st.one_of(
     st.builds(lambda text: {"text": text}, TEXT),
-    st.builds(thought, TEXT),
+    st.builds(thought_part, TEXT),
     st.builds(call, st.sampled_from(["f", "g"]), st.dictionaries(TEXT, TEXT, max_size=2)),
 )
 STREAMS = st.lists(st.lists(PARTS, max_size=3).map(lambda parts: response(*parts, usage=USAGE)), max_size=4)
@@ -196,7 +200,7 @@ def _without_ids(chunk):
 
 
 def test_text_parts_are_joined_and_thoughts_are_separate():
-    made = answer(thought("Hm. "), thought("Yes."), {"text": "Hello "}, {"text": "you"}, finish="STOP", usage=USAGE)
+    made = answer(thought_part("Hm. "), thought_part("Yes."), {"text": "Hello "}, {"text": "you"}, finish="STOP", usage=USAGE)
     assert made.choices == [
         {
             "index": 0,
