@@ -1,6 +1,12 @@
-"""The network side of a completion, while its worker waits for an upstream. Imports no app and no other folder of this package.
+"""Connections to and from other hosts. Imports no app and no other folder of this package.
+
+For completions, while their worker waits for an upstream:
 
 - ``http``         the HTTP client for upstreams: pooled connections, deadlines, bounded responses
 - ``disconnects``  detects that a peer has closed its connection
 - ``draining``     ends the waits of a worker that is shutting down, early enough to settle
+
+For background work, where no caller waits:
+
+- ``background_http``  the HTTP client for lists of providers and sources of rankings: bounded, with retries
 """
