@@ -69,7 +69,7 @@ def sync_catalog() -> int:
     found = 0
     for provider in proposals.synced_providers():
         try:
-            report = proposals.sync(provider, applies=provider.sync == Provider.Sync.APPLY)
+            report = proposals.sync(provider, can_apply=provider.sync == Provider.Sync.APPLY)
         except proposals.SyncFailed:  # it is in the log and on the provider's page; the other providers still have their turn
             continue
         found += len(report.proposed) + len(report.applied)

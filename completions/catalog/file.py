@@ -22,7 +22,7 @@ from pathlib import Path
 from django.db import models, transaction
 
 from completions.catalog import lookup, tables, writes
-from completions.catalog.tables import Columns, EchoProvider, ModelTable
+from completions.catalog.tables import Columns, ModelTable, ProviderTable
 from completions.models import LanguageModel, Price, Provider, Route
 
 BUILT_IN = Path(__file__).parent / "catalog.toml"
@@ -41,7 +41,7 @@ class Catalog:
     """The tables of all files together, by slug and by model id. ``as_of`` is the day of the prices, if a file says it."""
 
     as_of: datetime.date | None
-    providers: dict[str, EchoProvider]
+    providers: dict[str, ProviderTable]
     models: dict[str, ModelTable]
 
 

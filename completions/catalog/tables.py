@@ -103,8 +103,8 @@ class About(_Table):
     as_of: datetime.date | None = None
 
 
-class EchoProvider(_Table):
-    """[providers.NAME] of the built-in echo, which has no address."""
+class ProviderTable(_Table):
+    """[providers.NAME] without an address, as the built-in echo has it."""
 
     kind: Annotated[str, _one_of(Provider.Kind.values)]
     connect_seconds: _Seconds | None = None
@@ -118,7 +118,7 @@ class EchoProvider(_Table):
         return {"base_url": "", "api_key_env": "", **self.model_dump()}
 
 
-class HttpProvider(EchoProvider):
+class HttpProviderTable(ProviderTable):
     """[providers.NAME] of every other kind."""
 
     base_url: Annotated[str, AfterValidator(rules.clean_base_url)]
@@ -201,7 +201,7 @@ def _provider_tag(values: Any) -> str:
 
 
 _AnyProvider = Annotated[
-    Annotated[EchoProvider, Tag("echo")] | Annotated[HttpProvider, Tag("http")], Discriminator(_provider_tag)
+    Annotated[ProviderTable, Tag("echo")] | Annotated[HttpProviderTable, Tag("http")], Discriminator(_provider_tag)
 ]
 
 
@@ -295,7 +295,7 @@ def _table_at(location: Sequence[str | int], tagged: Sequence[str | int]) -> typ
         case ["catalog"]:
             return About
         case ["providers", _]:
-            return EchoProvider if tagged[2] == "echo" else HttpProvider
+            return ProviderTable if tagged[2] == "echo" else HttpProviderTable
         case ["models", _]:
             return ModelTable
         case ["models", _, "price"]:

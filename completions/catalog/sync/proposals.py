@@ -67,17 +67,17 @@ def stored_list(provider: Provider) -> UpstreamList | None:
     return UpstreamList.objects.filter(pk=provider.pk).first()
 
 
-def sync(provider: Provider, *, applies: bool, believes: bool = False) -> Report:
+def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -> Report:
     """Fetch the provider's list and store how it differs from the catalog. Raises SyncFailed.
 
-    ``applies``: apply at once what the rule allows. ``believes``: accept a list that has lost most of its models.
+    ``can_apply``: apply at once what the rule allows. ``accepts_losses``: accept a list that has lost most of its models.
     """
     stored = stored_list(provider) or UpstreamList(provider=provider)
     url = f"{provider.base_url.rstrip('/')}/models"
     if stored.url != url:
         stored = UpstreamList(provider=provider, url=url)
     try:
-        listed, is_unchanged = _fetch(provider, stored, believes)
+        listed, is_unchanged = _fetch(provider, stored, accepts_losses)
     except SyncFailed as failure:
         stored.failure = str(failure)[:200]
         _save(stored)
@@ -89,7 +89,7 @@ def sync(provider: Provider, *, applies: bool, believes: bool = False) -> Report
         _save(stored)
         report = Report(provider.pk, listed=len(listed), is_unchanged=is_unchanged)
         _reconcile(provider, _compare(provider, listed), report)
-        if applies:
+        if can_apply:
             _apply_allowed(provider, report)
         report.waiting = CatalogProposal.objects.filter(provider=provider, state=State.PENDING).count()
     return report
@@ -104,7 +104,7 @@ def _save(stored: UpstreamList) -> None:
 # --- Fetching -------------------------------------------------------------------------------------------------------
 
 
-def _fetch(provider: Provider, stored: UpstreamList, believes: bool) -> tuple[dict[str, ListedModel], bool]:
+def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tuple[dict[str, ListedModel], bool]:
     """Return the listed models, and whether the list is unchanged. Updates ``stored``, but does not save it."""
     now = pool.database_time()
     if stored.retry_at and now < stored.retry_at:
@@ -124,7 +124,7 @@ def _fetch(provider: Provider, stored: UpstreamList, believes: bool) -> tuple[di
         raise SyncFailed(failure.reason) from None
     except parse.InvalidList as problem:
         raise SyncFailed(f"sent a list that {problem}") from None
-    _require_plausible(provider, before, listed, believes)
+    _require_plausible(provider, before, listed, accepts_losses)
     stored.body, stored.etag = document.body.decode(), fetch.etag_of(document)
     return listed, False
 
@@ -138,7 +138,7 @@ def _listed_before(stored: UpstreamList) -> dict[str, ListedModel]:
 
 
 def _require_plausible(
-    provider: Provider, before: dict[str, ListedModel], listed: dict[str, ListedModel], believes: bool
+    provider: Provider, before: dict[str, ListedModel], listed: dict[str, ListedModel], accepts_losses: bool
 ) -> None:
     """Raises SyncFailed for a list that lost more than half of its models, which is probably a fault.
 
@@ -148,7 +148,7 @@ def _require_plausible(
         raise SyncFailed("sent a list without a model")
     known = set(before) or set(_routes(provider).filter(is_enabled=True).values_list("upstream_model", flat=True))
     lost = [name for name in known if not parse.is_listed(listed, name)]
-    if len(lost) * 2 > len(known) and not believes:
+    if len(lost) * 2 > len(known) and not accepts_losses:
         raise SyncFailed(f"sent a list without {len(lost)} of {len(known)} models, which is not accepted")
 
 

@@ -35,9 +35,9 @@ class Command(OperatorCommand):
         reports, failures = [], {}
         for provider in self._providers(options["provider"]):
             self.write_progress(f"Asking {provider.pk} at {provider.base_url} ...")
-            applies = options["apply"] or provider.sync == Provider.Sync.APPLY
+            can_apply = options["apply"] or provider.sync == Provider.Sync.APPLY
             try:
-                reports.append(proposals.sync(provider, applies=applies, believes=options["believe"]))
+                reports.append(proposals.sync(provider, can_apply=can_apply, accepts_losses=options["believe"]))
             except SyncFailed as failure:
                 failures[provider.pk] = str(failure)
         facts = {"providers": [_facts(report) for report in reports], "failures": failures}

@@ -72,7 +72,7 @@ def test_two_concurrent_syncs_propose_once(large, lists):
 
     def run(_: int) -> int:
         try:
-            report = proposals.sync(barn, applies=True)
+            report = proposals.sync(barn, can_apply=True)
             return len(report.proposed) + len(report.applied)
         finally:
             connection.close()
