@@ -1,4 +1,4 @@
-"""A real gunicorn on the test database. One serves all tests of a session; its settings are small, so that nobody waits."""
+"""A real gunicorn on the test database. One serves all tests of a session; its settings are small, so that tests are fast."""
 
 import os
 import socket
@@ -35,7 +35,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def gateways(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Gateway]]:
-    """Starts a gateway with these settings, or returns the one that has them."""
+    """Return a function that starts a gateway with the given settings, or returns the running one that has them."""
     running: dict[tuple[tuple[str, str], ...], Gateway] = {}
 
     def started(**settings: str) -> Gateway:
@@ -61,7 +61,7 @@ def gateway(transactional_db: None, gateways: Callable[..., Gateway]) -> Iterato
 
 @pytest.fixture
 def large(upstream: Upstream, gateway: Gateway) -> Any:
-    """A model that the scripted upstream serves, at 3,000 nanodollars a prompt token and 15,000 a generated one."""
+    """A model of the scripted upstream, at 3,000 nanodollars per prompt token and 15,000 per generated token."""
     from tests import factories
 
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
@@ -69,7 +69,7 @@ def large(upstream: Upstream, gateway: Gateway) -> Any:
 
 
 def start(log: Path, settings: dict[str, str], configuration: str = "deploy/gunicorn.conf.py") -> Gateway:
-    """A gunicorn of which every worker has loaded the gateway."""
+    """Start gunicorn. Return when every worker has loaded the gateway."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environ = {**os.environ, **SETTINGS, "DATABASE_URL": _database_url(), "PORT": str(port), **settings}
@@ -82,7 +82,7 @@ def start(log: Path, settings: dict[str, str], configuration: str = "deploy/guni
     while len(gateway.loaded()) < int(environ["WEB_CONCURRENCY"]) or not _is_ready(gateway.url):
         if process.poll() is not None or time.monotonic() > deadline:
             gateway.stop()
-            pytest.fail(f"gunicorn does not come up:\n{gateway.log()}")
+            pytest.fail(f"gunicorn does not start:\n{gateway.log()}")
         time.sleep(0.05)
     return gateway
 

@@ -1,7 +1,7 @@
-"""Where a worker may die between the first byte in and the last byte out, and how it is made to: by SIGKILL, to itself.
+"""The points at which a worker may die between the first byte in and the last byte out, and the SIGKILL that it sends itself.
 
-The product knows nothing of this. A gunicorn with ``crashing.conf.py`` wraps the functions that are named here; a file says at
-which point the next process that comes there dies.
+The product has no part in this. A gunicorn with ``crashing.conf.py`` wraps the functions that are named here. A file says at
+which point the next process that reaches it dies.
 """
 
 import functools
@@ -22,23 +22,23 @@ ROUNDS = 3
 
 
 class Charge(Enum):
-    """What the dead process's client pays in the end. The rest, up to what the reply cost, is the operator's loss."""
+    """What the client of the dead process is charged in the end. The rest of the cost is the operator's loss."""
 
     NO_HOLD = "nothing: nothing was held"
-    NOTHING = "nothing: the hold is given back when it expires"
-    NOTED = "the prompt and what was noted as relayed"
-    FULL = "all of it: that was booked before"
+    NOTHING = "nothing: the hold is released when it expires"
+    NOTED = "the prompt and the text that a checkpoint had noted"
+    FULL = "all of it: that was charged before"
 
 
 class Armed(Enum):
     AT_ONCE = "before the request"
     RELAYED = "when the client has read the text"
-    NOTED = "when a checkpoint has noted that"
+    NOTED = "when a checkpoint has noted that text"
 
 
 @dataclass(frozen=True)
 class Point:
-    """Before or after ``function``, at its ``count``-th call since it was armed; only in the course of ``within``, if given."""
+    """Before or after ``function``, at its ``count``-th call after arming; only within a call of ``within``, if given."""
 
     name: str
     when: str
@@ -82,7 +82,7 @@ POINTS = [
 
 
 class Fuse:
-    """The file that says where the next one dies. Who does takes it along."""
+    """The file that says at which point the next process dies. The dying process renames it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class Fuse:
         return self._dead.exists()
 
     def armed(self) -> tuple[Point | None, str]:
-        """The point, and a name for this arming."""
+        """Return the armed point, and an id of this arming."""
         try:
             facts = json.loads(self.path.read_text())
         except FileNotFoundError:
@@ -106,13 +106,13 @@ class Fuse:
         return POINTS[facts["point"]], facts["at"]
 
     def burn(self) -> None:
-        """Die, if nobody else did at this point."""
+        """Kill this process, unless another one has died at this point."""
         try:
             self.path.rename(self._dead)
         except FileNotFoundError:
             return
         os.kill(os.getpid(), signal.SIGKILL)
-        threading.Event().wait()  # not a step further
+        threading.Event().wait()  # execute nothing more
 
 
 # --- In the worker -----------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Fuse:
 
 @dataclass
 class Watch:
-    """Where this process is, and how often it was there since a point was armed."""
+    """Tracks which functions this process is in, and how often it reached the armed point."""
 
     fuse: Fuse
     inside: Counter[str] = field(default_factory=Counter)
@@ -143,7 +143,7 @@ class Watch:
                 result = call(*args, **kwargs)
             finally:
                 self.inside[function] -= 1
-            if arming == self.fuse.armed()[1]:  # what was begun before that knows nothing of what happened then
+            if arming == self.fuse.armed()[1]:  # a call that began before the arming does not count
                 self._pass("after", function)
             return result
 
@@ -160,5 +160,5 @@ class Watch:
 
 
 def watch() -> None:
-    """From now on this process may die."""
+    """From now on this process may die at an armed point."""
     Watch(Fuse(Path(os.environ[FILE_ENV]))).install()

@@ -1,4 +1,4 @@
-"""gunicorn as in production, with workers that die where they are told to. See ``crashes``."""
+"""gunicorn as in production, with workers that die at the point that a file names. See ``crashes``."""
 
 import runpy
 from typing import Any
@@ -11,6 +11,6 @@ def post_worker_init(worker: Any) -> None:
     from completions.charging import checkpoints
     from tests.live import crashes
 
-    checkpoints.INTERVAL_SECONDS = 0.1  # type: ignore[assignment]  # nobody shall wait for one
+    checkpoints.INTERVAL_SECONDS = 0.1  # type: ignore[assignment]  # so that tests need not wait for one
     crashes.watch()
     _production["post_worker_init"](worker)

@@ -1,4 +1,4 @@
-"""A running gateway, spoken to as programs do: through sockets."""
+"""A running gateway, and clients that use it through sockets as programs do."""
 
 import http.client
 import json
@@ -46,18 +46,18 @@ class Gateway:
         return self._log.read_text(errors="replace")
 
     def loaded(self) -> set[int]:
-        """The process ids of the workers that have loaded the gateway."""
+        """Return the process ids of the workers that have loaded the gateway."""
         return self._with_metrics("gauge_mostrecent")
 
     def involved(self) -> set[int]:
-        """The process ids of the workers that have answered a request."""
+        """Return the process ids of the workers that have answered a request."""
         return self._with_metrics("histogram")
 
     def _with_metrics(self, kind: str) -> set[int]:
         return {int(path.stem.rpartition("_")[2]) for path in self._log.parent.glob(f"metrics/{kind}_*.db")}
 
     def answered(self, line: str, since: int = 0) -> int:
-        """How often the log has such a line, as ``POST /v1/chat/completions 402``, after ``since`` characters."""
+        """Count the log lines such as ``POST /v1/chat/completions 402`` after ``since`` characters."""
         return self.log()[since:].count(f" {line} ")
 
     def request(self, method: str, path: str, *, secret: str = "", body: Any = None, **headers: str) -> Answer:
@@ -87,7 +87,7 @@ class Gateway:
         return client
 
     def ask_at_once(self, secret: str, body: bytes, count: int) -> list[socket.socket]:
-        """So many connections, all open before the first asks."""
+        """Send the request on so many connections, all opened before the first is sent."""
         clients = [self.dial() for _ in range(count)]
         request = head(secret, f"Content-Length: {len(body)}") + body
         for client in clients:
@@ -95,7 +95,7 @@ class Gateway:
         return clients
 
     def open_stream(self, secret: str, *, receive_bytes: int | None = None, **fields: Any) -> socket.socket:
-        """A connection on which a stream was asked for, and nothing read yet."""
+        """Request a stream. Return its connection, with nothing read yet."""
         client = self.dial(receive_bytes=receive_bytes)
         body = json.dumps({"model": "demo/echo", "messages": QUESTION, "stream": True, **fields}).encode()
         client.sendall(head(secret, f"Content-Length: {len(body)}") + body)
@@ -103,13 +103,13 @@ class Gateway:
 
 
 def head(secret: str, *lines: str, target: str = "POST /v1/chat/completions") -> bytes:
-    """The head of a request that is the only one of its connection."""
+    """Return the head of a request that is the only one of its connection."""
     given = [f"{target} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", "Content-Type: application/json"]
     return "\r\n".join([*given, f"Authorization: Bearer {secret}", *lines, "", ""]).encode()
 
 
 def read_until(client: socket.socket, end: bytes) -> bytes:
-    """What arrives until ``end`` does, or the connection ends."""
+    """Read until ``end`` arrives or the connection ends."""
     received = b""
     while end not in received and (data := client.recv(65_536)):
         received += data
@@ -124,7 +124,7 @@ def read_all(client: socket.socket) -> bytes:
 
 
 def answer(client: socket.socket) -> Answer:
-    """What a connection is answered, to its end."""
+    """Read the reply on a connection to its end."""
     with client, http.client.HTTPResponse(client) as reply:
         reply.begin()
         return Answer(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
@@ -133,12 +133,12 @@ def answer(client: socket.socket) -> Answer:
 def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, "the condition was not true in time"
         time.sleep(0.02)
 
 
 def wait_until_settled(account: Account) -> None:
-    """Until no hold is open; then the book must be true."""
+    """Wait until no hold is open. Then the ledger must be consistent."""
     eventually(lambda: not Hold.objects.filter(account=account, state=Hold.State.HELD).exists())
     assert Account.objects.get(pk=account.pk).held_nanos == 0
     assert_ledger_is_consistent()

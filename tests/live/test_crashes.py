@@ -1,4 +1,4 @@
-"""SIGKILL at every step of a request: the book is true at once, nobody pays twice, and in the end nothing is held."""
+"""SIGKILL at every step of a request: the ledger stays consistent, there is one charge at most, and no hold in the end."""
 
 import json
 import socket
@@ -34,7 +34,7 @@ def fuse(tmp_path_factory: pytest.TempPathFactory) -> Fuse:
 
 @pytest.fixture(scope="module")
 def mortal(django_db_setup: None, fuse: Fuse, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """While one worker is started anew, others serve."""
+    """A gateway with three workers: while one restarts, the others serve."""
     settings = {"WEB_CONCURRENCY": "3", crashes.FILE_ENV: str(fuse.path)}
     gateway = conftest.start(tmp_path_factory.mktemp("mortal") / "log", settings, "tests/live/crashing.conf.py")
     yield gateway
@@ -49,16 +49,16 @@ def gateway(transactional_db: None, mortal: Gateway) -> Iterator[Gateway]:
 
 
 @pytest.mark.parametrize("point", POINTS, ids=[point.name.replace(" ", "-") for point in POINTS])
-def test_a_worker_that_dies_leaves_a_true_book_one_charge_at_most_and_in_the_end_no_hold(point, fuse, gateway, large, upstream):
+def test_a_killed_worker_leaves_a_consistent_ledger_at_most_one_charge_and_no_hold(point, fuse, gateway, large, upstream):
     for turn in range(ROUNDS):
         account = factories.make_account(f"turn {turn}", cents=1_000)
         asking = Asking(gateway, factories.make_key(account)[1], point)
         said = die(asking, fuse, upstream, account)
         assert is_complete(said) == (point.name == "the end was sent")
-        eventually(lambda: holds(account) == HOLDS[point.charge])  # noqa: B023  what was sent to the database, it still does
+        eventually(lambda: holds(account) == HOLDS[point.charge])  # noqa: B023  the database still executes what was sent to it
         assert_ledger_is_consistent()
         if "HELD" in holds(account):
-            assert asking.again().status == 409  # nobody knows yet, so it may not run once more
+            assert asking.again().status == 409  # its outcome is not known yet, so it may not run again
             recover()
         assert_paid(point, account)
         again = asking.again()
@@ -92,7 +92,7 @@ class Asking:
 
 
 def die(asking: Asking, fuse: Fuse, upstream: Upstream, account: Account) -> bytes:
-    """What the client receives of a worker that dies at the point."""
+    """Let a worker die at the point. Return what its client received."""
     point, gate = asking.point, threading.Event()
     upstream.will(stream(ROLE, words(TEXT), gate, FINISH, usage(USAGE), DONE) if point.is_stream else whole(TEXT, usage=USAGE))
     if point.armed is Armed.AT_ONCE:
@@ -123,7 +123,7 @@ def holds(account: Account) -> list[str]:
 
 
 def recover() -> None:
-    """The sweeper does nothing at first, as the worker may only be slow; and then all there is to do, once."""
+    """Run the sweeper: it does nothing at first, as the worker may only be slow, and later resolves the hold, once."""
     assert tasks.release_expired_holds() == 0
     an_hour = timedelta(hours=1)
     Hold.objects.filter(state="HELD").update(expires_at=F("expires_at") - an_hour)

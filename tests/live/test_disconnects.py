@@ -1,4 +1,4 @@
-"""Clients that hang up while their upstream has nothing to say yet: the server is not told, and notices."""
+"""Clients that disconnect while their upstream is still silent: WSGI does not report it, and the gateway detects it."""
 
 import json
 
@@ -16,7 +16,7 @@ def secret(alice):
 
 
 def ask(gateway, secret, stream):
-    """A connection on which a question was asked."""
+    """Send a request. Return its connection."""
     client = gateway.dial()
     fields = {"model": "acme/large", "messages": [{"role": "user", "content": "hello"}], "stream": stream, "max_tokens": 10}
     body = json.dumps(fields).encode()
@@ -25,7 +25,7 @@ def ask(gateway, secret, stream):
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_who_hangs_up_before_the_upstream_begins_frees_it_and_pays_nothing(
+def test_a_disconnect_before_the_upstream_begins_frees_it_and_costs_nothing(
     gateway, upstream, large, alice, secret, is_streamed
 ):
     upstream.will([HANG])
@@ -39,11 +39,11 @@ def test_who_hangs_up_before_the_upstream_begins_frees_it_and_pays_nothing(
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_who_hangs_up_before_the_first_word_pays_for_the_prompt(gateway, upstream, large, alice, secret, is_streamed):
+def test_a_disconnect_before_the_first_word_is_charged_for_the_prompt(gateway, upstream, large, alice, secret, is_streamed):
     upstream.will(stream(HANG) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG])
     client = ask(gateway, secret, is_streamed)
     eventually(lambda: upstream.requests and upstream.requests[0].played)
-    # The head is on its way to the gateway; who asks now is answered after it was read.
+    # The head is on its way to the gateway. A request sent now is answered after the gateway has read it.
     assert gateway.request("GET", "/healthz").status == 200
     client.close()
     assert upstream.requests[0].disconnected.wait(2)
@@ -52,7 +52,7 @@ def test_who_hangs_up_before_the_first_word_pays_for_the_prompt(gateway, upstrea
     assert (done.settlement, done.prompt_tokens, done.completion_tokens) == ("partial", 2, 0)
 
 
-def test_who_waits_is_served(gateway, upstream, large, alice, secret):
+def test_a_waiting_client_is_served(gateway, upstream, large, alice, secret):
     """The same connection may carry the next request meanwhile, and other clients come and go."""
     upstream.will(refusal(429, retry_after="1"), whole())
     client = ask(gateway, secret, stream=False)

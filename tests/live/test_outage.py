@@ -1,4 +1,4 @@
-"""The database goes in the middle of replies, and comes back: nobody waits for it, and nobody's cent is lost."""
+"""The database fails in the middle of replies and returns: replies do not wait for it, and every charge is settled."""
 
 import json
 import threading
@@ -12,22 +12,22 @@ from completions.models import Completion
 from tests import factories
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.live.conftest import start
+from tests.live.database_proxy import running_proxy
 from tests.live.gateway import eventually, read_all, read_until, wait_until_settled
-from tests.live.wire import wired
 from tests.upstream import DONE, FINISH, HANG, ROLE, refusal, stream, usage, whole, words
 
 COST_NANOS = 9 * 3_000 + 2 * 15_000  # of the usage that the scripted upstream reports
 
 
 @pytest.fixture
-def wire():
-    with wired() as wire:
-        yield wire
+def proxy():
+    with running_proxy() as proxy:
+        yield proxy
 
 
 @pytest.fixture
-def begin(transactional_db, wire, tmp_path, upstream):
-    """Starts a gateway behind the wire; each has the same outbox."""
+def begin(transactional_db, proxy, tmp_path, upstream):
+    """Return a function that starts a gateway behind the proxy; all of them share an outbox."""
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
     begun = []
@@ -35,7 +35,7 @@ def begin(transactional_db, wire, tmp_path, upstream):
     def begin():
         log = tmp_path / str(len(begun)) / "log"
         log.parent.mkdir()
-        begun.append(start(log, {"DATABASE_URL": wire.database_url, "GATEWAY_OUTBOX_DIR": str(tmp_path / "outbox")}))
+        begun.append(start(log, {"DATABASE_URL": proxy.database_url, "GATEWAY_OUTBOX_DIR": str(tmp_path / "outbox")}))
         return begun[-1]
 
     yield begin
@@ -57,7 +57,7 @@ def stored(tmp_path):
     return sorted(path.name for path in (tmp_path / "outbox").iterdir())
 
 
-def test_what_ends_in_an_outage_is_answered_and_settled_when_it_is_over(begin, wire, alice, secret, upstream, tmp_path):
+def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(begin, proxy, alice, secret, upstream, tmp_path):
     gate = threading.Event()
     upstream.will(held_up(gate), [gate, *whole()], [gate, *refusal(500)])
     gateway = begin()
@@ -67,7 +67,7 @@ def test_what_ends_in_an_outage_is_answered_and_settled_when_it_is_over(begin, w
         for requests in (2, 3):
             answers.append(pool.submit(gateway.ask, secret, model="acme/large", max_tokens=10))
             eventually(lambda requests=requests: len(upstream.requests) == requests)
-        wire.cut()
+        proxy.cut()
         gate.set()
         assert read_all(client).count(b"data: [DONE]\n\n") == 1
         answered, failed = (answer.result() for answer in answers)
@@ -77,7 +77,7 @@ def test_what_ends_in_an_outage_is_answered_and_settled_when_it_is_over(begin, w
     assert stored(tmp_path) == sorted(f"{completion.pk}.json" for completion in Completion.objects.all())
     assert b"gateway_outbox_waiting 3.0" in gateway.request("GET", "/metrics").body
     assert Hold.objects.filter(state="HELD").count() == 3
-    wire.mend()
+    proxy.restore()
     eventually(lambda: stored(tmp_path) == [])
     wait_until_settled(alice)
     alice.refresh_from_db()
@@ -87,32 +87,32 @@ def test_what_ends_in_an_outage_is_answered_and_settled_when_it_is_over(begin, w
     assert b"gateway_outbox_waiting 0.0" in gateway.request("GET", "/metrics").body
 
 
-def test_what_a_killed_server_left_on_disk_is_settled_by_the_next(begin, wire, alice, secret, upstream, tmp_path):
+def test_settlements_left_on_disk_by_a_killed_server_are_settled_by_the_next(begin, proxy, alice, secret, upstream, tmp_path):
     gate = threading.Event()
     upstream.will(held_up(gate))
     gateway = begin()
     with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
         read_until(client, b"Hello ")
-        wire.cut()
+        proxy.cut()
         gate.set()
         assert b"[DONE]" in read_all(client)
     for process in [*psutil.Process(gateway._process.pid).children(recursive=True), gateway._process]:
         process.kill()
     [name] = stored(tmp_path)
     assert json.loads((tmp_path / "outbox" / name).read_text())["cost_nanos"] == COST_NANOS
-    wire.mend()
+    proxy.restore()
     begin()
     eventually(lambda: stored(tmp_path) == [])
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=COST_NANOS)
     assert_ledger_is_consistent()
 
 
-def test_a_server_that_must_go_in_an_outage_has_time_to_store_its_settlement(begin, wire, alice, secret, upstream, tmp_path):
+def test_a_shutdown_during_an_outage_stores_the_settlement(begin, proxy, alice, secret, upstream, tmp_path):
     upstream.will(stream(ROLE, words("Hello you"), HANG))
     gateway = begin()
     with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
         read_until(client, b"Hello you")
-        wire.cut()
+        proxy.cut()
         gateway.terminate()
         assert b"The gateway is being restarted." in read_all(client)
     assert gateway._process.wait(10) == 0

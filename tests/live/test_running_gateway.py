@@ -1,4 +1,4 @@
-"""What only a running server can show: many at once, clients that leave, bodies that never end, and what it logs."""
+"""Tests that need a running server: concurrency, disconnects, endless bodies, addresses and the log."""
 
 import os
 import threading
@@ -24,7 +24,7 @@ def secret(alice):
     return factories.make_key(alice)[1]
 
 
-# --- Many at once ------------------------------------------------------------------------------------------------
+# --- Concurrency -----------------------------------------------------------------------------------------------
 
 
 def test_200_streams_on_4_connections_leave_room_for_others(gateway, alice, secret, large, upstream):
@@ -32,7 +32,7 @@ def test_200_streams_on_4_connections_leave_room_for_others(gateway, alice, secr
     upstream.will(stream(ROLE, gate, words("Hello you"), FINISH, usage(), DONE))
     clients = []
     try:
-        for _ in range(8):  # not all in one moment, which is another test
+        for _ in range(8):  # not all at the same moment: another test does that
             opened = [gateway.open_stream(secret, model="acme/large", max_tokens=10) for _ in range(25)]
             clients += opened
             for client in opened:
@@ -54,7 +54,7 @@ def test_200_streams_on_4_connections_leave_room_for_others(gateway, alice, secr
     assert LedgerEntry.objects.filter(account=alice, type="USAGE_DEBIT").count() == 201
 
 
-def test_of_20_at_once_on_money_for_10_exactly_10_are_served(gateway, bob):
+def test_exactly_10_of_20_concurrent_requests_are_served_with_funds_for_10(gateway, bob):
     factories.make_model("demo/dear", input="0", output="100")  # a cent for 100 tokens
     factories.credit(bob, 10)
     secret = factories.make_key(bob)[1]
@@ -72,10 +72,10 @@ def test_of_20_at_once_on_money_for_10_exactly_10_are_served(gateway, bob):
     assert gateway.ask(secret, **fields).status == 402
 
 
-# --- Clients that leave ------------------------------------------------------------------------------------------
+# --- Disconnects -------------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_hangs_up_frees_the_upstream_and_pays_for_what_came(gateway, alice, secret, large, upstream):
+def test_a_disconnect_frees_the_upstream_and_is_charged_so_far(gateway, alice, secret, large, upstream):
     upstream.will(stream(ROLE, words("Hello "), HANG))
     client = gateway.open_stream(secret, model="acme/large")
     assert b"200 OK" in read_until(client, b"Hello ")
@@ -85,20 +85,20 @@ def test_a_client_that_hangs_up_frees_the_upstream_and_pays_for_what_came(gatewa
     assert_charged(alice, "partial", prompt=4, completion=2, nanos=4 * 3_000 + 2 * 15_000)
 
 
-def test_a_client_that_stops_reading_is_let_go_before_its_hold_expires(gateways, gateway, alice, secret, large, upstream):
+def test_a_client_that_stops_reading_is_cut_before_its_hold_expires(gateways, gateway, alice, secret, large, upstream):
     impatient = gateways(GATEWAY_UPSTREAM_TOTAL_SECONDS="1")
     upstream.will(stream(ROLE, *[words("x" * 100_000)] * 200))
     with impatient.open_stream(secret, receive_bytes=4_096, model="acme/large") as client:
         assert b"200 OK" in read_until(client, b"xxx")
         assert upstream.requests[0].disconnected.wait(15)
         eventually(lambda: alice.completions.get().settlement == "partial")
-        client.recv(1)  # it is still there
+        client.recv(1)  # it is still connected
     wait_until_settled(alice)
-    assert alice.entries.get(type="USAGE_DEBIT").metadata["completionTokens"] == 4_096  # the cap: far more was sent
+    assert alice.entries.get(type="USAGE_DEBIT").metadata["completionTokens"] == 4_096  # max_tokens: far more was sent
     assert "Traceback" not in impatient.log()
 
 
-# --- The book, seen from outside ---------------------------------------------------------------------------------
+# --- The ledger, over HTTP ---------------------------------------------------------------------------------------
 
 
 def test_the_first_tiny_call_shows_a_cent_and_the_next_none(gateway, alice, secret):
@@ -153,7 +153,7 @@ def test_a_body_over_the_limit_is_refused(gateway, alice, secret):
     assert nothing_happened(alice)
 
 
-def test_half_a_body_is_waited_for_and_then_refused(gateway, alice, secret):
+def test_an_incomplete_body_is_refused_after_a_timeout(gateway, alice, secret):
     started = time.monotonic()
     with gateway.dial() as client:
         client.sendall(head(secret, "Content-Length: 1000") + b'{"model":"demo/echo",')
@@ -162,7 +162,7 @@ def test_half_a_body_is_waited_for_and_then_refused(gateway, alice, secret):
     assert nothing_happened(alice)
 
 
-def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind(gateway, alice, secret):
+def test_a_disconnect_within_the_body_writes_nothing(gateway, alice, secret):
     since = len(gateway.log())
     with gateway.dial() as client:
         client.sendall(head(secret, "Content-Length: 1000") + b'{"model":"demo/echo",')
@@ -186,7 +186,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind(ga
         ("/nothing", 404, 404),
     ],
 )
-def test_each_path_answers_on_its_own_address_alone(gateways, secret, path, on_api, on_base):
+def test_each_path_is_served_at_its_own_address_only(gateways, secret, path, on_api, on_base):
     served = gateways(GATEWAY_API_HOST="api.example.org", GATEWAY_BASE_HOST="www.example.org")
     for host, expected in [("api.example.org", on_api), ("API.example.org", on_api), ("www.example.org", on_base)]:
         assert served.request("GET", path, secret=secret, Host=host).status == expected
@@ -212,7 +212,7 @@ def test_no_secret_is_in_the_log(gateway, alice, secret, large, upstream):
     assert [each for each in hidden if each in log] == []
 
 
-def test_every_reply_says_which_request_it_answers(gateway, secret):
+def test_every_reply_has_its_request_id(gateway, secret):
     answers = [
         gateway.ask(secret),
         gateway.ask("nobody"),

@@ -1,4 +1,4 @@
-"""The official SDK of OpenAI, which is what our users have, against a running gateway."""
+"""The official SDK of OpenAI, which our users have, against a running gateway."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_it_completes(sdk, alice):
     assert_charged(alice, "reported", prompt=6, completion=3, nanos=6 * 500 + 3 * 1_500, model="demo/echo")
 
 
-def test_it_reads_who_answered_and_for_how_much(sdk):
+def test_it_reads_the_provider_and_the_cost(sdk):
     raw = sdk.chat.completions.with_raw_response.create(model="demo/echo", messages=QUESTION)
     told = [raw.headers[f"x-gateway-{name}"] for name in ("provider", "attempts", "cost")]
     assert told == ["echo", "1", "0.0000075"]
@@ -68,7 +68,7 @@ def test_it_completes_and_streams_through_an_upstream(sdk, alice, large, upstrea
     assert alice.balance_nanos == 10_000_000_000 - 2 * 57_000
 
 
-def test_it_raises_at_an_error_in_the_middle_of_a_stream(sdk, alice, large, upstream):
+def test_it_raises_at_an_error_within_a_stream(sdk, alice, large, upstream):
     upstream.will(stream(ROLE, words("Hel"), 0.1, event({"error": {"message": "gone"}})))
     received = []
     with (
@@ -92,7 +92,7 @@ def test_it_lists_and_retrieves_models(sdk):
 
 
 def refused(gateway: Any, sdk: Any, error: type[openai.APIStatusError], **fields: Any) -> tuple[Any, int]:
-    """The error that the SDK raises, and after how many requests."""
+    """Return the error that the SDK raises, and the number of requests it made."""
     since = len(gateway.log())
     with pytest.raises(error) as raised:
         sdk.chat.completions.create(**{"model": "demo/echo", "messages": QUESTION, **fields})
@@ -123,14 +123,14 @@ def test_an_empty_account_is_tried_once(gateway, sdk, bob, stream):
 
 
 @pytest.mark.parametrize(("type", "period"), [("FIXED", None), ("RECURRING", "MONTHLY")])
-def test_a_spending_limit_that_is_reached_is_tried_once(gateway, sdk, key, type, period):
+def test_a_reached_spending_limit_is_tried_once(gateway, sdk, key, type, period):
     lifecycle.set_spending_limit(key[0], limit_cents=0, type=type, period=period)
     error, attempts = refused(gateway, sdk, openai.RateLimitError)
     assert (error.code, attempts) == ("rate_limit_exceeded", 1)
     assert ("retry-after" in error.response.headers) == (type == "RECURRING")
 
 
-def test_funds_that_are_only_tied_up_are_tried_again(gateway, sdk, bob):
+def test_tied_up_funds_are_retried(gateway, sdk, bob):
     factories.make_model("demo/dear", output="100", input="0")
     factories.credit(bob, 1)
     secret = factories.make_key(bob)[1]
@@ -144,10 +144,10 @@ def test_funds_that_are_only_tied_up_are_tried_again(gateway, sdk, bob):
     wait_until_settled(bob)
 
 
-def test_an_upstream_that_fails_is_tried_again_and_charged_for_nothing(gateway, sdk, alice, large, upstream):
+def test_a_failing_upstream_is_retried_and_costs_nothing(gateway, sdk, alice, large, upstream):
     upstream.will(refusal(500))
     error, attempts = refused(gateway, sdk, openai.InternalServerError, model="acme/large")
     assert (error.status_code, error.code, attempts) == (502, "upstream_error", 3)
-    assert len(upstream.requests) == 5  # twice for each request, until it has failed so often that it rests
+    assert len(upstream.requests) == 5  # two attempts per request, until the circuit opens
     assert alice.entries.filter(type="USAGE_DEBIT").count() == 0
     wait_until_settled(alice)

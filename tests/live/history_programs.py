@@ -1,7 +1,7 @@
-"""Programs that make a history: clients that ask and note what they are told, and one that reads the book all the while.
+"""The programs that produce a ``history``: clients that record what they are told, and a reader of the ledger beside them.
 
-Each is a process of its own, ``python -m tests.live.witnesses client|reader``. What it shall do comes as a line of JSON, what
-it witnessed leaves as lines of JSON. All clients of one seed ask the same again, in the same order.
+Each is a process of its own, ``python -m tests.live.history_programs client|reader``. It reads its task as one line of JSON and
+writes what it records as lines of JSON. With the same seed, clients repeat the same requests in the same order.
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-from tests.live.history import BalanceReading, BookReading, Call, Entry
+from tests.live.history import BalanceReading, Call, EntryJson, LedgerReading
 
 ODD, DEAR, NEVER = "demo/odd", "demo/dear", "demo/never"
-NEITHER_LIMITED, LIMITED = ("first", "second"), "limited"
+UNLIMITED, LIMITED = ("first", "second"), "limited"
 PAGE = 100
-PATIENCE_SECONDS = 30
+TIMEOUT_SECONDS = 30
 KINDS = {
     "whole": 6,
     "streamed": 4,
@@ -38,25 +38,25 @@ KINDS = {
 }
 
 
-# --- What a client asks ------------------------------------------------------------------------------------------
+# --- A client's requests -----------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
-    """A request, and how long its client stays."""
+    """A request, and when its client disconnects."""
 
     key: str
     fields: dict[str, Any]
     retry_key: str | None = None
-    leaves_after_events: int | None = None  # 0: before it knows anything
+    disconnects_after_events: int | None = None  # 0: before the reply's head
 
 
 def asks(seed: str, client: int, count: int) -> Iterator[Ask]:
     chance = random.Random(f"{seed}/{client}")
     for number in range(count):
         kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
-        key = chance.choice([*NEITHER_LIMITED, LIMITED])
-        yield _ask(kind, key, chance, f"{seed}/{number // 6}")  # several clients come to the same at about the same time
+        key = chance.choice([*UNLIMITED, LIMITED])
+        yield _ask(kind, key, chance, f"{seed}/{number // 6}")  # several clients send the same request at about the same time
 
 
 def _ask(kind: str, key: str, chance: random.Random, shared: str) -> Ask:
@@ -67,13 +67,15 @@ def _ask(kind: str, key: str, chance: random.Random, shared: str) -> Ask:
             return Ask(key, _streamed(chance))
         case "left":
             slow = {"delay_seconds": 0.004, "report_usage": chance.random() < 0.5}
-            return Ask(key, _streamed(chance, echo=slow), leaves_after_events=chance.randint(1, 4))
+            return Ask(key, _streamed(chance, echo=slow), disconnects_after_events=chance.randint(1, 4))
         case "left_at_once":
-            return Ask(key, _fields(chance, echo={"delay_seconds": 0.004}), leaves_after_events=0)
+            return Ask(key, _fields(chance, echo={"delay_seconds": 0.004}), disconnects_after_events=0)
         case "retried":
             same = random.Random(shared)
             fields = _streamed(same) if same.random() < 0.5 else _fields(same)
-            return Ask(key, fields, shared, leaves_after_events=1 if fields.get("stream") and chance.random() < 0.3 else None)
+            return Ask(
+                key, fields, shared, disconnects_after_events=1 if fields.get("stream") and chance.random() < 0.3 else None
+            )
         case "contradicted":
             return Ask(key, {**_fields(chance), "user": str(chance.random())}, shared)
         case "broken":
@@ -84,7 +86,7 @@ def _ask(kind: str, key: str, chance: random.Random, shared: str) -> Ask:
             return Ask(key, {**_fields(chance), "model": NEVER, "temperature": 3})
         case "unknown":
             return Ask(chance.choice([key, "nobody"]), {**_fields(chance), "model": "demo/unheard-of"})
-    return Ask(key, {**_fields(chance), "model": DEAR, "max_tokens": 4_096})  # what others need is tied up meanwhile
+    return Ask(key, {**_fields(chance), "model": DEAR, "max_tokens": 4_096})  # ties up what other requests need
 
 
 def _fields(chance: random.Random, **more: Any) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def _streamed(chance: random.Random, **more: Any) -> dict[str, Any]:
     return _fields(chance, stream=True, stream_options={"include_usage": chance.random() < 0.7}, **more)
 
 
-# --- What it is told ---------------------------------------------------------------------------------------------
+# --- Its replies -------------------------------------------------------------------------------------------------
 
 
 def call(port: int, secret: str, ask: Ask, name: str) -> Call:
@@ -105,14 +107,14 @@ def call(port: int, secret: str, ask: Ask, name: str) -> Call:
     if ask.retry_key:
         headers["Idempotency-Key"] = ask.retry_key
     told: dict[str, Any] = {}
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     called_at = time.monotonic()
     try:
         client.request("POST", "/v1/chat/completions", json.dumps(ask.fields), headers)
         for fact in _told(client, ask):
             told.update(fact)
     except (ConnectionError, http.client.HTTPException, TimeoutError):
-        pass  # it was told what it was told
+        pass  # what it was told so far is recorded
     finally:
         client.close()
     fields = ask.fields
@@ -120,8 +122,8 @@ def call(port: int, secret: str, ask: Ask, name: str) -> Call:
 
 
 def _told(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str, Any]]:
-    """Facts in the order of their coming, until the client leaves."""
-    if ask.leaves_after_events == 0:
+    """Yield facts in the order of their arrival, until the client disconnects."""
+    if ask.disconnects_after_events == 0:
         return
     reply = client.getresponse()
     yield {"status": reply.status, "is_replayed": reply.headers.get("Idempotent-Replayed") == "true"}
@@ -131,7 +133,7 @@ def _told(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str, An
         yield {"replied_at": time.monotonic()}
         return
     for number, line in enumerate(line for line in reply if line.startswith(b"data: ")):
-        if number == ask.leaves_after_events:
+        if number == ask.disconnects_after_events:
             return
         if line == b"data: [DONE]\n":
             reply.read()
@@ -146,12 +148,12 @@ def _facts(body: dict[str, Any]) -> dict[str, Any]:
     return facts | {name: usage[name] for name in ("prompt_tokens", "completion_tokens") if name in usage}
 
 
-# --- What a reader reads -----------------------------------------------------------------------------------------
+# --- The reader's requests ---------------------------------------------------------------------------------------
 
 
 def get(port: int, secret: str, path: str) -> Any:
-    """Over a connection of its own each time, so that every worker is asked."""
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    """Use a new connection each time, so that every worker is asked."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     try:
         client.request("GET", path, headers={"Authorization": f"Bearer {secret}", "Connection": "close"})
         reply = client.getresponse()
@@ -162,10 +164,10 @@ def get(port: int, secret: str, path: str) -> Any:
         client.close()
 
 
-def read_book(port: int, secret: str) -> BookReading:
-    """All pages. What was booked meanwhile pushes entries onto the next page, which then begins with the last ones again."""
+def read_ledger(port: int, secret: str) -> LedgerReading:
+    """Read all pages. New entries push older ones to the next page, which then begins with some of the previous page."""
     began_at = time.monotonic()
-    newest_first: list[Entry] = []
+    newest_first: list[EntryJson] = []
     known: set[str] = set()
     count, offset = PAGE, 0
     while count == PAGE:
@@ -175,7 +177,7 @@ def read_book(port: int, secret: str) -> BookReading:
             entries.pop(0)
         newest_first += entries
         known.update(entry["id"] for entry in entries)
-    return BookReading(began_at, time.monotonic(), newest_first[::-1])
+    return LedgerReading(began_at, time.monotonic(), newest_first[::-1])
 
 
 def read_balance(port: int, secret: str) -> BalanceReading:
@@ -185,7 +187,7 @@ def read_balance(port: int, secret: str) -> BalanceReading:
 
 
 def read_prices(port: int, secret: str) -> dict[str, tuple[Decimal, Decimal]]:
-    """Dollars a token, of prompt and reply, by model."""
+    """Return dollars per token of prompt and of reply, by model."""
     listed = get(port, secret, "/v1/models")["data"]
     return {model["id"]: (Decimal(model["pricing"]["prompt"]), Decimal(model["pricing"]["completion"])) for model in listed}
 
@@ -205,21 +207,21 @@ def _client(port: int, secrets: dict[str, str], seed: str, client: int, count: i
         yield call(port, secrets[ask.key], ask, f"{client}/{number}")
 
 
-def _reader(port: int, secret: str) -> Iterator[BookReading | BalanceReading]:
-    """Until it is told to end, and once more then."""
+def _reader(port: int, secret: str) -> Iterator[LedgerReading | BalanceReading]:
+    """Read until stdin says to end, and once more then."""
     is_over = False
     while True:
         yield read_balance(port, secret)
-        yield read_book(port, secret)
+        yield read_ledger(port, secret)
         if is_over:
             yield read_balance(port, secret)
             return
         is_over = bool(select.select([sys.stdin], [], [], 0.05)[0])
 
 
-def witnessed(lines: str) -> list[Any]:
-    """What a process has written."""
-    kinds = {kind.__name__: kind for kind in (Call, BookReading, BalanceReading)}
+def parse_output(lines: str) -> list[Any]:
+    """Parse what a process has written."""
+    kinds = {kind.__name__: kind for kind in (Call, LedgerReading, BalanceReading)}
     return [kinds[facts.pop("is")](**facts) for facts in map(json.loads, lines.splitlines())]
 
 

@@ -1,4 +1,4 @@
-"""The way from a gateway to its database, which a test may cut and mend."""
+"""A TCP proxy between a gateway and its database, which a test may cut and restore."""
 
 import socket
 import threading
@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from django.db import connection
 
 
-class Wire:
-    """Forwards what comes in on ``port`` of the loopback to the test database, both ways. Cut, it hangs up on everybody."""
+class DatabaseProxy:
+    """Forwards ``port`` of the loopback to the test database, in both directions. Cut, it closes all connections."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener, self.port = listener, listener.getsockname()[1]
@@ -31,11 +31,11 @@ class Wire:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._is_cut = False
 
     def _serve(self) -> None:
-        with suppress(OSError):  # closed: the test is over
+        with suppress(OSError):  # the listener was closed: the test is over
             while True:
                 near, _ = self._listener.accept()
                 if self._is_cut:
@@ -67,12 +67,12 @@ def _forward(source: socket.socket, sink: socket.socket) -> None:
 
 
 @contextmanager
-def wired() -> Iterator[Wire]:
+def running_proxy() -> Iterator[DatabaseProxy]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        wire = Wire(listener)
+        proxy = DatabaseProxy(listener)
         try:
-            yield wire
+            yield proxy
         finally:
-            wire.cut()
+            proxy.cut()
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)

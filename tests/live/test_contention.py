@@ -1,4 +1,4 @@
-"""200 at once, on what pays for ten: exactly ten are served, on one worker and on four; nobody hangs, nobody meets a fault."""
+"""200 concurrent requests on funds for ten: exactly ten are served, by one worker and by four, without hangs or faults."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from tests.live.gateway import Answer, Gateway, answer, wait_until_settled
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, whole, words
 
 ASKED, SERVED = 200, 10
-WORST_NANOS = 10_000_000  # a cent: 1,000 bytes of prompt at $1 a million, and 100 tokens at $90 a million
+WORST_NANOS = 10_000_000  # a cent: 1,000 bytes of prompt at $1 per million, and 100 tokens at $90 per million
 COST_NANOS = 9_009_000  # 9 tokens of prompt, and the 100
 USAGE = {"prompt_tokens": 9, "completion_tokens": 100, "total_tokens": 109}
 
@@ -39,7 +39,7 @@ def gateway(workers, transactional_db, gateways):
 
 @pytest.fixture
 def gate(upstream):
-    """The upstream says nothing until it opens."""
+    """The upstream sends nothing until a test opens this gate."""
     factories.make_model(
         "acme/dear", provider=factories.make_provider("scripted", kind="openai", base_url=upstream.url), input="1", output="90"
     )
@@ -48,7 +48,7 @@ def gate(upstream):
 
 @pytest.fixture
 def body(workers, upstream, gate):
-    """A request whose worst case is a cent: for a whole reply of one worker, for a stream of four."""
+    """A request whose worst case costs a cent: for a whole reply with one worker, for a stream with four."""
     is_stream = workers != "1"
     upstream.will(
         stream(gate, ROLE, words("Hello you"), FINISH, usage(USAGE), DONE) if is_stream else [gate, *whole(usage=USAGE)]
@@ -59,8 +59,8 @@ def body(workers, upstream, gate):
 
 
 def answered_first(clients: list[socket.socket], count: int) -> list[socket.socket]:
-    """The clients that were answered, once so many were: they are taken out of ``clients``."""
-    poller = select.poll()  # select() ends at file 1,024
+    """Wait until ``count`` clients were answered. Return them, and remove them from ``clients``."""
+    poller = select.poll()  # select() takes no file descriptor above 1,023
     for client in clients:
         poller.register(client, select.POLLIN)
     deadline = time.monotonic() + 20
@@ -76,7 +76,7 @@ def answered_first(clients: list[socket.socket], count: int) -> list[socket.sock
 
 
 def all_at_once_on_ten(gateway: Gateway, secret: str, body: bytes, gate: threading.Event) -> tuple[list[Answer], list[Answer]]:
-    """What the refused are answered while the served are still running, and what the served are then."""
+    """Return the replies of the refused, received while the others still run, and the replies of the served."""
     clients = gateway.ask_at_once(secret, body, ASKED)
     try:
         refused = [answer(client) for client in answered_first(clients, ASKED - SERVED)]
@@ -94,7 +94,7 @@ def kinds(answers: list[Answer]) -> set[tuple[Any, ...]]:
 
 
 def wait_as_told(refused: list[Answer]) -> None:
-    """Before that, a worker that met many refusals may repeat them."""
+    """Sleep for the Retry-After: until then a worker with many refusals may repeat them from its cache."""
     time.sleep(max(int(one.headers["retry-after"]) for one in refused))
 
 
@@ -110,7 +110,7 @@ def assert_ten_are_charged(account: Account, *, from_nanos: int, cost_nanos: int
     assert (day.spent_nanos, day.held_nanos, day.completions) == (SERVED * cost_nanos, 0, SERVED)
 
 
-def test_on_a_balance_for_ten_the_others_are_told_that_it_is_tied_up_and_then_that_it_is_spent(gateway, bob, body, gate):
+def test_a_balance_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_spent(gateway, bob, body, gate):
     factories.credit(bob, SERVED)
     secret = factories.make_key(bob)[1]
     refused, served = all_at_once_on_ten(gateway, secret, body, gate)
@@ -123,9 +123,7 @@ def test_on_a_balance_for_ten_the_others_are_told_that_it_is_tied_up_and_then_th
     assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS)
 
 
-def test_on_a_spending_limit_for_ten_the_others_are_told_that_it_is_tied_up_and_then_that_it_is_reached(
-    gateway, alice, body, gate
-):
+def test_a_spending_limit_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_reached(gateway, alice, body, gate):
     secret = factories.make_key(alice, limit_cents=SERVED, type="FIXED")[1]
     refused, served = all_at_once_on_ten(gateway, secret, body, gate)
     assert kinds(refused) == {(429, "rate_limit_exceeded", "1", None)}
@@ -137,7 +135,7 @@ def test_on_a_spending_limit_for_ten_the_others_are_told_that_it_is_tied_up_and_
     assert_ten_are_charged(alice, from_nanos=10_000_000_000)
 
 
-def test_when_nobody_waits_for_anybody_ten_are_served_too(gateway, bob):
+def test_a_balance_for_ten_serves_ten_when_replies_are_immediate(gateway, bob):
     factories.make_model("demo/dear", input="0", output="100")  # a cent for 100 tokens, and every reply has them
     factories.credit(bob, SERVED)
     secret = factories.make_key(bob)[1]
@@ -149,13 +147,13 @@ def test_when_nobody_waits_for_anybody_ten_are_served_too(gateway, bob):
     assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS, cost_nanos=WORST_NANOS)
 
 
-def test_of_ten_requests_per_minute_ten_pass_whichever_worker_they_reach(transactional_db, gateways, alice, echo_model):
+def test_ten_requests_per_minute_are_counted_across_workers(transactional_db, gateways, alice, echo_model):
     gateway = gateways(WEB_CONCURRENCY="4")
     secret = factories.make_key(alice, requests_per_minute=SERVED)[1]
     body = json.dumps({"model": "demo/echo", "max_tokens": 3, "messages": [{"role": "user", "content": "one two"}]}).encode()
     started = time.monotonic()
     answers = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]
-    come_back = math.floor((time.monotonic() - started) / 6)  # one every six seconds, on a machine that is so slow
+    come_back = math.floor((time.monotonic() - started) / 6)  # on a slow machine one more is allowed every six seconds
     served = [one for one in answers if one.status == 200]
     refused = [one for one in answers if one.status != 200]
     assert SERVED <= len(served) <= SERVED + come_back

@@ -1,4 +1,4 @@
-"""Clients that hold on to what others need, and a server that must go."""
+"""Slow clients keep no database connections; malformed requests; a server that shuts down or is killed settles."""
 
 import json
 from datetime import timedelta
@@ -17,7 +17,7 @@ from tests.completions.test_tasks import admit
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import HANG, ROLE, stream, words
 
-MORE_THAN_THE_POOL = 8  # connections, of which the gateway has 4
+MORE_THAN_THE_POOL = 8  # clients; the gateway has 4 database connections
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def secret(alice):
     return factories.make_key(alice)[1]
 
 
-def test_who_does_not_read_its_replies_keeps_no_connection(gateway, secret, echo_model):
+def test_a_client_that_does_not_read_keeps_no_database_connection(gateway, secret, echo_model):
     clients = [gateway.dial(receive_bytes=2_048) for _ in range(MORE_THAN_THE_POOL)]
     try:
         for client in clients:
@@ -35,7 +35,7 @@ def test_who_does_not_read_its_replies_keeps_no_connection(gateway, secret, echo
                 for _ in range(400):
                     client.sendall(ask)
             except TimeoutError:
-                pass  # nobody reads on either side: this is what we wanted
+                pass  # neither side reads any more, as intended
         assert gateway.ask(secret).status == 200
         assert gateway.request("GET", "/readyz").status == 200
     finally:
@@ -43,7 +43,7 @@ def test_who_does_not_read_its_replies_keeps_no_connection(gateway, secret, echo
             client.close()
 
 
-def test_a_body_that_does_not_come_keeps_no_connection(gateway, alice, secret, echo_model):
+def test_a_client_that_does_not_send_its_body_keeps_no_database_connection(gateway, alice, secret, echo_model):
     clients = []
     try:
         for number in range(MORE_THAN_THE_POOL):
@@ -58,7 +58,7 @@ def test_a_body_that_does_not_come_keeps_no_connection(gateway, alice, secret, e
             client.close()
 
 
-def test_a_server_that_must_go_settles_and_says_so(transactional_db, gateways, alice, secret, upstream):
+def test_a_shutdown_ends_streams_with_an_error_event_and_settles_them(transactional_db, gateways, alice, secret, upstream):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
     upstream.will(stream(ROLE, words("Hello you"), HANG), stream(ROLE, words("Hello you"), HANG))
@@ -79,7 +79,7 @@ def test_a_server_that_must_go_settles_and_says_so(transactional_db, gateways, a
     assert not Hold.objects.filter(state="HELD").exists()
 
 
-def test_a_whole_reply_that_a_leaving_server_cannot_await_costs_nothing(transactional_db, gateways, alice, secret, echo_model):
+def test_a_whole_reply_that_is_unfinished_at_shutdown_costs_nothing(transactional_db, gateways, alice, secret, echo_model):
     gateway = gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="6")
     client = gateway.dial()
     body = json.dumps({"model": "demo/echo", "max_tokens": 50, "messages": QUESTION, "echo": {"delay_seconds": 30}}).encode()
@@ -106,7 +106,7 @@ def test_a_whole_reply_that_a_leaving_server_cannot_await_costs_nothing(transact
     ],
     ids=["a long path", "a long header", "an unknown encoding", "a method in lower case", "nonsense"],
 )
-def test_what_is_no_request_is_refused_in_json_too(gateway, request_line, status):
+def test_a_malformed_http_request_is_refused_in_json(gateway, request_line, status):
     client = gateway.dial()
     client.sendall(request_line)
     head_lines, body = read_all(client).split(b"\r\n\r\n")
@@ -116,17 +116,17 @@ def test_what_is_no_request_is_refused_in_json_too(gateway, request_line, status
     assert set(json.loads(body)["error"]) == {"message", "type", "code", "param"}
 
 
-def test_no_header_says_what_the_path_is(gateway):
+def test_no_request_header_overrides_the_path(gateway):
     client = gateway.dial()
     client.sendall(b"GET /x/metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nSCRIPT_NAME: /x\r\nConnection: close\r\n\r\n")
     assert b" 200 " not in read_all(client).split(b"\r\n")[0]
     client.close()
 
 
-def test_a_server_that_starts_gives_back_what_the_last_one_was_holding(transactional_db, gateways, echo_model, alice):
+def test_a_starting_server_releases_expired_holds(transactional_db, gateways, echo_model, alice):
     admitted = admit(factories.make_key(alice)[0])
     Hold.objects.update(expires_at=Now() - timedelta(seconds=1))
-    gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="7")  # the one that the next test kills
+    gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="7")  # a new gateway, which the next test kills
     eventually(lambda: Hold.objects.get(pk=admitted.completion.id).state == "EXPIRED")
     assert Completion.objects.get().settlement == "expired"
     alice.refresh_from_db()
@@ -134,7 +134,9 @@ def test_a_server_that_starts_gives_back_what_the_last_one_was_holding(transacti
     assert_ledger_is_consistent()
 
 
-def test_what_a_killed_server_had_relayed_is_charged_and_the_rest_is_free(transactional_db, gateways, alice, secret, upstream):
+def test_text_relayed_by_a_killed_server_is_charged_and_the_rest_of_its_hold_released(
+    transactional_db, gateways, alice, secret, upstream
+):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
     upstream.will(stream(ROLE, words("Hello you"), HANG))
@@ -146,7 +148,7 @@ def test_what_a_killed_server_had_relayed_is_charged_and_the_rest_is_free(transa
         process.kill()
     client.close()
     assert Hold.objects.get().state == "HELD"
-    assert tasks.release_expired_holds() == 0  # not yet: it may only be slow
+    assert tasks.release_expired_holds() == 0  # not yet: the worker may only be slow
     Completion.objects.update(checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
     done = Completion.objects.get()
