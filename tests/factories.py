@@ -1,4 +1,4 @@
-"""What tests are made of. Plain functions; a balance is made by posting an entry, as everywhere."""
+"""Makes the objects of tests with plain functions. A balance is made by posting an entry, as in the product."""
 
 from typing import Any
 

@@ -22,7 +22,7 @@ from django.db import connection
 SERVES = "tests/test_promises.py::test_a_completion_has_every_field_and_each_its_type"
 
 # Those that take their time without a mutant, as the suite shows anyway.
-BOOK_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_book_is_the_model_whatever_happens"
+BOOK_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_ledger_equals_its_model_after_any_steps"
 BATCH_MACHINE = "tests/completions/charging/test_batch_state_machine.py::test_batches_do_what_the_model_says"
 LONG = {BOOK_MACHINE, BATCH_MACHINE}
 
@@ -121,7 +121,7 @@ mutant(
     "Who books for an account does not lock it.",
     code("billing.locks:lock_account", '.select_for_update(of=("self",), no_key=True)', ""),
     "billing/test_ledger.py::test_the_account_is_locked_before_its_balance_is_written",
-    f"{LOAD}::test_who_holds_waits_for_what_others_hold_and_counts_it",
+    f"{LOAD}::test_placing_a_hold_waits_for_concurrent_holds_and_counts_them",
 )
 mutant(
     "no_lock_on_accounts_in_a_batch",
@@ -178,7 +178,7 @@ mutant(
         "no_key=True).get(pk=account_id)",
         "no_key=True).get(pk=account_id)\n    return seen",
     ),
-    f"{LOAD}::test_who_holds_waits_for_what_others_hold_and_counts_it",
+    f"{LOAD}::test_placing_a_hold_waits_for_concurrent_holds_and_counts_them",
 )
 
 # --- One batch ---------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ mutant(
     "held_money_is_available",
     "What running requests hold is available to others.",
     code("billing.models:Account.available_nanos", " - self.held_nanos", ""),
-    f"{HOLDS}::test_everything_that_is_there_can_be_held_to_the_nanodollar",
+    f"{HOLDS}::test_the_whole_balance_can_be_held_to_the_nanodollar",
     MACHINE,
     "completions/charging/test_admission.py::test_affordable_max_tokens_exclude_what_running_requests_hold",
 )
@@ -281,7 +281,7 @@ mutant(
     f"{HOLDS}::test_resolving_twice_changes_nothing[settle-settle]",
     MACHINE,
     f"{SWEEPER}::test_settling_twice_charges_once",
-    f"{LOAD}::test_a_hold_that_many_resolve_at_once_is_resolved_once",
+    f"{LOAD}::test_a_hold_resolved_concurrently_is_resolved_once",
 )
 mutant(
     "release_whatever_the_state",
@@ -315,7 +315,7 @@ mutant(
     "a_hold_is_never_given_back",
     "What a resolved hold held stays held.",
     code("billing.holds:update_holds_statement", "held_nanos - less.nanos", "held_nanos"),
-    f"{HOLDS}::test_giving_back_frees_all_and_books_nothing[release-RELEASED]",
+    f"{HOLDS}::test_releasing_frees_the_hold_and_books_nothing[release-RELEASED]",
     MACHINE,
     f"{RELAY}::test_a_whole_reply_has_our_id_time_model_and_usage",
 )
@@ -345,7 +345,7 @@ mutant(
 
 LEDGER = "billing/test_ledger.py"
 CONSTRAINTS = "billing/test_constraints.py"
-A_TRUE_BOOK = "billing/test_audit.py::test_a_true_book_has_no_findings"
+A_TRUE_BOOK = "billing/test_audit.py::test_a_consistent_ledger_has_no_violations"
 
 mutant(
     "a_reference_is_not_unique",
@@ -414,7 +414,7 @@ for question, broken_by in {
             "checked = invariants(account_id)",
             f"checked = [each for each in invariants(account_id) if each.name != {question!r}]",
         ),
-        f"billing/test_audit.py::test_one_account_can_be_asked_about[{broken_by}]",
+        f"billing/test_audit.py::test_one_account_can_be_checked[{broken_by}]",
     )
 mutant(
     "cents_are_truncated",
@@ -434,8 +434,8 @@ mutant(
         "floor_cents(balance_after_nanos) - floor_cents(balance_after_nanos - amount_nanos)",
         "floor_cents(amount_nanos)",
     ),
-    "billing/test_money.py::test_the_cents_of_a_book_add_up_and_chain",
-    "billing/test_billing_api.py::test_the_first_tiny_debit_shows_a_cent_and_the_next_none",
+    "billing/test_money.py::test_the_cents_of_a_ledger_add_up_and_chain",
+    "billing/test_views.py::test_the_first_tiny_debit_shows_a_cent_and_the_next_none",
 )
 
 # --- Prices ------------------------------------------------------------------------------------------------------------
@@ -524,7 +524,7 @@ mutant(
     "What running requests hold of a spending limit is available to others.",
     code("keys.spending:SpendingWindow.available_nanos", " - self.held_nanos", ""),
     f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
-    f"{SPENDING}::test_what_is_reserved_is_not_available_but_not_spent",
+    f"{SPENDING}::test_reserved_money_is_neither_available_nor_spent",
 )
 mutant(
     "a_week_begins_on_sunday",

@@ -1,4 +1,4 @@
-"""For tests of the audit: the database without what it refuses by itself, until the test's transaction is rolled back."""
+"""Removes constraints and triggers of the test database, for tests of the audit, until the test is rolled back."""
 
 from django.db import connection
 

@@ -1,4 +1,4 @@
-"""Every question finds the row that was broken for it by hand, past every guard, and no other question does."""
+"""Every invariant finds the violation that is planted for it, past every constraint, and no other invariant does."""
 
 import time
 from collections.abc import Callable
@@ -193,20 +193,20 @@ BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
 ]
 
 
-def test_a_true_book_has_no_findings(busy, charlie):
+def test_a_consistent_ledger_has_no_violations(busy, charlie):
     assert audit.verify() == []
     assert audit.verify(busy.pk) == []
 
 
 @pytest.mark.usefixtures("_unguarded")
 @pytest.mark.parametrize(("break_it", "names"), BREAKS, ids=lambda value: getattr(value, "__name__", None))
-def test_what_is_broken_is_found_by_its_question_alone(busy, break_it, names):
+def test_a_violation_is_found_by_its_invariant_alone(busy, break_it, names):
     assert found() == set()
     break_it(busy)
     assert found() == names
 
 
-def test_every_question_of_billing_has_been_asked_something_untrue():
+def test_every_invariant_of_billing_has_a_planted_violation():
     asked = {name for _, names in BREAKS for name in names} | {"triggers_stand_guard", "constraints_stand_guard"}
     assert asked == {invariant.name for invariant in audit.INVARIANTS}
 
@@ -223,7 +223,7 @@ def test_a_refund_may_overdraw_what_was_admitted_before_it(alice):
 
 
 @pytest.mark.usefixtures("_unguarded")
-def test_questions_about_the_same_rows_count_and_show_their_own(busy):
+def test_invariants_that_share_a_query_count_and_show_their_own_rows(busy):
     skip_a_seq(busy)
     entries(seq=2).update(balance_after_nanos=F("balance_after_nanos") + 1)
     gaps, chain = [each for each in audit.verify() if each.invariant.shared is audit.ENTRIES_IN_ORDER]
@@ -233,7 +233,7 @@ def test_questions_about_the_same_rows_count_and_show_their_own(busy):
 
 @pytest.mark.usefixtures("_unguarded")
 @pytest.mark.parametrize("break_it", [skip_a_seq, miscount_in_the_middle, hold_more_than_the_holds, settle_without_a_debit])
-def test_one_account_can_be_asked_about(busy, charlie, break_it):
+def test_one_account_can_be_checked(busy, charlie, break_it):
     break_it(busy)
     assert found(charlie.pk) == set()
     assert len(found(busy.pk)) == 1
@@ -259,7 +259,7 @@ def test_a_violation_of_many_rows_counts_all_and_shows_some(busy):
     assert (violation.count, len(violation.rows)) == (audit.ROWS_SHOWN_MAX + 1, audit.ROWS_SHOWN_MAX)
 
 
-def test_a_hold_that_expired_just_now_is_not_overdue_yet(alice):
+def test_a_hold_that_just_expired_is_not_overdue(alice):
     usage.place(alice, 5, expires_at=datetime.now(UTC) - timedelta(minutes=14))
     assert audit.verify() == []
     usage.place(alice, 5, expires_at=datetime.now(UTC) - timedelta(minutes=16))
@@ -275,7 +275,7 @@ def test_a_hold_that_expired_just_now_is_not_overdue_yet(alice):
         ("ALTER FUNCTION billing_check_chain RENAME TO billing_check_nothing", "missing"),
     ],
 )
-def test_a_guard_that_is_away_is_reported(db, statement, state):
+def test_a_missing_trigger_is_reported(db, statement, state):
     with connection.cursor() as cursor:
         cursor.execute(statement)
     (violation,) = audit.verify()
@@ -293,7 +293,7 @@ def constraints(table: str) -> set[str]:
 
 
 @pytest.mark.parametrize("model", [Account, LedgerEntry, Hold])
-def test_every_constraint_of_the_book_is_missed_when_it_is_away(db, model):
+def test_every_missing_constraint_is_reported(db, model):
     table = model._meta.db_table
     names = constraints(table)
     assert names
@@ -332,7 +332,7 @@ def test_every_constraint_of_the_book_is_missed_when_it_is_away(db, model):
         ),
     ],
 )
-def test_a_constraint_that_does_not_stand_guard_is_reported(db, statements, name, state):
+def test_an_unenforced_constraint_is_reported(db, statements, name, state):
     with connection.cursor() as cursor:
         cursor.execute(statements)
     (violation,) = audit.verify()
@@ -341,7 +341,7 @@ def test_a_constraint_that_does_not_stand_guard_is_reported(db, statements, name
 
 
 @pytest.mark.django_db(transaction=True)
-def test_everything_is_asked_of_one_moment_and_nothing_can_be_written():
+def test_the_audit_reads_one_snapshot_and_cannot_write():
     factories.make_account("Alice", cents=1000)
     seen = []
 
@@ -357,7 +357,7 @@ def test_everything_is_asked_of_one_moment_and_nothing_can_be_written():
     factories.make_account("Bob", cents=1)  # afterwards, the connection writes again
 
 
-def test_progress_names_every_question_in_turn(db):
+def test_progress_names_every_invariant_in_turn(db):
     lines: list[str] = []
     audit.verify(progress=lines.append)
     asked = audit.invariants()
@@ -365,7 +365,7 @@ def test_progress_names_every_question_in_turn(db):
     assert len({invariant.name for invariant in asked}) == len(asked)
 
 
-def test_the_nightly_task_finds_nothing_in_a_true_book(busy, caplog):
+def test_the_nightly_task_finds_nothing_in_a_consistent_ledger(busy, caplog):
     began_at = time.time()
     assert tasks.verify_ledger.name == "billing.tasks.verify_ledger"
     assert tasks.verify_ledger() == 0
@@ -378,7 +378,7 @@ def verified_at() -> float:
     return REGISTRY.get_sample_value("gateway_ledger_verified_timestamp_seconds") or 0
 
 
-def test_an_audit_that_does_not_end_is_none(db, monkeypatch):
+def test_an_audit_that_fails_sets_no_metric(db, monkeypatch):
     before = verified_at()
     monkeypatch.setattr("billing.tasks.audit.verify", Mock(side_effect=OperationalError))
     with pytest.raises(OperationalError):
@@ -387,7 +387,7 @@ def test_an_audit_that_does_not_end_is_none(db, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "hour"), [("verify-ledger", 3), ("sync-catalog", 4)])
-def test_what_is_daily_has_its_hour_however_late_beat_began(settings, monkeypatch, name, hour):
+def test_daily_tasks_run_at_their_hour_whenever_beat_started(settings, monkeypatch, name, hour):
     schedule = settings.CELERY_BEAT_SCHEDULE[name]["schedule"]
     its_time = LONG_AGO + timedelta(days=1, hours=hour)
     for began_at in (its_time - timedelta(hours=23), its_time - timedelta(minutes=2)):

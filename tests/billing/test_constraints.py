@@ -1,4 +1,4 @@
-"""The database refuses: one test for every constraint and every trigger, whoever writes."""
+"""The database refuses violations: one test for every constraint and every trigger."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

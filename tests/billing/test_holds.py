@@ -1,4 +1,4 @@
-"""Money set aside: placed within what is there, resolved once."""
+"""Money is reserved within the available balance, and a hold is resolved once."""
 
 import pytest
 
@@ -9,21 +9,21 @@ from tests import usage
 DOLLAR = dollars.NANOS_PER_DOLLAR
 
 
-def test_a_hold_sets_money_aside_and_books_nothing(alice):
+def test_a_hold_reserves_money_and_books_nothing(alice):
     hold = usage.place(alice, 3 * DOLLAR, reference="one")
     assert (hold.state, hold.settled_nanos, hold.resolved_at) == ("HELD", None, None)
     numbers = usage.numbers(alice)
     assert (numbers["balance"], numbers["held"], numbers["seq"]) == (10 * DOLLAR, 3 * DOLLAR, 1)
 
 
-def test_everything_that_is_there_can_be_held_to_the_nanodollar(alice):
+def test_the_whole_balance_can_be_held_to_the_nanodollar(alice):
     usage.place(alice, 10 * DOLLAR)
     with pytest.raises(errors.TiedUp):
         usage.place(alice, 1)
     assert Hold.objects.count() == 1
 
 
-def test_what_is_only_tied_up_is_refused_as_such(alice):
+def test_funds_held_by_running_requests_are_refused_as_tied_up(alice):
     usage.place(alice, 6 * DOLLAR)
     before = usage.numbers(alice)
     with pytest.raises(errors.TiedUp) as refusal:
@@ -33,13 +33,13 @@ def test_what_is_only_tied_up_is_refused_as_such(alice):
     assert usage.numbers(alice) == before
 
 
-def test_a_balance_that_would_just_do_is_tied_up_not_too_little(alice):
+def test_an_exactly_sufficient_balance_is_tied_up(alice):
     usage.place(alice, 1)
     with pytest.raises(errors.TiedUp):
         usage.place(alice, 10 * DOLLAR)
 
 
-def test_too_little_is_refused_with_both_figures(alice):
+def test_an_insufficient_balance_is_refused_with_both_amounts(alice):
     before = usage.numbers(alice)
     with pytest.raises(errors.InsufficientQuota, match=r"up to \$10\.000000001 and the balance is \$10\.00") as refusal:
         usage.place(alice, 10 * DOLLAR + 1)
@@ -73,7 +73,7 @@ def test_no_more_is_settled_than_was_held(alice):
 
 
 @pytest.mark.parametrize(("resolve", "state"), [(usage.release, "RELEASED"), (usage.expire, "EXPIRED")])
-def test_giving_back_frees_all_and_books_nothing(alice, resolve, state):
+def test_releasing_frees_the_hold_and_books_nothing(alice, resolve, state):
     hold = usage.place(alice, 3 * DOLLAR)
     assert resolve(alice, hold) is not None
     numbers = usage.numbers(alice)
@@ -100,7 +100,7 @@ def test_resolving_twice_changes_nothing(alice, first, second):
     assert before["held"] == other.amount_nanos
 
 
-def test_a_hold_of_nothing_is_possible_on_an_empty_account(bob):
+def test_an_empty_account_can_hold_zero(bob):
     hold = usage.place(bob, 0)
     assert usage.settle(bob, hold, 0).settled_nanos == 0
     assert usage.numbers(bob)["entries"] == [("USAGE_DEBIT", 0, hold.pk)]

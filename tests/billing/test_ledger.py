@@ -1,4 +1,4 @@
-"""The book's only writer: an entry and the balance it makes, once per reference."""
+"""The only writer of entries: an entry and the new balance, once for each reference."""
 
 import pytest
 from django.db import connection, transaction
@@ -14,7 +14,7 @@ def grant(account, cents=500, reference="ticket-1", **fields):
     return ledger.grant_support_credit(account.pk, amount_cents=cents, reason="sorry", reference=reference, **fields)
 
 
-def test_a_grant_credits_and_says_who_and_why(bob):
+def test_a_grant_records_issuer_and_reason(bob):
     staff = factories.make_user("staff@example.org")
     booked = grant(bob, issued_by=staff)
     entry = booked.entry
@@ -91,7 +91,7 @@ def test_a_usage_debit_keeps_the_exact_cost_and_what_was_used(alice):
     }
 
 
-def test_a_completion_that_cost_nothing_still_has_its_line(bob):
+def test_a_free_completion_has_an_entry(bob):
     entry = usage.spend(bob, 0)
     assert (entry.seq, entry.amount_nanos, entry.balance_after_nanos) == (1, 0, 0)
 
@@ -104,7 +104,7 @@ def test_entries_count_without_gaps_per_account(alice, bob):
     assert list(bob.entries.values_list("seq", flat=True)) == [1]
 
 
-def test_the_given_row_stays_true(alice):
+def test_the_given_account_object_is_kept_up_to_date(alice):
     with transaction.atomic():
         account = locks.lock_account(alice.pk)
         usage.debit(account, 7, "a")

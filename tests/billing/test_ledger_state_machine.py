@@ -1,4 +1,4 @@
-"""A machine does anything in any order to one account; a model of a few lines says what must come of it."""
+"""Random operations on one account; a model of a few lines says what must come of them."""
 
 from typing import Any
 
@@ -136,6 +136,6 @@ class Book(state_machines.Machine):
         assert audit.verify() == []
 
 
-def test_the_book_is_the_model_whatever_happens(db):
+def test_the_ledger_equals_its_model_after_any_steps(db):
     with transaction.atomic():
         state_machines.run(Book, runs=25, steps=30)

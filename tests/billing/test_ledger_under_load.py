@@ -1,4 +1,4 @@
-"""Many at once: real threads, real commits, then the audit."""
+"""Concurrent operations with real threads and real commits, then the audit."""
 
 import random
 import threading
@@ -42,7 +42,7 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
     return outcomes
 
 
-def test_of_twenty_holds_at_once_exactly_those_that_are_covered_are_placed():
+def test_of_twenty_concurrent_holds_exactly_the_covered_ones_are_placed():
     account = factories.make_account("Alice", cents=10)
     outcomes = at_once(20, lambda number: usage.place(account, money.nanos(1)))
     assert Counter(map(type, outcomes)) == {Hold: 10, errors.TiedUp: 10}
@@ -57,7 +57,7 @@ def test_of_twenty_holds_at_once_exactly_those_that_are_covered_are_placed():
     assert audit.verify() == []
 
 
-def test_who_holds_waits_for_what_others_hold_and_counts_it():
+def test_placing_a_hold_waits_for_concurrent_holds_and_counts_them():
     account = factories.make_account("Alice", cents=10)
     first = threading.Event()
 
@@ -75,7 +75,7 @@ def test_who_holds_waits_for_what_others_hold_and_counts_it():
     assert usage.numbers(account)["holds"] == [("all of it", "HELD", money.nanos(10), None)]
 
 
-def test_grants_at_once_with_one_reference_credit_once():
+def test_concurrent_grants_with_one_reference_credit_once():
     account = factories.make_account("Bob")
     outcomes = at_once(
         10, lambda number: ledger.grant_support_credit(account.pk, amount_cents=500, reason="sorry", reference="ticket-1")
@@ -86,7 +86,7 @@ def test_grants_at_once_with_one_reference_credit_once():
     assert audit.verify() == []
 
 
-def test_a_hold_that_many_resolve_at_once_is_resolved_once():
+def test_a_hold_resolved_concurrently_is_resolved_once():
     account = factories.make_account("Alice", cents=1000)
     ways = [lambda account, hold: usage.settle(account, hold, 7), usage.release, usage.expire]
     for _ in range(5):
@@ -97,7 +97,7 @@ def test_a_hold_that_many_resolve_at_once_is_resolved_once():
     assert audit.verify() == []
 
 
-def test_a_payment_that_several_accounts_claim_at_once_is_booked_for_one():
+def test_a_payment_claimed_concurrently_is_booked_for_one_account():
     accounts = [factories.make_account(f"Claimant {number}") for number in range(6)]
     outcomes = at_once(6, lambda number: usage.buy(accounts[number], 500, "pi_1"))
     assert Counter(map(type, outcomes)) == {ledger.BookedEntry: 1, ledger.ReferenceReused: 5}
@@ -105,7 +105,7 @@ def test_a_payment_that_several_accounts_claim_at_once_is_booked_for_one():
     assert audit.verify() == []
 
 
-def test_whatever_happens_at_once_the_book_is_true():
+def test_the_ledger_is_consistent_after_concurrent_operations():
     accounts = [factories.make_account(name, cents=50) for name in ("Alice", "Bob", "Charlie")]
 
     def work(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Units of money: nothing is lost, and what is shown adds up."""
+"""Units of money: nothing is lost, and reported cents add up."""
 
 from decimal import Decimal
 from itertools import pairwise
@@ -20,7 +20,7 @@ def test_cents_are_the_floor_of_the_exact_balance(nanos):
 
 
 @given(st.lists(amounts, max_size=30))
-def test_the_cents_of_a_book_add_up_and_chain(book):
+def test_the_cents_of_a_ledger_add_up_and_chain(book):
     balances = [0]
     for amount in book:
         balances.append(balances[-1] + amount)
@@ -62,7 +62,7 @@ def test_a_price_is_read_exactly(nanos):
     ("printed", "nanos"),
     [("0.15", 150_000_000), ("0.0375", 37_500_000), ("15", 15_000_000_000), ("0", 0), ("1e-9", 1), ("0.000000001", 1)],
 )
-def test_prices_as_makers_print_them(printed, nanos):
+def test_published_prices_are_read(printed, nanos):
     assert money.price_nanos(printed) == nanos
 
 
@@ -70,6 +70,6 @@ def test_prices_as_makers_print_them(printed, nanos):
     "printed",
     ["", "free", "-0.01", "NaN", "sNaN", "Infinity", "-Infinity", "1e-10", "1e30", "1e999999", "0,15"],
 )
-def test_what_is_no_price_is_refused_with_its_text(printed):
+def test_an_invalid_price_is_refused_with_its_text(printed):
     with pytest.raises(ValueError, match="price|amount"):
         money.price_nanos(printed)

@@ -1,4 +1,4 @@
-"""What operators type about accounts, credits and the book: answers for programs and people, errors that name the argument."""
+"""Commands for accounts, credits and the audit: JSON for programs, text for people, errors that name the argument."""
 
 import json
 from io import StringIO
@@ -38,7 +38,7 @@ def refusal(*argv: str) -> str:
 # --- create_account ------------------------------------------------------------------------------------------------
 
 
-def test_an_account_is_opened_for_somebody_new(db):
+def test_an_account_is_opened_for_a_new_user(db):
     reply = answer("create_account", " Ann@Example.org ", "--name", "Ann & Co")
     assert set(reply) == {"account"}
     account = Account.objects.get(pk=UUID(reply["account"]))
@@ -47,7 +47,7 @@ def test_an_account_is_opened_for_somebody_new(db):
     assert (person.email, person.is_staff, person.has_usable_password()) == ("ann@example.org", False, False)
 
 
-def test_an_account_is_named_after_its_owner_unless_told(db):
+def test_an_account_is_named_after_its_owner_by_default(db):
     stdout, _ = run("create_account", "ann@example.org")
     account = Account.objects.get()
     assert account.name == "ann@example.org"
@@ -55,13 +55,13 @@ def test_an_account_is_named_after_its_owner_unless_told(db):
     assert "manage.py changepassword ann@example.org" in stdout
 
 
-def test_opening_again_answers_the_same_account_and_changes_nothing(alice):
+def test_opening_twice_reports_the_same_account_and_changes_nothing(alice):
     assert answer("create_account", "ALICE@example.org", "--name", "Other") == {"account": str(alice.pk)}
     assert "nothing was changed" in run("create_account", "alice@example.org")[0]
     assert (Account.objects.get().name, User.objects.count(), Membership.objects.count()) == ("Alice", 1, 1)
 
 
-def test_a_known_person_without_an_account_gets_one_and_keeps_the_password(db):
+def test_a_user_without_an_account_gets_one_and_keeps_the_password(db):
     person = factories.make_user("ann@example.org")
     answer("create_account", "ann@example.org")
     assert Membership.objects.get().user == person
@@ -76,7 +76,7 @@ def test_an_account_needs_an_address(db, email):
 
 
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines", "n" * 201])
-def test_an_account_needs_a_name_that_can_be_shown(db, name):
+def test_an_account_needs_a_printable_name(db, name):
     assert refusal("create_account", "ann@example.org", "--name", name).startswith("--name: ")
     assert not User.objects.exists()
 
@@ -134,7 +134,7 @@ def test_a_reference_of_another_grant_is_refused(alice):
         (["nobody", "5", "--reason", "r"], "EMAIL"),
     ],
 )
-def test_a_grant_that_cannot_be_says_which_argument_is_wrong(alice, argv, argument):
+def test_an_invalid_grant_names_the_wrong_argument(alice, argv, argument):
     before = usage.numbers(alice)
     assert refusal("grant_credit", *argv).startswith(f"{argument}: ")
     assert usage.numbers(alice) == before
@@ -153,13 +153,13 @@ def test_of_several_accounts_one_must_be_chosen(alice):
 # --- verify_ledger -------------------------------------------------------------------------------------------------
 
 
-def break_the_book(account: Account) -> None:
+def break_the_ledger(account: Account) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("UPDATE billing_account SET held_nanos = 7 WHERE id = %s", [account.pk])
 
 
-def test_a_true_book_is_said_to_be_true(alice):
+def test_a_consistent_ledger_is_reported_as_such(alice):
     stdout, stderr = run("verify_ledger", "--json")
     reply = json.loads(stdout)
     assert (reply["ok"], reply["violations"]) == (True, [])
@@ -168,8 +168,8 @@ def test_a_true_book_is_said_to_be_true(alice):
 
 
 @pytest.mark.parametrize("one", [True, False])
-def test_a_book_that_is_not_true_is_an_error_with_its_violations(alice, bob, one):
-    break_the_book(alice)
+def test_an_inconsistent_ledger_is_an_error_with_its_violations(alice, bob, one):
+    break_the_ledger(alice)
     stdout = StringIO()
     with pytest.raises(CommandError, match="not consistent: 1 of"):
         call_command(
@@ -188,8 +188,8 @@ def test_a_book_that_is_not_true_is_an_error_with_its_violations(alice, bob, one
     assert json.loads(run("verify_ledger", "--json", "--account", str(bob.pk))[0])["ok"] is True
 
 
-def test_people_read_the_violations_line_by_line(alice):
-    break_the_book(alice)
+def test_the_text_output_lists_violations_line_by_line(alice):
+    break_the_ledger(alice)
     stdout = StringIO()
     with pytest.raises(CommandError):
         call_command("verify_ledger", stdout=stdout, stderr=StringIO())
@@ -202,7 +202,7 @@ def test_an_account_to_verify_must_exist(db, account_id):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_exit_status_says_whether_the_book_is_true(capsys, monkeypatch):
+def test_the_exit_status_says_whether_the_ledger_is_consistent(capsys, monkeypatch):
     monkeypatch.setattr(django, "setup", lambda: None)  # again, it would leave later tests a log that capsys has closed
     account = factories.make_account("Alice", cents=1000)
     ManagementUtility(["manage.py", "verify_ledger"]).execute()

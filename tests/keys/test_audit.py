@@ -1,4 +1,4 @@
-"""The days of keys, completions and holds tell one story, and the audit finds where they do not."""
+"""Days of keys, completions and holds must agree, and the audit finds where they do not."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -166,7 +166,7 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
 ]
 
 
-def test_a_true_story_has_no_findings(story):
+def test_consistent_rows_have_no_violations(story):
     assert (found(), found(story.account_id)) == (set(), set())
     day = SpendingDay.objects.get()
     assert (day.completions, day.held_nanos) == (4, 100)
@@ -175,20 +175,20 @@ def test_a_true_story_has_no_findings(story):
 
 @pytest.mark.usefixtures("_unguarded")
 @pytest.mark.parametrize(("break_it", "names"), BREAKS, ids=lambda value: getattr(value, "__name__", None))
-def test_what_is_broken_is_found_by_its_question_alone(story, break_it, names):
+def test_a_violation_is_found_by_its_invariant_alone(story, break_it, names):
     break_it(story)
     assert found() == names
 
 
 @pytest.mark.usefixtures("_unguarded")
 @pytest.mark.parametrize(("break_it", "names"), BREAKS, ids=lambda value: getattr(value, "__name__", None))
-def test_it_is_found_in_its_own_account_and_in_no_other(story, break_it, names):
+def test_a_violation_is_found_in_its_own_account_only(story, break_it, names):
     bystander = factories.make_account(identifiers.short_uuid7(), cents=5)
     break_it(story)
     assert found(bystander.pk) == set()
     assert found(story.account_id) == names
 
 
-def test_every_question_of_keys_and_completions_has_been_asked_something_untrue():
+def test_every_invariant_of_keys_and_completions_has_a_planted_violation():
     questions = [*keys_audit.INVARIANTS, *completions_audit.INVARIANTS]
     assert {name for _, names in BREAKS for name in names} == {invariant.name for invariant in questions}

@@ -87,11 +87,11 @@ def test_junk_is_refused_without_a_query(key, what, django_assert_num_queries):
         assert_refused(get(junk(key[1])[what]))
 
 
-def test_who_sends_no_key_is_told_how():
+def test_a_request_without_a_key_gets_a_bearer_challenge():
     assert "Authorization: Bearer <API_KEY>" in get().json()["error"]["message"]
 
 
-def test_a_well_formed_key_that_nobody_has_is_refused(db, django_assert_num_queries):
+def test_a_well_formed_unknown_key_is_refused(db, django_assert_num_queries):
     with django_assert_num_queries(1):
         assert_refused(get(f"Bearer {secret.mint(identifiers.short_uuid7())}"))
 
@@ -100,7 +100,7 @@ def test_another_secret_for_a_known_key_is_refused(key):
     assert_refused(get(f"Bearer {secret.mint(key[0].pk)}"))
 
 
-def test_all_refusals_read_alike(key):
+def test_all_refused_keys_get_the_same_message(key):
     unknown = get(f"Bearer {secret.mint(identifiers.short_uuid7())}").json()
     lifecycle.revoke_key(key[0])
     assert get(f"Bearer {key[1]}").json() == get("Bearer nonsense").json() == unknown
@@ -138,7 +138,7 @@ def test_a_key_that_expires_later_works_until_then(alice):
     assert get(f"Bearer {minted}").status_code == 200
 
 
-def test_a_key_made_a_moment_ago_works_although_another_secret_for_its_id_was_just_refused(alice, settings):
+def test_a_new_key_works_after_another_secret_with_its_id_was_refused(alice, settings):
     key_id = identifiers.short_uuid7()
     for _ in range(3):
         assert_refused(get(f"Bearer {secret.mint(key_id)}"))
@@ -147,7 +147,7 @@ def test_a_key_made_a_moment_ago_works_although_another_secret_for_its_id_was_ju
     assert get(f"Bearer {minted}").status_code == 200
 
 
-def test_a_secret_that_nobody_has_is_looked_up_once(db, django_assert_num_queries):
+def test_an_unknown_secret_is_looked_up_once(db, django_assert_num_queries):
     stranger = f"Bearer {secret.mint(identifiers.short_uuid7())}"
     assert_refused(get(stranger))
     with django_assert_num_queries(0):
@@ -155,7 +155,7 @@ def test_a_secret_that_nobody_has_is_looked_up_once(db, django_assert_num_querie
             assert_refused(get(stranger))
 
 
-def test_what_is_known_of_strangers_is_bounded_and_soon_forgotten(db, django_assert_num_queries, monkeypatch):
+def test_the_cache_of_unknown_secrets_is_bounded_and_expires(db, django_assert_num_queries, monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr(authentication, "_unknown_secrets", TTLCache(seconds=10, entries_max=2, clock=lambda: seconds[0]))
     strangers = [f"Bearer {secret.mint(identifiers.short_uuid7())}" for _ in range(3)]
@@ -168,7 +168,7 @@ def test_what_is_known_of_strangers_is_bounded_and_soon_forgotten(db, django_ass
             assert_refused(get(strangers[2]))
 
 
-def test_in_a_flood_of_strangers_a_new_key_waits_a_moment_and_works(alice):
+def test_a_new_key_waits_a_moment_and_works_in_a_flood_of_unknown_secrets(alice):
     strangers = [secret.mint(identifiers.short_uuid7()) for _ in range(20)]
     assert authentication._look_up_batch(strangers, again=False) == [None] * 20
     key, minted = factories.make_key(alice)
@@ -177,7 +177,7 @@ def test_in_a_flood_of_strangers_a_new_key_waits_a_moment_and_works(alice):
     assert time.monotonic() - before >= authentication._PACE_SECONDS
 
 
-def test_secrets_that_come_at_once_are_looked_up_together(alice, django_assert_num_queries):
+def test_concurrent_secrets_are_looked_up_in_one_query(alice, django_assert_num_queries):
     made = [factories.make_key(alice) for _ in range(3)]
     another = secret.mint(made[0][0].pk)
     secrets = [*(minted for _, minted in made), another, secret.mint(identifiers.short_uuid7())]
@@ -198,7 +198,7 @@ def test_keys_open_only_their_own_account(alice, bob):
         assert [get(f"Bearer {each}").json()["balanceInCents"] for each in secrets] == [1000, 0]
 
 
-def test_keys_outlive_the_rotation_of_the_pepper(key, settings):
+def test_keys_work_after_a_rotation_of_the_pepper(key, settings):
     old = settings.KEY_PEPPERS[0]
     settings.KEY_PEPPERS = ["n" * 40, old]
     assert get(f"Bearer {key[1]}").status_code == 200

@@ -1,4 +1,4 @@
-"""Requests and tokens per minute: exactly the limit in a burst, then evenly."""
+"""Limits per minute: exactly the limit in a burst, then evenly."""
 
 from collections import deque
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def test_exactly_the_limit_passes_in_a_burst(limit):
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_after_a_burst_one_more_passes_when_its_time_has_come_and_no_sooner(limit):
+def test_after_a_burst_the_next_request_passes_exactly_when_announced(limit):
     _, refused = burst(limit)
     assert timedelta(0) < refused.retry_in <= MINUTE / limit + timedelta(microseconds=1)
     for _ in range(3):
@@ -43,14 +43,14 @@ def test_after_a_burst_one_more_passes_when_its_time_has_come_and_no_sooner(limi
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_the_whole_allowance_is_back_when_it_is_said_to_be(limit):
+def test_the_whole_allowance_is_available_at_the_announced_time(limit):
     _, refused = burst(limit)
     assert refused.resets_in == refused.full_at - NOW
     assert burst(limit, full_at=refused.full_at, now=refused.full_at)[0] == limit
     assert burst(limit, full_at=refused.full_at, now=refused.full_at + timedelta(days=1))[0] == limit
 
 
-def test_what_remains_counts_down():
+def test_remaining_counts_down():
     full_at, remaining = None, []
     for _ in range(7):
         decision = gcra.decide(limit=7, full_at=full_at, now=NOW)
@@ -58,14 +58,14 @@ def test_what_remains_counts_down():
     assert remaining == [6, 5, 4, 3, 2, 1, 0]
 
 
-def test_a_refusal_changes_nothing():
+def test_a_refused_request_does_not_change_the_state():
     _, refused = burst(10, cost=3)
     again = gcra.decide(limit=10, full_at=refused.full_at, now=NOW, cost=3)
     assert again == refused
     assert gcra.decide(limit=10, full_at=refused.full_at, now=NOW, cost=1).allowed
 
 
-def test_what_exceeds_the_limit_itself_never_passes():
+def test_a_cost_above_the_limit_never_passes():
     decision = gcra.decide(limit=100, full_at=None, now=NOW, cost=101)
     assert (decision.allowed, decision.retry_in, decision.full_at, decision.remaining) == (False, None, NOW, 100)
     assert gcra.decide(limit=100, full_at=None, now=NOW, cost=100).allowed
@@ -81,13 +81,13 @@ def test_a_correction_gives_back_or_takes_more():
     assert not gcra.decide(limit=100, full_at=more, now=NOW, cost=11).allowed
 
 
-def test_a_correction_never_saves_up_more_than_the_limit():
+def test_a_correction_never_adds_allowance_above_the_limit():
     assert gcra.correct_full_at(limit=100, full_at=None, now=NOW, difference=-1_000) == NOW
     assert gcra.correct_full_at(limit=100, full_at=NOW - MINUTE, now=NOW, difference=0) == NOW
 
 
 @pytest.mark.parametrize("difference", [10**12, -(10**12), 10**30])
-def test_a_correction_stays_within_an_hour_whatever_an_upstream_claims(difference):
+def test_a_correction_is_at_most_an_hours_allowance(difference):
     corrected = gcra.correct_full_at(limit=1, full_at=NOW, now=NOW, difference=difference)
     assert NOW <= corrected <= NOW + 60 * MINUTE
 
@@ -96,7 +96,7 @@ def test_a_correction_stays_within_an_hour_whatever_an_upstream_claims(differenc
     limit=st.integers(1, 50),
     requests=st.lists(st.tuples(st.integers(0, 40_000_000), st.integers(1, 60)), max_size=60),
 )
-def test_a_bucket_that_refills_evenly_decides_the_same(limit, requests):
+def test_decisions_equal_those_of_a_token_bucket(limit, requests):
     """The naive model: a bucket of whole microseconds, filled to the brim, where each unit costs its share of a minute."""
     unit = -(-60_000_000 // limit)
     level, full_at, now = limit * unit, None, NOW
@@ -113,7 +113,7 @@ def test_a_bucket_that_refills_evenly_decides_the_same(limit, requests):
 
 
 @given(limit=st.integers(1, 20), waits=st.lists(st.integers(0, 20_000_000), min_size=1, max_size=80))
-def test_no_minute_sees_more_than_a_full_bucket_and_a_minutes_refill(limit, waits):
+def test_no_minute_passes_more_than_twice_the_limit(limit, waits):
     full_at, now, passed = None, NOW, deque()
     for wait in waits:
         now += timedelta(microseconds=wait)

@@ -1,4 +1,4 @@
-"""Issue, limit, revoke."""
+"""Keys are issued, limited and revoked."""
 
 import pytest
 from django.conf import settings
@@ -43,7 +43,7 @@ def limits(key):
     return ApiKey.objects.values_list(*LIMITS).get(pk=key.pk)
 
 
-def test_a_key_is_issued_with_a_secret_that_is_not_kept(alice):
+def test_issuing_a_key_does_not_store_its_secret(alice):
     owner = alice.members.get()
     key, minted = lifecycle.issue_key(
         alice, name="build server", created_by=owner, requests_per_minute=60, tokens_per_minute=9_000
@@ -57,7 +57,7 @@ def test_a_key_is_issued_with_a_secret_that_is_not_kept(alice):
 
 
 @pytest.mark.parametrize(("limit_cents", "type", "period"), GOOD)
-def test_limits_that_go_together(alice, limit_cents, type, period):
+def test_valid_limits_are_accepted(alice, limit_cents, type, period):
     issued, _ = lifecycle.issue_key(alice, name="k", limit_cents=limit_cents, type=type, period=period)
     limited, _ = factories.make_key(alice)
     lifecycle.set_spending_limit(limited, limit_cents=limit_cents, type=type, period=period)
@@ -66,7 +66,7 @@ def test_limits_that_go_together(alice, limit_cents, type, period):
 
 
 @pytest.mark.parametrize(("limit_cents", "type", "period"), BAD)
-def test_limits_that_do_not_go_together(alice, limit_cents, type, period):
+def test_invalid_limits_are_refused(alice, limit_cents, type, period):
     key, _ = factories.make_key(alice, limit_cents=7, type="FIXED")
     with pytest.raises(lifecycle.InvalidLimit):
         lifecycle.set_spending_limit(key, limit_cents=limit_cents, type=type, period=period)
@@ -76,7 +76,7 @@ def test_limits_that_do_not_go_together(alice, limit_cents, type, period):
 
 
 @pytest.mark.parametrize(("limit_cents", "type", "period"), BAD)
-def test_the_database_refuses_them_too(alice, limit_cents, type, period):
+def test_the_database_refuses_invalid_limits_too(alice, limit_cents, type, period):
     key, _ = factories.make_key(alice, limit_cents=7, type="FIXED")
     with pytest.raises(IntegrityError, match="a_limit_|spending_limit_cents"), transaction.atomic():
         ApiKey.objects.filter(pk=key.pk).update(spending_limit_cents=limit_cents, spending_type=type, spending_period=period)
@@ -84,7 +84,7 @@ def test_the_database_refuses_them_too(alice, limit_cents, type, period):
 
 
 @pytest.mark.parametrize("rate", ["requests_per_minute", "tokens_per_minute"])
-def test_the_database_refuses_a_rate_of_none_a_minute(alice, rate):
+def test_the_database_refuses_a_rate_of_zero(alice, rate):
     with pytest.raises(IntegrityError, match="a_rate_is_at_least_one_a_minute"), transaction.atomic():
         factories.make_key(alice, **{rate: 0})
 
@@ -103,7 +103,7 @@ def test_the_database_refuses_a_negative_day(alice, field):
         SpendingDay.objects.create(key=key, day="2026-11-21", **{field: -1})
 
 
-def test_a_limit_leaves_the_rest_of_the_row_alone(alice):
+def test_setting_a_limit_writes_no_other_column(alice):
     key, _ = factories.make_key(alice, requests_per_minute=5)
     stale = ApiKey.objects.get(pk=key.pk)
     ApiKey.objects.filter(pk=key.pk).update(requests_full_at="2026-11-21T00:00:00Z", requests_per_minute=9)
@@ -112,7 +112,7 @@ def test_a_limit_leaves_the_rest_of_the_row_alone(alice):
     assert (row.requests_per_minute, row.requests_full_at is not None, row.spending_limit_cents) == (9, True, 5)
 
 
-def test_a_revoked_key_stays_revoked_since_the_first_time(alice):
+def test_revoking_twice_keeps_the_first_time_of_revocation(alice):
     key, _ = factories.make_key(alice)
     lifecycle.revoke_key(key)
     first = key.revoked_at
@@ -121,7 +121,7 @@ def test_a_revoked_key_stays_revoked_since_the_first_time(alice):
     assert ApiKey.objects.get(pk=key.pk).revoked_at == key.revoked_at == first is not None
 
 
-def test_revoking_stops_one_key_alone(alice):
+def test_revoking_affects_one_key_only(alice):
     key, _ = factories.make_key(alice)
     other, _ = factories.make_key(alice)
     lifecycle.revoke_key(key)

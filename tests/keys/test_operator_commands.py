@@ -1,4 +1,4 @@
-"""create_key and revoke_key, as operators type them."""
+"""The commands create_key and revoke_key."""
 
 import json
 from datetime import datetime
@@ -43,7 +43,7 @@ def test_a_key_is_made_and_works_at_once(alice):
     assert client_for(reply["secret"]).get(BALANCE).json()["balanceInCents"] == 1000
 
 
-def test_a_key_with_everything(alice):
+def test_a_key_is_made_with_all_options(alice):
     reply = answer(
         "create_key",
         "alice@example.org",
@@ -78,7 +78,7 @@ def test_a_key_with_everything(alice):
         (["--limit", "0", "--type", "RECURRING", "--period", "DAILY"], "with a RECURRING DAILY limit of 0 cents"),
     ],
 )
-def test_people_read_what_was_made_and_the_secret_once(alice, limit, sentence):
+def test_the_text_output_describes_the_key_and_shows_the_secret_once(alice, limit, sentence):
     stdout = run("create_key", "alice@example.org", *limit)
     key = ApiKey.objects.get()
     assert sentence in stdout
@@ -106,7 +106,7 @@ def test_people_read_what_was_made_and_the_secret_once(alice, limit, sentence):
         (["alice@example.org", "--tpm", "2147483648"], "--tpm"),
     ],
 )
-def test_a_key_that_cannot_be_says_which_argument_is_wrong(alice, argv, argument):
+def test_an_invalid_key_names_the_wrong_argument(alice, argv, argument):
     assert refusal("create_key", *argv).startswith(argument)
     assert not ApiKey.objects.exists()
 
@@ -125,13 +125,13 @@ def test_a_key_is_revoked_at_once(alice, by):
     assert client_for(others).get(BALANCE).status_code == 200
 
 
-def test_revoking_twice_answers_the_first_time(alice):
+def test_revoking_twice_reports_the_first_time(alice):
     key, _ = factories.make_key(alice)
     assert answer("revoke_key", key.pk) == answer("revoke_key", key.pk)
     assert f"Key {key.pk} is revoked, since " in run("revoke_key", key.pk)
 
 
-def test_a_secret_is_never_repeated(alice):
+def test_a_secret_is_never_printed_back(alice):
     key, minted = factories.make_key(alice)
     forged = secret.mint(key.pk)
     for typed in (minted[:-1], forged, secret.mint("0" * 22), "mgw_live_\u00e9", "\udcff"):
@@ -140,7 +140,7 @@ def test_a_secret_is_never_repeated(alice):
     assert minted not in run("revoke_key", minted)
 
 
-def test_who_invents_a_secret_with_a_known_id_revokes_nothing(alice):
+def test_an_invented_secret_with_a_known_id_revokes_nothing(alice):
     key, minted = factories.make_key(alice)
     refusal("revoke_key", secret.mint(key.pk))
     assert ApiKey.objects.get().revoked_at is None

@@ -1,4 +1,4 @@
-"""The demo: made once, kept, and mended when a piece of it is lost."""
+"""The demo account: made once, kept, and repaired when a part is missing."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def count() -> tuple[int, ...]:
     return tuple(model.objects.count() for model in (User, Account, Membership, LedgerEntry, ApiKey))
 
 
-def test_it_makes_the_demo(path):
+def test_the_demo_is_made(path):
     facts = prepare(path, **HERE)
     assert json.loads(path.read_text()) == facts
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -48,25 +48,25 @@ def test_it_makes_the_demo(path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_second_time_changes_nothing(path):
+def test_a_second_run_changes_nothing(path):
     facts, rows = prepare(path, **HERE), count()
     assert (prepare(path, **HERE), count()) == (facts, rows)
 
 
-def test_a_new_port_changes_the_addresses_alone(path):
+def test_a_new_port_changes_only_the_addresses(path):
     facts = prepare(path, **HERE)
     there = {"base_url": "http://127.0.0.1:9000", "api_url": "http://127.0.0.1:9000"}
     assert prepare(path, **there) == {**facts, **there}
 
 
-def test_for_people_it_names_the_file_and_tells_no_secret(path):
+def test_the_text_output_names_the_file_and_no_secret(path):
     output = io.StringIO()
     call_command("prepare_quickstart", stdout=output, **HERE)
     assert output.getvalue() == f"The demo is ready. How to use it is in {path}.\n"
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{", '{"api_key": 3, "owner": "x"}'])
-def test_a_lost_file_gives_a_new_key_and_new_passwords_and_no_new_money(path, content):
+def test_a_lost_file_gives_a_new_key_and_passwords_but_no_new_credit(path, content):
     facts, before = prepare(path, **HERE), count()
     path.unlink()
     if content is not None:
@@ -87,7 +87,7 @@ def test_a_key_that_no_longer_works_is_replaced(path):
     assert again["api_key"] != facts["api_key"]
 
 
-def test_a_fresh_database_gets_the_people_of_the_file_and_a_new_key(path):
+def test_a_fresh_database_gets_the_users_of_the_file_and_a_new_key(path):
     facts = {"api_key": "mgw_live_gone", "owner": {"password": "kept-owner"}, "admin": {"password": "kept-admin"}}
     path.write_text(json.dumps(facts))
     again = prepare(path, **HERE)

@@ -1,4 +1,4 @@
-"""Limits per minute of a key, its account and the deployment: which applies; every reply tells where the key stands."""
+"""Limits per minute of a key, its account and the deployment: which applies, and the headers of every reply."""
 
 from datetime import timedelta
 
@@ -39,7 +39,7 @@ def account(alice):
 # --- Which applies -----------------------------------------------------------------------------------------------------
 
 
-def test_nobodys_limit_is_no_limit(alice, echo_model):
+def test_without_any_limit_no_request_is_refused(alice, echo_model):
     reply = chat.ask(client_for(factories.make_key(alice)[1]), max_tokens=1)
     assert rates_of(reply) == {}
     row = ApiKey.objects.get()
@@ -68,14 +68,14 @@ def test_the_keys_own_limit_comes_first(alice, echo_model):
 
 
 @pytest.mark.usefixtures("deployment")
-def test_each_limit_is_looked_for_by_itself(alice, echo_model):
+def test_requests_and_tokens_are_resolved_separately(alice, echo_model):
     Account.objects.update(tokens_per_minute=2_000)
     client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
     assert limits_of(chat.ask(client, max_tokens=1)) == ("1", "2000")
 
 
 @pytest.mark.usefixtures("account")
-def test_the_accounts_limit_is_for_each_key_and_not_for_all_together(alice, charlie, echo_model):
+def test_an_accounts_limit_applies_to_each_key_separately(alice, charlie, echo_model):
     for _ in range(2):
         client = client_for(factories.make_key(alice)[1])
         assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
@@ -83,7 +83,7 @@ def test_the_accounts_limit_is_for_each_key_and_not_for_all_together(alice, char
 
 
 @pytest.mark.usefixtures("account")
-def test_what_is_counted_against_a_default_is_on_the_keys_row_and_corrected_at_settlement(alice, echo_model):
+def test_a_default_limit_is_counted_on_the_keys_row_and_corrected_at_settlement(alice, echo_model):
     key, secret = factories.make_key(alice)
     before = pool.database_time()
     reply = chat.ask(client_for(secret), max_tokens=1_900)  # counts 1,904, is 9
@@ -94,7 +94,7 @@ def test_what_is_counted_against_a_default_is_on_the_keys_row_and_corrected_at_s
     assert 0.2 < (row.tokens_full_at - before).total_seconds() < 30
 
 
-def test_a_default_costs_no_query_more_than_a_limit_of_the_keys_own(alice, echo_model, settings):
+def test_a_default_limit_costs_no_additional_query(alice, echo_model, settings):
     asked = []
     for own, default in ((60, None), (None, 60)):
         settings.KEY_REQUESTS_PER_MINUTE = default
@@ -107,20 +107,20 @@ def test_a_default_costs_no_query_more_than_a_limit_of_the_keys_own(alice, echo_
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "2147483648", "sixty", "1.5"])
-def test_a_default_of_the_deployment_that_is_no_limit_stops_the_process(monkeypatch, value):
+def test_an_invalid_deployment_default_stops_the_process(monkeypatch, value):
     monkeypatch.setenv("GATEWAY_EXAMPLE", value)
     with pytest.raises(ImproperlyConfigured, match="GATEWAY_EXAMPLE must be"):
         environment.integer("GATEWAY_EXAMPLE", None, minimum=1, maximum=2_147_483_647)
 
 
 @pytest.mark.parametrize(("value", "read"), [("", None), (" ", None), ("60", 60)])
-def test_an_empty_default_of_the_deployment_is_none(monkeypatch, value, read):
+def test_an_empty_deployment_default_means_no_limit(monkeypatch, value, read):
     monkeypatch.setenv("GATEWAY_EXAMPLE", value)
     assert environment.integer("GATEWAY_EXAMPLE", None, minimum=1, maximum=2_147_483_647) == read
 
 
 @pytest.mark.usefixtures("deployment")
-def test_usage_tells_the_limits_that_apply(alice):
+def test_usage_reports_the_limits_that_apply(alice):
     client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
     assert client.get("/v1/usage").json()["rateLimits"] == {"requestsPerMinute": 1, "tokensPerMinute": 3_000}
 
@@ -136,7 +136,7 @@ def client(alice, echo_model):
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/demo/echo", "/v1/usage", "/v1/models/demo/nobody"])
-def test_reading_tells_it_and_counts_nothing(client, path):
+def test_a_read_has_rate_limit_headers_and_counts_nothing(client, path):
     assert chat.ask(client, max_tokens=1)["x-ratelimit-remaining-requests"] == "9"
     before = chat.everything_written()
     replies = [client.get(path) for _ in range(3)]
@@ -146,7 +146,7 @@ def test_reading_tells_it_and_counts_nothing(client, path):
         assert reply["x-ratelimit-remaining-requests"] == "9"
 
 
-def test_the_first_read_tells_a_whole_allowance(client):
+def test_the_first_read_reports_the_whole_allowance(client):
     assert rates_of(client.get("/v1/usage")) == {
         "x-ratelimit-limit-requests": "10",
         "x-ratelimit-remaining-requests": "10",
@@ -157,7 +157,7 @@ def test_the_first_read_tells_a_whole_allowance(client):
     }
 
 
-def test_reading_costs_no_query_more(client, django_assert_num_queries):
+def test_headers_cost_a_read_no_additional_query(client, django_assert_num_queries):
     client.get("/v1/usage")
     with django_assert_num_queries(1):  # the key with its account; there is no such model, which no query need find out
         assert rates_of(client.get("/v1/models/%00"))
@@ -180,14 +180,14 @@ def refusals_of(client) -> dict[str, tuple[int, object]]:
     }
 
 
-def test_every_refusal_tells_it(client):
+def test_every_refusal_has_rate_limit_headers(client):
     for what, (status, reply) in refusals_of(client).items():
         assert (what, reply.status_code) == (what, status)
         assert (what, set(rates_of(reply))) == (what, NAMES)
         assert (what, reply["x-ratelimit-remaining-requests"]) == (what, "9")
 
 
-def test_a_replay_tells_it_and_counts_nothing(client):
+def test_a_replayed_reply_has_rate_limit_headers_and_counts_nothing(client):
     for stream in (False, True):
         body, once = chat.body(max_tokens=1, stream=stream), {"HTTP_IDEMPOTENCY_KEY": f"once {stream}"}
         first = chat.send(client, body, **once)
@@ -199,19 +199,19 @@ def test_a_replay_tells_it_and_counts_nothing(client):
 
 
 @pytest.mark.parametrize(("cents", "status"), [(1_000, 402), (0, 429)], ids=["funds", "spending limit"])
-def test_a_refusal_for_money_tells_it(bob, echo_model, cents, status):
+def test_a_refusal_for_funds_has_rate_limit_headers(bob, echo_model, cents, status):
     limits = {"limit_cents": cents, "type": "FIXED", "requests_per_minute": 10, "tokens_per_minute": 1_000}
     reply = chat.ask(client_for(factories.make_key(bob, **limits)[1]), max_tokens=1)
     assert (reply.status_code, set(rates_of(reply))) == (status, NAMES)
     assert (reply["x-ratelimit-remaining-requests"], reply["x-ratelimit-remaining-tokens"]) == ("10", "1000")
 
 
-def test_an_upstream_that_fails_does_not_keep_it_from_being_told(client):
+def test_an_upstream_failure_has_rate_limit_headers(client):
     reply = chat.ask(client, max_tokens=1, echo={"status": 500})
     assert (reply.status_code, set(rates_of(reply))) == (502, NAMES)
 
 
-def test_a_refusal_before_the_first_look_at_a_key_tells_nothing_and_reads_nothing(alice, django_assert_num_queries):
+def test_a_refusal_before_the_first_read_of_a_key_has_no_headers_and_reads_nothing(alice, django_assert_num_queries):
     client = client_for(factories.make_key(alice, requests_per_minute=10)[1])
     with django_assert_num_queries(1):  # whose secret it is
         reply = chat.ask(client, temperature=3)
@@ -223,21 +223,21 @@ def test_a_refusal_for_tokens_does_not_claim_that_a_request_was_counted(client):
     assert (reply.status_code, reply["x-ratelimit-remaining-requests"]) == (429, "10")
 
 
-def test_who_is_nobody_is_told_nothing(client, alice):
+def test_an_unknown_caller_gets_no_rate_limit_headers(client, alice):
     client.get("/v1/usage")
     ApiKey.objects.update(revoked_at=pool.database_time())
     for reply in (client.get("/v1/usage"), chat.ask(client), client_for(None).get("/v1/usage")):
         assert (reply.status_code, rates_of(reply)) == (401, {})
 
 
-def test_a_limit_that_is_lifted_is_told_no_longer(client):
+def test_a_removed_limit_is_no_longer_reported(client):
     assert rates_of(client.get("/v1/usage"))
     ApiKey.objects.update(requests_per_minute=None, tokens_per_minute=None)
     assert rates_of(client.get("/v1/usage")) == {}
     assert rates_of(chat.ask(client, temperature=3)) == {}
 
 
-def test_what_was_seen_is_told_by_the_time_it_is_told(alice):
+def test_cached_state_is_reported_as_of_the_time_of_the_reply(alice):
     key, _ = factories.make_key(alice, requests_per_minute=60)
     now = pool.database_time()
     key.requests_full_at = now + timedelta(seconds=10)

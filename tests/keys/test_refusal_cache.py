@@ -1,4 +1,4 @@
-"""A flood of refused requests is answered from memory: the same no to the same question, without a query, for a second."""
+"""A flood of refused requests is answered from memory for a second: the same refusal without a query."""
 
 import gc
 import time
@@ -79,7 +79,7 @@ def test_requests_per_minute_are_refused_until_the_next_one_is_free(memory, cloc
     assert answer(memory, cached=cached) == "asked"
 
 
-def test_what_is_repeated_tells_what_is_left_to_wait(memory, clock):
+def test_a_replayed_refusal_reports_the_remaining_wait(memory, clock):
     cached = seen(clock, requests=60.5)
     clock.seconds += 0.25
     with pytest.raises(errors.RateLimitExceeded) as refused:
@@ -89,7 +89,7 @@ def test_what_is_repeated_tells_what_is_left_to_wait(memory, clock):
     assert (headers["Retry-After"], headers["x-ratelimit-remaining-requests"]) == ("2", "0")
 
 
-def test_what_was_seen_is_believed_for_a_second(memory, clock):
+def test_cached_state_refuses_requests_for_one_second(memory, clock):
     cached = seen(clock, requests=3_600)
     clock.seconds += 0.99
     assert answer(memory, cached=cached) == "RateLimitExceeded"
@@ -97,7 +97,7 @@ def test_what_was_seen_is_believed_for_a_second(memory, clock):
     assert answer(memory, cached=cached) == "asked"
 
 
-def test_tokens_per_minute_are_decided_at_the_door_until_the_flood_has_come(memory, clock):
+def test_tokens_per_minute_are_decided_by_admission_before_a_flood(memory, clock):
     cached = seen(clock, tokens=51)  # 9 tokens are left
     for _ in range(FLOOD_REFUSALS):
         assert answer(memory, cached=cached) == "asked"
@@ -106,7 +106,7 @@ def test_tokens_per_minute_are_decided_at_the_door_until_the_flood_has_come(memo
     assert answer(memory, replace(DEMAND, tokens=9), cached=cached) == "asked"
 
 
-def test_a_request_with_an_idempotency_key_is_asked_until_the_flood_has_come(memory, clock):
+def test_a_request_with_an_idempotency_key_reaches_admission_before_a_flood(memory, clock):
     attempt, cached = replace(DEMAND, idempotency_key="retry"), seen(clock, requests=3_600)
     for _ in range(FLOOD_REFUSALS):
         assert answer(memory, attempt, cached=cached) == "asked"
@@ -126,7 +126,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_so_many_are_decided_and_then_the_same_is_said(memory, kind):
+def test_a_refusal_is_replayed_after_the_flood_threshold(memory, kind):
     for _ in range(FLOOD_REFUSALS):
         assert answer(memory) == "asked"
         memory.record("key", KINDS[kind], DEMAND)
@@ -136,7 +136,7 @@ def test_so_many_are_decided_and_then_the_same_is_said(memory, kind):
     assert (repeated.value.body(), repeated.value.headers) == (KINDS[kind].body(), KINDS[kind].headers)
 
 
-def test_the_next_second_begins_anew(memory, clock):
+def test_refusals_expire_after_a_second(memory, clock):
     flood(memory, broke())
     clock.seconds += 0.99
     assert answer(memory) == "InsufficientQuota"
@@ -147,7 +147,7 @@ def test_the_next_second_begins_anew(memory, clock):
     assert answer(memory) == "InsufficientQuota"
 
 
-def test_another_key_is_not_refused_for_it(memory):
+def test_refusals_of_one_key_do_not_affect_another(memory):
     flood(memory, errors.InvalidApiKey("revoked"))
     assert answer(memory, key_id="another") == "asked"
 
@@ -171,12 +171,12 @@ OTHERS = {
         ("limit", {"the same", "for more"}),
     ],
 )
-def test_only_those_are_refused_that_are_like_one_that_was(memory, kind, alike):
+def test_only_requests_like_a_refused_one_are_refused(memory, kind, alike):
     flood(memory, KINDS[kind])
     assert {name for name, demand in OTHERS.items() if answer(memory, demand) != "asked"} == alike
 
 
-def test_the_least_that_was_refused_is_what_counts(memory):
+def test_the_smallest_refused_amount_decides(memory):
     flood(memory, broke(), replace(DEMAND, amount_nanos=5_000))
     assert answer(memory, replace(DEMAND, amount_nanos=2_000)) == "asked"
     memory.record("key", broke(), replace(DEMAND, amount_nanos=2_000))
@@ -185,14 +185,14 @@ def test_the_least_that_was_refused_is_what_counts(memory):
 
 
 @pytest.mark.parametrize("refusal", [errors.RequestInProgress("runs"), errors.InvalidRequest("another body")])
-def test_what_is_said_of_an_idempotency_key_is_repeated_to_that_one(memory, refusal):
+def test_a_refused_idempotency_key_affects_only_that_key(memory, refusal):
     flood(memory, refusal, replace(DEMAND, idempotency_key="first"))
     assert answer(memory, replace(DEMAND, idempotency_key="first")) == type(refusal).__name__
     assert answer(memory, replace(DEMAND, idempotency_key="second")) == "asked"
     assert answer(memory, DEMAND) == "asked"
 
 
-def test_what_was_tied_up_is_decided_anew_when_something_is_given_back(memory):
+def test_a_settlement_forgets_tied_up_refusals(memory):
     flood(memory, errors.TiedUp("held"))
     memory.forget_tied_up("another")
     assert answer(memory) == "TiedUp"
@@ -204,7 +204,7 @@ def test_what_was_tied_up_is_decided_anew_when_something_is_given_back(memory):
 
 
 @pytest.mark.parametrize("kind", ["funds", "tied up", "limit"])
-def test_who_may_have_a_reply_waiting_is_told_to_come_again(memory, kind):
+def test_a_request_with_a_possible_stored_reply_is_told_to_retry(memory, kind):
     flood(memory, KINDS[kind])
     with pytest.raises(errors.RateLimitExceeded) as refused:
         memory.replay("key", replace(DEMAND, idempotency_key="retry"))
@@ -212,12 +212,12 @@ def test_who_may_have_a_reply_waiting_is_told_to_come_again(memory, kind):
     assert refused.value.headers == {"Retry-After": "1", "retry-after-ms": "1000"}
 
 
-def test_a_fault_of_ours_is_never_repeated(memory):
+def test_a_server_error_is_never_replayed(memory):
     flood(memory, errors.ServiceUnavailable("away"))
     assert answer(memory) == "asked"
 
 
-def test_of_a_keys_own_refusal_reading_its_status_is_told_too(memory):
+def test_a_refused_key_is_refused_before_its_status_is_read(memory):
     flood(memory, errors.InvalidApiKey("revoked"))
     with pytest.raises(errors.InvalidApiKey):
         memory.replay_for_models("key", AdmissionDemand())
@@ -226,7 +226,7 @@ def test_of_a_keys_own_refusal_reading_its_status_is_told_too(memory):
     memory.replay_for_models("key", AdmissionDemand())
 
 
-def test_what_is_kept_of_a_refusal_keeps_no_request(memory):
+def test_a_cached_refusal_keeps_no_request_alive(memory):
     def refuse():
         request = Request()
         gone.append(weakref.ref(request))
@@ -294,9 +294,7 @@ def without_credit(account: Account, key: ApiKey) -> None:
         (without_credit, 402, "insufficient_quota", None),
     ],
 )
-def test_a_flood_of_refused_requests_asks_the_database_so_many_times_and_no_more(
-    alice, echo_model, arrange, status, code, param
-):
+def test_a_flood_of_refused_requests_costs_a_bounded_number_of_transactions(alice, echo_model, arrange, status, code, param):
     key, secret = factories.make_key(alice)
     arrange(alice, key)
     client = client_for(secret)
@@ -311,9 +309,7 @@ def test_a_flood_of_refused_requests_asks_the_database_so_many_times_and_no_more
 
 
 @pytest.mark.usefixtures("stopped")
-def test_a_flood_for_a_model_that_there_is_not_asks_for_it_so_many_times_and_no_more(
-    alice, echo_model, django_assert_num_queries
-):
+def test_a_flood_for_an_unknown_model_costs_a_bounded_number_of_queries(alice, echo_model, django_assert_num_queries):
     client = client_for(factories.make_key(alice)[1])
     assert chat.ask(client).status_code == 200
     decided = [chat.ask(client, model="demo/nobody") for _ in range(FLOOD_REFUSALS)]
@@ -325,7 +321,7 @@ def test_a_flood_for_a_model_that_there_is_not_asks_for_it_so_many_times_and_no_
 
 
 @pytest.mark.usefixtures("stopped")
-def test_who_has_used_up_the_requests_of_a_minute_is_refused_without_a_look(alice, echo_model):
+def test_a_key_over_its_requests_per_minute_is_refused_without_a_query(alice, echo_model):
     key, secret = factories.make_key(alice, requests_per_minute=1)
     client = client_for(secret)
     assert chat.ask(client).status_code == 200
@@ -337,7 +333,7 @@ def test_who_has_used_up_the_requests_of_a_minute_is_refused_without_a_look(alic
 
 
 @pytest.mark.usefixtures("stopped")
-def test_a_key_that_is_revoked_in_a_flood_hears_of_it_a_second_later(alice, echo_model, monkeypatch):
+def test_a_key_revoked_in_a_flood_is_refused_as_such_within_a_second(alice, echo_model, monkeypatch):
     key, secret = factories.make_key(alice, requests_per_minute=1)
     client = client_for(secret)
     assert [chat.ask(client).status_code for _ in range(2)] == [200, 429]
@@ -348,7 +344,7 @@ def test_a_key_that_is_revoked_in_a_flood_hears_of_it_a_second_later(alice, echo
 
 
 @pytest.mark.usefixtures("stopped")
-def test_a_limit_that_is_lifted_in_a_flood_is_gone_a_second_later(alice, echo_model, monkeypatch):
+def test_a_limit_removed_in_a_flood_has_no_effect_after_a_second(alice, echo_model, monkeypatch):
     key, secret = factories.make_key(alice, requests_per_minute=1)
     client = client_for(secret)
     assert [chat.ask(client).status_code for _ in range(2)] == [200, 429]
@@ -359,7 +355,7 @@ def test_a_limit_that_is_lifted_in_a_flood_is_gone_a_second_later(alice, echo_mo
 
 
 @pytest.mark.usefixtures("stopped")
-def test_tokens_that_were_counted_and_not_used_are_free_again_in_the_same_flood(alice, echo_model):
+def test_unused_tokens_are_available_again_in_the_same_flood(alice, echo_model):
     client = client_for(factories.make_key(alice, tokens_per_minute=1_000)[1])
     refused = [chat.ask(client, max_tokens=1_000).status_code for _ in range(FLOOD_REFUSALS)]
     served = [chat.ask(client, max_tokens=900).status_code for _ in range(3)]  # each counts 904, and is 9
@@ -367,7 +363,7 @@ def test_tokens_that_were_counted_and_not_used_are_free_again_in_the_same_flood(
 
 
 @pytest.mark.usefixtures("stopped")
-def test_a_reply_that_is_waiting_is_given_to_a_key_that_is_over_its_limit(alice, echo_model):
+def test_a_stored_reply_is_given_to_a_key_over_its_limit(alice, echo_model):
     client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
     first = chat.send(client, chat.body(), HTTP_IDEMPOTENCY_KEY="once")
     assert [chat.ask(client).status_code for _ in range(2)] == [429, 429]
@@ -377,7 +373,7 @@ def test_a_reply_that_is_waiting_is_given_to_a_key_that_is_over_its_limit(alice,
 
 
 @pytest.mark.usefixtures("stopped")
-def test_reading_with_a_revoked_key_asks_the_database_so_many_times_and_no_more(alice, django_assert_num_queries):
+def test_reading_with_a_revoked_key_costs_a_bounded_number_of_queries(alice, django_assert_num_queries):
     key, secret = factories.make_key(alice)
     client = client_for(secret)
     assert client.get("/v1/usage").status_code == 200
@@ -387,6 +383,6 @@ def test_reading_with_a_revoked_key_asks_the_database_so_many_times_and_no_more(
             chat.assert_error(client.get("/v1/usage"), 401, "invalid_api_key")
 
 
-def test_the_figures_of_many_keys_are_bounded():
+def test_the_caches_of_keys_are_bounded():
     assert refusal_cache.process_cache._recent._entries_max == 10_000
     assert rate_limit_cache._cache._entries_max == 65_536

@@ -1,4 +1,4 @@
-"""What a secret looks like, and that nothing but the secret opens its key."""
+"""The format of a secret, and that only the secret matches its digest."""
 
 import re
 
@@ -14,14 +14,14 @@ key_ids = st.text(BASE62, min_size=22, max_size=22)
 PEPPER, OLD_PEPPER = "p" * 40, "o" * 40
 
 
-def test_a_secret_has_its_shape_and_names_its_key():
+def test_a_secret_has_its_format_and_contains_the_key_id():
     key_id = identifiers.short_uuid7()
     minted = secret.mint(key_id)
     assert re.fullmatch(rf"mgw_live_{key_id}_[0-9A-Za-z]{{38}}", minted)
     assert secret.key_id(minted) == key_id
 
 
-def test_two_secrets_of_one_key_differ_by_chance():
+def test_two_secrets_of_one_key_differ():
     key_id = identifiers.short_uuid7()
     randoms = [secret.mint(key_id)[32:64] for _ in range(200)]
     assert len(set(randoms)) == 200
@@ -43,23 +43,23 @@ def test_the_checksum_finds_every_wrong_letter_or_digit_at_every_place():
 
 
 @given(key_id=key_ids, place=st.integers(0, 68))
-def test_the_checksum_finds_two_characters_the_wrong_way_round(key_id, place):
+def test_the_checksum_finds_two_swapped_characters(key_id, place):
     minted = secret.mint(key_id)
     swapped = minted[:place] + minted[place + 1] + minted[place] + minted[place + 2 :]
     assert secret.key_id(swapped) == (key_id if swapped == minted else None)
 
 
 @given(st.text(max_size=80))
-def test_what_is_no_secret_names_no_key(text):
+def test_a_text_that_is_no_secret_has_no_key_id(text):
     assert secret.key_id(text) is None
 
 
 @pytest.mark.parametrize("around", ["{}\n", " {}", "{} ", "{}x", "x{}", "{}\x00"])
-def test_nothing_may_stand_around_a_secret(around):
+def test_a_secret_with_other_text_around_it_is_refused(around):
     assert secret.key_id(around.format(secret.mint(identifiers.short_uuid7()))) is None
 
 
-def test_the_digest_depends_on_secret_and_pepper_and_shows_neither():
+def test_the_digest_depends_on_secret_and_pepper_and_contains_neither():
     minted = secret.mint(identifiers.short_uuid7())
     kept = secret.digest(minted, PEPPER)
     assert re.fullmatch("[0-9a-f]{64}", kept)
@@ -67,7 +67,7 @@ def test_the_digest_depends_on_secret_and_pepper_and_shows_neither():
     assert kept != secret.digest(secret.mint(identifiers.short_uuid7()), PEPPER)
 
 
-def test_a_secret_matches_under_any_pepper_that_is_still_known():
+def test_a_secret_matches_under_any_known_pepper():
     minted = secret.mint(identifiers.short_uuid7())
     kept = secret.digest(minted, OLD_PEPPER)
     assert secret.matches(minted, kept, [PEPPER, OLD_PEPPER])

@@ -1,4 +1,4 @@
-"""A key's window: FIXED counts everything ever, RECURRING the days of its period; a new limit means what it says at once."""
+"""The window of a spending limit: FIXED counts all days, RECURRING those of its period; a new limit applies at once."""
 
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -80,7 +80,7 @@ def test_the_window_counts_the_days_of_its_limit(key, type, period, cents, reset
         ("MONTHLY", datetime(2026, 11, 30, 23, 59, 59, 999999, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC), 15),
     ],
 )
-def test_a_recurring_limit_begins_anew_at_midnight_and_nothing_resets_it(key, period, last_moment, next_moment, before):
+def test_a_recurring_limit_restarts_at_midnight_without_a_write(key, period, last_moment, next_moment, before):
     lifecycle.set_spending_limit(key, limit_cents=100, type="RECURRING", period=period)
     rows = list(SpendingDay.objects.order_by("day").values())
     assert (spent_cents(key, last_moment), spent_cents(key, next_moment)) == (before, 0)
@@ -167,7 +167,7 @@ def test_a_key_without_a_limit_has_no_window(key):
     assert spending.read_window(key) is None
 
 
-def test_changing_the_limit_its_type_or_its_period_counts_what_was_really_spent(key):
+def test_a_changed_limit_counts_what_was_really_spent(key):
     limits = [(100, "FIXED", None), (2, "RECURRING", "DAILY"), (2, "RECURRING", "WEEKLY"), (40, "FIXED", None)]
     seen = []
     for limit_cents, type, period in limits:
@@ -179,7 +179,7 @@ def test_changing_the_limit_its_type_or_its_period_counts_what_was_really_spent(
     assert spending.read_window(key) is None
 
 
-def test_what_is_reserved_is_not_available_but_not_spent(key):
+def test_reserved_money_is_neither_available_nor_spent(key):
     lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     window = spending.read_window(key)
@@ -197,7 +197,7 @@ def test_a_completion_counts_on_the_day_it_was_admitted(key):
     assert (spent_cents(key), spent_cents(key, tomorrow)) == (6, 0)
 
 
-def test_a_completion_of_an_earlier_window_gives_nothing_back_to_this_one(key):
+def test_a_completion_of_an_earlier_window_does_not_change_this_one(key):
     lifecycle.set_spending_limit(key, limit_cents=63, type="RECURRING", period="WEEKLY")
     window = spending.read_window(key)
     before = (window.spent_nanos, window.held_nanos)
@@ -207,7 +207,7 @@ def test_a_completion_of_an_earlier_window_gives_nothing_back_to_this_one(key):
     assert (window.spent_nanos, window.held_nanos) == (before[0] + 3, before[1] - 5)
 
 
-def test_a_commit_counts_the_completion_and_its_tokens(key):
+def test_settling_counts_the_completion_and_its_tokens(key):
     row = SpendingDay.objects.get(day=TODAY)
     assert (row.spent_nanos, row.held_nanos, row.completions, row.prompt_tokens, row.completion_tokens) == (CENT, 0, 1, 3, 4)
     spend(key, TODAY, 1)
@@ -220,7 +220,7 @@ def test_the_days_of_another_key_do_not_count(key, alice):
     assert spending.read_window(other).spent_nanos == 0
 
 
-def test_a_limit_that_is_only_tied_up_is_refused_as_such(key):
+def test_a_limit_held_by_running_requests_is_refused_as_tied_up(key):
     lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     refusal = refused(key, 9 * CENT, NOW)
@@ -229,7 +229,7 @@ def test_a_limit_that_is_only_tied_up_is_refused_as_such(key):
     assert refusal.headers == {"Retry-After": "1", "retry-after-ms": "1000"}
 
 
-def test_a_recurring_limit_that_is_reached_says_when_it_resets(key):
+def test_a_reached_recurring_limit_says_when_it_resets(key):
     lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     refusal = refused(key, 9 * CENT + 1, NOW)
     assert type(refusal) is errors.SpendingLimitReached
@@ -241,7 +241,7 @@ def test_a_recurring_limit_that_is_reached_says_when_it_resets(key):
     )
 
 
-def test_a_retry_is_never_sent_before_the_reset(key):
+def test_retry_after_is_never_before_the_reset(key):
     lifecycle.set_spending_limit(key, limit_cents=1, type="RECURRING", period="DAILY")
     almost = datetime(2026, 11, 18, 23, 59, 59, 999999, tzinfo=UTC)
     assert refused(key, CENT, almost).headers["Retry-After"] == "1"

@@ -1,4 +1,4 @@
-"""GET /v1/usage: the key, its limit and what is left, what it used, and the balance; also when nothing is left."""
+"""GET /v1/usage: the key, its limit and what is left, its usage and the balance; also when nothing is left."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -88,7 +88,7 @@ def test_spans_are_days_and_months_of_utc(key, program):
     assert usage["total"]["totalTokens"] == 5 * usage["total"]["completions"]
 
 
-def test_usage_is_the_keys_own_and_the_balance_the_accounts(alice, program, echo_model):
+def test_usage_is_of_the_key_and_the_balance_of_the_account(alice, program, echo_model):
     other = client_for(factories.make_key(alice)[1])
     chat.ask(other)
     assert usage_of(program)["usage"]["total"] == NOTHING
@@ -96,7 +96,7 @@ def test_usage_is_the_keys_own_and_the_balance_the_accounts(alice, program, echo
     assert usage_of(program)["balance"]["balanceInCents"] == 999
 
 
-def test_what_runs_is_held(alice, key, program):
+def test_running_requests_are_reported_as_held(alice, key, program):
     lifecycle.set_spending_limit(key[0], limit_cents=100, type="FIXED", period=None)
     now = pool.database_time()
     usage.place(alice, 1, reference="running", expires_at=now + timedelta(hours=1))
@@ -113,7 +113,7 @@ def test_what_runs_is_held(alice, key, program):
     assert told["limit"]["remainingInCents"] == 99
 
 
-def test_a_fixed_limit_counts_since_ever_and_never_resets(key, program):
+def test_a_fixed_limit_counts_all_days_and_never_resets(key, program):
     lifecycle.set_spending_limit(key[0], limit_cents=500, type="FIXED", period=None)
     SpendingDay.objects.create(key=key[0], day=pool.database_time().date() - timedelta(days=4_000), spent_nanos=10_000_001)
     assert usage_of(program)["limit"] == {
@@ -160,13 +160,13 @@ def test_a_limit_lowered_below_what_is_spent_leaves_nothing(key, program):
     assert (limit["remainingInCents"], limit["remainingInDollars"], limit["spentInDollars"]) == (0, "0.00", "0.05")
 
 
-def test_when_a_key_expires_is_said(alice):
+def test_the_expiry_of_a_key_is_reported(alice):
     expires = datetime(2999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     client = client_for(factories.make_key(alice, expires_at=expires)[1])
     assert usage_of(client)["key"]["expiresAt"] == "2999-12-31T23:59:59.999Z"
 
 
-def test_asking_writes_nothing(program):
+def test_reading_usage_writes_nothing(program):
     before = chat.everything_written()
     usage_of(program)
     assert chat.everything_written() == before

@@ -1,4 +1,4 @@
-"""Readers of pages: owners, support staff with exactly the permissions they need, and a real browser."""
+"""Users of pages: owners, and support staff with exactly the permissions they need."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Overview, statement and keys, as their owner uses them; and what others get of them, which is nothing."""
+"""Overview, statement and keys for their owner; other users cannot open them."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -58,7 +58,7 @@ def test_what_running_requests_hold_is_shown(owner, alice):
     assert "Available $9.75" in page
 
 
-def test_an_account_without_credit_and_keys_says_what_to_do(bob):
+def test_an_empty_account_explains_the_next_steps(bob):
     from tests.pages.conftest import signed_in
 
     reply = signed_in(owner_of(bob)).get("/dashboard/", headers={"host": "localhost:8123"})
@@ -130,7 +130,7 @@ def test_the_statement_pages_from_the_newest(owner, key):
 @pytest.mark.parametrize(
     ("asked", "shown"), [("0", 1), ("-1", 1), ("x", 1), ("", 1), ("²", 1), ("1e3", 1), ("99", 2), ("9" * 5000, 1)]
 )
-def test_a_page_that_is_none_leads_to_one_that_is(owner, key, asked, shown):
+def test_a_page_outside_the_list_shows_the_nearest_page(owner, key, asked, shown):
     for number in range(30):
         use(key, cost_nanos=1, number=number)
     assert owner.get("/dashboard/ledger/", {"page": asked}).context["pager"].number == shown
@@ -221,7 +221,7 @@ def test_a_key_expires_at_the_end_of_its_last_day(owner, alice):
         ({"spending_type": "RECURRING", "spending_limit": "5", "spending_period": "YEARLY"}, "spending_period"),
     ],
 )
-def test_what_is_wrong_is_said_beside_its_field_and_nothing_typed_is_lost(owner, alice, fields, at_fault):
+def test_errors_are_shown_beside_their_field_and_input_is_kept(owner, alice, fields, at_fault):
     typed = form_for(alice, **{"name": "my laptop", **fields})
     reply = owner.post("/dashboard/keys/new/", typed)
     assert reply.status_code == 200
@@ -232,7 +232,7 @@ def test_what_is_wrong_is_said_beside_its_field_and_nothing_typed_is_lost(owner,
     assert not ApiKey.objects.exists()
 
 
-def test_a_secret_is_shown_once_and_kept_nowhere(owner, alice):
+def test_a_secret_is_shown_once_and_stored_nowhere(owner, alice):
     reply = owner.post("/dashboard/keys/new/", form_for(alice))
     [secret] = SECRET.findall(reply.content.decode())
     assert "no-store" in reply["Cache-Control"]
@@ -295,7 +295,7 @@ def test_a_form_without_its_fields_clears_no_limit(owner, alice):
     assert key.spending_limit_cents == 500
 
 
-def test_a_page_to_look_at_writes_nothing(owner, key, rows):
+def test_viewing_pages_writes_nothing(owner, key, rows):
     before = rows()
     for path in ["", "ledger/", "keys/", "keys/new/", f"keys/{key.pk}/limit/", f"keys/{key.pk}/revoke/"]:
         assert owner.get(f"/dashboard/{path}").status_code == 200
@@ -329,7 +329,7 @@ def test_a_revoked_key_has_no_limit_to_change(owner, key, rows):
 @pytest.mark.parametrize(
     ("type", "period"), [("FIXED", None), ("RECURRING", "DAILY"), ("RECURRING", "WEEKLY"), ("RECURRING", "MONTHLY")]
 )
-def test_what_is_left_of_a_limit_is_what_admission_counts(alice, type, period):
+def test_the_page_shows_the_same_window_as_admission(alice, type, period):
     key, _ = factories.make_key(alice, limit_cents=500, type=type, period=period)
     now = datetime(2026, 11, 19, 12, tzinfo=UTC)  # a Thursday
     stepped_clock.make()
@@ -347,7 +347,7 @@ def test_what_is_left_of_a_limit_is_what_admission_counts(alice, type, period):
     assert summary.limit.resets_at == exact.resets_at
 
 
-def test_a_keys_limits_per_minute_are_shown_whosever_they_are(owner, alice, settings):
+def test_limits_per_minute_are_shown_whether_of_key_account_or_deployment(owner, alice, settings):
     factories.make_key(alice, requests_per_minute=1)
     assert "At most 1 request per minute" in text(owner.get("/dashboard/keys/"))
     settings.KEY_TOKENS_PER_MINUTE = 50_000
@@ -357,7 +357,7 @@ def test_a_keys_limits_per_minute_are_shown_whosever_they_are(owner, alice, sett
     assert "100,000 tokens per minute" in text(owner.get(f"/dashboard/keys/{alice.keys.get().pk}/limit/"))
 
 
-def test_a_key_without_limits_per_minute_says_nothing_of_them(owner, key):
+def test_a_key_without_limits_per_minute_shows_none(owner, key):
     assert "per minute" not in text(owner.get("/dashboard/keys/"))
 
 
@@ -386,7 +386,7 @@ LIMIT = {"spending_type": "FIXED", "spending_limit": "1", "spending_period": ""}
 
 
 @pytest.mark.parametrize("page", KEY_PAGES)
-def test_a_stranger_gets_nothing_of_a_key(stranger, key, rows, page):
+def test_an_anonymous_visitor_cannot_open_a_keys_pages(stranger, key, rows, page):
     before = rows()
     for reply in (stranger.get(f"/dashboard/keys/{key.pk}/{page}"), stranger.post(f"/dashboard/keys/{key.pk}/{page}", LIMIT)):
         assert reply.status_code == 302
@@ -395,14 +395,14 @@ def test_a_stranger_gets_nothing_of_a_key(stranger, key, rows, page):
     assert rows() == before
 
 
-def test_a_stranger_makes_no_key(stranger, alice, rows):
+def test_an_anonymous_visitor_cannot_make_a_key(stranger, alice, rows):
     before = rows()
     assert stranger.post("/dashboard/keys/new/", form_for(alice)).status_code == 302
     assert rows() == before
 
 
 @pytest.mark.parametrize("page", KEY_PAGES)
-def test_an_owner_of_another_account_gets_nothing_of_a_key(other_owner, key, rows, page):
+def test_another_owner_cannot_open_a_keys_pages(other_owner, key, rows, page):
     before = rows()
     for reply in (
         other_owner.get(f"/dashboard/keys/{key.pk}/{page}"),
@@ -413,21 +413,21 @@ def test_an_owner_of_another_account_gets_nothing_of_a_key(other_owner, key, row
     assert rows() == before
 
 
-def test_an_owner_of_another_account_makes_no_key_here(other_owner, alice, charlie, rows):
+def test_another_owner_cannot_make_a_key_in_this_account(other_owner, alice, charlie, rows):
     before = rows()
     assert "The selected account is now Charlie" in text(other_owner.post("/dashboard/keys/new/", form_for(alice)))
     assert rows() == before
 
 
 @pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/ledger/", "/dashboard/keys/"])
-def test_an_owner_of_another_account_sees_nothing_of_this_one(other_owner, alice, key, path):
+def test_another_owner_sees_nothing_of_this_account(other_owner, alice, key, path):
     use(key, cost_nanos=123_456_789)
     page = text(other_owner.get(path))
     assert "laptop" not in page
     assert "0.123456789" not in page
 
 
-def test_support_reads_accounts_in_the_admin_and_not_here(support, alice, key, rows):
+def test_support_cannot_open_an_accounts_dashboard(support, alice, key, rows):
     before = rows()
     for path in ["", "ledger/", "keys/", "keys/new/", f"keys/{key.pk}/limit/", f"keys/{key.pk}/revoke/"]:
         assert support.get(f"/dashboard/{path}").status_code == 403
@@ -441,7 +441,7 @@ def test_a_key_that_does_not_exist_is_not_found(owner, key_id):
     assert owner.post(f"/dashboard/keys/{key_id}/revoke/").status_code == 404
 
 
-def test_two_clicks_at_once_make_one_key(transactional_db, alice):
+def test_concurrent_clicks_make_one_key(transactional_db, alice):
     from concurrent.futures import ThreadPoolExecutor
 
     from tests.pages.conftest import signed_in

@@ -1,4 +1,4 @@
-"""The journeys of owners and of support, in the Chromium that the machine has."""
+"""What owners and support do, in a real Chromium."""
 
 import re
 from datetime import timedelta
@@ -113,7 +113,7 @@ def test_reloading_the_page_of_the_secret_shows_no_secret_and_makes_no_key(trans
     assert ApiKey.objects.count() == 1
 
 
-def test_a_browser_that_keeps_the_page_keeps_no_secret(transactional_db, alice, open_page):
+def test_the_secret_is_removed_when_the_browser_leaves_the_page(transactional_db, alice, open_page):
     page = open_page()
     sign_in(page, "alice@example.org", "/dashboard/keys/new/")
     page.get_by_label("Name").fill("laptop")
@@ -124,7 +124,7 @@ def test_a_browser_that_keeps_the_page_keeps_no_secret(transactional_db, alice, 
     assert not SECRET.search(page.content())
 
 
-def test_a_double_click_makes_one_key_and_its_secret_is_seen(transactional_db, alice, open_page):
+def test_a_double_click_makes_one_key_and_shows_its_secret(transactional_db, alice, open_page):
     page = open_page()
     sign_in(page, "alice@example.org", "/dashboard/keys/new/")
     page.get_by_label("Name").fill("laptop")

@@ -1,3 +1,5 @@
+"""Signing in and out, and which account a member sees."""
+
 import pytest
 
 from billing.models import Account, Membership
@@ -8,24 +10,24 @@ from tests.pages.conftest import owner_of, signed_in
 PAGES = ["/dashboard/", "/dashboard/ledger/", "/dashboard/keys/", "/dashboard/keys/new/", "/dashboard/password/"]
 
 
-def test_an_owner_signs_in_by_e_mail_whatever_its_capitals(stranger, alice):
+def test_sign_in_ignores_the_case_of_the_e_mail_address(stranger, alice):
     reply = stranger.post("/dashboard/sign-in/", {"username": "Alice@Example.org", "password": factories.PASSWORD})
     assert (reply.status_code, reply["Location"]) == (302, "/dashboard/")
     assert stranger.get("/dashboard/").status_code == 200
 
 
-def test_after_signing_in_one_is_where_one_wanted_to_be(stranger, alice):
+def test_sign_in_leads_to_the_requested_page(stranger, alice):
     credentials = {"username": "alice@example.org", "password": factories.PASSWORD, "next": "/dashboard/keys/"}
     assert stranger.post("/dashboard/sign-in/", credentials)["Location"] == "/dashboard/keys/"
 
 
-def test_signing_in_leads_to_no_other_site(stranger, alice):
+def test_sign_in_does_not_redirect_to_another_site(stranger, alice):
     credentials = {"username": "alice@example.org", "password": factories.PASSWORD, "next": "https://example.net/"}
     assert stranger.post("/dashboard/sign-in/", credentials)["Location"] == "/dashboard/"
 
 
 @pytest.mark.parametrize("email", ["alice@example.org", "nobody@example.org", "a\x00b", ""])
-def test_a_wrong_password_signs_nobody_in(stranger, alice, email):
+def test_a_wrong_password_is_refused(stranger, alice, email):
     reply = stranger.post("/dashboard/sign-in/", {"username": email, "password": "wrong"})
     assert reply.status_code == 200
     assert 'role="alert"' in reply.content.decode()
@@ -33,32 +35,32 @@ def test_a_wrong_password_signs_nobody_in(stranger, alice, email):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_who_is_not_signed_in_is_led_to_the_sign_in_page(stranger, alice, path):
+def test_pages_redirect_to_sign_in(stranger, alice, path):
     reply = stranger.get(path)
     assert (reply.status_code, reply["Location"]) == (302, f"/dashboard/sign-in/?next={path}")
     assert reply.content == b""
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_no_browser_and_no_proxy_keeps_a_page(owner, path):
+def test_pages_are_not_cached(owner, path):
     reply = owner.get(path)
     assert reply.status_code == 200
     assert "no-store" in reply["Cache-Control"]
     assert "private" in reply["Cache-Control"]
 
 
-def test_pages_run_no_script_and_no_style_but_our_files(owner):
+def test_the_content_security_policy_allows_own_files_only(owner):
     assert "default-src 'self'" in owner.get("/dashboard/")["Content-Security-Policy"]
 
 
-def test_signing_out_takes_a_post(owner):
+def test_sign_out_needs_a_post(owner):
     assert owner.get("/dashboard/sign-out/").status_code == 405
     assert owner.get("/dashboard/").status_code == 200
     assert owner.post("/dashboard/sign-out/")["Location"] == "/dashboard/sign-in/"
     assert owner.get("/dashboard/").status_code == 302
 
 
-def test_a_changed_password_signs_the_other_sessions_out(owner, alice):
+def test_changing_the_password_ends_other_sessions(owner, alice):
     elsewhere = signed_in(owner_of(alice))
     new = {
         "old_password": factories.PASSWORD,
@@ -95,13 +97,13 @@ def test_a_member_of_several_accounts_chooses_one(owner, alice):
 
 
 @pytest.mark.parametrize("choice", ["theirs", "", "nonsense", "\x00"])
-def test_nobody_chooses_an_account_of_others(owner, alice, charlie, choice):
+def test_a_member_cannot_choose_the_account_of_others(owner, alice, charlie, choice):
     reply = owner.post("/dashboard/account/", {"account": str(charlie.pk) if choice == "theirs" else choice})
     assert reply.status_code == 404
     assert owner.get("/dashboard/").context["request"].member.account_name == "Alice"
 
 
-def test_who_is_removed_from_an_account_sees_nothing_more_of_it(owner, alice, key, rows):
+def test_a_removed_member_loses_access(owner, alice, key, rows):
     Membership.objects.all().delete()
     before = rows()
     for path in [*PAGES, f"/dashboard/keys/{key.pk}/limit/"]:
@@ -111,7 +113,7 @@ def test_who_is_removed_from_an_account_sees_nothing_more_of_it(owner, alice, ke
     assert rows() == before
 
 
-def test_a_chosen_account_one_was_removed_from_is_chosen_no_more(owner, alice):
+def test_a_removed_membership_ends_the_choice_of_its_account(owner, alice):
     second = factories.make_account("Second", cents=4200, owner=owner_of(alice))
     owner.post("/dashboard/account/", {"account": str(second.pk)})
     Membership.objects.filter(account=second).delete()
@@ -120,7 +122,7 @@ def test_a_chosen_account_one_was_removed_from_is_chosen_no_more(owner, alice):
     assert "Second" not in reply.content.decode()
 
 
-def test_a_key_is_not_made_in_an_account_chosen_behind_the_forms_back(owner, alice):
+def test_a_key_is_not_made_in_an_account_chosen_after_the_form_was_opened(owner, alice):
     form = {"name": "laptop", "spending_type": "NONE", "account": str(alice.pk)}
     second = factories.make_account("Second", owner=owner_of(alice))
     owner.post("/dashboard/account/", {"account": str(second.pk)})

@@ -1,4 +1,4 @@
-"""Support in the Django admin: exactly the permissions it needs, not a superuser. Everybody else gets nothing."""
+"""Support in the Django admin, with exactly the permissions it needs. Nobody else can open its pages."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +59,7 @@ def test_an_account_is_found_by_e_mail_name_or_id(support, alice, charlie, term)
 
 @pytest.mark.parametrize("path", ["billing/account/", "billing/ledgerentry/", "keys/apikey/"])
 @pytest.mark.parametrize("term", ["' OR 1=1 --", "%", "9" * 300])
-def test_a_strange_search_finds_nothing_and_breaks_nothing(support, alice, key, path, term):
+def test_an_odd_search_finds_nothing(support, alice, key, path, term):
     assert "alice" not in support.get(f"/admin/{path}", {"q": term}).content.decode().lower()
 
 
@@ -74,7 +74,7 @@ def test_an_accounts_page_shows_balance_entries_keys_and_members(support, alice,
     assert "All 2 entries" in page
 
 
-def test_an_accounts_page_shows_the_latest_twenty_entries_and_leads_to_all(support, alice, key):
+def test_an_accounts_page_shows_twenty_entries_and_links_to_all(support, alice, key):
     for number in range(30):
         use(key, cost_nanos=1, number=number)
     reply = support.get(account_page(alice))
@@ -83,12 +83,12 @@ def test_an_accounts_page_shows_the_latest_twenty_entries_and_leads_to_all(suppo
     assert every.context["cl"].result_count == 31
 
 
-def test_all_entries_of_an_account_are_of_no_other(support, alice, charlie):
+def test_the_list_of_an_accounts_entries_has_no_others(support, alice, charlie):
     every = support.get("/admin/billing/ledgerentry/", {"account__id__exact": str(alice.pk)})
     assert [entry.account for entry in every.context["cl"].result_list] == [alice]
 
 
-def test_who_may_not_read_the_book_or_keys_sees_none_on_the_accounts_page(alice, key):
+def test_the_account_page_hides_entries_and_keys_without_permission(alice, key):
     reader = signed_in(make_staff("reader@example.org", ["billing.view_account"]))
     page = text(reader.get(account_page(alice)))
     assert "$10.00" in page
@@ -127,7 +127,7 @@ def test_a_double_submit_credits_once(support, alice):
     assert "already booked. Nothing was added." in text(support.get(account_page(alice)))
 
 
-def test_clicks_at_once_credit_once(transactional_db, alice):
+def test_concurrent_clicks_credit_once(transactional_db, alice):
     user = make_staff("support@example.org", SUPPORT_PERMISSIONS)
     clients = [signed_in(user) for _ in range(4)]
     form = credit_form(clients[0], alice)
@@ -145,14 +145,14 @@ def test_clicks_at_once_credit_once(transactional_db, alice):
     assert LogEntry.objects.count() == 1
 
 
-def test_each_form_credits_for_itself(support, alice):
+def test_two_forms_credit_twice(support, alice):
     for _ in range(2):
         support.post(account_page(alice, "credit"), credit_form(support, alice))
     alice.refresh_from_db()
     assert alice.balance_nanos == money.nanos(2000)
 
 
-def test_a_form_used_for_one_amount_books_no_other(support, alice, charlie, rows):
+def test_a_used_form_cannot_book_another_amount(support, alice, charlie, rows):
     form = credit_form(support, alice)
     support.post(account_page(alice, "credit"), form)
     before = rows()
@@ -182,7 +182,7 @@ def test_a_form_used_for_one_amount_books_no_other(support, alice, charlie, rows
         ({"reference": "x' --"}, "reference"),
     ],
 )
-def test_what_is_wrong_with_a_credit_is_said_and_nothing_is_booked(support, alice, rows, fields, at_fault):
+def test_an_invalid_credit_shows_errors_and_books_nothing(support, alice, rows, fields, at_fault):
     form = credit_form(support, alice, **fields)
     before = rows()
     reply = support.post(account_page(alice, "credit"), form)
@@ -193,13 +193,13 @@ def test_what_is_wrong_with_a_credit_is_said_and_nothing_is_booked(support, alic
     assert rows() == before
 
 
-def test_a_million_dollars_is_the_most_at_once(support, alice):
+def test_a_credit_is_at_most_a_million_dollars(support, alice):
     support.post(account_page(alice, "credit"), credit_form(support, alice, amount="$1,000,000"))
     alice.refresh_from_db()
     assert alice.balance_nanos == money.nanos(100_001_000)
 
 
-def test_a_credit_that_the_book_cannot_hold_is_refused(support, alice, rows):
+def test_a_credit_that_overflows_the_balance_is_refused(support, alice, rows):
     ledger.grant_support_credit(alice.pk, amount_cents=money.CENTS_MAX - 1000, reason="x", reference="much")
     form = credit_form(support, alice)
     before = rows()
@@ -266,7 +266,7 @@ def test_no_page_shows_a_digest(superuser, key, path):
 
 
 @pytest.mark.parametrize("model", ["billing/ledgerentry", "billing/hold", "keys/apikey", "keys/spendingday"])
-def test_nobody_adds_changes_or_deletes_rows_that_the_gateway_keeps(superuser, alice, key, rows, model):
+def test_the_admin_cannot_write_rows_of_the_gateway(superuser, alice, key, rows, model):
     entry = use(key, cost_nanos=1)
     hold = usage.place(alice, 1, reference="running", expires_at=timezone.now())
     kept = {"ledgerentry": entry, "hold": hold, "apikey": key, "spendingday": SpendingDay.objects.get()}
@@ -288,7 +288,7 @@ def test_an_account_is_never_deleted(superuser, alice, rows):
     assert rows() == before
 
 
-def test_renaming_an_account_keeps_a_balance_that_moved_meanwhile(superuser, alice, monkeypatch):
+def test_renaming_an_account_keeps_a_concurrent_change_of_its_balance(superuser, alice, monkeypatch):
     from billing.admin import AccountAdmin
 
     save = AccountAdmin.save_model
@@ -341,7 +341,7 @@ def test_staff_set_and_clear_an_accounts_limits_per_minute(superuser, alice, key
 
 
 @pytest.mark.parametrize("typed", ["0", "-1", "2147483648", "sixty"])
-def test_a_limit_per_minute_that_is_none_is_refused_beside_its_field(superuser, alice, rows, typed):
+def test_an_invalid_limit_per_minute_is_refused_beside_its_field(superuser, alice, rows, typed):
     before = rows()
     page = superuser.post(account_page(alice), accounts_form(alice, tokens_per_minute=typed)).content.decode()
     assert re.search(r'class="errorlist" id="id_tokens_per_minute_error"', page)
@@ -362,7 +362,7 @@ def test_a_person_is_added_by_e_mail_and_password(superuser, db):
     assert superuser.get(reply["Location"]).status_code == 200
 
 
-def test_an_e_mail_address_is_taken_once_whatever_its_capitals(superuser, alice):
+def test_e_mail_addresses_are_unique_ignoring_case(superuser, alice):
     form = {"email": "ALICE@example.org", **NEW_PASSWORD}
     reply = superuser.post("/admin/billing/user/add/", form)
     assert "email" in reply.context["adminform"].form.errors
@@ -451,15 +451,15 @@ def test_a_stranger_gets_nothing(stranger, alice, key, rows):
     assert_gets_nothing(stranger, alice, key, rows, status=302)
 
 
-def test_an_owner_gets_nothing_of_the_admin_not_even_of_the_own_account(owner, alice, key, rows):
+def test_an_owner_cannot_open_the_admin(owner, alice, key, rows):
     assert_gets_nothing(owner, alice, key, rows, status=302)
 
 
-def test_staff_without_permission_gets_nothing(powerless, alice, key, rows):
+def test_staff_without_permissions_cannot_open_pages(powerless, alice, key, rows):
     assert_gets_nothing(powerless, alice, key, rows, status=403)
 
 
-def test_staff_who_left_gets_nothing(support, support_user, alice, key, rows):
+def test_inactive_staff_cannot_open_pages(support, support_user, alice, key, rows):
     User.objects.filter(pk=support_user.pk).update(is_active=False)
     assert_gets_nothing(support, alice, key, rows, status=302)
 
@@ -484,7 +484,7 @@ def test_each_action_takes_its_own_permission(alice, key, rows, missing, page):
     assert rows() == before
 
 
-def test_support_changes_nothing_but_through_its_three_actions(support, alice, key, rows):
+def test_support_can_write_only_through_its_three_actions(support, alice, key, rows):
     before = rows()
     posts = {
         account_page(alice): {"name": "x"},
@@ -500,7 +500,7 @@ def test_support_changes_nothing_but_through_its_three_actions(support, alice, k
 
 @pytest.mark.parametrize("path", ["billing/account/{}/credit/", "keys/apikey/{}/limit/", "keys/apikey/{}/revoke/"])
 @pytest.mark.parametrize("object_id", ["0" * 22, "nope", "%00", "_00"])
-def test_what_does_not_exist_is_not_found(support, db, path, object_id):
+def test_an_unknown_object_is_not_found(support, db, path, object_id):
     assert support.get(f"/admin/{path.format(object_id)}").status_code == 404
     assert support.post(f"/admin/{path.format(object_id)}", {}).status_code == 404
 
@@ -531,7 +531,7 @@ def test_a_key_is_found_by_its_owners_e_mail(support, key):
     assert "laptop" in text(support.get("/admin/keys/apikey/", {"q": "alice@example.org"}))
 
 
-def test_every_table_of_ours_is_in_the_admin():
+def test_every_model_is_in_the_admin():
     apps_of_ours = {"billing", "keys", "completions", "rankings"}
     ours = {model for model in apps.get_models() if model.__module__.split(".")[0] in apps_of_ours}
     assert ours - set(admin.site._registry) == set()

@@ -1,4 +1,4 @@
-"""Staff who may change people cannot become, or make anybody, more than they are."""
+"""Staff who may change users cannot give themselves or others more permissions than they have."""
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -27,7 +27,7 @@ def change(client, person, **fields):
     return client.post(url, {"email": person.email, "is_active": "on", **empty, **fields})
 
 
-def test_nobody_makes_themselves_a_superuser(client, clerk):
+def test_staff_cannot_make_themselves_superuser(client, clerk):
     client.force_login(clerk)
     everything = [str(pk) for pk in Permission.objects.values_list("pk", flat=True)]
     change(client, clerk, first_name="Busy", is_superuser="on", user_permissions=everything)
@@ -35,7 +35,7 @@ def test_nobody_makes_themselves_a_superuser(client, clerk):
     assert (clerk.first_name, clerk.is_superuser, clerk.user_permissions.count()) == ("Busy", False, 4)
 
 
-def test_nobody_makes_somebody_staff(client, clerk):
+def test_staff_cannot_make_a_user_staff(client, clerk):
     client.force_login(clerk)
     fields = {
         "email": "new@example.org",
@@ -48,7 +48,7 @@ def test_nobody_makes_somebody_staff(client, clerk):
     assert (made.is_staff, made.is_superuser) == (False, False)
 
 
-def test_a_superuser_is_for_superusers_to_change(client, clerk, boss):
+def test_only_superusers_can_change_a_superuser(client, clerk, boss):
     client.force_login(clerk)
     assert change(client, boss, email="mine@example.org").status_code == 403
     url = reverse("admin:auth_user_password_change", args=[boss.pk])
@@ -59,7 +59,7 @@ def test_a_superuser_is_for_superusers_to_change(client, clerk, boss):
     assert (unchanged.email, unchanged.password) == (boss.email, boss.password)
 
 
-def test_a_superuser_still_gives_powers(client, clerk, boss):
+def test_a_superuser_can_grant_permissions(client, clerk, boss):
     client.force_login(boss)
     change(client, clerk, is_staff="on", is_superuser="on")
     assert User.objects.get(pk=clerk.pk).is_superuser
@@ -73,6 +73,6 @@ def test_a_superuser_still_gives_powers(client, clerk, boss):
         ("/dashboard/?page=%00", 400),
     ],
 )
-def test_a_nul_in_an_address_is_the_askers_fault(client, boss, path, status):
+def test_a_nul_character_in_an_address_is_a_client_error(client, boss, path, status):
     client.force_login(boss)
     assert client.get(path).status_code == status

@@ -21,12 +21,12 @@ def test_the_balance_in_cents_and_dollars(api):
     assert reply.json() == {"balanceInCents": 1000, "balanceInDollars": 10.0}
 
 
-def test_the_balance_is_what_is_certainly_there(alice, api):
+def test_the_balance_is_rounded_down(alice, api):
     usage.spend(alice, 1)
     assert api.get(BALANCE).json() == {"balanceInCents": 999, "balanceInDollars": 9.99}
 
 
-def test_the_balance_does_not_sink_by_what_is_only_held(alice, api):
+def test_holds_do_not_lower_the_balance(alice, api):
     usage.place(alice, money.nanos(600))
     assert api.get(BALANCE).json()["balanceInCents"] == 1000
 
@@ -76,7 +76,7 @@ def test_every_type_of_entry_is_shown_with_its_sign_the_most_recent_first(bob):
     assert len({each["id"] for each in entries}) == 4
 
 
-def test_metadata_says_what_was_used_and_what_was_paid(bob):
+def test_metadata_describes_usage_and_payments(bob):
     usage.buy(bob, 2_000, "pi_1")
     usage.spend(bob, 5)
     used, paid = client_for(factories.make_key(bob)[1]).get(LEDGER).json()["entries"]
@@ -166,7 +166,7 @@ def test_another_accounts_entries_never_appear(alice, charlie, api):
 
 @pytest.mark.parametrize("path", [BALANCE, LEDGER])
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
-def test_the_book_is_only_read(alice, api, path, method):
+def test_the_ledger_is_read_only(alice, api, path, method):
     before = usage.numbers(alice)
     reply = getattr(api, method)(path, {})
     assert reply.status_code == 405
@@ -175,7 +175,7 @@ def test_the_book_is_only_read(alice, api, path, method):
 
 
 @pytest.mark.parametrize("path", [BALANCE, LEDGER])
-def test_the_book_needs_a_key(path, db):
+def test_the_ledger_needs_a_key(path, db):
     reply = client_for(None).get(path)
     assert reply.status_code == 401
     assert reply.json()["error"]["code"] == "invalid_api_key"

@@ -1,4 +1,4 @@
-"""The book at depth: filtered by type, time and key at any offset, and whole, as a CSV file that streams."""
+"""Ledger entries filtered by type, time and key at any offset, and all of them as a streamed CSV file."""
 
 import csv
 import re
@@ -99,7 +99,7 @@ def test_every_filter_at_every_offset_gives_the_entries_that_match(book, bobs):
             assert shown(bobs, limit=limit, offset=offset, **given) == expected, (given, limit, offset)
 
 
-def test_from_takes_in_its_moment_and_to_does_not(book, bobs):
+def test_from_is_inclusive_and_to_is_exclusive(book, bobs):
     moment = timestamps.iso_millis(book[7].created_at)  # as the API shows it, less its microseconds
     since, until = shown(bobs, limit=100, **{"from": moment}), shown(bobs, limit=100, to=moment)
     assert since + until == ids(book)
@@ -114,16 +114,16 @@ def test_times_may_have_any_offset_from_utc(book, bobs):
 @pytest.mark.parametrize(
     ("param", "year", "count"), [("from", 2100, 0), ("to", 2100, 10), ("from", 1900, 10), ("to", 1900, 0), ("from", "0001", 10)]
 )
-def test_times_outside_the_book_take_in_all_or_nothing(book, bobs, param, year, count):
+def test_times_outside_the_ledger_select_all_or_nothing(book, bobs, param, year, count):
     assert len(shown(bobs, **{param: f"{year}-01-01T00:00:00Z"})) == count
 
 
-def test_an_empty_book_has_no_entries_whatever_is_asked(bobs):
+def test_an_empty_ledger_has_no_entries_for_any_filter(bobs):
     for query in ({"type": "USAGE_DEBIT"}, {"type": "REFUND_DEBIT"}, {"apiKey": "key-a"}, {"from": "2026-01-01T00:00:00Z"}):
         assert shown(bobs, **query) == []
 
 
-def test_a_completion_is_found_by_the_key_that_asked_for_it(alice, echo_model):
+def test_a_completion_is_found_by_its_key(alice, echo_model):
     keys = [factories.make_key(alice, name) for name in ("laptop", "server")]
     for _, secret in keys:
         assert chat.ask(client_for(secret)).status_code == 200
@@ -163,11 +163,11 @@ def test_another_accounts_key_finds_nothing(book, api):
     ],
 )
 @pytest.mark.parametrize("path", [LEDGER, SHEET])
-def test_a_filter_that_cannot_be_understood_is_named(api, path, param, value):
+def test_an_invalid_filter_is_named(api, path, param, value):
     chat.assert_error(api.get(path, {param: value}), 400, "invalid_request_error", param)
 
 
-def test_an_unknown_type_is_told_the_known_ones(api):
+def test_an_unknown_type_lists_the_known_ones(api):
     message = api.get(LEDGER, {"type": "GIFT"}).json()["error"]["message"]
     assert message == "type: Must be one of CREDIT_PURCHASE, USAGE_DEBIT, SUPPORT_CREDIT, REFUND_DEBIT."
 
@@ -178,14 +178,14 @@ def test_a_time_without_its_offset_is_not_guessed(api, value):
     assert message == "from: Say the offset from UTC: Z, or as +02:00 with the + written as %2B."
 
 
-def test_a_span_does_not_end_before_it_begins(api):
+def test_a_range_that_ends_before_it_begins_is_refused(api):
     query = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-21T00:00:00+00:01"}
     reply = api.get(LEDGER, query)
     chat.assert_error(reply, 400, "invalid_request_error", "to")
     assert shown(api, **{"from": query["from"], "to": query["from"]}) == []
 
 
-def test_a_filtered_page_asks_the_same_few_questions_however_deep(book, bobs, django_assert_num_queries):
+def test_a_filtered_page_takes_as_many_queries_at_any_depth(book, bobs, django_assert_num_queries):
     shown(bobs)
     for query, queries in (
         ({"type": "USAGE_DEBIT"}, 3),
@@ -198,7 +198,7 @@ def test_a_filtered_page_asks_the_same_few_questions_however_deep(book, bobs, dj
                 shown(bobs, offset=offset, **query)
 
 
-def test_a_deep_page_is_sought_in_the_index_and_nothing_is_skipped(book, bobs):
+def test_a_deep_page_is_one_index_seek(book, bobs):
     for query in ({}, {"type": "USAGE_DEBIT"}, {"to": iso(book[2].created_at)}):
         with CaptureQueriesContext(connection) as queries:
             assert len(shown(bobs, limit=5, offset=15, **query)) == 5
@@ -264,7 +264,7 @@ def test_the_csv_file_has_its_columns_and_exact_dollars(bob, bobs):
     assert (oldest["apiKey"], oldest["model"], oldest["tokens"]) == ("", "", "")
 
 
-def test_the_csv_file_takes_the_filters_of_the_ledger_and_knows_no_pages(book, bobs):
+def test_the_csv_file_takes_the_filters_but_no_pages(book, bobs):
     span = {"from": iso(book[20].created_at), "to": iso(book[5].created_at)}
     for query in ({"type": "USAGE_DEBIT", **span}, {"type": "SUPPORT_CREDIT"}, {"apiKey": "key-a", **span}, {"limit": "1"}):
         filters = {name: value for name, value in query.items() if name != "limit"}
@@ -272,7 +272,7 @@ def test_the_csv_file_takes_the_filters_of_the_ledger_and_knows_no_pages(book, b
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n"])
-def test_no_text_of_others_passes_for_a_formula(bob, bobs, begin):
+def test_text_cannot_act_as_a_formula(bob, bobs, begin):
     reason = f'{begin}HYPERLINK("http://example.org", "click")'
     ledger.grant_support_credit(bob.pk, amount_cents=5, reason=reason, reference="one")
     usage.buy(bob, 5, f"{begin}pi_1")
@@ -281,20 +281,20 @@ def test_no_text_of_others_passes_for_a_formula(bob, bobs, begin):
     assert paid["paymentId"] == f"'{begin}pi_1"
 
 
-def test_text_that_is_no_formula_comes_as_it_is(bob, bobs):
+def test_other_text_is_unchanged(bob, bobs):
     reason = 'Sorry, "friend":\nhere is 1+1 = 2 €'
     ledger.grant_support_credit(bob.pk, amount_cents=5, reason=reason, reference="one")
     [row] = lines(bobs.get(SHEET))
     assert row["reason"] == reason
 
 
-def test_the_csv_file_of_an_empty_book_has_its_head(bobs):
+def test_the_csv_file_of_an_empty_ledger_has_its_header(bobs):
     head = text(bobs.get(SHEET))
     assert head.startswith("seq,id,createdAt,type,amountInDollars,balanceAfterInDollars,")
     assert head.count("\r\n") == 1
 
 
-def test_the_csv_file_is_named_and_kept_by_nobody(book, bobs):
+def test_the_csv_file_has_a_name_and_is_not_cached(book, bobs):
     reply = bobs.get(SHEET)
     assert reply["Content-Type"] == "text/csv; charset=utf-8"
     assert reply["Content-Disposition"] == 'attachment; filename="ledger.csv"'
@@ -323,7 +323,7 @@ def test_batches_of_any_filter_have_every_entry_once(book, bob):
 
 
 @pytest.mark.usefixtures("_small_batches")
-def test_what_is_booked_while_the_file_is_sent_is_not_in_it(book, bob, bobs):
+def test_entries_booked_during_the_download_are_not_in_it(book, bob, bobs):
     parts: Iterator[bytes] = iter(bobs.get(SHEET).streaming_content)
     first = next(parts)
     factories.credit(bob, 5)
@@ -334,7 +334,7 @@ def test_what_is_booked_while_the_file_is_sent_is_not_in_it(book, bob, bobs):
 
 @pytest.mark.usefixtures("_small_batches")
 @pytest.mark.django_db(transaction=True)
-def test_no_connection_is_held_while_a_part_is_sent():
+def test_no_database_connection_is_held_while_a_part_is_sent():
     account = factories.make_account("Bob", cents=100)
     for _ in range(11):
         spend(account, 1, "key-a")
@@ -353,7 +353,7 @@ def test_the_csv_file_needs_a_key(db):
 
 
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete", "head"])
-def test_the_csv_file_is_only_read(alice, api, method):
+def test_the_csv_file_is_read_only(alice, api, method):
     before = usage.numbers(alice)
     assert getattr(api, method)(SHEET).status_code == 405
     assert usage.numbers(alice) == before
