@@ -15,8 +15,8 @@ HARMLESS = """
 from tests import mutants
 
 def mutant(name, sound, broken):
-    mutants.mutant(name, "Nothing.", mutants.code("billing.money:dollars", sound, broken),
-                    "billing/test_money.py::test_dollars_as_people_write_them[0-0.00]")
+    mutants.mutant(name, "Nothing.", mutants.code("gateway_project.dollars:format_plain", sound, broken),
+                    "gateway_project/test_dollars.py::test_dollars_for_programs_and_for_people[0-0.00-$0.00]")
 
 mutant("harmless", "abs(amount_nanos)", "abs(int(amount_nanos))")
 mutant("outdated", "amount_cents", "0")
@@ -38,8 +38,10 @@ def test_every_mutant_is_caught_by_each_test_that_must():
 
 def test_a_mutant_that_nothing_catches_fails_and_one_that_no_longer_fits_the_code_too(tmp_path):
     (tmp_path / "harmless_mutants.py").write_text(HARMLESS)
-    told = meet("-p", "harmless_mutants", "-k", "test_dollars_as", "tests/billing/test_money.py", path=tmp_path)
+    told = meet(
+        "-p", "harmless_mutants", "-k", "test_dollars_for_programs", "tests/gateway_project/test_dollars.py", path=tmp_path
+    )
     assert told.returncode == 1, told.stdout
     assert "The mutant harmless survives this test. Nothing." in told.stdout
-    assert "billing.money:dollars does not say 'amount_cents' once: let the mutant follow it" in told.stdout
+    assert "gateway_project.dollars:format_plain does not say 'amount_cents' once: let the mutant follow it" in told.stdout
     assert "2 failed, 1 passed" in told.stdout
