@@ -47,8 +47,12 @@ APPS = ["billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
 PARAMETERS = Path(parameters.__file__)
-API, CATALOG, CHARGING, INVARIANTS, OPERATING = (
-    (ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalog", "charging", "invariants", "operating")
+API, CATALOG, CHARGING, INVARIANTS = (
+    (ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalog", "charging", "invariants")
+)
+COMMANDS, DEPLOYING, FAILURES, MONITORING, SETTINGS_PAGE, SUPPORT = (
+    (ROOT / "docs" / "operating" / f"{name}.md").read_text()
+    for name in ("commands", "deploying", "failures", "monitoring", "settings", "support")
 )
 
 
@@ -118,7 +122,7 @@ def _is_environment(owner: ast.expr) -> bool:
 
 
 def setting_rows() -> dict[str, list[str]]:
-    table = rows(section(OPERATING, "## Settings"))
+    table = rows(section(SETTINGS_PAGE, "## Environment variables"))
     return {row[0].strip("`"): row for row in table if row[0].startswith("`")}
 
 
@@ -149,11 +153,10 @@ def our_commands() -> dict[str, BaseCommand]:
 
 
 def test_every_command_of_ours_and_its_options_are_documented():
-    text = section(OPERATING, "## Commands")
     everybodys = {option for action in BaseCommand().create_parser("", "")._actions for option in action.option_strings}
     for name, command in our_commands().items():
-        assert f"\n- `{name}" in text, name
-        described = text.partition(f"\n- `{name}")[2].partition("\n- `")[0]
+        assert f"\n- `{name}" in COMMANDS, name
+        described = re.split(r"\n- `|\n\n", COMMANDS.partition(f"\n- `{name}")[2])[0]
         options = {option for action in command.create_parser("", name)._actions for option in action.option_strings}
         missing = {option for option in options - everybodys - {"--json"} if option not in described}
         assert not missing, (name, missing)
@@ -161,7 +164,7 @@ def test_every_command_of_ours_and_its_options_are_documented():
 
 def test_every_system_check_of_ours_is_documented_and_no_other():
     declared = {id for path in CODE for id in re.findall(r'id="(gateway\.[EW]\d{3})"', path.read_text())}
-    assert {row[0] for row in rows(section(OPERATING, "## System checks"))} == declared
+    assert {row[0] for row in rows(section(SETTINGS_PAGE, "## System checks"))} == declared
 
 
 def test_every_metric_is_documented_with_its_labels_and_no_other():
@@ -170,28 +173,28 @@ def test_every_metric_is_documented_with_its_labels_and_no_other():
         if isinstance(metric, MetricWrapperBase):
             [family] = metric.describe()
             declared[family.name + ("_total" if family.type == "counter" else "")] = ", ".join(metric._labelnames)
-    table = rows(section(OPERATING, "## Metrics"))
+    table = rows(section(MONITORING, "## Metrics"))
     assert {row[0].strip("`"): row[1] for row in table} == declared
 
 
 def test_every_logger_of_ours_is_documented_and_no_other():
     declared = {name for path in CODE for name in re.findall(r'getLogger\("(gateway\.[^"]+)"\)', path.read_text())}
-    assert set(names(rows(section(OPERATING, "## Logs")))) == declared
+    assert set(names(rows(section(MONITORING, "## Logs")))) == declared
 
 
 def test_every_probe_is_documented():
-    described = section(OPERATING, "## Probes") + section(OPERATING, "## Metrics")
+    described = section(MONITORING, "## Probes") + section(MONITORING, "## Metrics")
     assert all(f"`/{route.pattern}`" in described for route in urls_health.urlpatterns)
 
 
 def test_every_task_of_the_schedule_is_documented():
     scheduled = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
-    assert set(re.findall(r"`(\w+\.tasks\.\w+)`", OPERATING)) == scheduled
+    assert set(re.findall(r"`(\w+\.tasks\.\w+)`", section(DEPLOYING, "## Processes"))) == scheduled
 
 
 @pytest.mark.django_db
 def test_the_permissions_of_support_exist_and_ours_are_among_them():
-    text = section(OPERATING, "## Permissions of support")
+    text = section(SUPPORT, "## Permissions of support")
     documented = set(re.findall(r"`((?:billing|keys|completions)\.[a-z]+_[a-z_]+)`", text))
     existing = {f"{app}.{name}" for app, name in Permission.objects.values_list("content_type__app_label", "codename")}
     models = [model for app in APPS for model in apps.get_app_config(app).get_models()]
@@ -202,7 +205,7 @@ def test_the_permissions_of_support_exist_and_ours_are_among_them():
 
 @pytest.mark.django_db
 def test_a_line_of_the_log_is_as_shown(alice, echo_model, caplog):
-    [example] = blocks(section(OPERATING, "## Logs"), "json")
+    [example] = blocks(section(MONITORING, "## Logs"), "json")
     chat.ask(client_for(factories.make_key(alice)[1]))
     [record] = [record for record in caplog.records if record.name == "gateway.request"]
     request_log.ContextFilter().filter(record)
@@ -285,7 +288,7 @@ def shown_commands(page: str) -> list[tuple[list[str], str]]:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("page", "count"), [(OPERATING, 6), (CATALOG, 4)], ids=["operating", "catalog"])
+@pytest.mark.parametrize(("page", "count"), [(COMMANDS + FAILURES, 6), (CATALOG, 4)], ids=["operating", "catalog"])
 def test_the_commands_that_are_shown_print_what_is_shown(page, count):
     commands = shown_commands(page)
     assert len(commands) == count
