@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -173,8 +174,8 @@ def _report_pages(book: _Book) -> None:
     _say(f"\nGET /api/billing/ledger, {RUNS} times each: median and longest in ms, then the pages of the database touched")
     plans = []
     for question in questions:
-        median_ms, longest_ms = _timed(lambda question=question: _get(book, {"limit": 100, **question}))
-        plan = _plan(lambda question=question: _get(book, {"limit": 100, **question}))
+        median_ms, longest_ms = _timed(partial(_get, book, {"limit": 100, **question}))
+        plan = _plan(partial(_get, book, {"limit": 100, **question}))
         shown = " ".join(f"{name}={value}" for name, value in question.items()) or "(the newest)"
         _say(f"{shown:72} {median_ms:8.2f} {longest_ms:8.2f} {_pages_touched(plan):7}")
         plans.append((shown, plan))

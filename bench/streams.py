@@ -8,6 +8,7 @@ import json
 import resource
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def main() -> None:
 
 
 async def _measure(port: int, upstream_port: int, request: bytes, streams: int, seconds: float, worker: Any) -> None:
-    upstream = await asyncio.start_server(lambda *ends: _speak(*ends, seconds), "127.0.0.1", upstream_port, backlog=streams)
+    speak = partial(_speak, seconds=seconds)
+    upstream = await asyncio.start_server(speak, "127.0.0.1", upstream_port, backlog=streams)
     await _warm_up(port, request)
     idle_bytes = worker.memory_info().rss
     readers = [asyncio.create_task(_read(port, request, is_slow=number == 0)) for number in range(streams)]

@@ -20,11 +20,11 @@ def _whole() -> bytes:
 
 
 def _stream() -> bytes:
-    def event(choices: list, **more: object) -> bytes:
+    def event(choices: list[object], **more: object) -> bytes:
         chunk = {**HEAD, "object": "chat.completion.chunk", "choices": choices, **more}
         return b"data: " + json.dumps(chunk, separators=(",", ":")).encode() + b"\n\n"
 
-    def delta(delta: dict, finish_reason: str | None = None) -> bytes:
+    def delta(delta: dict[str, object], finish_reason: str | None = None) -> bytes:
         return event([{"index": 0, "delta": delta, "finish_reason": finish_reason}])
 
     events = [delta({"role": "assistant", "content": ""}), *[delta({"content": "word "})] * WORDS, delta({}, "stop")]

@@ -40,9 +40,9 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
         statements = flush(*args, **options)
         return [_TRUNCATE_TRIGGER.format("DISABLE"), *statements, _TRUNCATE_TRIGGER.format("ENABLE")] if statements else []
 
-    connection.ops.sql_flush = sql_flush
+    connection.ops.sql_flush = sql_flush  # type: ignore[method-assign]
     yield
-    connection.ops.sql_flush = flush
+    connection.ops.sql_flush = flush  # type: ignore[method-assign]
     PipelinedConnection.close_all()  # or the test database could not be dropped
 
 
@@ -80,7 +80,7 @@ def charlie(db: None) -> Account:
 def client_for(secret: str | None) -> APIClient:
     """A client that speaks JSON with this API key."""
     client = APIClient(raise_request_exception=False)
-    client.default_format = "json"  # type: ignore[attr-defined]
+    client.default_format = "json"
     if secret:
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
     return client

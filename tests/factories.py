@@ -30,7 +30,7 @@ def credit(account: Account, cents: int) -> None:
     account.refresh_from_db()
 
 
-def make_key(account: Account, name: str = "test", **fields: Any) -> tuple[ApiKey, str]:
+def make_key(account: Account, name: Any = "test", **fields: Any) -> tuple[ApiKey, str]:
     return lifecycle.issue_key(account, name=name, **fields)
 
 

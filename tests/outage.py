@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from django.db import connection
-from django.http import HttpResponse
 
 
-def where_the_database_is_away(send: Callable[[], HttpResponse]) -> HttpResponse:
+def where_the_database_is_away(send: Callable[[], Any]) -> Any:
     """``send`` from a thread of its own, whose connection goes where nobody listens."""
     replies = []
 

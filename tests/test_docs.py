@@ -22,7 +22,6 @@ from django.contrib.auth.models import Permission
 from django.core.management import call_command, load_command_class
 from django.core.management.base import BaseCommand
 from django.db import connection
-from django.http import HttpResponse
 from prometheus_client.metrics import MetricWrapperBase
 from rest_framework.fields import empty
 
@@ -338,7 +337,7 @@ def example(heading: str) -> Any:
     return json.loads(block)
 
 
-def assert_as_shown(reply: HttpResponse, shown: Any) -> None:
+def assert_as_shown(reply: Any, shown: Any) -> None:
     assert shape(reply.json()) == shape(shown)
     assert nulls(reply.json()) == nulls(shown)
 

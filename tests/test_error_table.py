@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.db.models.functions import Now
-from django.http import HttpResponse
 from django.utils import timezone
 
 from billing import ledger, locks
@@ -38,9 +37,12 @@ class Ask:
     fields: dict[str, Any] = field(default_factory=lambda: {"max_tokens": 100})
     raw: bytes | None = None
 
-    def send(self, **fields: Any) -> HttpResponse:
+    def send(self, **fields: Any) -> Any:
         raw = chat.body(**self.fields, **fields) if self.raw is None else self.raw
-        return client_for(self.secret).generic(self.method, self.path, raw, content_type=self.content_type, **self.headers)
+        headers: dict[str, Any] = self.headers
+        return client_for(self.secret).generic(
+            self.method, self.path, cast(Any, raw), content_type=self.content_type, **headers
+        )
 
 
 class Stage:
@@ -288,7 +290,7 @@ def stage(alice: Account, settings: Any, monkeypatch: Any) -> Stage:
     return Stage(alice, settings, monkeypatch)
 
 
-def assert_headers(reply: HttpResponse, expected: dict[str, str | None]) -> None:
+def assert_headers(reply: Any, expected: dict[str, str | None]) -> None:
     for name in ALL_HEADERS - {"allow"} | set(expected):
         pattern = expected.get(name)
         found = reply.headers.get(name)

@@ -40,14 +40,14 @@ DONE = b"data: [DONE]\n\n"
 # --- Scripts ----------------------------------------------------------------------------------------------------
 
 
-def reply(body: bytes, *, status: int = 200, content_type: str = "application/json", **headers: str) -> Script:
+def reply(body: bytes, *, status: int = 200, content_type: str = "application/json", **headers: str) -> list[Any]:
     """Return a reply with a Content-Length."""
     lines = [f"HTTP/1.1 {status} Whatever", f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ["\r\n".join([*lines, "", ""]).encode() + body]
 
 
-def whole(content: str = "Hello you", *, usage: Any = USAGE, **choice: Any) -> Script:
+def whole(content: str = "Hello you", *, usage: Any = USAGE, **choice: Any) -> list[Any]:
     """Return a chat completion object; ``usage=None`` omits the usage."""
     message = {"role": "assistant", "content": content}
     body = {
@@ -61,12 +61,12 @@ def whole(content: str = "Hello you", *, usage: Any = USAGE, **choice: Any) -> S
     return reply(json.dumps(body).encode())
 
 
-def refusal(status: int, message: str = "no", **headers: str) -> Script:
+def refusal(status: int, message: str = "no", **headers: str) -> list[Any]:
     body = {"error": {"message": message, "type": "upstream_type", "code": "upstream_code", "param": None}}
     return reply(json.dumps(body).encode(), status=status, **headers)
 
 
-def stream(*steps: Step, content_type: str = "text/event-stream") -> Script:
+def stream(*steps: Step, content_type: str = "text/event-stream") -> list[Any]:
     """Return a chunked reply of status 200. It ends properly unless the last step is RESET, CLOSE or HANG."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     script: Script = [head, *(_coded(step) if isinstance(step, bytes) else step for step in steps)]
@@ -100,7 +100,7 @@ def usage(value: Any = USAGE) -> bytes:
     return chunk(choices=[], usage=value)
 
 
-def streamed(*contents: str) -> Script:
+def streamed(*contents: str) -> list[Any]:
     """Return a complete stream: role, words, finish reason, usage, [DONE]."""
     return stream(ROLE, words(*(contents or ("Hello ", "you"))), FINISH, usage(), DONE)
 

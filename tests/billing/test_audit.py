@@ -13,6 +13,7 @@ from prometheus_client.registry import REGISTRY
 
 from billing import audit, money, tasks
 from billing.models import Account, Hold, LedgerEntry
+from gateway_project import metrics
 from tests import factories, usage
 from tests.billing import guards
 
@@ -410,4 +411,4 @@ def test_the_nightly_task_logs_what_it_finds_and_shows_it_as_a_metric(busy, capl
         ("ERROR", "constraints_stand_guard"),
     ]
     assert str(busy.pk) in caplog.text
-    tasks.metrics.ledger_violations.set(0)
+    metrics.ledger_violations.set(0)

@@ -1,5 +1,7 @@
 """The only writer of entries: an entry and the new balance, once for each reference."""
 
+from uuid import UUID
+
 import pytest
 from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
@@ -134,5 +136,7 @@ def test_rows_are_locked_in_a_transaction_only():
 
 def test_an_unknown_account_is_not_credited(db):
     with pytest.raises(Account.DoesNotExist):
-        ledger.grant_support_credit("01a1fe11-ce4c-7482-b873-7c7878d7577c", amount_cents=1, reason="nobody", reference="r")
+        ledger.grant_support_credit(
+            UUID("01a1fe11-ce4c-7482-b873-7c7878d7577c"), amount_cents=1, reason="nobody", reference="r"
+        )
     assert not LedgerEntry.objects.exists()

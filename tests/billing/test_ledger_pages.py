@@ -338,7 +338,7 @@ def test_no_database_connection_is_held_while_a_part_is_sent():
     account = factories.make_account("Bob", cents=100)
     for _ in range(11):
         spend(account, 1, "key-a")
-    reply = client_for(factories.make_key(account)[1]).get(SHEET)
+    reply: Any = client_for(factories.make_key(account)[1]).get(SHEET)
     parts = 0
     for _ in reply.streaming_content:
         assert connection.connection is None

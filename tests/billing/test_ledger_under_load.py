@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_hold_resolved_concurrently_is_resolved_once():
     ways = [lambda account, hold: usage.settle(account, hold, 7), usage.release, usage.expire]
     for _ in range(5):
         hold = usage.place(account, 10)
-        outcomes = at_once(9, lambda number, hold=hold: ways[number % 3](account, hold))
+        outcomes = at_once(9, lambda number: ways[number % 3](account, hold))  # noqa: B023  ends within the iteration
         assert Counter(map(type, outcomes)) == {Hold: 1, type(None): 8}
     assert usage.numbers(account)["held"] == 0
     assert audit.verify() == []
@@ -112,7 +113,8 @@ def test_the_ledger_is_consistent_after_concurrent_operations():
         dice = random.Random(number)
         for step in range(25):
             account, cost = dice.choice(accounts), dice.randrange(0, money.nanos(20))
-            resolve = dice.choice([usage.release, usage.expire, lambda a, h, c=cost: usage.settle(a, h, c // 2)])
+            settle = partial(usage.settle, nanos=cost // 2)
+            resolve: Callable[..., Any] = dice.choice([usage.release, usage.expire, settle])
             with suppress(errors.TiedUp, errors.InsufficientQuota):
                 assert resolve(account, usage.place(account, cost)) is not None
             usage.buy(accounts[step % 3], step + 1, f"pi_{step}")  # every thread books the same payments

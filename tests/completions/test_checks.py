@@ -1,6 +1,7 @@
 """The system checks of the catalog, as ``check --database default`` runs them."""
 
 import io
+from datetime import timedelta
 
 import pytest
 from cryptography.fernet import Fernet
@@ -33,7 +34,7 @@ def test_an_enabled_model_without_a_price_is_w002(echo_model):
 
 
 def test_a_price_that_starts_tomorrow_is_not_in_force(echo_model):
-    Price.objects.update(effective_from=timezone.now() + timezone.timedelta(days=1))
+    Price.objects.update(effective_from=timezone.now() + timedelta(days=1))
 
     assert [check for check, _ in found()] == ["gateway.W002"]
 

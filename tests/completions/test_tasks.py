@@ -33,7 +33,9 @@ def admit(key: ApiKey) -> admission.Admitted:
     """Admit a request, as a process that dies right after it."""
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
     caller = Caller(key_id=key.pk, account_id=key.account_id)
-    return admission.admit(schema.parse(fields, body_bytes=100), [lookup.find_offer("demo/echo")], caller)
+    admitted = admission.admit(schema.parse(fields, body_bytes=100), [lookup.find_offer("demo/echo")], caller)
+    assert isinstance(admitted, admission.Admitted)
+    return admitted
 
 
 def expire(*admitted: admission.Admitted) -> None:

@@ -1,6 +1,7 @@
 """Limits per minute of a key, its account and the deployment: which applies, and the headers of every reply."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -163,7 +164,7 @@ def test_headers_cost_a_read_no_additional_query(client, django_assert_num_queri
         assert rates_of(client.get("/v1/models/%00"))
 
 
-def refusals_of(client) -> dict[str, tuple[int, object]]:
+def refusals_of(client) -> dict[str, tuple[int, Any]]:
     broken = {"HTTP_IDEMPOTENCY_KEY": "once"}
     chat.send(client, chat.body(max_tokens=1), **broken)
     return {

@@ -12,7 +12,7 @@ import random
 import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -196,7 +196,8 @@ def read_prices(port: int, secret: str) -> dict[str, tuple[Decimal, Decimal]]:
 
 
 def main() -> None:
-    role = {"client": _client, "reader": _reader}[sys.argv[1]]
+    roles: dict[str, Callable[..., Any]] = {"client": _client, "reader": _reader}
+    role = roles[sys.argv[1]]
     for seen in role(**json.loads(sys.stdin.readline())):
         facts = {name: value for name, value in dataclasses.asdict(seen).items() if value != math.inf}
         sys.stdout.write(json.dumps({"is": type(seen).__name__, **facts}) + "\n")

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from completions.models import Category
 from gateway_project.db import pool
 from rankings import refresh, tasks
 from rankings.identity import mapping
@@ -250,7 +251,7 @@ def test_the_built_in_catalog_is_known_at_the_sources(sources):
         row["model_name"] = name
     assert refreshed(SOURCE).ours == 4
     snapshot = mapping.latest_snapshot(SOURCE)
-    found = mapping.chosen_standings(snapshot)["GENERAL"]
+    found = mapping.chosen_standings(snapshot)[Category.GENERAL]
     assert {model_id: chosen.standing.external_key for model_id, chosen in found.items()} == {
         "openai/gpt-4o-mini": names[0],
         "openai/gpt-oss-120b": names[1],

@@ -1,6 +1,7 @@
 """Admin pages of the catalog and of completions: keys are never shown, prices are only added, referenced rows stay."""
 
 import datetime
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -21,7 +22,7 @@ NOUNS = ["provider", "languagemodel", "price", "route", "completion"]
 SECRET = "sk-very-secret-0123456789"
 
 
-def staff(*permissions: str, **fields: bool) -> Client:
+def staff(*permissions: str, **fields: Any) -> Client:
     user = User.objects.create_user("staff@example.org", is_staff=True, **fields)
     user.user_permissions.set(
         Permission.objects.get(content_type__app_label="completions", codename=name) for name in permissions
@@ -139,7 +140,7 @@ def test_account_owners_are_redirected_to_the_sign_in(noun, alice):
 @pytest.mark.parametrize("noun", NOUNS)
 def test_a_superuser_can_open_every_page(noun, completion, root):
     pks = {"provider": "echo", "languagemodel": "demo/echo", "completion": "chatcmpl-1"}
-    pk = pks.get(noun) or {"price": Price, "route": Route}[noun].objects.get().pk
+    pk = pks.get(noun) or {"price": Price, "route": Route}[noun]._default_manager.get().pk
 
     assert root.get(url(noun, "changelist")).status_code == 200
     assert root.get(url(noun, "change", pk)).status_code == 200
@@ -148,12 +149,12 @@ def test_a_superuser_can_open_every_page(noun, completion, root):
 @pytest.mark.parametrize("noun", ["provider", "languagemodel", "price", "completion"])
 def test_a_superuser_cannot_delete_rows_that_completions_refer_to(noun, completion, root):
     rows = {"provider": Provider, "languagemodel": LanguageModel, "price": Price, "completion": Completion}[noun]
-    pk = rows.objects.get().pk
+    pk = rows._default_manager.get().pk
 
     assert root.post(url(noun, "delete", pk), {"post": "yes"}).status_code == 403
     root.post(url(noun, "changelist"), {"action": "delete_selected", "_selected_action": pk, "post": "yes"})
 
-    assert rows.objects.get().pk == pk
+    assert rows._default_manager.get().pk == pk
 
 
 # --- Keys of providers ----------------------------------------------------------------------------------------------

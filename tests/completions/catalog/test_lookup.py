@@ -168,7 +168,7 @@ def test_a_key_sees_only_the_models_it_may_use(alice, echo_model):
     factories.make_model("demo/secret")
     key, secret = factories.make_key(alice)
     client = client_for(secret)
-    key.allowed_models = ["demo/echo", "not/there"]
+    key.allowed_models = ["demo/echo", "not/there"]  # type: ignore[misc]
     key.save(update_fields=["allowed_models"])
     assert listed(client) == ["demo/echo"]
     assert client.get(f"{LIST}/demo/echo").status_code == 200
@@ -179,7 +179,7 @@ def test_a_key_sees_only_the_models_it_may_use(alice, echo_model):
 
 def test_an_empty_list_of_allowed_models_allows_all(alice, echo_model):
     key, secret = factories.make_key(alice)
-    key.allowed_models = []
+    key.allowed_models = []  # type: ignore[misc]
     key.save(update_fields=["allowed_models"])
     assert listed(client_for(secret)) == ["demo/echo"]
     assert chat.ask(client_for(secret)).status_code == 200

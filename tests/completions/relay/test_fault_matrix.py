@@ -232,7 +232,8 @@ def check(asking: Callable[[], Any], account: Any, upstream: Any, comes_to: Refu
     lost_before_nanos = metrics.operator_loss_nanos._value.get()
     answer = asking()
     raw = b"".join(answer.streaming_content) if answer.streaming else answer.content
-    {Refused: check_refused, Answered: check_answered, BrokenOff: check_broken_off}[type(comes_to)](answer, raw, comes_to)
+    checks: dict[type, Callable[..., None]] = {Refused: check_refused, Answered: check_answered, BrokenOff: check_broken_off}
+    checks[type(comes_to)](answer, raw, comes_to)
     assert SECRET.encode() not in raw
     assert KEY.encode() not in raw
     assert account.completions.get().attempts == (comes_to.attempts if isinstance(comes_to, Refused) else 1)

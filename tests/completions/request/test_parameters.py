@@ -1,6 +1,7 @@
 """The parameters of a chat completion over HTTP: passed on, refused by name, or withheld from upstreams that refuse them."""
 
 import json
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -35,7 +36,7 @@ def played_as(upstream, monkeypatch):
 
 # --- Accepted ----------------------------------------------------------------------------------------------------
 
-VALID = [
+VALID: list[dict[str, Any]] = [
     {"frequency_penalty": -2, "presence_penalty": 2},
     {"functions": [{"name": "find"}], "function_call": "auto"},
     {"functions": [{"name": "find", "parameters": {}}], "function_call": {"name": "find"}},
@@ -372,7 +373,7 @@ CONVERSATION = [
     },
     {"role": "tool", "tool_call_id": "c", "content": "one", "name": "find"},
 ]
-ACCEPTED_MESSAGES = [
+ACCEPTED_MESSAGES: list[dict[str, Any]] = [
     {"role": "developer", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
     {"role": "assistant", "content": None, "tool_calls": [CALL]},

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway_project.db import group_commit
 from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, WaitTimedOut, _Ticket
 
 
@@ -315,7 +314,7 @@ def test_the_next_batch_is_begun_before_all_of_the_last_one_are_woken(monkeypatc
     store = Store(commit)
     group = GroupCommit(store.run, batch_max=4)
     told, threads = submit(group, *"abcdef")
-    monkeypatch.setattr(group_commit.time, "sleep", blink)
+    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", blink)
     store.gate.set()
     for thread in threads:
         thread.join(10)
@@ -329,7 +328,7 @@ def test_an_alarm_in_who_wakes_the_others_leaves_none_asleep(monkeypatch):
         raise Alarm
 
     store = Store()
-    monkeypatch.setattr(group_commit.time, "sleep", blink)
+    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", blink)
     told = after(store, GroupCommit(store.run, timeout_seconds=60), *"abcdef")
     assert isinstance(told.pop("b"), Alarm)
     assert told == {item: item.upper() for item in "acdef"}
@@ -340,7 +339,7 @@ def test_of_a_large_batch_a_few_are_woken_at_a_time(monkeypatch):
     store, items = Store(), [str(number) for number in range(61)]
     group = GroupCommit(store.run)
     told, threads = submit(group, *items)
-    monkeypatch.setattr(group_commit.time, "sleep", blinks.append)
+    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", blinks.append)
     store.gate.set()
     for thread in threads:
         thread.join(10)

@@ -402,7 +402,7 @@ def test_database_outage_serves_the_last_data(listed, now, monkeypatch):
         raise OperationalError("the database is unavailable")
 
     monkeypatch.setattr(listing, "_refresh", fail)
-    monkeypatch.setattr(replies.health, "report_for_api", fail)
+    monkeypatch.setattr("rankings.api.replies.health.report_for_api", fail)
     a_second_later(monkeypatch)
     now["seconds"] += replies.STEP_SECONDS
     reply = get(limit=10)

@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import call_command
 
-from completions.models import LanguageModel
+from completions.models import Category, LanguageModel
 from rankings.identity import mapping, rules
 from rankings.identity.rules import ExternalName, OwnModel
 from rankings.models import Alias, Profile, Source
@@ -153,27 +153,27 @@ def test_what_staff_said_stands_before_every_rule(arena_snapshot, says):
 def test_of_several_efforts_the_one_an_alias_was_written_for_is_taken(arena_snapshot):
     mapping.map_by_rules(arena_snapshot)
     snapshots.mean(ARENA, "gpt-5-high", "openai/gpt-5")
-    chosen = mapping.chosen_standings(arena_snapshot)["GENERAL"]["openai/gpt-5"]
+    chosen = mapping.chosen_standings(arena_snapshot)[Category.GENERAL]["openai/gpt-5"]
     assert (chosen.standing.value, chosen.confidence, chosen.method) == (1450.0, 1.0, "staff")
 
 
 def test_of_several_that_nobody_chose_from_the_worst_is_taken_and_less_believed(arena_snapshot):
     for name in ("gpt-5-high", "gpt-5-low"):
         snapshots.mean(ARENA, name, "openai/gpt-5")
-    chosen = mapping.chosen_standings(arena_snapshot)["GENERAL"]["openai/gpt-5"]
+    chosen = mapping.chosen_standings(arena_snapshot)[Category.GENERAL]["openai/gpt-5"]
     assert (chosen.standing.external_key, chosen.confidence) == ("gpt-5-low", 0.7)
 
 
 def test_what_is_unmatched_is_listed_as_it_ranks_and_never_chosen(arena_snapshot):
     mapping.map_by_rules(arena_snapshot)
     assert [standing.external_key for standing in mapping.unmatched(arena_snapshot)] == ["gpt-5-high", "gpt-5-low"]
-    assert mapping.chosen_standings(arena_snapshot)["GENERAL"].keys() == {"openai/gpt-5"}
+    assert mapping.chosen_standings(arena_snapshot)[Category.GENERAL].keys() == {"openai/gpt-5"}
 
 
 def test_a_name_of_the_hub_means_the_same_in_any_case(gpt):
     snapshot = snapshots.say(HUB, {"GENERAL": {"OpenAI/GPT-Five": 80.0}})
     snapshots.mean(HUB, "openai/gpt-five", gpt.pk)
-    assert mapping.chosen_standings(snapshot)["GENERAL"][gpt.pk].confidence == 1.0
+    assert mapping.chosen_standings(snapshot)[Category.GENERAL][gpt.pk].confidence == 1.0
 
 
 def test_an_alias_may_be_written_for_a_name_where_nobody_knows_the_id(gpt, settings):
@@ -181,7 +181,7 @@ def test_an_alias_may_be_written_for_a_name_where_nobody_knows_the_id(gpt, setti
     snapshot = snapshots.say(AA, {"GENERAL": {"2dad8957": 60.0}})
     snapshot.standings.update(name="Five (High)")
     Alias.objects.create(source=AA, key_kind="name", external_key="five-high", model=gpt, method="staff")
-    assert mapping.chosen_standings(snapshot)["GENERAL"].keys() == {gpt.pk}
+    assert mapping.chosen_standings(snapshot)[Category.GENERAL].keys() == {gpt.pk}
 
 
 # --- The curated file ------------------------------------------------------------------------------------------------

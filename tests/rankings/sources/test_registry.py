@@ -3,6 +3,7 @@
 import sys
 from datetime import timedelta
 from types import ModuleType
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -107,7 +108,7 @@ def read_what_is_read_at_start(monkeypatch):
 @pytest.fixture
 def sixth(db, settings, monkeypatch, sources: Sources):
     """The sixth source, with a leaderboard of thirty models of which one is ours."""
-    module = ModuleType("rankings.sources.sixth")
+    module: Any = ModuleType("rankings.sources.sixth")
     add_id("SIXTH")
     try:
         module.SPEC = spec()

@@ -34,7 +34,7 @@ SMALL = {
 }
 
 
-def make_staff(*permissions: str, email: str = "staff@example.org", **fields: bool) -> User:
+def make_staff(*permissions: str, email: str = "staff@example.org", **fields: Any) -> User:
     user = User.objects.create_user(email, is_staff=True, **fields)
     found = Permission.objects.filter(content_type__app_label="completions", codename__in=permissions)
     user.user_permissions.set(found)
@@ -42,7 +42,8 @@ def make_staff(*permissions: str, email: str = "staff@example.org", **fields: bo
 
 
 def signed_in(user: User, **options: bool) -> Client:
-    client = Client(**options)
+    settings: dict[str, Any] = options
+    client = Client(**settings)
     client.force_login(user)
     return client
 
@@ -80,7 +81,7 @@ def press(client: Client, verb: str, proposal: CatalogProposal, **options: Any) 
     return client.post(f"{PAGE}{proposal.pk}/{verb}/", follow=True, **options)
 
 
-def state(proposal: CatalogProposal) -> tuple[str, str | None]:
+def state(proposal: CatalogProposal) -> tuple[str, Any]:
     proposal.refresh_from_db()
     return proposal.state, proposal.decided_by and proposal.decided_by.email
 

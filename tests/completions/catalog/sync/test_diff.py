@@ -1,5 +1,7 @@
 """Comparing a list with the catalog: what is proposed, and which changes apply without approval."""
 
+from typing import Any
+
 import pytest
 
 from completions.catalog.sync import diff
@@ -43,7 +45,7 @@ def test_a_different_price_is_proposed_exactly_and_not_written(large, lists, syn
 
 
 def test_different_limits_and_capabilities_are_proposed(large, lists, sync):
-    changed = {
+    changed: dict[str, Any] = {
         "context_length": 200_000,
         "top_provider": {"max_completion_tokens": 64_000},
         "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},

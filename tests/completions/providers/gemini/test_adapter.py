@@ -1,6 +1,7 @@
 """The Gemini adapter against a real server on loopback: requests, replies, refusals, failures and charges."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -229,7 +230,7 @@ def test_explicit_zero_usage_costs_nothing(api, alice, upstream):
 
 # --- Refusals ----------------------------------------------------------------------------------------------------
 
-REFUSALS = [
+REFUSALS: list[Any] = [
     (error(400, "INVALID_ARGUMENT"), 400, "invalid_request_error"),
     ([error(400, "INVALID_ARGUMENT")], 400, "invalid_request_error"),
     (gemini.BAD_KEY, 502, "upstream_error"),

@@ -74,7 +74,7 @@ def test_thoughts_and_calls_are_separate_and_counted():
     )
     _, thinks, looks, calls, finish = [choice["delta"] | {"end": choice["finish_reason"]} for choice in choices(chunks)]
     assert thinks == {"reasoning_content": "Hm é", "end": None}
-    first, second = *looks.pop("tool_calls"), *calls.pop("tool_calls")
+    [first], [second] = looks.pop("tool_calls"), calls.pop("tool_calls")
     assert looks == {"content": "I look. ", "reasoning_content": "so", "end": None}
     ids = [first.pop("id"), second.pop("id")]
     assert len(set(ids)) == 2
