@@ -113,8 +113,9 @@ def test_the_ledger_is_consistent_after_concurrent_operations():
         dice = random.Random(number)
         for step in range(25):
             account, cost = dice.choice(accounts), dice.randrange(0, money.nanos(20))
-            settle = partial(usage.settle, nanos=cost // 2)
-            resolve: Callable[..., Any] = dice.choice([usage.release, usage.expire, settle])
+            settle_half = partial(usage.settle, nanos=cost // 2)
+            resolutions: list[Callable[..., Any]] = [usage.release, usage.expire, settle_half]
+            resolve = dice.choice(resolutions)
             with suppress(errors.TiedUp, errors.InsufficientQuota):
                 assert resolve(account, usage.place(account, cost)) is not None
             usage.buy(accounts[step % 3], step + 1, f"pi_{step}")  # every thread books the same payments
