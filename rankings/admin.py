@@ -1,4 +1,4 @@
-"""The rankings for staff: names that wait for somebody to say whose they are, how the sources fare, what is published."""
+"""The rankings in the admin: the queue of unmapped names, the health of the sources, the published entries."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
-from kombu.exceptions import OperationalError as QueueAway
+from kombu.exceptions import OperationalError as QueueUnavailable
 
 from completions.models import LanguageModel
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
@@ -30,14 +30,14 @@ QUEUE_ROWS = 50
 
 
 def _enqueue(request: HttpRequest, send: Callable[[], object]) -> None:
-    """Hand work to Celery. Where the queue is away, say so: the hourly run does it anyway."""
+    """Send a task to Celery. If the queue is unavailable, warn: the hourly run does the same."""
     try:
         send()
-    except QueueAway:
-        messages.warning(request, "The queue is away. What follows from this is done within the hour.")
+    except QueueUnavailable:
+        messages.warning(request, "The queue is unavailable. The rankings follow within the hour.")
 
 
-# --- Whose model is it? ----------------------------------------------------------------------------------------------
+# --- Mapping of names ------------------------------------------------------------------------------------------------
 
 
 def _fetched_sources() -> list[Source]:
@@ -45,8 +45,8 @@ def _fetched_sources() -> list[Source]:
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """A name in the queue, and whom exact rules suggest."""
+class UnmappedName:
+    """A name in the queue, and the ids of the models that exact rules suggest."""
 
     source: Source
     standing: Standing
@@ -54,7 +54,7 @@ class Waiting:
 
 
 class MappingForm(forms.Form):
-    """One click: this name means that model, or none of ours."""
+    """One click: a name means this model, or none of ours."""
 
     source = forms.ChoiceField(choices=lambda: [(source, source) for source in _fetched_sources()])
     key_kind = forms.CharField(max_length=20)
@@ -95,7 +95,7 @@ class AliasAdmin(admin.ModelAdmin):
     def meaning(self, alias: Alias) -> LanguageModel | None:
         return alias.model
 
-    # Whatever staff touch is theirs from then on: neither the file nor a rule changes it again.
+    # An alias that staff change gets their method: neither the file nor a rule changes it again.
 
     def save_model(self, request: HttpRequest, obj: Alias, form: Any, change: bool) -> None:
         obj.method, obj.confidence = Alias.Method.STAFF, 1.0
@@ -120,7 +120,7 @@ class AliasAdmin(admin.ModelAdmin):
         return [path("queue/", queue, name="rankings_alias_queue"), *super().get_urls()]
 
     def queue_view(self, request: HttpRequest) -> HttpResponse:
-        """Names of the last snapshots that mean none of our models, and of which nobody said so."""
+        """Show the names of the last snapshots that have no alias; on POST, map one."""
         if not self.has_add_permission(request):
             raise PermissionDenied
         if request.method == "POST":
@@ -133,7 +133,7 @@ class AliasAdmin(admin.ModelAdmin):
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "title": "Names that wait",
+            "title": "Names without a model",
             "page": Paginator(waiting, QUEUE_ROWS).get_page(request.GET.get("p")),
             "sources": _fetched_sources(),
             "chosen": chosen,
@@ -159,24 +159,24 @@ class AliasAdmin(admin.ModelAdmin):
         messages.success(request, said)
 
 
-def _waiting(chosen: list[Source], searched: str) -> list[Waiting]:
-    """The queue: those with a suggestion first, then as they rank."""
+def _waiting(chosen: list[Source], searched: str) -> list[UnmappedName]:
+    """Return the queue: names with a suggestion first, then by rank."""
     ours, found = mapping.own_models(), []
     for source in chosen:
         snapshot = mapping.latest_snapshot(source)
         for standing in mapping.unmatched(snapshot) if snapshot else []:
             if searched.casefold() in f"{standing.external_key} {standing.name} {standing.organization}".casefold():
                 suggestions = rules.suggestions(mapping.external_name(standing, source), ours)
-                found.append(Waiting(source, standing, suggestions))
+                found.append(UnmappedName(source, standing, suggestions))
     return sorted(found, key=lambda waiting: (not waiting.suggestions, waiting.standing.rank, waiting.standing.external_key))
 
 
-# --- What else we say of our models ----------------------------------------------------------------------------------
+# --- Profiles of models ---------------------------------------------------------------------------------------------
 
 
 @admin.register(Profile)
 class ProfileAdmin(admin.ModelAdmin):
-    """For models of one's own. Those of the file of identities follow it."""
+    """Profiles of the operator's own models can be changed; those of the curated file follow the file."""
 
     list_display = ("model", "open_weights", "hf_repo", "effort")
     list_select_related = ("model",)
@@ -216,7 +216,7 @@ class SourceStateAdmin(ReadOnlyAdmin):
         [found] = [each for each in health.report() if each.source == state.source]
         return found.reason or "healthy"
 
-    @admin.display(description="names that wait")
+    @admin.display(description="names without a model")
     def waiting(self, state: SourceState) -> int:
         snapshot = mapping.latest_snapshot(state.source)
         return len(mapping.unmatched(snapshot)) if snapshot else 0
@@ -268,12 +268,12 @@ class StandingAdmin(ReadOnlyAdmin):
         return lookup == "snapshot__id__exact" or super().lookup_allowed(lookup, value, request)
 
 
-# --- What is published -----------------------------------------------------------------------------------------------
+# --- Published entries ---------------------------------------------------------------------------------------------
 
 
 @admin.register(Entry)
 class EntryAdmin(ReadOnlyAdmin):
-    """The last of its fields says what each score was made of."""
+    """Read-only. The field ``inputs`` holds what each score was computed from."""
 
     list_display = ("model", "source", "board", "rank", "board_rank", "change", "overall", "confidence", "last_updated")
     list_filter = ("source", "board")

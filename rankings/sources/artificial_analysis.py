@@ -28,7 +28,7 @@ def read(run: SourceRun) -> FetchedSnapshot:
 
 
 def _models(client: SourceClient) -> tuple[str, list[dict[str, Any]]]:
-    """The version of the index, and every model of every page. The pages must be of one piece."""
+    """Return the version of the index and the models of all pages. Raises ImplausibleData if the pages do not fit together."""
     models: dict[str, dict[str, Any]] = {}
     described: tuple[float, float] | None = None
     for number in range(1, PAGES_MAX + 1):
@@ -38,12 +38,12 @@ def _models(client: SourceClient) -> tuple[str, list[dict[str, Any]]]:
         pages = documents.finite(paging.get("total_pages"), "total_pages", minimum=1, maximum=PAGES_MAX)
         said = (documents.finite(body.get("intelligence_index_version"), "intelligence_index_version"), pages)
         if paging.get("page") != number or said != (described or said):
-            raise ImplausibleData(f"page {number} is not of one piece with those before it")
+            raise ImplausibleData(f"page {number} does not fit the pages before it")
         described = said
         for model in documents.rows(body.get("data"), "data"):
             key = documents.text(model.get("id"), "id")
             if models.setdefault(key, model) != model:
-                raise ImplausibleData(f"page {number} repeats a model, and says something else")
+                raise ImplausibleData(f"page {number} repeats a model with other values")
         client.say(f"page {number} of {pages:.0f}: {len(models)} models")
         if paging.get("has_more") is not (number < pages):
             raise ImplausibleData(f"page {number} of {pages:.0f} says has_more {paging.get('has_more')!r:.20}")
@@ -64,7 +64,7 @@ def _require_quota(headers: Headers) -> None:
 
 
 def _board(board: Category, models: list[dict[str, Any]]) -> list[StandingRow]:
-    """The models that have the board's index, ranked by it: the source gives no ranks."""
+    """Return the models that have the board's index, ranked by it: the source gives no ranks."""
     index = BOARDS[board]
     valued = []
     for model in models:
@@ -97,7 +97,7 @@ def _standing(board: Category, model: dict[str, Any], value: float, rank: int) -
 
 
 def _price(value: Any) -> float | None:
-    """US dollars per million tokens. 0 is free; a number below 0 is not a price."""
+    """Return US dollars per million tokens. 0 is free; a number below 0 is not a price."""
     price = documents.optional(value)
     return price if price is not None and price >= 0 else None
 

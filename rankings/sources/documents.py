@@ -7,7 +7,7 @@ from rankings.sources.client import ImplausibleData
 
 
 def finite(value: Any, what: str, *, minimum: float = -math.inf, maximum: float = math.inf) -> float:
-    """A number within its bounds. Raises ImplausibleData: ``True`` is none, nor is a text that looks like one."""
+    """Return a number within its bounds. Raises ImplausibleData, also for ``True`` and for a text that looks like a number."""
     number = optional(value)
     if number is None or not minimum <= number <= maximum:
         raise ImplausibleData(f"{what} is {_shown(value)}")
@@ -15,42 +15,43 @@ def finite(value: Any, what: str, *, minimum: float = -math.inf, maximum: float 
 
 
 def optional(value: Any) -> float | None:
-    """A finite number, or None for anything else."""
+    """Return a finite number; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         return float(value) if math.isfinite(value) else None
-    except OverflowError:  # a whole number of 400 digits is JSON, too
+    except OverflowError:  # JSON allows a whole number of 400 digits
         return None
 
 
 def positive(value: Any) -> float | None:
-    """A number above zero, or None: a speed of zero means that nobody measured one."""
+    """Return a number above zero; None for anything else: a speed of zero means that nobody measured it."""
     number = optional(value)
     return number if number is not None and number > 0 else None
 
 
 def text(value: Any, what: str, *, characters_max: int = 300) -> str:
-    """Some text. Raises ImplausibleData."""
+    """Return a text without surrounding space. Raises ImplausibleData, also for an empty one."""
     if not isinstance(value, str) or not value.strip() or len(value) > characters_max or "\x00" in value:
         raise ImplausibleData(f"{what} is {_shown(value)}")
     return value.strip()
 
 
 def optional_text(value: Any, *, characters_max: int = 200) -> str:
-    """The text, or an empty one for anything else."""
+    """Return a text without surrounding space; an empty one for anything else."""
     is_usable = isinstance(value, str) and len(value) <= characters_max and "\x00" not in value
     return value.strip() if is_usable else ""
 
 
 def table(value: Any, what: str) -> dict[str, Any]:
+    """Return a JSON object. Raises ImplausibleData."""
     if not isinstance(value, dict):
         raise ImplausibleData(f"{what} is {_shown(value)}")
     return value
 
 
 def rows(value: Any, what: str) -> list[dict[str, Any]]:
-    """A list of tables. Raises ImplausibleData."""
+    """Return a list of tables. Raises ImplausibleData."""
     if not isinstance(value, list):
         raise ImplausibleData(f"{what} is {_shown(value)}")
     return [table(item, f"an item of {what}") for item in value]

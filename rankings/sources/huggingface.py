@@ -68,7 +68,7 @@ def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, note
 
 
 def _standing(board: Category, item: dict[str, Any]) -> StandingRow | None:
-    """None for a value that is not on the board's scale of 0-100: 0.412 may be 41.2 or less than one, and we do not guess."""
+    """Return None for a value off the board's scale of 0-100. 0.412 may mean 41.2 or less than one; we do not guess."""
     value = documents.optional(item.get("value"))
     if value is None or not 0 <= value <= 100 or 0 < value <= 1:
         return None
@@ -86,7 +86,7 @@ def _standing(board: Category, item: dict[str, Any]) -> StandingRow | None:
 
 
 def _trust(standing: StandingRow) -> tuple[bool, float]:
-    """Of several rows of a model: a verified one, else the worst. Never silently the best."""
+    """Sort key: of several rows of a model a verified one stays, else the worst. Never silently the best."""
     return standing.facts["verified"], -standing.value
 
 

@@ -43,7 +43,7 @@ ATTRIBUTION = (
 
 
 def read(run: SourceRun) -> FetchedSnapshot:
-    hub = run.open_client(huggingface.SPEC.access())  # another host than the data's: it knows which revision is the newest
+    hub = run.open_client(huggingface.SPEC.access())  # not the host of the data, but it names the newest revision
     newest = documents.optional_text(documents.table(hub.get(f"/api/datasets/{DATASET}").body, "the dataset").get("sha"))
     if run.revision and newest == run.revision:
         raise Unchanged
@@ -57,14 +57,14 @@ def read(run: SourceRun) -> FetchedSnapshot:
         standings=without_repetitions(standings, notes),
         as_of=datetime.combine(min(days), datetime.min.time(), UTC),
         attribution=ATTRIBUTION,
-        # What was read may be older than the newest: the server needs a while after each change.
+        # The data may be older than the newest revision: its server needs a while after each change.
         revision=served.pop() or newest,
         notes=notes,
     )
 
 
 def _pages(client: SourceClient, category: str) -> list[SourceDocument]:
-    """All pages of a category, which must agree on how much there is."""
+    """Return all pages of a category. Raises ImplausibleData if they disagree on the number of rows."""
     answers: list[SourceDocument] = []
     count = 0
     for number in range(PAGES_MAX):
@@ -95,7 +95,7 @@ def _pages(client: SourceClient, category: str) -> list[SourceDocument]:
 
 
 def _standings(pages: dict[Category, list[SourceDocument]], notes: list[str]) -> tuple[set[date], list[StandingRow]]:
-    """The rows of each board's newest day, and those days: a split may hold several."""
+    """Return the newest day of each board, and the standings of that day: a split may hold several days."""
     days, standings = set(), []
     for board, answers in pages.items():
         dated = [(_day(row), row) for answer in answers for row in _cells(answer.body, BOARDS[board])]
@@ -125,7 +125,7 @@ def _day(row: dict[str, Any]) -> date:
     try:
         return date.fromisoformat(documents.text(row.get("leaderboard_publish_date"), "leaderboard_publish_date")[:10])
     except ValueError:
-        raise ImplausibleData("leaderboard_publish_date is no date") from None
+        raise ImplausibleData("leaderboard_publish_date is not a date") from None
 
 
 def _standing(board: Category, row: dict[str, Any]) -> StandingRow:

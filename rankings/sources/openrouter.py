@@ -58,11 +58,11 @@ def read(run: SourceRun) -> FetchedSnapshot:
     return FetchedSnapshot(standings=standings, as_of=as_of, version=version, attribution=attribution)
 
 
-# --- Its models ----------------------------------------------------------------------------------------------------
+# --- Models ------------------------------------------------------------------------------------------------------
 
 
 def _models(client: SourceClient) -> list[dict[str, Any]]:
-    """Every model. Older answers had no ``links``, and held all there is."""
+    """Return every model. Older replies have no ``links`` and hold all models."""
     found: list[dict[str, Any]] = []
     for page in range(PAGES_MAX):
         body = documents.table(
@@ -74,7 +74,7 @@ def _models(client: SourceClient) -> list[dict[str, Any]]:
         if not (body.get("links") or {}).get("next"):
             break
         if not listed:
-            raise ImplausibleData("a page of models is empty, and not the last one")
+            raise ImplausibleData("a page of models is empty, but not the last one")
     else:
         raise ImplausibleData(f"there are more than {PAGES_MAX} pages of models")
     if len(found) < MODELS_MIN:
@@ -83,7 +83,7 @@ def _models(client: SourceClient) -> list[dict[str, Any]]:
 
 
 class _Names:
-    """What the list of models says of a name. Several models share a canonical slug: the one without a variant is meant."""
+    """Looks names up in the list of models. Of several models with one canonical slug, the one without a variant counts."""
 
     def __init__(self, models: list[dict[str, Any]]) -> None:
         self._by_id = {documents.text(model.get("id"), "id"): model for model in models}
@@ -93,7 +93,7 @@ class _Names:
                 self._by_slug.setdefault(_bare(documents.text(model.get("canonical_slug"), "canonical_slug")), model)
 
     def canonical(self, permaslug: str) -> str | None:
-        """The name under which tokens are summed; None for what is no model: routers, and aliases that lead nowhere."""
+        """Return the name under which tokens are summed; None for routers and for aliases without a target."""
         slug = _bare(permaslug)
         if slug.startswith("~"):
             target = (self._by_id.get(slug, {}).get("alias_target") or {}).get("slug")
@@ -123,7 +123,7 @@ def _is_alias_or_router(slug: str) -> bool:
 
 
 def _price(value: Any) -> str | None:
-    """US dollars per million tokens, of a text in dollars per token; ``"-1"`` is unknown."""
+    """Return US dollars per million tokens from a text in dollars per token. None if unknown, which the source writes as -1."""
     try:
         price = Decimal(value) if isinstance(value, str) and len(value) < 40 else Decimal(-1)
     except InvalidOperation:
@@ -131,7 +131,7 @@ def _price(value: Any) -> str | None:
     return f"{(price * 1_000_000).normalize():f}" if price.is_finite() and price >= 0 else None
 
 
-# --- Its tokens ----------------------------------------------------------------------------------------------------
+# --- Tokens ------------------------------------------------------------------------------------------------------
 
 
 def _tokens_body(client: SourceClient, last_day: date, category: str | None) -> dict[str, Any]:
@@ -173,12 +173,12 @@ def _moment(value: Any) -> datetime:
     try:
         moment = datetime.fromisoformat(documents.text(value, "as_of"))
     except ValueError:
-        raise ImplausibleData("as_of is no time") from None
+        raise ImplausibleData("as_of is not a time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def figures(placement: Placement) -> StandingFigures:
-    """The score is the tokens as a share of the most used model's. Its terms forbid to publish its prices and speeds."""
+    """The score is the tokens as a share of the most used model's. OpenRouter's prices must not be published."""
     share = placement.value / placement.best_value if placement.best_value > 0 else 0.0
     return StandingFigures(
         precision=PRECISION_SAMPLED if placement.facts.get("is_sampled") else PRECISION_COUNTED,

@@ -1,4 +1,4 @@
-"""What a source said, as rows: snapshots are made here without asking anybody."""
+"""Makes snapshots of sources, and aliases, without a source server."""
 
 from datetime import timedelta
 
@@ -7,8 +7,8 @@ from rankings.models import Alias, Snapshot, Standing
 from rankings.sources import registry
 
 
-def say(source, boards, *, age_hours=0, crowd=0):
-    """A snapshot: {board: {name: value, or (value, facts)}}. ``crowd``: so many nobodies on each board, at 0, 1, 2 ..."""
+def make_snapshot(source, boards, *, age_hours=0, crowd=0):
+    """Make a snapshot of {board: {name: value, or (value, facts)}}. ``crowd``: so many more models on each board, at 0, 1.."""
     snapshot = Snapshot.objects.create(
         source=source, as_of=pool.database_time() - timedelta(hours=age_hours), fingerprint="f" * 64, attribution=f"by {source}"
     )
@@ -32,8 +32,8 @@ def say(source, boards, *, age_hours=0, crowd=0):
     return snapshot
 
 
-def mean(source, name, model_id, confidence=1.0):
-    """By ``name`` the source means our model."""
+def make_alias(source, name, model_id, confidence=1.0):
+    """Make an alias: by ``name`` the source means our model."""
     method = Alias.Method.STAFF if confidence == 1 else Alias.Method.RULE
     return Alias.objects.create(
         source=source,

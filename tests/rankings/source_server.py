@@ -1,7 +1,7 @@
-"""The ranking sources on loopback: a real HTTP server that serves their documented shapes, and whatever trap a test sets.
+"""The ranking sources on loopback: a real HTTP server that serves their documented shapes, and the faults that a test wants.
 
 Rows are grown from the samples in ``payloads``, so that their fields are the real ones, to as many as a source really has.
-``answer`` puts replies before those rows; ``change`` is a hand on every document before it is sent.
+``answer`` queues replies that come before those rows; ``change`` edits every document before it is sent.
 """
 
 import copy
@@ -39,7 +39,7 @@ def payload(name: str) -> Any:
 
 @dataclass
 class Reply:
-    """What is sent once, before anything else is. ``hold``: not before the test says so."""
+    """A reply that is sent once. ``hold``: it waits for this event."""
 
     status: int = 200
     body: Any = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Asked:
 
 
 class Sources:
-    """All four, healthy until told otherwise. The rows are public: change them to what a test needs."""
+    """The server of all four sources, healthy unless a test changes that. Its rows are public, for tests to change."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -89,7 +89,7 @@ class Sources:
         self._server.server_close()
 
     def answer(self, path: str, *replies: Reply) -> None:
-        """These, one after the other, before the usual ones."""
+        """Queue replies of this path, which come before the usual ones."""
         self._queued.setdefault(path, []).extend(replies)
 
     def times_asked(self, path: str) -> int:
@@ -98,7 +98,7 @@ class Sources:
     def last(self, path: str) -> Asked:
         return [asked for asked in self.asked if asked.path == path][-1]
 
-    # --- What they say -----------------------------------------------------------------------------------------------
+    # --- Documents -------------------------------------------------------------------------------------------------
 
     def reply(self, asked: Asked) -> Reply:
         if queued := self._queued.get(asked.path):
@@ -202,7 +202,7 @@ def _openrouter_models(count: int) -> list[dict[str, Any]]:
 
 
 def _tokens(count: int) -> list[dict[str, Any]]:
-    """Seven days of a first fifty, of which one is a variant, and all others."""
+    """Return seven days of the first fifty models, one of them a variant, and of the sum of all others."""
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     rows = []
     for days in range(7):
@@ -218,14 +218,14 @@ def _tokens(count: int) -> list[dict[str, Any]]:
     return rows
 
 
-# --- The wire --------------------------------------------------------------------------------------------------------
+# --- The server ------------------------------------------------------------------------------------------------------
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that breaks a connection off is what some tests are about."""
+        """Ignore clients that close the connection: some tests make them."""
 
 
 def _handler(sources: Sources) -> type[BaseHTTPRequestHandler]:
@@ -268,7 +268,7 @@ def _handler(sources: Sources) -> type[BaseHTTPRequestHandler]:
 
 @pytest.fixture
 def sources(settings: Any) -> Iterator[Sources]:
-    """All four on loopback; those with keys are off until ``open_all``."""
+    """All four sources on loopback. Those that need a key are off without ``keys``."""
     served = Sources()
     for name, value in addresses(served).items():
         setattr(settings, name.replace("GATEWAY_", "RANKINGS_"), value)
@@ -279,7 +279,7 @@ def sources(settings: Any) -> Iterator[Sources]:
 
 
 def addresses(served: Sources) -> dict[str, str]:
-    """Where they are, as environment variables."""
+    """Return the base URLs as environment variables."""
     return {
         "GATEWAY_HF_HUB_URL": f"{served.url}/hub",
         "GATEWAY_HF_DATASETS_SERVER_URL": f"{served.url}/datasets-server",
@@ -290,24 +290,24 @@ def addresses(served: Sources) -> dict[str, str]:
 
 @pytest.fixture
 def keys(settings: Any) -> None:
-    """Every source is on."""
+    """Set all keys, so that every source is on."""
     settings.RANKINGS_HF_TOKEN, settings.RANKINGS_AA_API_KEY = HF_TOKEN, AA_KEY
     settings.RANKINGS_OPENROUTER_API_KEY = OPENROUTER_KEY
 
 
 def refreshed(source: Source, **options: Any) -> RefreshOutcome:
-    """One run, which waits for nothing."""
+    """Run a source without pauses."""
     return refresh.refresh(source, RunOptions(pause=lambda seconds: None, **options))
 
 
 def standings(source: Source, board: str = "GENERAL") -> dict[str, Any]:
-    """What is stored of the last snapshot's board, by the source's name."""
+    """Return the standings of a board in the last snapshot, by the source's name."""
     snapshot = Snapshot.objects.filter(source=source).latest("id")
     return {standing.external_key: standing for standing in snapshot.standings.filter(board=board)}
 
 
 def assert_kept(source: Source, outcome: RefreshOutcome, reason: str) -> None:
-    """The run failed for this reason, and the one snapshot from before it stands, as does what is published."""
+    """Assert that the run failed for this reason, and that the snapshot from before it is still the only one."""
     assert outcome.result == RefreshResult.FAILED
     assert reason in outcome.detail
     state = SourceState.objects.get(pk=source)

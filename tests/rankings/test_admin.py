@@ -1,4 +1,4 @@
-"""The rankings in the admin: names that wait are mapped in one click; sources are refreshed by Celery, not in the request."""
+"""The rankings in the admin: one click maps a name; sources are refreshed by Celery, not in the request."""
 
 import re
 import threading
@@ -26,9 +26,9 @@ def opus(db):
 
 @pytest.fixture
 def snapshot(opus):
-    """Twenty names, of which one is ours in an effort."""
+    """A snapshot of twenty names, of which one is ours in an effort."""
     said = {"claude-opus-4-6-thinking": 1499.0} | {f"other-{number}": 1400.0 - number for number in range(19)}
-    made = snapshots.say(Source.LMSYS_ARENA, {"GENERAL": said})
+    made = snapshots.make_snapshot(Source.LMSYS_ARENA, {"GENERAL": said})
     made.standings.filter(external_key__startswith="claude").update(organization="anthropic")
     return made
 
@@ -49,7 +49,7 @@ def post(client, data, path=QUEUE):
 # --- The queue -------------------------------------------------------------------------------------------------------
 
 
-def test_the_queue_shows_what_waits_and_suggests_by_exact_rules(superuser, snapshot, opus):
+def test_queue_shows_unmapped_names_with_suggestions(superuser, snapshot, opus):
     page = superuser.get(QUEUE).content.decode()
     assert "20 names." in page
     rows = page.partition('id="result_list"')[2].split("<tr>")[2:]
@@ -67,14 +67,14 @@ def test_one_click_maps_a_name_to_the_suggested_model_and_publishes_it(superuser
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_was_mapped_is_published_when_it_is_committed(superuser, snapshot, opus):
+def test_mapping_is_published_after_commit(superuser, snapshot, opus):
     assert not Entry.objects.exists()
     post(superuser, decision(model=opus.pk))
     entry = Entry.objects.get(source=Source.LMSYS_ARENA, board="GENERAL")
     assert (entry.model, entry.elo, entry.confidence > 0) == (opus, 1499, True)
 
 
-def test_one_click_says_that_a_name_is_none_of_ours(superuser, snapshot):
+def test_one_click_maps_a_name_to_none_of_ours(superuser, snapshot):
     assert "“other-3” means none of ours." in post(superuser, decision("other-3", is_none_of_ours="1"))
     [alias] = Alias.objects.all()
     assert (alias.external_key, alias.model, alias.method) == ("other-3", None, "staff")
@@ -82,7 +82,7 @@ def test_one_click_says_that_a_name_is_none_of_ours(superuser, snapshot):
     assert "19 names." in superuser.get(QUEUE).content.decode()
 
 
-def test_a_second_click_on_the_same_row_changes_the_alias(superuser, snapshot, opus):
+def test_second_click_changes_the_alias(superuser, snapshot, opus):
     post(superuser, decision(is_none_of_ours="1"))
     post(superuser, decision(model=opus.pk))
     assert list(Alias.objects.values_list("model", flat=True)) == [opus.pk]
@@ -124,7 +124,7 @@ def test_the_queue_has_pages(superuser, snapshot):
         ({}, "This field is required."),
     ],
 )
-def test_a_click_that_says_nothing_sensible_changes_nothing(superuser, snapshot, data, complaint):
+def test_invalid_click_changes_nothing(superuser, snapshot, data, complaint):
     assert complaint in post(superuser, data)
     assert not Alias.objects.exists()
     assert not LogEntry.objects.exists()
@@ -141,7 +141,7 @@ def test_an_unknown_source_is_not_found(superuser, snapshot):
     assert superuser.get(QUEUE, {"source": "MINE"}).status_code == 404
 
 
-def test_who_may_not_add_aliases_sees_no_queue_and_maps_nothing(powerless, snapshot, opus):
+def test_queue_is_refused_without_the_permission_to_add_aliases(powerless, snapshot, opus):
     assert powerless.get(QUEUE).status_code == 403
     assert powerless.post(QUEUE, decision(model=opus.pk)).status_code == 403
     viewer = signed_in(make_staff("viewer@example.org", ["rankings.view_alias"]))
@@ -150,9 +150,9 @@ def test_who_may_not_add_aliases_sees_no_queue_and_maps_nothing(powerless, snaps
     assert not Alias.objects.exists()
 
 
-def test_the_permission_to_add_aliases_is_enough(snapshot, opus):
+def test_permission_to_add_aliases_opens_the_queue(snapshot, opus):
     staff = signed_in(make_staff("mapper@example.org", ["rankings.add_alias", "rankings.view_alias"]))
-    assert "Names that wait" in text(staff.get(ALIASES))
+    assert "Names without a model" in text(staff.get(ALIASES))
     post(staff, decision(model=opus.pk))
     assert Alias.objects.get().model == opus
 
@@ -160,20 +160,20 @@ def test_the_permission_to_add_aliases_is_enough(snapshot, opus):
 # --- Aliases ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_alias_that_staff_change_is_theirs_from_then_on(superuser, snapshot, opus):
-    alias = snapshots.mean(Source.LMSYS_ARENA, "claude-opus-4-6-thinking", opus.pk, confidence=0.9)
+def test_alias_changed_by_staff_gets_their_method(superuser, snapshot, opus):
+    alias = snapshots.make_alias(Source.LMSYS_ARENA, "claude-opus-4-6-thinking", opus.pk, confidence=0.9)
     assert alias.method == "rule"
     superuser.post(f"{ALIASES}{alias.pk}/change/", {"model": opus.pk, "note": "looked at it"})
     alias.refresh_from_db()
     assert (alias.method, alias.confidence, alias.note) == ("staff", 1.0, "looked at it")
 
 
-def test_an_alias_for_a_name_may_be_written_before_the_source_lists_it(superuser, opus):
+def test_alias_may_be_added_before_the_source_lists_the_name(superuser, opus):
     superuser.post(f"{ALIASES}add/", decision("claude-opus-4-6-20260101", model=opus.pk, note=""))
     assert Alias.objects.get().method == "staff"
 
 
-def test_a_profile_of_the_file_is_to_look_at_and_one_of_our_own_is_to_change(superuser, opus):
+def test_only_profiles_outside_the_file_can_be_changed(superuser, opus):
     curated = factories.make_model("openai/gpt-oss-120b", maker="OpenAI")
     mapping.load_curated()
     Profile.objects.create(model=opus)
@@ -190,7 +190,7 @@ def refresh_now(client, *sources):
     return post(client, {"action": "refresh_now", "_selected_action": sources}, "/admin/rankings/sourcestate/")
 
 
-def test_sources_show_how_they_fare(superuser, sources):
+def test_source_states_show_health(superuser, sources):
     refreshed(Source.LMSYS_ARENA)
     sources.answer(HUB_DATASET, Reply(403))
     refreshed(Source.LMSYS_ARENA)
@@ -215,13 +215,13 @@ def test_refresh_now_does_not_keep_the_page_waiting(superuser, sources):
     assert Snapshot.objects.get().source == Source.LMSYS_ARENA
 
 
-def test_a_source_that_is_off_says_why_it_is_not_refreshed(superuser, sources):
+def test_refresh_now_of_a_source_that_is_off_names_the_reason(superuser, sources):
     SourceState.objects.create(source=Source.OPENROUTER)
     assert "OPENROUTER is off: GATEWAY_OPENROUTER_API_KEY is not set." in refresh_now(superuser, "OPENROUTER")
     assert sources.asked == []
 
 
-def test_to_look_at_sources_is_not_to_refresh_them(sources):
+def test_refresh_now_needs_the_permission_to_change(sources):
     SourceState.objects.create(source=Source.HUGGINGFACE)
     viewer = signed_in(make_staff("viewer@example.org", ["rankings.view_sourcestate"]))
     assert "Refresh now" not in text(viewer.get("/admin/rankings/sourcestate/"))
@@ -230,7 +230,7 @@ def test_to_look_at_sources_is_not_to_refresh_them(sources):
 
 
 @pytest.mark.parametrize("model", ["snapshot", "standing", "sourcestate"])
-def test_what_sources_said_is_read_only(superuser, snapshot, model):
+def test_snapshots_and_standings_are_read_only(superuser, snapshot, model):
     assert superuser.get(f"/admin/rankings/{model}/").status_code == 200
     assert superuser.get(f"/admin/rankings/{model}/add/").status_code == 403
     if model == "snapshot":
@@ -246,7 +246,7 @@ def test_a_snapshot_leads_to_its_standings(superuser, snapshot):
 
 
 @pytest.mark.parametrize(("table", "shown"), [("entry", "73.5"), ("dailyrank", "73.5"), ("publication", "41")])
-def test_what_is_published_can_be_looked_at_and_not_changed(superuser, opus, table, shown):
+def test_published_rows_are_read_only(superuser, opus, table, shown):
     board = {"source": Source.INTERNAL, "board": "GENERAL", "model": opus, "rank": 7, "overall": 73.5}
     rows = {
         "entry": Entry(**board, board_rank=7, confidence=0.5, last_updated=datetime(2026, 11, 20, tzinfo=UTC)),

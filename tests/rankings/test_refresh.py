@@ -1,4 +1,4 @@
-"""A run of a source: alone, in its turn, whole or not at all, and without delaying any other; in the end by real workers."""
+"""A run of a source: locked, on schedule, stored whole or not at all, independent of other sources; also by real workers."""
 
 import threading
 import time
@@ -47,15 +47,15 @@ def minutes_until_next(source=SOURCE):
 
 
 def grow_old(source=SOURCE, **ago):
-    """As if the last run had been so long ago."""
+    """Make the next run due, as if the last one had been so long ago."""
     SourceState.objects.filter(pk=source).update(next_attempt_at=pool.database_time() - timedelta(**ago))
 
 
-# --- When its turn has come ------------------------------------------------------------------------------------------
+# --- Schedule --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", [Source.LMSYS_ARENA, Source.HUGGINGFACE, Source.ARTIFICIAL_ANALYSIS, Source.OPENROUTER])
-def test_after_a_success_its_turn_comes_by_its_cadence_more_or_less(sources, keys, source):
+def test_next_run_follows_the_cadence_with_jitter(sources, keys, source):
     assert refreshed(source).result == RefreshResult.STORED
     cadence = registry.spec(source).cadence / timedelta(minutes=1)
     assert 0.89 * cadence < minutes_until_next(source) < 1.11 * cadence
@@ -66,7 +66,7 @@ def test_after_a_success_its_turn_comes_by_its_cadence_more_or_less(sources, key
     assert refresh.refresh(source, only_if_due=True).result == RefreshResult.UNCHANGED
 
 
-def test_gateways_that_started_together_do_not_come_together(sources):
+def test_next_runs_are_spread_by_chance(sources):
     found = set()
     for _ in range(5):
         refreshed(SOURCE)
@@ -74,7 +74,7 @@ def test_gateways_that_started_together_do_not_come_together(sources):
     assert len(found) > 1
 
 
-def test_failures_are_tried_again_later_and_later(sources):
+def test_wait_doubles_with_each_failure_up_to_the_cadence(sources):
     waits = []
     for _ in range(9):
         sources.answer(HUB_DATASET, Reply(404))
@@ -85,14 +85,14 @@ def test_failures_are_tried_again_later_and_later(sources):
         assert 0.89 * minutes < wait < 1.11 * minutes
 
 
-def test_a_success_forgets_the_failures(sources):
+def test_success_resets_the_failures(sources):
     sources.answer(HUB_DATASET, Reply(404))
     refreshed(SOURCE)
     refreshed(SOURCE)
     assert (state().failures, state().error, state().is_refused) == (0, "", False)
 
 
-def test_what_was_refused_is_left_alone_until_its_configuration_changes(sources, settings):
+def test_refused_source_is_not_due_before_its_configuration_changes(sources, settings):
     settings.RANKINGS_AA_API_KEY = "revoked"
     sources.answer(AA, Reply(401))
     refreshed(Source.ARTIFICIAL_ANALYSIS)
@@ -103,24 +103,24 @@ def test_what_was_refused_is_left_alone_until_its_configuration_changes(sources,
     assert not state(Source.ARTIFICIAL_ANALYSIS).is_refused
 
 
-def test_who_asks_for_it_by_hand_need_not_wait_for_its_turn(sources):
+def test_run_by_hand_ignores_the_schedule(sources):
     refreshed(SOURCE)
     assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
 
 
-def test_where_fetching_is_off_nobody_is_asked(sources, settings):
+def test_no_source_is_read_when_fetching_is_off(sources, settings):
     settings.RANKINGS_FETCH = False
     outcome = refreshed(SOURCE)
     assert (outcome.result, outcome.detail) == (RefreshResult.OFF, "GATEWAY_RANKINGS_FETCH is off")
     assert sources.asked == []
 
 
-# --- Alone -----------------------------------------------------------------------------------------------------------
+# --- Locking ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def held_elsewhere(source) -> Iterator[None]:
-    """Another process runs the source."""
+    """Hold the lock of a source in another connection."""
     taken, done = threading.Event(), threading.Event()
 
     def hold():
@@ -149,7 +149,7 @@ def test_two_processes_never_run_one_source_at_once(sources):
 # --- Whole or not at all ---------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_stored_leaves_nothing_behind(sources, monkeypatch):
+def test_failure_while_storing_leaves_nothing_behind(sources, monkeypatch):
     refreshed(SOURCE)
     before = state().last_success_at
     sources.revision, sources.arena["overall"][0]["rating"] = "b" * 40, 1_510.0
@@ -161,7 +161,7 @@ def test_what_cannot_be_stored_leaves_nothing_behind(sources, monkeypatch):
     assert standings(SOURCE)["claude-opus-4-6-thinking"].value == 1499.3
 
 
-def test_a_failure_leaves_what_is_published_as_it_is(sources):
+def test_failed_run_changes_no_published_entry(sources):
     model = factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
     refreshed(SOURCE)
     before = list(Entry.objects.filter(source=SOURCE).order_by("board").values())
@@ -171,7 +171,7 @@ def test_a_failure_leaves_what_is_published_as_it_is(sources):
     assert list(Entry.objects.filter(source=SOURCE).order_by("board").values()) == before
 
 
-def test_a_model_that_is_missing_from_a_good_snapshot_leaves_that_source_only(sources, settings):
+def test_model_missing_in_a_snapshot_loses_only_that_source(sources, settings):
     settings.RANKINGS_AA_API_KEY = AA_KEY
     model = factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
     sources.aa[1] |= {"name": "Claude Opus 4.6 Thinking", "model_creator": {"id": "1", "name": "Anthropic"}}
@@ -185,7 +185,7 @@ def test_a_model_that_is_missing_from_a_good_snapshot_leaves_that_source_only(so
     assert set(left) == {Source.ARTIFICIAL_ANALYSIS, Source.INTERNAL}
 
 
-def test_a_good_snapshot_is_published_and_internal_with_it(sources):
+def test_snapshot_is_published_with_internal(sources):
     factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
     outcome = refreshed(SOURCE)
     assert outcome.ours == 1
@@ -194,7 +194,7 @@ def test_a_good_snapshot_is_published_and_internal_with_it(sources):
     assert Entry.objects.get(source=Source.INTERNAL, board="GENERAL").elo == 1499
 
 
-def test_only_the_last_of_each_week_is_kept_of_snapshots_older_than_sixty_days(sources):
+def test_one_snapshot_a_week_is_kept_after_sixty_days(sources):
     refreshed(SOURCE)
     now = pool.database_time()
     ages = [1, 59, 61, 62, 63, 64, 65, 66, 67, 68, 200]
@@ -216,7 +216,7 @@ def test_only_the_last_of_each_week_is_kept_of_snapshots_older_than_sixty_days(s
 # --- INTERNAL --------------------------------------------------------------------------------------------------------
 
 
-def test_internal_is_computed_without_asking_anybody(sources):
+def test_internal_is_computed_without_a_request(sources):
     factories.make_model("openai/gpt-5")
     assert refreshed(Source.INTERNAL).result == RefreshResult.STORED
     assert sources.asked == []
@@ -225,7 +225,7 @@ def test_internal_is_computed_without_asking_anybody(sources):
     assert set(SourceState.objects.values_list("pk", flat=True)) == set(Source)
 
 
-def test_a_model_that_comes_into_the_catalog_finds_its_standing(sources):
+def test_new_model_of_the_catalog_gets_its_standing(sources):
     refreshed(SOURCE)
     assert not Entry.objects.filter(source=SOURCE).exists()
     factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
@@ -233,7 +233,7 @@ def test_a_model_that_comes_into_the_catalog_finds_its_standing(sources):
     assert Entry.objects.get(source=SOURCE, board="GENERAL").elo == 1499
 
 
-def test_a_source_whose_key_is_taken_away_is_published_no_more(sources, settings):
+def test_source_without_its_key_is_no_longer_published(sources, settings):
     settings.RANKINGS_AA_API_KEY = AA_KEY
     factories.make_model("example/filler-7", maker="Example Lab")
     refreshed(Source.ARTIFICIAL_ANALYSIS)
@@ -244,7 +244,7 @@ def test_a_source_whose_key_is_taken_away_is_published_no_more(sources, settings
     assert Snapshot.objects.filter(source=Source.ARTIFICIAL_ANALYSIS).exists()
 
 
-def test_the_built_in_catalog_is_known_at_the_sources(sources):
+def test_built_in_catalog_is_mapped_at_the_sources(sources):
     call_command("load_catalog", built_in=True, verbosity=0)
     names = ["gpt-4o-mini-2024-07-18", "gpt-oss-120b", "claude-haiku-4-5-20251001", "mistral-large-3"]
     for row, name in zip(sources.arena["overall"][1:], names, strict=False):
@@ -266,7 +266,7 @@ def test_the_built_in_catalog_is_known_at_the_sources(sources):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_a_worker_a_slow_source_keeps_nobody_waiting(sources):
+def test_slow_source_runs_in_a_thread_without_a_worker(sources):
     hold = threading.Event()
     sources.answer(HUB_DATASET, Reply(404, hold=hold))
     assert tasks.refresh.delay(SOURCE).get() == "started"
@@ -277,12 +277,12 @@ def test_without_a_worker_a_slow_source_keeps_nobody_waiting(sources):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_task_knows_only_sources():
+def test_task_refuses_an_unknown_source():
     with pytest.raises(ValueError, match="'MINE' is not a valid Source"):
         tasks.refresh.delay("MINE").get()
 
 
-def test_beat_starts_a_task_of_its_own_for_every_source_each_minute(settings, monkeypatch):
+def test_beat_starts_a_task_for_each_source_every_minute(settings, monkeypatch):
     [entry] = [each for each in settings.CELERY_BEAT_SCHEDULE.values() if each["task"] == tasks.refresh_due_sources.name]
     assert (entry["schedule"], entry["options"]) == (60, {"expires": 60})
     started = []
@@ -291,7 +291,7 @@ def test_beat_starts_a_task_of_its_own_for_every_source_each_minute(settings, mo
     assert started == [(source.value, {"expires": 60}) for source in Source]
 
 
-def test_real_workers_refresh_each_source_while_another_hangs():
+def test_workers_refresh_other_sources_while_one_hangs():
     """Redis, a Celery worker and beat, as `make run` starts them."""
     served, hold, launch = Sources(), threading.Event(), Launch()
     try:

@@ -1,4 +1,4 @@
-"""manage.py refresh_rankings: what it says while it asks, what it prints, and when its exit status is 1."""
+"""manage.py refresh_rankings: its progress, its output, and when its exit status is 1."""
 
 import io
 import json
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 def run(*arguments):
-    """What it printed, and the progress."""
+    """Return the output and the progress."""
     printed, progress = io.StringIO(), io.StringIO()
     call_command("refresh_rankings", *arguments, stdout=printed, stderr=progress)
     return printed.getvalue(), progress.getvalue().splitlines()
@@ -27,7 +27,7 @@ def fail(*arguments):
     return str(error.value), printed.getvalue()
 
 
-def test_one_source_is_refreshed_page_by_page(sources):
+def test_progress_is_reported_page_by_page(sources):
     factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
     printed, progress = run("LMSYS_ARENA")
     assert printed == "LMSYS_ARENA: 350 standings, of which 1 models are ours.\n"
@@ -40,7 +40,7 @@ def test_one_source_is_refreshed_page_by_page(sources):
     assert list(Snapshot.objects.values_list("source", flat=True)) == ["LMSYS_ARENA"]
 
 
-def test_without_a_name_all_that_are_on_are_refreshed_and_internal_last(sources, settings):
+def test_all_sources_that_are_on_are_refreshed_and_internal_last(sources, settings):
     settings.RANKINGS_AA_API_KEY = AA_KEY
     printed, _ = run()
     assert [line.split(":")[0] for line in printed.splitlines()] == [
@@ -59,19 +59,19 @@ def test_without_a_name_all_that_are_on_are_refreshed_and_internal_last(sources,
     }
 
 
-def test_programs_get_one_object(sources):
+def test_json_output_is_one_object(sources):
     printed, _ = run("lmsys_arena", "--json")
     assert json.loads(printed) == {
         "sources": [{"source": "LMSYS_ARENA", "result": "stored", "detail": "", "standings": 350, "models": 0}]
     }
 
 
-def test_nothing_new_is_said_so(sources):
+def test_unchanged_source_is_reported(sources):
     run("HUGGINGFACE")
     assert run("HUGGINGFACE")[0] == "HUGGINGFACE: unchanged.\n"
 
 
-def test_one_that_fails_does_not_keep_the_others_and_ends_in_an_error(sources):
+def test_failed_source_does_not_stop_the_others_and_fails_the_command(sources):
     sources.answer(HUB_DATASET, Reply(404))
     error, printed = fail()
     assert error == ("Not refreshed: LMSYS_ARENA: 127.0.0.1/hub/api/datasets/lmarena-ai/leaderboard-dataset answered 404")
@@ -79,7 +79,7 @@ def test_one_that_fails_does_not_keep_the_others_and_ends_in_an_error(sources):
     assert "INTERNAL: stored." in printed
 
 
-def test_a_source_that_is_off_is_an_error_for_who_asks_for_it(sources):
+def test_named_source_that_is_off_fails_the_command(sources):
     error, printed = fail("ARTIFICIAL_ANALYSIS")
     assert error == "Not refreshed: ARTIFICIAL_ANALYSIS: GATEWAY_AA_API_KEY is not set"
     assert sources.asked == []
@@ -90,7 +90,7 @@ def test_an_unknown_source_is_an_error_that_names_the_argument(sources):
     assert error == ("SOURCE: 'MINE' is not one of INTERNAL, LMSYS_ARENA, HUGGINGFACE, ARTIFICIAL_ANALYSIS, OPENROUTER.")
 
 
-def test_a_list_that_shrank_may_be_accepted_by_hand(sources, settings):
+def test_option_accepts_a_list_that_shrank(sources, settings):
     settings.RANKINGS_AA_API_KEY = AA_KEY
     sources.aa = sources.aa + [{**model, "id": f"again-{model['id']}"} for model in sources.aa]
     run("ARTIFICIAL_ANALYSIS")
@@ -101,7 +101,7 @@ def test_a_list_that_shrank_may_be_accepted_by_hand(sources, settings):
     assert Snapshot.objects.latest("id").standings.filter(board="GENERAL").count() == 149
 
 
-def test_internal_asks_nobody(sources):
+def test_internal_makes_no_request(sources):
     factories.make_model("openai/gpt-5")
     assert run("INTERNAL") == ("INTERNAL: stored.\n", [])
     assert sources.asked == []

@@ -1,4 +1,4 @@
-"""Whose model a name means: exact rules, in order, and no guess."""
+"""The mapping of names to our models: exact rules, in order, without guesses."""
 
 import pytest
 from django.core.management import call_command
@@ -43,7 +43,7 @@ def ours(model_id, name="", maker="OpenAI", hf_repo=""):
         ("模型", ""),
     ],
 )
-def test_names_are_made_equal_in_writing_only(name, plain):
+def test_normalized_name_ignores_case_and_punctuation_only(name, plain):
     assert rules.normalized(name) == plain
 
 
@@ -62,7 +62,7 @@ def test_names_are_made_equal_in_writing_only(name, plain):
         (arena("模型"), ours("openai/другая", name="другая")),
     ],
 )
-def test_what_only_looks_alike_means_nothing(theirs, model):
+def test_similar_name_has_no_match(theirs, model):
     assert rules.match(theirs, [model]) is None
 
 
@@ -82,24 +82,24 @@ def test_what_only_looks_alike_means_nothing(theirs, model):
         ),
     ],
 )
-def test_equal_names_of_one_maker_mean_one_model(theirs, model):
+def test_equal_name_of_the_same_maker_matches(theirs, model):
     found = rules.match(theirs, [model, ours("openai/unrelated")])
     assert (found.model_id, found.method, found.confidence) == (model.id, Alias.Method.RULE, 0.9)
 
 
-def test_two_candidates_are_none():
+def test_two_candidates_are_no_match():
     pair = [ours("openai/gpt-5"), ours("openai/five", name="GPT-5")]
     assert rules.match(arena("gpt-5"), pair) is None
     assert rules.suggestions(arena("gpt-5"), pair) == ["openai/five", "openai/gpt-5"]
 
 
-def test_a_declared_link_comes_before_the_rule_and_ignores_case():
+def test_declared_link_precedes_the_rule_and_ignores_case():
     linked, equal = ours("a/linked", hf_repo="OpenAI/GPT-OSS-120B"), ours("openai/gpt-oss-120b")
     found = rules.match(hub("openai/gpt-oss-120b"), [equal, linked])
     assert (found.model_id, found.method, found.confidence) == ("a/linked", Alias.Method.LINK, 0.95)
 
 
-def test_dates_efforts_and_makers_are_passed_over_for_suggestions_only():
+def test_only_suggestions_ignore_dates_efforts_and_makers():
     models = [ours("anthropic/claude-haiku-4-5", maker="Anthropic"), ours("openai/gpt-5")]
     theirs = arena("claude-haiku-4-5-20251001-thinking-32k", "anthropic")
     assert rules.match(theirs, models) is None
@@ -118,7 +118,7 @@ def gpt(db):
 
 @pytest.fixture
 def arena_snapshot(gpt):
-    snapshot = snapshots.say(ARENA, {"GENERAL": {"gpt-5": 1400.0, "gpt-5-high": 1450.0, "gpt-5-low": 1350.0}})
+    snapshot = snapshots.make_snapshot(ARENA, {"GENERAL": {"gpt-5": 1400.0, "gpt-5-high": 1450.0, "gpt-5-low": 1350.0}})
     snapshot.standings.update(organization="openai")
     return snapshot
 
@@ -127,13 +127,13 @@ def rows():
     return list(Alias.objects.order_by("external_key").values_list("external_key", "model", "method", "confidence"))
 
 
-def test_a_rule_is_written_down_for_review_and_only_once(arena_snapshot):
+def test_match_by_rule_is_stored_once(arena_snapshot):
     assert mapping.map_by_rules(arena_snapshot) == 1
     assert rows() == [("gpt-5", "openai/gpt-5", "rule", 0.9)]
     assert mapping.map_by_rules(arena_snapshot) == 0
 
 
-def test_a_rule_that_no_longer_holds_goes(arena_snapshot):
+def test_alias_by_rule_is_deleted_when_the_rule_no_longer_holds(arena_snapshot):
     mapping.map_by_rules(arena_snapshot)
     factories.make_model("openai/five", name="GPT-5", maker="OpenAI")
     assert mapping.map_by_rules(arena_snapshot) == 1
@@ -142,43 +142,43 @@ def test_a_rule_that_no_longer_holds_goes(arena_snapshot):
 
 
 @pytest.mark.parametrize("says", ["openai/gpt-5", None])
-def test_what_staff_said_stands_before_every_rule(arena_snapshot, says):
-    snapshots.mean(ARENA, "gpt-5", says)
+def test_alias_by_staff_precedes_every_rule(arena_snapshot, says):
+    snapshots.make_alias(ARENA, "gpt-5", says)
     mapping.map_by_rules(arena_snapshot)
     assert rows() == [("gpt-5", says, "staff", 1.0)]
     assert "gpt-5" not in {standing.external_key for standing in mapping.unmatched(arena_snapshot)}
     assert bool(mapping.chosen_standings(arena_snapshot)) == (says is not None)
 
 
-def test_of_several_efforts_the_one_an_alias_was_written_for_is_taken(arena_snapshot):
+def test_effort_with_an_explicit_alias_is_chosen(arena_snapshot):
     mapping.map_by_rules(arena_snapshot)
-    snapshots.mean(ARENA, "gpt-5-high", "openai/gpt-5")
+    snapshots.make_alias(ARENA, "gpt-5-high", "openai/gpt-5")
     chosen = mapping.chosen_standings(arena_snapshot)[Category.GENERAL]["openai/gpt-5"]
     assert (chosen.standing.value, chosen.confidence, chosen.method) == (1450.0, 1.0, "staff")
 
 
-def test_of_several_that_nobody_chose_from_the_worst_is_taken_and_less_believed(arena_snapshot):
+def test_worst_of_several_is_chosen_with_less_confidence(arena_snapshot):
     for name in ("gpt-5-high", "gpt-5-low"):
-        snapshots.mean(ARENA, name, "openai/gpt-5")
+        snapshots.make_alias(ARENA, name, "openai/gpt-5")
     chosen = mapping.chosen_standings(arena_snapshot)[Category.GENERAL]["openai/gpt-5"]
     assert (chosen.standing.external_key, chosen.confidence) == ("gpt-5-low", 0.7)
 
 
-def test_what_is_unmatched_is_listed_as_it_ranks_and_never_chosen(arena_snapshot):
+def test_unmatched_names_are_listed_by_rank_and_never_chosen(arena_snapshot):
     mapping.map_by_rules(arena_snapshot)
     assert [standing.external_key for standing in mapping.unmatched(arena_snapshot)] == ["gpt-5-high", "gpt-5-low"]
     assert mapping.chosen_standings(arena_snapshot)[Category.GENERAL].keys() == {"openai/gpt-5"}
 
 
-def test_a_name_of_the_hub_means_the_same_in_any_case(gpt):
-    snapshot = snapshots.say(HUB, {"GENERAL": {"OpenAI/GPT-Five": 80.0}})
-    snapshots.mean(HUB, "openai/gpt-five", gpt.pk)
+def test_name_of_the_hub_matches_in_any_case(gpt):
+    snapshot = snapshots.make_snapshot(HUB, {"GENERAL": {"OpenAI/GPT-Five": 80.0}})
+    snapshots.make_alias(HUB, "openai/gpt-five", gpt.pk)
     assert mapping.chosen_standings(snapshot)[Category.GENERAL][gpt.pk].confidence == 1.0
 
 
-def test_an_alias_may_be_written_for_a_name_where_nobody_knows_the_id(gpt, settings):
+def test_alias_by_name_matches_a_source_that_has_ids(gpt, settings):
     settings.RANKINGS_AA_API_KEY = "key"
-    snapshot = snapshots.say(AA, {"GENERAL": {"2dad8957": 60.0}})
+    snapshot = snapshots.make_snapshot(AA, {"GENERAL": {"2dad8957": 60.0}})
     snapshot.standings.update(name="Five (High)")
     Alias.objects.create(source=AA, key_kind="name", external_key="five-high", model=gpt, method="staff")
     assert mapping.chosen_standings(snapshot)[Category.GENERAL].keys() == {gpt.pk}
@@ -209,7 +209,7 @@ hf_repo = "openai/not-here"
 """
 
 
-def test_the_file_is_loaded_for_models_that_are_there(curated):
+def test_file_is_loaded_for_models_in_the_catalog(curated):
     assert curated(FILE) == 2
     assert rows() == [
         ("gpt-5-2026", "openai/gpt-5", "curated", 1.0),
@@ -219,23 +219,23 @@ def test_the_file_is_loaded_for_models_that_are_there(curated):
     assert curated(FILE) == 0
 
 
-def test_what_leaves_the_file_leaves_the_table(curated):
+def test_alias_is_deleted_when_the_file_no_longer_has_it(curated):
     curated(FILE)
     assert curated('[models."openai/gpt-5"]\n') == 2
     assert rows() == []
     assert Profile.objects.get().hf_repo == ""
 
 
-def test_the_file_comes_before_a_rule_and_after_staff(curated, arena_snapshot):
+def test_file_precedes_rules_and_follows_staff(curated, arena_snapshot):
     mapping.map_by_rules(arena_snapshot)
-    snapshots.mean(ARENA, "gpt-5-high", None)
+    snapshots.make_alias(ARENA, "gpt-5-high", None)
     curated('[models."openai/gpt-5"]\nnames = { "LMSYS_ARENA.model_name" = ["gpt-5", "gpt-5-high"] }')
     mapping.map_by_rules(arena_snapshot)
     assert rows() == [("gpt-5", "openai/gpt-5", "curated", 1.0), ("gpt-5-high", None, "staff", 1.0)]
 
 
 @pytest.mark.django_db
-def test_the_file_we_have_speaks_of_models_of_the_catalog_and_says_each_name_once():
+def test_shipped_file_names_catalog_models_and_each_name_once():
     call_command("load_catalog", built_in=True)
     assert mapping.curated_ids() <= set(LanguageModel.objects.values_list("pk", flat=True))
     mapping.load_curated()

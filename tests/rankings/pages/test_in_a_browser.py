@@ -14,7 +14,7 @@ from rankings.publishing import publication
 from tests import factories
 from tests.browser import PHONE, fits, picture
 from tests.rankings.entries import UPDATED, forget, list_model, publish
-from tests.rankings.snapshots import mean, say
+from tests.rankings.snapshots import make_alias, make_snapshot
 
 MAKERS = ["Acme", "Étoile Lab", "Zed"]
 
@@ -61,9 +61,9 @@ def explained(empty_caches, settings):
     settings.RANKINGS_AA_API_KEY = "a-key"
     for name in ("best", "other"):
         factories.make_model(f"acme/{name}", name=f"Acme {name}", maker="Acme")
-        mean(Source.LMSYS_ARENA, name, f"acme/{name}")
+        make_alias(Source.LMSYS_ARENA, name, f"acme/{name}")
     interval = {"lower": 1495, "upper": 1503.5}
-    say(Source.LMSYS_ARENA, {Category.GENERAL: {"best": (1500, interval), "other": 7.5}}, age_hours=216, crowd=99)
+    make_snapshot(Source.LMSYS_ARENA, {Category.GENERAL: {"best": (1500, interval), "other": 7.5}}, age_hours=216, crowd=99)
     publication.publish(Source.LMSYS_ARENA)
     today = pool.database_time().date()
     DailyRank.objects.bulk_create(

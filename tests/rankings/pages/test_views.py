@@ -20,7 +20,7 @@ from tests import factories
 from tests.outage import where_the_database_is_away
 from tests.pages.conftest import owner_of, signed_in
 from tests.rankings.entries import forget, list_model, publish
-from tests.rankings.snapshots import mean, say
+from tests.rankings.snapshots import make_alias, make_snapshot
 from tests.rankings.streams import streamed
 
 ARENA, HUB, AA, INTERNAL = Source.LMSYS_ARENA, Source.HUGGINGFACE, Source.ARTIFICIAL_ANALYSIS, Source.INTERNAL
@@ -448,8 +448,8 @@ def test_every_source_shows_its_health_and_the_reason(listed):
 
 
 def test_shown_source_is_credited_with_its_licence(listed, settings):
-    say(ARENA, {GENERAL: {"best": 1500}})
-    say(AA, {GENERAL: {"best": 50}})
+    make_snapshot(ARENA, {GENERAL: {"best": 1500}})
+    make_snapshot(AA, {GENERAL: {"best": 50}})
     pages.forget()
     page = html(get())
     assert 'href="https://huggingface.co/datasets/lmarena-ai/leaderboard-dataset"' in page
@@ -500,9 +500,9 @@ def scored(db, settings):
     factories.make_model("acme/other", input="1.10", output="4.40")
     Profile.objects.create(model_id="acme/best", open_weights=True)
     for source in (ARENA, HUB, AA):
-        mean(source, "best", "acme/best", confidence=0.9 if source == AA else 1.0)
+        make_alias(source, "best", "acme/best", confidence=0.9 if source == AA else 1.0)
         facts = INTERVAL if source == ARENA else {}
-        say(source, {GENERAL: {"best": (60.5 if source == HUB else 1500, facts)}}, crowd=99, age_hours=24)
+        make_snapshot(source, {GENERAL: {"best": (60.5 if source == HUB else 1500, facts)}}, crowd=99, age_hours=24)
     publication.publish(HUB)
     publication.publish(AA)
     publication.publish(ARENA)

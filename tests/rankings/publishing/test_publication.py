@@ -13,7 +13,7 @@ from rankings.models import DailyRank, Entry, Profile, Publication, Snapshot, So
 from rankings.publishing import publication as publishing
 from rankings.scoring import formula, parameters
 from tests import factories
-from tests.rankings.snapshots import mean, say
+from tests.rankings.snapshots import make_alias, make_snapshot
 
 ARENA, HUB, AA, OPENROUTER, INTERNAL = (
     Source.LMSYS_ARENA,
@@ -50,7 +50,7 @@ def entry(source, board, model_id):
 def map_names(source, *names):
     """Let each name at the source mean the model of that name here."""
     for name in names:
-        mean(source, name, f"acme/{name}")
+        make_alias(source, name, f"acme/{name}")
 
 
 # --- Sources ------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def map_names(source, *names):
 
 def test_source_keeps_its_ranks_in_its_whole_population():
     map_names(ARENA, "best", "open")
-    say(
+    make_snapshot(
         ARENA,
         {GENERAL: {"theirs": 1600, "best": (1500, INTERVAL), "x": 1500, "y": 1450, "open": (1400, INTERVAL)}},
         age_hours=336,
@@ -69,8 +69,8 @@ def test_source_keeps_its_ranks_in_its_whole_population():
 
 
 def test_arena_scores_by_percentile_and_its_confidence_depends_on_interval_and_age():
-    mean(ARENA, "best", "acme/best", confidence=0.9)
-    snapshot = say(ARENA, {GENERAL: {"a": 1600, "best": (1500.4, INTERVAL), "b": 1300, "c": 1200}}, age_hours=336)
+    make_alias(ARENA, "best", "acme/best", confidence=0.9)
+    snapshot = make_snapshot(ARENA, {GENERAL: {"a": 1600, "best": (1500.4, INTERVAL), "b": 1300, "c": 1200}}, age_hours=336)
     publishing.publish(ARENA)
     row = entry(ARENA, GENERAL, "acme/best")
     assert (row.overall, row.quality, row.speed, row.cost, row.elo) == (62.5, 62.5, None, None, 1500)
@@ -84,7 +84,7 @@ def test_arena_scores_by_percentile_and_its_confidence_depends_on_interval_and_a
 
 def test_hub_scores_by_its_own_value_with_more_confidence_if_verified():
     map_names(HUB, "open", "tiny")
-    say(HUB, {GENERAL: {"open": (86.2, {"verified": True}), "tiny": (40.0, {"verified": False})}})
+    make_snapshot(HUB, {GENERAL: {"open": (86.2, {"verified": True}), "tiny": (40.0, {"verified": False})}})
     publishing.publish(HUB)
     assert shown(HUB, GENERAL, "overall", "quality", "elo") == {"acme/open": (86.2, 86.2, None), "acme/tiny": (40, 40, None)}
     confidences = shown(HUB, GENERAL, "confidence")
@@ -96,7 +96,7 @@ def test_artificial_analysis_scores_speed_and_cost_by_its_own_figures():
     map_names(AA, "best", "open")
     facts = {"tokens_per_second": 153.8, "first_token_seconds": 14.9, "input_usd": 0.15, "output_usd": 0.6}
     nothing = dict.fromkeys(facts)
-    say(AA, {GENERAL: {"best": (57.1, facts), "open": (33.0, nothing)}})
+    make_snapshot(AA, {GENERAL: {"best": (57.1, facts), "open": (33.0, nothing)}})
     publishing.publish(AA)
     best = entry(AA, GENERAL, "acme/best")
     assert (best.overall, best.quality, round(best.speed, 1), round(best.cost, 1)) == (57.1, 57.1, 60.8, 83.1)
@@ -107,7 +107,7 @@ def test_artificial_analysis_scores_speed_and_cost_by_its_own_figures():
 def test_openrouter_scores_by_use_and_its_prices_are_not_shown():
     map_names(OPENROUTER, "best", "open")
     facts = {"tokens": "1", "is_sampled": False, "input_usd": "0.15", "output_usd": "0.6"}
-    say(
+    make_snapshot(
         OPENROUTER,
         {
             GENERAL: {"theirs": 4e12, "best": (1e12, facts)},
@@ -124,7 +124,7 @@ def test_openrouter_scores_by_use_and_its_prices_are_not_shown():
 
 def test_rank_on_another_board_is_the_general_rank():
     map_names(ARENA, "best", "open")
-    say(ARENA, {GENERAL: {"a": 1600, "b": 1500, "best": 1400}, CODING: {"best": 1500, "open": 1400, "a": 1300}})
+    make_snapshot(ARENA, {GENERAL: {"a": 1600, "b": 1500, "best": 1400}, CODING: {"best": 1500, "open": 1400, "a": 1300}})
     publishing.publish(ARENA)
     assert shown(ARENA, CODING, "rank", "board_rank") == {
         "acme/best": (3, 1),
@@ -135,14 +135,14 @@ def test_rank_on_another_board_is_the_general_rank():
 def test_tied_open_weights_share_a_rank_and_no_rank_is_skipped():
     factories.make_model("acme/third", category=OPEN)  # it has no profile: its category says that it is open
     map_names(ARENA, "open", "tiny", "third", "best")
-    say(ARENA, {GENERAL: {"a": 1600, "open": 1500, "tiny": 1500, "best": 1450, "third": 1400}})
+    make_snapshot(ARENA, {GENERAL: {"a": 1600, "open": 1500, "tiny": 1500, "best": 1450, "third": 1400}})
     publishing.publish(ARENA)
     assert shown(ARENA, OPEN, "rank", "board_rank") == {"acme/open": (2, 1), "acme/tiny": (2, 1), "acme/third": (5, 2)}
 
 
 def test_unavailable_model_has_no_entry():
     map_names(ARENA, "best", "open", "tiny")
-    say(ARENA, {GENERAL: {"best": 1500, "open": 1400, "tiny": 1300}})
+    make_snapshot(ARENA, {GENERAL: {"best": 1500, "open": 1400, "tiny": 1300}})
     LanguageModel.objects.filter(pk="acme/best").update(is_enabled=False)
     Price.objects.filter(model_id="acme/open").delete()
     publishing.publish(ARENA)
@@ -165,11 +165,11 @@ def test_model_without_an_available_provider_has_no_entry(obstacle):
 def test_model_missing_from_the_next_snapshot_loses_only_that_sources_entry():
     map_names(ARENA, "best", "open")
     map_names(HUB, "open")
-    say(ARENA, {GENERAL: {"best": 1500, "open": 1400}})
-    say(HUB, {GENERAL: {"open": 80}})
+    make_snapshot(ARENA, {GENERAL: {"best": 1500, "open": 1400}})
+    make_snapshot(HUB, {GENERAL: {"open": 80}})
     publishing.publish(ARENA)
     publishing.publish(HUB)
-    say(ARENA, {GENERAL: {"best": 1500}})
+    make_snapshot(ARENA, {GENERAL: {"best": 1500}})
     publishing.publish(ARENA)
     assert list(shown(ARENA, GENERAL)) == ["acme/best"]
     assert list(shown(ARENA, OPEN)) == []
@@ -179,17 +179,17 @@ def test_model_missing_from_the_next_snapshot_loses_only_that_sources_entry():
 
 def test_lowest_of_several_variants_is_used_with_less_confidence():
     for effort in ("low", "high"):
-        mean(ARENA, f"best-{effort}", "acme/best", confidence=0.9)
-    say(ARENA, {GENERAL: {"best-high": 1500, "a": 1450, "best-low": 1400}})
+        make_alias(ARENA, f"best-{effort}", "acme/best", confidence=0.9)
+    make_snapshot(ARENA, {GENERAL: {"best-high": 1500, "a": 1450, "best-low": 1400}})
     publishing.publish(ARENA)
     row = entry(ARENA, GENERAL, "acme/best")
     assert (row.rank, row.elo, row.inputs["name"], row.inputs["identity"]) == (3, 1400, "best-low", 0.7)
 
 
 def test_named_variant_is_used_instead_of_the_lowest():
-    mean(ARENA, "best-high", "acme/best")
-    mean(ARENA, "best-low", "acme/best", confidence=0.9)
-    say(ARENA, {GENERAL: {"best-high": 1500, "a": 1450, "best-low": 1400}})
+    make_alias(ARENA, "best-high", "acme/best")
+    make_alias(ARENA, "best-low", "acme/best", confidence=0.9)
+    make_snapshot(ARENA, {GENERAL: {"best-high": 1500, "a": 1450, "best-low": 1400}})
     publishing.publish(ARENA)
     assert shown(ARENA, GENERAL, "rank", "elo") == {"acme/best": (1, 1500)}
 
@@ -197,7 +197,7 @@ def test_named_variant_is_used_instead_of_the_lowest():
 @pytest.mark.parametrize(("source", "setting"), [(AA, "RANKINGS_AA_API_KEY"), (OPENROUTER, "RANKINGS_OPENROUTER_API_KEY")])
 def test_data_read_with_a_key_is_not_shown_without_it(settings, source, setting):
     map_names(source, "best")
-    say(source, {GENERAL: {"best": 50}}, crowd=30)
+    make_snapshot(source, {GENERAL: {"best": 50}}, crowd=30)
     publishing.publish(source)
     assert list(shown(source, GENERAL)) == ["acme/best"]
     setattr(settings, setting, "")
@@ -226,10 +226,10 @@ def test_internal_applies_the_formula_to_the_sources():
     map_names(ARENA, "best", "open")
     map_names(AA, "best")
     map_names(HUB, "open")
-    arena = say(ARENA, {GENERAL: {"best": (1500, INTERVAL), "open": (5.5, {})}}, crowd=30, age_hours=336)
+    arena = make_snapshot(ARENA, {GENERAL: {"best": (1500, INTERVAL), "open": (5.5, {})}}, crowd=30, age_hours=336)
     facts = {"tokens_per_second": 296, "first_token_seconds": 0.65}
-    say(AA, {GENERAL: {"best": (60, facts)}}, crowd=30, age_hours=1)
-    say(HUB, {GENERAL: {"open": (90, {"verified": True})}}, crowd=30)
+    make_snapshot(AA, {GENERAL: {"best": (60, facts)}}, crowd=30, age_hours=1)
+    make_snapshot(HUB, {GENERAL: {"open": (90, {"verified": True})}}, crowd=30)
     publishing.publish(INTERNAL)
     row = entry(INTERNAL, GENERAL, "acme/best")
     top_of_31, top_of_32 = 100 * 30.5 / 31, 100 * 31.5 / 32
@@ -253,8 +253,8 @@ def test_internal_applies_the_formula_to_the_sources():
 def test_score_can_be_computed_again_from_its_inputs():
     map_names(ARENA, "best")
     map_names(AA, "best")
-    say(ARENA, {GENERAL: {"best": (20.5, INTERVAL)}}, crowd=30, age_hours=100)
-    say(AA, {GENERAL: {"best": (3.5, {"first_token_seconds": 2})}}, crowd=30)
+    make_snapshot(ARENA, {GENERAL: {"best": (20.5, INTERVAL)}}, crowd=30, age_hours=100)
+    make_snapshot(AA, {GENERAL: {"best": (3.5, {"first_token_seconds": 2})}}, crowd=30)
     publishing.publish(INTERNAL)
     row = entry(INTERNAL, GENERAL, "acme/best")
     inputs = row.inputs
@@ -273,10 +273,10 @@ def test_score_can_be_computed_again_from_its_inputs():
 
 def test_too_small_a_board_does_not_count():
     map_names(ARENA, "best", "open")
-    say(ARENA, {GENERAL: {"best": 1500, "open": 1400}, CODING: {"best": 1500}}, crowd=17)
+    make_snapshot(ARENA, {GENERAL: {"best": 1500, "open": 1400}, CODING: {"best": 1500}}, crowd=17)
     publishing.publish(INTERNAL)
     assert entry(INTERNAL, GENERAL, "acme/best").quality is None
-    say(ARENA, {GENERAL: {"best": 1500, "open": 1400}, CODING: {"best": 1500}}, crowd=18)
+    make_snapshot(ARENA, {GENERAL: {"best": 1500, "open": 1400}, CODING: {"best": 1500}}, crowd=18)
     publishing.publish(INTERNAL)
     assert entry(INTERNAL, GENERAL, "acme/best").quality is not None
     assert entry(INTERNAL, CODING, "acme/best").quality is None
@@ -284,7 +284,7 @@ def test_too_small_a_board_does_not_count():
 
 def test_category_counts_its_own_boards_and_keeps_the_general_rank():
     map_names(ARENA, "best", "open")
-    say(ARENA, {GENERAL: {"best": 99, "open": 1.5}, CODING: {"best": 1.5, "open": 99}}, crowd=30)
+    make_snapshot(ARENA, {GENERAL: {"best": 99, "open": 1.5}, CODING: {"best": 1.5, "open": 99}}, crowd=30)
     publishing.publish(INTERNAL)
     assert shown(INTERNAL, GENERAL, "rank", "board_rank") == {"acme/best": (1, 1), "acme/tiny": (2, 2), "acme/open": (3, 3)}
     assert shown(INTERNAL, CODING, "rank", "board_rank", "elo") == {
@@ -315,7 +315,7 @@ def test_curated_benchmarks_are_stored_with_their_source():
 def test_publishing_a_source_computes_internal_again():
     publishing.publish(INTERNAL)
     map_names(ARENA, "best")
-    say(ARENA, {GENERAL: {"best": 1500}}, crowd=30)
+    make_snapshot(ARENA, {GENERAL: {"best": 1500}}, crowd=30)
     publishing.publish(ARENA)
     assert entry(INTERNAL, GENERAL, "acme/best").elo == 1500
 
@@ -344,7 +344,7 @@ def test_change_is_since_a_week_ago_or_the_oldest_day(days, change):
         store_rank(days_ago, rank)
     store_rank(7, 50, board=CODING)
     map_names(ARENA, "best")
-    say(ARENA, {GENERAL: {"a": 1600, "best": 1500}})
+    make_snapshot(ARENA, {GENERAL: {"a": 1600, "best": 1500}})
     publishing.publish(ARENA)
     assert shown(ARENA, GENERAL, "rank", "change") == {"acme/best": (2, change)}
 
@@ -352,7 +352,7 @@ def test_change_is_since_a_week_ago_or_the_oldest_day(days, change):
 def test_last_rank_of_a_day_is_stored_once():
     map_names(ARENA, "best")
     for rating in (1700, 1500):
-        say(ARENA, {GENERAL: {"a": 1600, "best": rating}})
+        make_snapshot(ARENA, {GENERAL: {"a": 1600, "best": rating}})
         publishing.publish(ARENA)
     [day] = DailyRank.objects.filter(source=ARENA)
     assert (day.board, day.model_id, day.day, day.rank, day.overall) == (
@@ -418,7 +418,7 @@ def test_number_of_queries_does_not_grow_with_the_models():
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_publications_of_a_source_are_serialized():
     map_names(ARENA, "best", "open")
-    say(ARENA, {GENERAL: {"best": 1500, "open": 1400}}, crowd=30)
+    make_snapshot(ARENA, {GENERAL: {"best": 1500, "open": 1400}}, crowd=30)
     failures = []
 
     def go():

@@ -7,7 +7,7 @@ from completions.models import Category, LanguageModel, Price, RoutableAlias, Ro
 from rankings.models import Entry, Profile, Source
 from rankings.publishing import publication, routable_aliases
 from tests import chat, factories
-from tests.rankings.snapshots import mean, say
+from tests.rankings.snapshots import make_alias, make_snapshot
 from tests.rankings.streams import streamed
 
 INTERNAL, ARENA = Source.INTERNAL, Source.LMSYS_ARENA
@@ -36,9 +36,9 @@ def test_every_board_has_three_aliases():
 
 
 def test_best_alias_follows_the_board():
-    mean(ARENA, "best", "acme/best")
-    mean(ARENA, "open", "acme/open")
-    say(ARENA, {"GENERAL": {"best": 100}, "CODING": {"open": 100}}, crowd=30)
+    make_alias(ARENA, "best", "acme/best")
+    make_alias(ARENA, "open", "acme/open")
+    make_snapshot(ARENA, {"GENERAL": {"best": 100}, "CODING": {"open": 100}}, crowd=30)
     publication.publish(INTERNAL)
     for board in ("GENERAL", "CODING"):
         order = Entry.objects.filter(source=INTERNAL, board=board).order_by("board_rank").values_list("model_id", flat=True)
@@ -55,8 +55,8 @@ def test_cheapest_alias_goes_by_price_beyond_the_range_of_scores():
 
 def test_cheapest_alias_prefers_models_tested_in_the_category():
     for name in ("best", "open"):
-        mean(ARENA, name, f"acme/{name}")
-    say(ARENA, {"CODING": {"best": 100, "open": 50}}, crowd=30)
+        make_alias(ARENA, name, f"acme/{name}")
+    make_snapshot(ARENA, {"CODING": {"best": 100, "open": 50}}, crowd=30)
     publication.publish(INTERNAL)
     assert targets("cheapest/coding") == ["acme/open", "acme/best", "acme/free", "acme/tiny"]
     assert targets("cheapest/math")[0] == "acme/free"
@@ -89,8 +89,8 @@ def test_unavailable_model_leaves_the_aliases():
 
 
 def test_completion_for_an_alias_is_answered_and_charged_as_the_first_model(api):
-    mean(ARENA, "best", "acme/best")
-    say(ARENA, {"CODING": {"best": 100}}, crowd=30)
+    make_alias(ARENA, "best", "acme/best")
+    make_snapshot(ARENA, {"CODING": {"best": 100}}, crowd=30)
     publication.publish(INTERNAL)
     reply = chat.ask(api, model="best/coding").json()
     assert reply["model"] == "acme/best"

@@ -1,4 +1,4 @@
-"""The curated figures are few, possible, and each is there once with where it stands."""
+"""The curated figures are possible, have a source, and are there once."""
 
 import tomllib
 from collections import Counter
@@ -14,7 +14,7 @@ ROWS = tomllib.loads(benchmarks.FILE.read_text())["figures"]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['model']} {row['benchmark']}")
-def test_a_figure_is_possible_and_says_where_it_stands(row):
+def test_figure_is_possible_and_has_a_source(row):
     figure = benchmarks.BenchmarkFigure(**row)
     assert clean_model_id(figure.model) == figure.model
     assert figure.value > 20  # not a share of 1
@@ -25,23 +25,23 @@ def test_a_figure_is_possible_and_says_where_it_stands(row):
     assert figure.licence
 
 
-def test_no_figure_is_there_twice():
+def test_no_figure_is_repeated():
     assert max(Counter((row["model"], row["benchmark"]) for row in ROWS).values()) == 1
     assert sum(len(of_model) for of_model in benchmarks.figures().values()) == len(ROWS)
 
 
-def test_models_of_the_built_in_catalog_are_among_them():
+def test_models_of_the_built_in_catalog_have_figures():
     ours = set(catalog_file.read([catalog_file.BUILT_IN]).models)
     assert len(ours & benchmarks.figures().keys()) >= 4
 
 
 @pytest.mark.parametrize("changes", [{"value": 0}, {"value": 100.1}, {"benchmark": "mmlu_pro"}, {"source": "I remember"}])
-def test_a_figure_that_cannot_be_is_refused(changes):
+def test_impossible_figure_is_refused(changes):
     with pytest.raises(ValueError, match="has an impossible value or source"):
         benchmarks.BenchmarkFigure(**{**ROWS[0], **changes})
 
 
-def test_a_figure_that_is_there_twice_is_refused(tmp_path, monkeypatch):
+def test_repeated_figure_is_refused(tmp_path, monkeypatch):
     twice = tmp_path / "benchmarks.toml"
     twice.write_text(benchmarks.FILE.read_text() + _table(ROWS[0]))
     monkeypatch.setattr(benchmarks, "FILE", twice)

@@ -1,4 +1,4 @@
-"""The formula, by the examples that it was published with, and by what must hold for any figures."""
+"""The formula: its published examples, and properties that hold for any figures."""
 
 from dataclasses import replace
 
@@ -39,12 +39,12 @@ POPULATION = [957.5, *[1100.0] * 69, *[1250.0] * 71, *[1350.0] * 70, *[1400.0] *
 @pytest.mark.parametrize(
     ("rating", "percentile"), [(1492, 99.6), (1450, 97.2), (1380, 74.6), (1315, 49.8), (1204, 24.7), (957, 0.0)]
 )
-def test_a_percentile_is_of_the_whole_population(rating, percentile):
+def test_percentile_is_of_the_whole_population(rating, percentile):
     assert len(POPULATION) == 283
     assert round(formula.percentile(rating, POPULATION), 1) == percentile
 
 
-def test_ties_stand_in_their_middle():
+def test_equal_values_have_the_middle_percentile():
     assert formula.percentile(5, [1, 5, 5, 9]) == 50
 
 
@@ -52,25 +52,25 @@ def test_ties_stand_in_their_middle():
     ("prompt", "answer", "cost"),
     [(0.06, 0.2, 100), (0.15, 0.6, 83.1), (1.1, 4.4, 48.1), (3, 15, 28.2), (5, 25, 19.3), (30, 150, 0), (0, 0, 100)],
 )
-def test_costs_are_as_published(prompt, answer, cost):
+def test_costs_equal_the_published_examples(prompt, answer, cost):
     blended = formula.blended_dollars(input_dollars=prompt, output_dollars=answer)
     assert round(formula.cost(PARAMETERS, blended), 1) == cost
 
 
 @pytest.mark.parametrize(("prompt", "answer"), [(-1, -1), (None, 1), (1, None), (1, -1)])
-def test_a_price_that_is_not_known_has_no_cost(prompt, answer):
+def test_unknown_price_has_no_cost_score(prompt, answer):
     assert formula.cost(PARAMETERS, formula.blended_dollars(input_dollars=prompt, output_dollars=answer)) is None
 
 
 @pytest.mark.parametrize(
     ("rate", "begins", "speed"), [(296, 0.65, 94.7), (153.8, 14.9, 60.8), (45, 0.85, 54.2), (20, 3, 29.3), (None, 2, 58.8)]
 )
-def test_speeds_are_as_published(rate, begins, speed):
+def test_speeds_equal_the_published_examples(rate, begins, speed):
     assert round(formula.speed(PARAMETERS, tokens_per_second=rate, first_token_seconds=begins), 1) == speed
 
 
 @pytest.mark.parametrize(("rate", "begins"), [(None, None), (0, None), (-1, -1)])
-def test_a_speed_that_nobody_measured_is_none(rate, begins):
+def test_unmeasured_speed_has_no_score(rate, begins):
     assert formula.speed(PARAMETERS, tokens_per_second=rate, first_token_seconds=begins) is None
 
 
@@ -101,7 +101,9 @@ def test_a_speed_that_nobody_measured_is_none(rate, begins):
         "no evidence",
     ],
 )
-def test_whole_models_are_as_published(percentiles, applicable, speed, cost, quality, believed, coverage, overall, confidence):
+def test_scores_equal_the_published_examples(
+    percentiles, applicable, speed, cost, quality, believed, coverage, overall, confidence
+):
     found = scores(percentiles, applicable, speed, cost)
     assert (found.quality if quality is None else round(found.quality, 1)) == quality
     assert round(found.adjusted_quality, 1) == believed
@@ -130,14 +132,14 @@ def test_every_score_is_in_its_range(evidence, applicable, speed, cost):
 
 
 @given(**scored)
-def test_nobody_is_judged_by_what_does_not_apply(evidence, applicable, speed, cost):
+def test_sources_that_do_not_apply_change_no_score(evidence, applicable, speed, cost):
     heard = {name: found for name, found in evidence.items() if name in applicable}
     rest = {"applicable": applicable, "speed": speed, "cost": cost}
     assert formula.scores(PARAMETERS, evidence=evidence, **rest) == formula.scores(PARAMETERS, evidence=heard, **rest)
 
 
 @given(name=sources, lower=percents, higher=percents, **scored)
-def test_a_better_percentile_never_makes_a_worse_score(name, lower, higher, evidence, applicable, speed, cost):
+def test_better_percentile_never_lowers_the_score(name, lower, higher, evidence, applicable, speed, cost):
     lower, higher = sorted([lower, higher])
     found = [
         formula.scores(
@@ -151,14 +153,14 @@ def test_a_better_percentile_never_makes_a_worse_score(name, lower, higher, evid
 
 @given(one=percents, other=percents, **scored)
 @pytest.mark.parametrize("part", ["speed", "cost"])
-def test_a_better_part_never_makes_a_worse_score(part, one, other, evidence, applicable, speed, cost):
+def test_better_part_never_lowers_the_score(part, one, other, evidence, applicable, speed, cost):
     rest = {"evidence": evidence, "applicable": applicable, "speed": speed, "cost": cost}
     found = [formula.scores(PARAMETERS, **{**rest, part: value}).overall for value in sorted([one, other])]
     assert found[0] <= found[1] + 1e-9
 
 
 @given(**scored)
-def test_more_belief_never_makes_less_confidence(evidence, applicable, speed, cost):
+def test_better_evidence_never_lowers_the_confidence(evidence, applicable, speed, cost):
     rest = {"applicable": applicable, "speed": speed, "cost": cost}
     believed = {name: Evidence(found.percentile) for name, found in evidence.items()}
     less, more = (formula.scores(PARAMETERS, evidence=each, **rest).confidence for each in (evidence, believed))
@@ -166,7 +168,7 @@ def test_more_belief_never_makes_less_confidence(evidence, applicable, speed, co
 
 
 @given(speed=st.none() | percents, cost=st.none() | percents, percentile=percents)
-def test_evidence_that_is_missing_costs_rank_and_confidence(speed, cost, percentile):
+def test_missing_evidence_lowers_score_and_confidence(speed, cost, percentile):
     rest = {"applicable": ["arena", "aa"], "speed": speed, "cost": cost}
     of_one = formula.scores(PARAMETERS, evidence={"arena": Evidence(percentile)}, **rest)
     of_both = formula.scores(PARAMETERS, evidence={"arena": Evidence(percentile), "aa": Evidence(percentile)}, **rest)
@@ -179,20 +181,20 @@ dollars = st.floats(0, 1_000)
 
 
 @given(one=dollars, other=dollars)
-def test_a_dearer_model_never_costs_better(one, other):
+def test_higher_price_never_raises_the_cost_score(one, other):
     cheap, dear = (formula.cost(PARAMETERS, each) for each in sorted([one, other]))
     assert 0 <= dear <= cheap <= 100
 
 
 @given(rates=st.tuples(st.floats(0.01, 1e5), st.floats(0.01, 1e5)), begins=st.none() | st.floats(0, 1_000))
-def test_more_tokens_a_second_are_never_slower(rates, begins):
+def test_more_tokens_per_second_never_lower_the_speed_score(rates, begins):
     low, high = (formula.speed(PARAMETERS, tokens_per_second=rate, first_token_seconds=begins) for rate in sorted(rates))
     assert 0 <= low <= high + 1e-9
     assert high <= 100
 
 
 @given(waits=st.tuples(st.floats(0, 1_000), st.floats(0, 1_000)), rate=st.none() | st.floats(0.01, 1e5))
-def test_a_later_first_token_is_never_faster(waits, rate):
+def test_later_first_token_never_raises_the_speed_score(waits, rate):
     soon, late = (formula.speed(PARAMETERS, tokens_per_second=rate, first_token_seconds=wait) for wait in sorted(waits))
     assert 0 <= late <= soon + 1e-9
     assert soon <= 100
@@ -202,13 +204,13 @@ def test_a_later_first_token_is_never_faster(waits, rate):
     population=st.lists(st.floats(-1e6, 1e6), min_size=1).map(sorted),
     values=st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)),
 )
-def test_percentiles_rise_with_the_value(population, values):
+def test_percentile_never_falls_with_the_value(population, values):
     low, high = (formula.percentile(value, population) for value in sorted(values))
     assert 0 <= low <= high <= 100
 
 
 @given(ages=st.tuples(st.floats(-10, 1e6), st.floats(-10, 1e6)))
-def test_what_is_older_is_never_fresher(ages):
+def test_freshness_never_rises_with_age(ages):
     new, old = (formula.freshness(age_hours=age, half_life_hours=168) for age in sorted(ages))
     assert 0 <= old <= new <= 1
 
@@ -216,14 +218,14 @@ def test_what_is_older_is_never_fresher(ages):
 @pytest.mark.parametrize(
     ("bounds", "precision"), [((None, 1500), 0.5), ((1495, 1503.5), 0.915), ((1400, 1600), 0.3), ((1, 1), 1)]
 )
-def test_a_rating_is_believed_by_its_interval(bounds, precision):
+def test_precision_of_a_rating_follows_its_interval(bounds, precision):
     assert lmsys_arena.rating_precision(*bounds) == pytest.approx(precision)
 
 
 # --- Terms --------------------------------------------------------------------------------------------------------
 
 
-def test_other_weights_make_other_scores():
+def test_score_follows_the_weights():
     mine = replace(PARAMETERS, score_weights={"quality": 0.5, "speed": 0.0, "cost": 0.5})
     assert scores({"arena": 97}, "arena", 70, 40, of=mine).overall == pytest.approx((82.6 + 40) / 2)
 
@@ -243,18 +245,18 @@ def test_other_weights_make_other_scores():
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_terms_that_contradict_each_other_are_refused(changes):
+def test_contradictory_parameters_are_refused(changes):
     with pytest.raises(ValueError, match=next(iter(changes)).split("_")[0].rstrip("s")):
         replace(PARAMETERS, **changes)
 
 
-def test_who_changes_the_terms_says_so_in_the_version(settings):
+def test_version_names_changed_parameters(settings):
     assert parameters.version() == "internal-1"
     settings.RANKINGS_POPULATION_MIN = 5
     assert parameters.version() == "internal-1, with parameters of this gateway's own"
 
 
-def test_a_deployment_whose_terms_contradict_each_other_is_told(settings):
+def test_system_check_reports_contradictory_parameters(settings):
     assert check_parameters() == []
     settings.RANKINGS_ANCHORS = {**parameters.ANCHORS.value, "blended_dollars_best": 40}
     [found] = check_parameters()

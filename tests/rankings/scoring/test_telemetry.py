@@ -1,4 +1,4 @@
-"""How fast models are, as this gateway's own streams tell."""
+"""The speed of models, measured on this gateway's own streams."""
 
 import pytest
 from django.db import connection
@@ -8,7 +8,7 @@ from rankings.models import Entry, Source
 from rankings.publishing import publication
 from rankings.scoring import formula, parameters, telemetry
 from tests import factories
-from tests.rankings.snapshots import mean, say
+from tests.rankings.snapshots import make_alias, make_snapshot
 from tests.rankings.streams import streamed
 
 
@@ -42,7 +42,7 @@ def test_an_even_number_of_streams_has_its_median_in_the_middle(caller):
     assert speeds()["acme/fast"].first_token_seconds == pytest.approx(0.3)
 
 
-def test_too_few_streams_tell_nothing(caller):
+def test_too_few_streams_give_no_speed(caller):
     for _ in range(2):
         streamed(caller, "acme/fast", 500, 500, 100)
     assert speeds() == {}
@@ -70,7 +70,7 @@ def test_only_whole_streams_of_the_window_with_reported_usage_count(caller, colu
     assert speeds()["acme/fast"].streams == 3
 
 
-def test_short_replies_tell_how_soon_a_model_begins_and_not_how_fast_it_goes_on(caller):
+def test_short_replies_count_for_the_first_token_only(caller):
     for tokens in (5, 5, 5, 64, 64):
         streamed(caller, "acme/fast", 500, 500, tokens)
     assert speeds() == {"acme/fast": telemetry.MeasuredSpeed(None, 0.5, 5)}
@@ -78,13 +78,13 @@ def test_short_replies_tell_how_soon_a_model_begins_and_not_how_fast_it_goes_on(
     assert speeds() == {"acme/fast": telemetry.MeasuredSpeed(64, 0.5, 6)}
 
 
-def test_a_stream_in_no_time_at_all_divides_nothing_by_zero(caller):
+def test_stream_of_no_duration_has_no_rate(caller):
     for _ in range(3):
         streamed(caller, "acme/fast", 0, 0, 100)
     assert speeds() == {"acme/fast": telemetry.MeasuredSpeed(None, 0.0, 3)}
 
 
-def test_only_so_many_of_the_newest_completions_are_read(caller, monkeypatch):
+def test_only_the_newest_completions_are_read(caller, monkeypatch):
     for _ in range(3):
         streamed(caller, "acme/slow", 500, 500, 100, hours_ago=2)
     for _ in range(3):
@@ -102,12 +102,12 @@ def test_the_window_is_found_by_the_primary_key(caller):
     assert "Index Cond: ((id)::text >= 'chatcmpl-" in plan
 
 
-def test_internal_goes_by_our_own_measurement_and_else_by_artificial_analysis(caller, settings):
+def test_internal_uses_own_speeds_before_those_of_artificial_analysis(caller, settings):
     settings.RANKINGS_AA_API_KEY = "a-key"
     theirs = {"tokens_per_second": 10, "first_token_seconds": 30}
     for name in ("fast", "slow"):
-        mean(Source.ARTIFICIAL_ANALYSIS, name, f"acme/{name}")
-    say(Source.ARTIFICIAL_ANALYSIS, {"GENERAL": {"fast": (50, theirs), "slow": (40, theirs)}})
+        make_alias(Source.ARTIFICIAL_ANALYSIS, name, f"acme/{name}")
+    make_snapshot(Source.ARTIFICIAL_ANALYSIS, {"GENERAL": {"fast": (50, theirs), "slow": (40, theirs)}})
     for _ in range(3):
         streamed(caller, "acme/fast", 650, 9350, 2960)
     publication.publish(Source.INTERNAL)

@@ -1,4 +1,4 @@
-"""ARTIFICIAL_ANALYSIS: off without a key; pages of one piece; a row for each effort; what nobody measured is None."""
+"""ARTIFICIAL_ANALYSIS: off without a key; consistent pages; a row for each effort; missing measurements are None."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def known(on):
     return on
 
 
-def test_without_a_key_nobody_is_asked(sources):
+def test_source_is_off_without_a_key(sources):
     outcome = refreshed(SOURCE)
     assert (outcome.result, outcome.detail) == (RefreshResult.OFF, "GATEWAY_AA_API_KEY is not set")
     assert sources.asked == []
@@ -56,14 +56,14 @@ def test_the_documented_sample_is_read(on):
     assert standings(SOURCE, "CODING")["2dad8957-4c16-4e74-bf2d-8b21514e0ae9"].value == 55.8
 
 
-def test_a_model_stands_only_on_boards_whose_index_it_has(on):
+def test_model_without_an_index_is_not_on_its_board(on):
     refreshed(SOURCE)
     assert "3dad8957-4c16-4e74-bf2d-8b21514e0ae9" in standings(SOURCE)
     assert "3dad8957-4c16-4e74-bf2d-8b21514e0ae9" not in standings(SOURCE, "CODING")
     assert "5dad8957-4c16-4e74-bf2d-8b21514e0ae9" not in standings(SOURCE)
 
 
-def test_equal_indexes_share_a_rank_and_the_next_is_missing(on):
+def test_equal_indexes_share_a_rank_and_the_next_rank_is_skipped(on):
     for model in on.aa[4:7]:
         model["evaluations"]["artificial_analysis_intelligence_index"] = 99.0
     refreshed(SOURCE)
@@ -71,7 +71,7 @@ def test_equal_indexes_share_a_rank_and_the_next_is_missing(on):
     assert list(ranks.values()) == [1, 1, 1, 4]
 
 
-def test_what_nobody_measured_or_nobody_sells_is_none(on):
+def test_missing_speeds_and_prices_are_none(on):
     for model, change in zip(
         on.aa[4:8],
         [
@@ -93,20 +93,20 @@ def test_what_nobody_measured_or_nobody_sells_is_none(on):
     assert on.aa[7]["id"] not in found
 
 
-def test_slugs_may_repeat_and_fields_nobody_knows_are_passed_over(on):
+def test_repeated_slugs_and_unknown_fields_are_accepted(on):
     for model in on.aa:
         model |= {"slug": "the-same", "gdpval_aa_elo": 1400}
     assert refreshed(SOURCE).result == RefreshResult.STORED
     assert len(standings(SOURCE)) == 209
 
 
-def test_the_same_body_twice_is_no_new_snapshot(known):
+def test_unchanged_body_makes_no_new_snapshot(known):
     first = Snapshot.objects.get()
     assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert Snapshot.objects.get() == first
 
 
-def test_pages_that_are_unchanged_cost_no_body(on):
+def test_unchanged_pages_are_answered_without_a_body(on):
     on.gives_validators = True
     refreshed(SOURCE)
     on.asked.clear()
@@ -115,7 +115,7 @@ def test_pages_that_are_unchanged_cost_no_body(on):
     assert all("if-none-match" in asked.headers for asked in on.asked)
 
 
-def test_a_page_that_repeats_a_row_unchanged_is_read(on):
+def test_row_repeated_without_a_change_is_accepted(on):
     on.aa.append(on.aa[5])
     refreshed(SOURCE)
     assert len(standings(SOURCE)) == 209
@@ -133,9 +133,9 @@ def on_page(number, change):
 @pytest.mark.parametrize(
     ("page", "change", "reason"),
     [
-        (2, lambda page: page.update(intelligence_index_version=4.4), "page 2 is not of one piece"),
-        (2, lambda page: page["pagination"].update(total_pages=4), "page 2 is not of one piece"),
-        (2, lambda page: page["pagination"].update(page=1), "page 2 is not of one piece"),
+        (2, lambda page: page.update(intelligence_index_version=4.4), "page 2 does not fit the pages before it"),
+        (2, lambda page: page["pagination"].update(total_pages=4), "page 2 does not fit the pages before it"),
+        (2, lambda page: page["pagination"].update(page=1), "page 2 does not fit the pages before it"),
         (3, lambda page: page["pagination"].update(has_more=True), "page 3 of 3 says has_more True"),
         (1, lambda page: page["pagination"].update(has_more=False), "page 1 of 3 says has_more False"),
         (1, lambda page: page["pagination"].update(has_more="yes"), "says has_more 'yes'"),
@@ -152,23 +152,23 @@ def on_page(number, change):
         (2, lambda page: page["data"][0]["evaluations"].update(artificial_analysis_coding_index="9"), "index is '9'"),
     ],
 )
-def test_pages_that_cannot_be_true_keep_the_whole_answer_out(known, page, change, reason):
+def test_implausible_page_fails_the_run(known, page, change, reason):
     known.change = on_page(page, change)
     assert_kept(SOURCE, refreshed(SOURCE), reason)
 
 
-def test_a_list_that_collapses_is_kept_out(known):
+def test_list_that_lost_half_of_its_rows_fails_the_run(known):
     known.aa = known.aa[:104]
     assert_kept(SOURCE, refreshed(SOURCE), "GENERAL has 103 rows, and had 209")
 
 
-def test_too_few_rows_are_kept_out_even_the_first_time(on):
+def test_too_few_rows_fail_the_first_run(on):
     on.aa = on.aa[:100]
     assert refreshed(SOURCE).detail == "99 rows are fewer than 100"
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_is_refused_is_not_tried_again_until_there_is_another(known, settings, status):
+def test_refused_key_is_not_tried_again_before_it_changes(known, settings, status):
     known.answer(AA, Reply(status, payload("aa_error")))
     assert_kept(SOURCE, refreshed(SOURCE), f"127.0.0.1/aa/language/models/free answered {status}")
     state = SourceState.objects.get(pk=SOURCE)
@@ -176,7 +176,7 @@ def test_a_key_that_is_refused_is_not_tried_again_until_there_is_another(known, 
     assert AA_KEY not in f"{state.error}{state.validators}"
 
 
-def test_the_last_requests_of_the_day_are_left_to_others(known):
+def test_run_ends_when_few_requests_of_the_day_are_left(known):
     real = known.reply
     known.reply = lambda asked: Reply(200, real(asked).body, {"X-RateLimit-Remaining": "10", "X-RateLimit-Reset": "1795500000"})
     known.asked.clear()
@@ -185,14 +185,14 @@ def test_the_last_requests_of_the_day_are_left_to_others(known):
     assert SourceState.objects.get(pk=SOURCE).next_attempt_at.timestamp() == 1_795_500_000
 
 
-def test_the_last_page_may_use_the_last_request(on):
+def test_last_page_may_use_the_last_request(on):
     on.aa, on.aa_page_size = on.aa[:150], 150
     real = on.reply
     on.reply = lambda asked: Reply(200, real(asked).body, {"X-RateLimit-Remaining": "0"})
     assert refreshed(SOURCE).result == RefreshResult.STORED
 
 
-def test_a_failure_in_the_middle_of_the_pages_keeps_the_last_good_snapshot(known):
+def test_failure_between_pages_keeps_the_last_snapshot(known):
     real = known.reply
     known.aa[0]["evaluations"]["artificial_analysis_intelligence_index"] = 1.0
     known.reply = lambda asked: Reply(400, payload("aa_error")) if asked.query["page"] == "3" else real(asked)

@@ -1,4 +1,4 @@
-"""HUGGINGFACE: boards of what model cards report, each on a scale of 0-100, and nothing guessed."""
+"""HUGGINGFACE: boards of reported benchmarks, each on a scale of 0-100; values off the scale are left out."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def board(sources):
     return sources.boards["TIGER-Lab/MMLU-Pro"]
 
 
-def test_every_board_that_needs_no_token_is_read(sources):
+def test_boards_that_need_no_token_are_read(sources):
     outcome = refreshed(SOURCE)
     assert (outcome.result, outcome.standings) == (RefreshResult.STORED, 100 + 80 + 60)
     assert {standing.board for standing in Snapshot.objects.get().standings.all()} == {"GENERAL", "CODING", "MATH"}
@@ -25,14 +25,14 @@ def test_every_board_that_needs_no_token_is_read(sources):
     assert all("authorization" not in asked.headers for asked in sources.asked)
 
 
-def test_with_a_token_the_gated_board_is_read_as_well(sources, settings):
+def test_gated_board_is_read_with_a_token(sources, settings):
     settings.RANKINGS_HF_TOKEN = HF_TOKEN
     refreshed(SOURCE)
     assert len(standings(SOURCE, "REASONING")) == 40
     assert sources.last(GATED).headers["authorization"] == f"Bearer {HF_TOKEN}"
 
 
-def test_the_documented_sample_is_read_also_where_it_names_no_source(sources, board):
+def test_documented_sample_is_read(sources, board):
     refreshed(SOURCE)
     first = standings(SOURCE)["example-lab/example-open-397b"]
     assert (first.rank, first.value, first.facts, first.key_kind) == (1, 87.8, {"verified": False}, "hf_repo")
@@ -40,13 +40,13 @@ def test_the_documented_sample_is_read_also_where_it_names_no_source(sources, bo
     assert "source" not in payload("hf_dataset_leaderboard")[1]
 
 
-def test_the_boards_are_linked_in_the_attribution(sources):
+def test_attribution_links_the_boards(sources):
     refreshed(SOURCE)
     assert "https://huggingface.co/datasets/SWE-bench/SWE-bench_Verified" in Snapshot.objects.get().attribution
 
 
 @pytest.mark.parametrize("value", [0.412, 1, 100.1, -3, None, "86.2", True, 10**400])
-def test_a_value_off_the_scale_is_left_out_and_counted_never_multiplied(sources, board, value):
+def test_value_off_the_scale_is_left_out_and_counted(sources, board, value):
     board[10]["value"] = value
     said = []
     refreshed(SOURCE, say=said.append)
@@ -56,21 +56,21 @@ def test_a_value_off_the_scale_is_left_out_and_counted_never_multiplied(sources,
 
 
 @pytest.mark.parametrize("value", [0, 1.01, 100])
-def test_the_ends_of_the_scale_are_on_it(sources, board, value):
+def test_ends_of_the_scale_are_accepted(sources, board, value):
     board[10]["value"] = value
     refreshed(SOURCE)
     assert standings(SOURCE)[board[10]["modelId"]].value == value
 
 
 @pytest.mark.parametrize("name", ["someone/MODEL-9", "someone/model-9"])
-def test_of_a_model_that_is_listed_twice_the_worse_value_stays_whatever_the_case_of_its_name(sources, board, name):
+def test_worse_value_of_a_repeated_model_stays_whatever_the_case_of_its_name(sources, board, name):
     board.append({**board[10], "modelId": name, "value": 3.5, "rank": 101})
     refreshed(SOURCE)
     found = {key: row.value for key, row in standings(SOURCE).items() if key.casefold() == "someone/model-9"}
     assert found == {name: 3.5}
 
 
-def test_a_verified_value_stays_before_any_other(sources, board):
+def test_verified_value_of_a_repeated_model_stays(sources, board):
     board[10]["verified"] = True
     board.append({**board[10], "value": 3.5, "rank": 101, "verified": False})
     refreshed(SOURCE)
@@ -88,7 +88,7 @@ def test_unchanged_boards_are_answered_without_a_body(sources):
     assert Snapshot.objects.count() == 1
 
 
-def test_if_one_board_of_them_changed_all_are_read(sources, board):
+def test_all_boards_are_read_when_one_has_changed(sources, board):
     sources.gives_validators = True
     refreshed(SOURCE)
     sources.boards["MathArena/aime_2026"][5]["value"] = 2.5
@@ -96,7 +96,7 @@ def test_if_one_board_of_them_changed_all_are_read(sources, board):
     assert [snapshot.standings.count() for snapshot in Snapshot.objects.order_by("id")] == [240, 240]
 
 
-def test_without_validators_the_same_rows_are_no_new_snapshot(sources):
+def test_unchanged_rows_without_validators_make_no_new_snapshot(sources):
     refreshed(SOURCE)
     first = SourceState.objects.get(pk=SOURCE).last_success_at
     assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
@@ -104,7 +104,7 @@ def test_without_validators_the_same_rows_are_no_new_snapshot(sources):
     assert SourceState.objects.get(pk=SOURCE).last_success_at > first
 
 
-def test_a_token_that_comes_later_is_not_taken_for_unchanged(sources, settings):
+def test_new_token_makes_the_next_run_read_everything(sources, settings):
     sources.gives_validators = True
     refreshed(SOURCE)
     settings.RANKINGS_HF_TOKEN = HF_TOKEN
@@ -124,13 +124,13 @@ def test_a_token_that_comes_later_is_not_taken_for_unchanged(sources, settings):
         ([{"rank": 1, "value": 50, "modelId": "a/b"}] * 3, "GENERAL has 1 rows, and had 100"),
     ],
 )
-def test_a_board_that_cannot_be_true_keeps_the_whole_answer_out(sources, document, reason):
+def test_implausible_board_fails_the_run(sources, document, reason):
     refreshed(SOURCE)
     sources.answer(MMLU_PRO, Reply(body=document))
     assert_kept(SOURCE, refreshed(SOURCE), reason)
 
 
-def test_a_board_that_is_refused_refuses_the_source(sources, settings):
+def test_refused_board_marks_the_source_as_refused(sources, settings):
     refreshed(SOURCE)
     settings.RANKINGS_HF_TOKEN = HF_TOKEN
     sources.answer(GATED, Reply(403, {"error": f"{HF_TOKEN} may not"}))

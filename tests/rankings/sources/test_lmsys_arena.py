@@ -1,4 +1,4 @@
-"""LMSYS_ARENA: five boards of several pages, whole or not at all."""
+"""LMSYS_ARENA: five boards of several pages; a run stores all of them or nothing."""
 
 from datetime import UTC, datetime
 
@@ -58,7 +58,7 @@ def test_every_board_is_read_to_its_last_page(sources):
     assert boards == {"GENERAL", "CODING", "MATH", "REASONING", "CREATIVE"}
 
 
-def test_a_row_is_kept_as_the_source_says_it(sources):
+def test_row_is_stored_with_the_values_of_the_source(sources):
     refreshed(SOURCE)
     standing = standings(SOURCE)["claude-opus-4-6-thinking"]
     assert (standing.rank, standing.value, standing.organization, standing.key_kind) == (1, 1499.3, "anthropic", "model_name")
@@ -68,7 +68,7 @@ def test_a_row_is_kept_as_the_source_says_it(sources):
     assert "CC BY 4.0" in snapshot.attribution
 
 
-def test_votes_and_ranks_as_floats_bounds_that_are_null_and_fields_nobody_knows_are_read(sources):
+def test_float_counts_null_bounds_and_unknown_fields_are_accepted(sources):
     def change(item):
         item["row"] |= {"vote_count": 19038.0, "rank": 10.0, "rating_lower": None, "rating_upper": None, "new": {"x": 1}}
 
@@ -78,7 +78,7 @@ def test_votes_and_ranks_as_floats_bounds_that_are_null_and_fields_nobody_knows_
     assert (standing.rank, standing.facts) == (10, {"lower": None, "upper": None, "votes": 19038})
 
 
-def test_the_documented_sample_is_read_row_by_row(sources):
+def test_documented_sample_is_read_row_by_row(sources):
     sample = [
         {**item["row"], "leaderboard_publish_date": PUBLISHED}
         for item in payload("arena_filter_text_style_control_overall")["rows"]
@@ -92,7 +92,7 @@ def test_the_documented_sample_is_read_row_by_row(sources):
     }
 
 
-def test_of_several_days_only_the_newest_is_read(sources):
+def test_only_the_newest_of_several_days_is_read(sources):
     for row in sources.arena["overall"][200:]:
         row["leaderboard_publish_date"] = "2026-11-03"
     said = []
@@ -101,7 +101,7 @@ def test_of_several_days_only_the_newest_is_read(sources):
     assert "30 rows of overall are of an earlier day" in said
 
 
-def test_of_a_model_that_is_listed_twice_the_worse_row_stays(sources):
+def test_worse_row_of_a_repeated_model_stays(sources):
     sources.arena["overall"].append({**sources.arena["overall"][5], "rating": 1200.0, "rank": 180})
     said = []
     refreshed(SOURCE, say=said.append)
@@ -110,7 +110,7 @@ def test_of_a_model_that_is_listed_twice_the_worse_row_stays(sources):
     assert "1 rows repeat a model" in said
 
 
-def test_the_same_revision_is_asked_for_in_one_request(sources):
+def test_unchanged_revision_costs_one_request(sources):
     refreshed(SOURCE)
     before = SourceState.objects.get(pk=SOURCE).last_success_at
     sources.asked.clear()
@@ -120,7 +120,7 @@ def test_the_same_revision_is_asked_for_in_one_request(sources):
     assert SourceState.objects.get(pk=SOURCE).last_success_at > before
 
 
-def test_another_revision_with_the_same_rows_is_no_new_snapshot(known):
+def test_new_revision_with_the_same_rows_makes_no_new_snapshot(known):
     assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert Snapshot.objects.count() == 1
     known.asked.clear()
@@ -128,7 +128,7 @@ def test_another_revision_with_the_same_rows_is_no_new_snapshot(known):
     assert [asked.path for asked in known.asked] == [HUB_DATASET]
 
 
-def test_data_that_lags_behind_its_newest_revision_is_asked_for_again(sources):
+def test_data_older_than_the_newest_revision_is_read_again(sources):
     sources.answer(HUB_DATASET, Reply(body={"sha": "c" * 40}))
     refreshed(SOURCE)
     sources.answer(HUB_DATASET, Reply(body={"sha": "c" * 40}))
@@ -137,14 +137,14 @@ def test_data_that_lags_behind_its_newest_revision_is_asked_for_again(sources):
     assert sources.times_asked(ARENA) == 7
 
 
-def test_without_a_revision_in_the_header_the_newest_one_is_remembered(sources):
+def test_newest_revision_is_stored_when_the_header_has_none(sources):
     sources.says_revision = False
     refreshed(SOURCE)
     assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
     assert SourceState.objects.get(pk=SOURCE).validators["revision"] == sources.revision
 
 
-def test_new_rows_are_a_new_snapshot_and_the_old_one_is_kept(known):
+def test_new_rows_make_a_new_snapshot_and_keep_the_old_one(known):
     for row in known.arena["overall"]:
         row["rating"] += 1
     assert refreshed(SOURCE).result == RefreshResult.STORED
@@ -152,13 +152,13 @@ def test_new_rows_are_a_new_snapshot_and_the_old_one_is_kept(known):
     assert standings(SOURCE)["claude-opus-4-6-thinking"].value == 1500.3
 
 
-def test_a_token_is_sent_where_there_is_one(sources, settings):
+def test_token_is_sent_to_both_hosts(sources, settings):
     settings.RANKINGS_HF_TOKEN = HF_TOKEN
     refreshed(SOURCE)
     assert {asked.headers["authorization"] for asked in sources.asked} == {f"Bearer {HF_TOKEN}"}
 
 
-def test_a_data_set_that_changes_while_it_is_read_is_left_for_later(known):
+def test_dataset_that_changes_during_the_run_fails_the_run(known):
     page = {**payload("arena_filter_text_style_control_overall"), "rows": [], "num_rows_total": 0}
     known.answer(ARENA, Reply(body=page, headers={"X-Revision": "c" * 40}))
     assert_kept(SOURCE, refreshed(SOURCE), "changed while it was read")
@@ -180,10 +180,10 @@ def test_a_data_set_that_changes_while_it_is_read_is_left_for_later(known):
         ("rank", True, "rank is True"),
         ("vote_count", -3, "vote_count is -3"),
         ("category", "coding", "is of another category"),
-        ("leaderboard_publish_date", "yesterday", "is no date"),
+        ("leaderboard_publish_date", "yesterday", "is not a date"),
     ],
 )
-def test_one_row_that_cannot_be_true_keeps_the_whole_answer_out(known, field, value, reason):
+def test_implausible_row_fails_the_run(known, field, value, reason):
     rows = 230
 
     def change(item):
@@ -196,7 +196,7 @@ def test_one_row_that_cannot_be_true_keeps_the_whole_answer_out(known, field, va
     assert_kept(SOURCE, refreshed(SOURCE), reason)
 
 
-def test_truncated_cells_keep_the_whole_answer_out(known):
+def test_truncated_cells_fail_the_run(known):
     known.change = rows_of("math", lambda item: item.update(truncated_cells=["model_name"]))
     assert_kept(SOURCE, refreshed(SOURCE), "a row of math has truncated cells")
 
@@ -212,7 +212,7 @@ def test_truncated_cells_keep_the_whole_answer_out(known):
         (lambda document: document.update(rows=document["rows"][:-1]), "creative_writing has 29 rows, and says 30"),
     ],
 )
-def test_a_page_that_is_not_whole_keeps_the_whole_answer_out(known, change, reason):
+def test_incomplete_page_fails_the_run(known, change, reason):
     def on(path, document):
         if path == ARENA and document["rows"] and document["rows"][0]["row"]["category"] == "creative_writing":
             change(document)
@@ -222,7 +222,7 @@ def test_a_page_that_is_not_whole_keeps_the_whole_answer_out(known, change, reas
     assert_kept(SOURCE, refreshed(SOURCE), reason)
 
 
-def test_pages_that_disagree_on_how_many_rows_there_are_are_kept_out(known):
+def test_pages_with_different_row_counts_fail_the_run(known):
     totals = iter([230, 231])
 
     def on(path, document):
@@ -234,14 +234,14 @@ def test_pages_that_disagree_on_how_many_rows_there_are_are_kept_out(known):
     assert_kept(SOURCE, refreshed(SOURCE), "the pages of overall disagree")
 
 
-def test_a_category_without_end_is_given_up_after_twenty_pages(known):
+def test_category_of_more_than_twenty_pages_fails_the_run(known):
     known.arena["overall"] = known.arena["overall"] * 10
     assert_kept(SOURCE, refreshed(SOURCE), "overall has 2000 rows, and says 2300")
     assert known.times_asked(ARENA) == 7 + 20
 
 
 @pytest.mark.parametrize("reply", [Reply(404, payload("datasets_server_error_404")), Reply(body=b"{"), Reply(401)])
-def test_a_failure_in_the_middle_of_the_pages_keeps_the_last_good_snapshot(known, reply):
+def test_failure_between_pages_keeps_the_last_snapshot(known, reply):
     known.arena["overall"][0]["rating"] = 1.0  # the first page has news, the second one fails
     real, pages = known.reply, []
 
@@ -254,21 +254,21 @@ def test_a_failure_in_the_middle_of_the_pages_keeps_the_last_good_snapshot(known
     assert standings(SOURCE)["claude-opus-4-6-thinking"].value == 1499.3
 
 
-def test_a_dataset_that_is_not_ready_after_a_commit_is_tried_again(sources):
+def test_dataset_that_is_not_ready_is_requested_again(sources):
     not_ready = Reply(500, {"error": "The server is busier than usual"}, {"X-Error-Code": "ResponseNotReady"})
     sources.answer(ARENA, not_ready, not_ready)
     assert refreshed(SOURCE).result == RefreshResult.STORED
     assert sources.times_asked(ARENA) == 9
 
 
-def test_too_few_rows_are_kept_out_even_the_first_time(sources):
+def test_too_few_rows_fail_the_first_run(sources):
     sources.arena["overall"] = sources.arena["overall"][:149]
     outcome = refreshed(SOURCE)
     assert (outcome.result, outcome.detail) == (RefreshResult.FAILED, "149 rows are fewer than 150")
     assert not Snapshot.objects.exists()
 
 
-def test_a_board_that_collapses_is_kept_out_unless_somebody_accepts_it(known):
+def test_board_that_lost_half_of_its_rows_fails_the_run_unless_accepted(known):
     known.arena["math"] = known.arena["math"][:14]
     assert_kept(SOURCE, refreshed(SOURCE), "MATH has 14 rows, and had 30")
     assert refreshed(SOURCE, accepts_fewer=True).result == RefreshResult.STORED
@@ -278,13 +278,13 @@ def test_a_board_that_collapses_is_kept_out_unless_somebody_accepts_it(known):
 @pytest.mark.parametrize(
     ("day", "reason"), [("2031-01-01", "which is in the future"), ("2026-10-01", "older than what we have")]
 )
-def test_data_of_a_day_that_cannot_be_is_kept_out(known, day, reason):
+def test_implausible_day_fails_the_run(known, day, reason):
     for rows in known.arena.values():
         for row in rows:
             row["leaderboard_publish_date"] = day
     assert_kept(SOURCE, refreshed(SOURCE), f"it is of {day}, {reason}")
 
 
-def test_half_of_the_rows_are_enough(known):
+def test_board_with_half_of_its_rows_is_stored(known):
     known.arena["math"] = known.arena["math"][:15]
     assert refreshed(SOURCE).result == RefreshResult.STORED

@@ -1,4 +1,4 @@
-"""OPENROUTER: tokens of seven days, summed by model; off without a key. Its list of models only links names."""
+"""OPENROUTER: off without a key; tokens of seven days are summed by model; its list of models only links names."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,13 +35,13 @@ def known(on):
     return on
 
 
-def test_without_a_key_nobody_is_asked(sources):
+def test_source_is_off_without_a_key(sources):
     outcome = refreshed(SOURCE)
     assert (outcome.result, outcome.detail) == (RefreshResult.OFF, "GATEWAY_OPENROUTER_API_KEY is not set")
     assert sources.asked == []
 
 
-def test_seven_complete_days_and_two_samples_are_asked_for_with_the_key(on):
+def test_requests_are_for_seven_complete_days_and_two_samples(on):
     refreshed(SOURCE)
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     window = {"start_date": str(yesterday - timedelta(days=6)), "end_date": str(yesterday)}
@@ -63,13 +63,13 @@ def test_tokens_are_summed_over_days_and_variants_and_ranked(on):
     assert not {"other", f"{QWEN}:free"} & set(found)
 
 
-def test_only_the_samples_are_called_samples(on):
+def test_only_samples_are_marked_as_sampled(on):
     refreshed(SOURCE)
     assert standings(SOURCE)[QWEN].facts["is_sampled"] is False
     assert standings(SOURCE, "CODING")[QWEN].facts["is_sampled"] is True
 
 
-def test_routers_are_no_models_and_an_alias_stands_for_what_it_leads_to(on):
+def test_routers_are_left_out_and_aliases_are_resolved(on):
     on.tokens[None] += [
         {"date": "2026-11-20", "model_permaslug": "openrouter/auto", "total_tokens": "1"},
         {"date": "2026-11-20", "model_permaslug": "~anthropic/claude-sonnet-latest", "total_tokens": "2"},
@@ -83,7 +83,7 @@ def test_routers_are_no_models_and_an_alias_stands_for_what_it_leads_to(on):
     assert not {name for name in found if name.startswith(("~", "openrouter/"))}
 
 
-def test_the_list_of_models_links_names_to_repositories_of_the_hub(on):
+def test_list_of_models_links_names_to_repositories_of_the_hub(on):
     refreshed(SOURCE)
     found = standings(SOURCE)
     assert {key: found[QWEN].facts[key] for key in ("id", "hf_repo")} == {
@@ -106,39 +106,39 @@ def test_the_list_of_models_links_names_to_repositories_of_the_hub(on):
         (1, None),
     ],
 )
-def test_prices_are_decimals_and_minus_one_is_none(on, price, read):
+def test_prices_are_exact_decimals_and_minus_one_is_none(on, price, read):
     on.openrouter[1]["pricing"] = {"prompt": price, "completion": "0.000001"}
     refreshed(SOURCE)
     facts = standings(SOURCE)[QWEN].facts
     assert (facts["input_usd"], facts["output_usd"]) == (read, "1")
 
 
-def test_of_models_that_share_a_slug_the_one_without_a_variant_is_meant(on):
+def test_model_without_a_variant_is_used_of_those_with_one_slug(on):
     on.openrouter.insert(0, {**on.openrouter[1], "id": "qwen/qwen3.6-27b:free", "hugging_face_id": None})
     refreshed(SOURCE)
     assert standings(SOURCE)[QWEN].facts["hf_repo"] == "Qwen/Qwen3.6-27B"
 
 
-def test_a_list_of_models_without_links_and_with_more_fields_is_read(on):
+def test_list_of_models_without_links_and_with_unknown_fields_is_read(on):
     on.answer(OPENROUTER_MODELS, Reply(body={"data": [{**model, "new": 1} for model in on.openrouter]}))
     assert refreshed(SOURCE).result == RefreshResult.STORED
 
 
-def test_a_list_of_models_in_pages_is_read_to_its_end(on):
+def test_paged_list_of_models_is_read_to_its_end(on):
     more = {"links": {"next": "/api/v1/models?offset=60&limit=1000"}}
     on.answer(OPENROUTER_MODELS, Reply(body={"data": on.openrouter[:60], **more}), Reply(body={"data": on.openrouter[60:]}))
     assert refreshed(SOURCE).result == RefreshResult.STORED
     assert [asked.query for asked in on.asked if asked.path == OPENROUTER_MODELS] == [{}, {"offset": "60", "limit": "1000"}]
 
 
-def test_the_documented_sample_of_tokens_is_read(on):
+def test_documented_sample_of_tokens_is_read(on):
     sample = payload("openrouter_rankings_daily")
     on.tokens[None] = [*on.tokens[None], *sample["data"]]
     refreshed(SOURCE)
     assert standings(SOURCE)["openai/gpt-4o-2024-05-13"].facts["tokens"] == "12345678"
 
 
-def test_it_says_of_when_it_is_and_whose(on):
+def test_snapshot_has_date_and_attribution(on):
     refreshed(SOURCE)
     snapshot = Snapshot.objects.get()
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
@@ -147,7 +147,7 @@ def test_it_says_of_when_it_is_and_whose(on):
     assert snapshot.version == "v1"
 
 
-def test_one_of_our_models_is_known_by_its_repository(on):
+def test_model_is_matched_by_its_repository(on):
     model = factories.make_model("qwen/other-name", maker="Somebody")
     Profile.objects.create(model=model, open_weights=True, hf_repo="qwen/qwen3.6-27b")
     refreshed(SOURCE)
@@ -161,26 +161,26 @@ def test_one_of_our_models_is_known_by_its_repository(on):
         (OPENROUTER_TOKENS, {"data": []}, "meta is missing"),
         (OPENROUTER_TOKENS, {"data": [], "meta": {}}, "as_of is missing"),
         (OPENROUTER_TOKENS, {"data": {}, "meta": {"as_of": "2026-11-20T00:00:00Z"}}, "data is {}"),
-        (OPENROUTER_TOKENS, {"data": [], "meta": {"as_of": "soon"}}, "as_of is no time"),
+        (OPENROUTER_TOKENS, {"data": [], "meta": {"as_of": "soon"}}, "as_of is not a time"),
         (OPENROUTER_MODELS, {"data": [{"canonical_slug": "a/b"}] * 100}, "id is missing"),
         (OPENROUTER_MODELS, {"data": [{"id": "a/b"}] * 100}, "canonical_slug is missing"),
         (OPENROUTER_MODELS, {"data": [{"id": "a/b", "canonical_slug": "a/b"}] * 99}, "99 models are fewer than 100"),
-        (OPENROUTER_MODELS, {"data": [], "links": {"next": "/more"}}, "is empty, and not the last one"),
+        (OPENROUTER_MODELS, {"data": [], "links": {"next": "/more"}}, "is empty, but not the last one"),
         (OPENROUTER_MODELS, [], "the models is []"),
     ],
 )
-def test_what_cannot_be_true_keeps_the_whole_answer_out(known, path, document, reason):
+def test_implausible_document_fails_the_run(known, path, document, reason):
     known.answer(path, Reply(body=document))
     assert_kept(SOURCE, refreshed(SOURCE), reason)
 
 
 @pytest.mark.parametrize("tokens", [12, None, "-5", "1e9", "1" * 40, "٣"])
-def test_tokens_are_a_text_of_digits(known, tokens):
+def test_tokens_that_are_not_digits_fail_the_run(known, tokens):
     known.tokens["programming"][3]["total_tokens"] = tokens
     assert_kept(SOURCE, refreshed(SOURCE), "total_tokens is")
 
 
-def test_pages_of_models_without_end_are_given_up(known):
+def test_endless_pages_of_models_fail_the_run(known):
     endless = {"data": known.openrouter[:5], "links": {"next": "/more"}}
     known.answer(OPENROUTER_MODELS, *[Reply(body=endless)] * 30)
     asked = known.times_asked(OPENROUTER_MODELS)
@@ -188,12 +188,12 @@ def test_pages_of_models_without_end_are_given_up(known):
     assert known.times_asked(OPENROUTER_MODELS) == asked + 20
 
 
-def test_a_ranking_that_collapses_is_kept_out(known):
+def test_ranking_that_lost_half_of_its_rows_fails_the_run(known):
     known.tokens["roleplay"] = known.tokens["roleplay"][:3]
     assert_kept(SOURCE, refreshed(SOURCE), "CREATIVE has 2 rows, and had 29")
 
 
-def test_a_limit_of_the_key_ends_the_run_until_it_is_over(known):
+def test_rate_limit_postpones_the_next_run(known):
     known.answer(OPENROUTER_TOKENS, Reply(429, payload("openrouter_error_429"), {"Retry-After": "70000"}))
     assert_kept(SOURCE, refreshed(SOURCE), "answered 429: not before 70000 s")
     state = SourceState.objects.get(pk=SOURCE)
