@@ -704,13 +704,13 @@ OUTBOX = "completions/charging/test_outbox.py"
 
 mutant(
     "a_broken_stream_is_free",
-    "What a stream brought before it broke off is estimated to be nothing.",
+    "The text that a stream relayed before it broke off is estimated as nothing.",
     code("completions.relay.charge:estimate", "return Usage(", "return Usage(0, 0) if relayed_bytes else Usage("),
     f"{RELAY}::test_a_stream_that_breaks_ends_in_one_error_event_and_is_charged_so_far[reset-later]",
 )
 mutant(
-    "who_leaves_pays_nothing",
-    "A client that leaves in the middle of a stream is not charged.",
+    "a_disconnect_is_free",
+    "A client that disconnects in the middle of a stream is not charged.",
     code("completions.relay.stream:_Progress.settle_disconnected", "self._usage_so_far()", "Usage(0, 0)"),
     f"{RELAY}::test_a_disconnect_within_a_stream_frees_the_upstream_and_is_charged_so_far",
 )

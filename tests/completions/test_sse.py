@@ -1,4 +1,4 @@
-"""Framing of event streams: the same events come out, however the network cut them up."""
+"""The framing of event streams: decoding gives the same events however the network cut the bytes."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ def test_decoded_events_do_not_depend_on_where_the_bytes_are_cut(events, eol, sp
     for lines in events:
         sent += b":" + comment + eol + b"id: 7" + eol
         sent += b"".join(b"data:" + space + line + eol for line in lines) + eol
-    sent += b": the end" + eol  # a lone CR at the very end could still become CRLF
+    sent += b": the end" + eol  # a final CR could still become CRLF
     expected = [b"\n".join(line.removeprefix(b" ") if not space else line for line in lines) for lines in events]
     expected = [data for data in expected if data]
     assert decode(cut(sent, cuts)) == expected

@@ -1,4 +1,4 @@
-"""The connections to upstreams: whose reply comes over which, how much of it is read at a time, and that none is lost."""
+"""Connections to upstreams: each response belongs to its request, reads are bounded, and the pool loses no connection."""
 
 import socket
 import threading
@@ -24,7 +24,7 @@ def asked(url, body=b"{}", seconds=5.0):
     return http.post(url, headers={}, body=body, deadlines=DEADLINES, until=time.monotonic() + seconds)
 
 
-# --- Replies before the reply, and behind it --------------------------------------------------------------------------
+# --- Interim and second responses -------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("large")
@@ -80,7 +80,7 @@ def test_an_idle_connection_that_became_readable_is_not_reused(meanwhile):
         threading.Thread(target=_answer_each_on_its_own, args=(listener, meanwhile)).start()
         for _ in range(2):
             assert asked(url).read_all() == b"{}"
-            time.sleep(0.1)  # what was said meanwhile has arrived
+            time.sleep(0.1)  # the bytes sent meanwhile have arrived
 
 
 def _answer_each_on_its_own(listener, meanwhile):
@@ -106,7 +106,7 @@ def _refuse_early(listener):
         connection.shutdown(socket.SHUT_WR)
 
 
-# --- How much is read -------------------------------------------------------------------------------------------------
+# --- Bounds -----------------------------------------------------------------------------------------------------------
 
 HEADS = {
     "one long header": b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 70_000,
@@ -127,7 +127,7 @@ def test_an_endless_head_is_read_to_a_bound(api, alice, upstream, head):
 
 
 class Torrent:
-    """A reply of which there is always more to read."""
+    """A response that always has more to read."""
 
     idle_seconds = 5
 
@@ -152,7 +152,7 @@ def test_a_timeout_while_sending_returns_the_connection_to_the_pool(settings):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(http.TimedOut):
-            asked(url, body=b"a" * 20_000_000, seconds=0.2)  # more than the sockets hold, and nobody reads it
+            asked(url, body=b"a" * 20_000_000, seconds=0.2)  # more than the socket buffers hold, and the peer does not read
         threading.Thread(target=_answer_the_second, args=(listener,)).start()
         assert asked(url).read_all() == b"{}"
 

@@ -1,4 +1,4 @@
-"""Several routes, and another try: what is asked in which order, how often, and until when. All of it is one completion."""
+"""Several routes and retries: which route is asked in which order, how often, and until when. All is one completion."""
 
 import threading
 from collections import Counter
@@ -19,7 +19,7 @@ STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "
 
 @pytest.fixture
 def both(large, upstream, spare):
-    """The model, with a second route for when the first does not answer."""
+    """The model, with a second route."""
     add(large, spare)
     return large
 
@@ -32,7 +32,7 @@ def said_by(answer):
     return text(events(answer)) if answer.streaming else answer.json()["choices"][0]["message"]["content"]
 
 
-# --- In which order ----------------------------------------------------------------------------------------------
+# --- Order of routes ---------------------------------------------------------------------------------------------
 
 
 def test_only_the_route_of_lowest_priority_is_asked(api, alice, both, upstream, spare):
@@ -62,14 +62,14 @@ def test_routes_of_one_priority_are_drawn_by_weight(both):
     assert first["scripted"] / 2_000 == pytest.approx(0.1, abs=0.06)
     assert first["spare"] / 2_000 == pytest.approx(0.2, abs=0.06)
     assert first["third"] / 2_000 == pytest.approx(0.7, abs=0.06)
-    # Of what is left when the third is asked first, a third begins with the first: 1 of 1 + 2.
+    # When "third" comes first, the weights 1 and 2 remain: "scripted" follows in a third of the draws.
     second = Counter(draw[1] for draw in drawn if draw[0] == "third")
     assert second["scripted"] / first["third"] == pytest.approx(1 / 3, abs=0.08)
 
 
 def test_routes_of_one_priority_share_requests(api, both, upstream, spare):
     both.routes.update(priority=1)
-    for _ in range(25):  # that one gets none of them happens once in 2 ** 24 times
+    for _ in range(25):  # one of them gets none once in 2 ** 24 runs
         assert ask(api).status_code == 200
     assert len(upstream.requests) + len(spare.requests) == 25
     assert upstream.requests
@@ -82,7 +82,7 @@ def test_a_route_whose_provider_has_no_key_is_not_asked(api, both, upstream, spa
     assert upstream.requests == []
 
 
-# --- Once more ---------------------------------------------------------------------------------------------------
+# --- Retries -----------------------------------------------------------------------------------------------------
 
 PASSING = {
     "408": refusal(408),
@@ -162,7 +162,7 @@ def test_an_unreachable_upstream_is_retried_or_replaced_by_another_route(api, al
     assert_answered(answer, "spare", 2)
 
 
-# --- How long it is worth waiting --------------------------------------------------------------------------------
+# --- Waiting before a retry -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -193,7 +193,7 @@ def test_of_several_failures_a_retryable_one_is_reported(api, alice, both, upstr
     assert_released(alice)
 
 
-# --- What no other attempt would help ----------------------------------------------------------------------------
+# --- Invalid requests -------------------------------------------------------------------------------------------
 
 
 @STREAMED
@@ -208,7 +208,7 @@ def test_an_invalid_request_is_attempted_once(api, alice, both, upstream, spare,
     assert_released(alice)
 
 
-# --- What only another route would help --------------------------------------------------------------------------
+# --- Failures of a route -----------------------------------------------------------------------------------------
 
 ELSEWHERE = {
     "401": refusal(401, "Incorrect API key"),
@@ -255,7 +255,7 @@ def test_a_stream_that_fails_before_its_first_word_moves_to_another_route(api, a
     assert_charged(alice, "reported", **REPORTED)
 
 
-# --- Not any more ------------------------------------------------------------------------------------------------
+# --- After a byte -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("end", [RESET, CLOSE, event({"error": {"message": "overloaded"}})], ids=["reset", "cut", "error"])
@@ -275,7 +275,7 @@ def test_no_further_attempt_after_an_upstream_began_to_work(api, alice, both, up
     half = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b'{"choices":[', 0.05, RESET]
     upstream.will(stream(b": one moment\n\n", 0.05, RESET) if is_streamed else half)
     assert ask(api, stream=is_streamed).status_code == 502
-    assert (len(upstream.requests), len(spare.requests)) == (1, 0)  # it will be paid for
+    assert (len(upstream.requests), len(spare.requests)) == (1, 0)  # the provider will charge for it
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 
@@ -290,7 +290,7 @@ def test_a_request_has_a_maximum_of_attempts(api, alice, both, upstream, spare, 
         server.will(refusal(500))
     assert ask(api).status_code == 502
     asked = len(upstream.requests), len(spare.requests)
-    assert asked == {1: (1, 0), 2: (1, 1), 3: (1, 1), 4: (2, 1)}[most]  # the third in turn is the closed one
+    assert asked == {1: (1, 0), 2: (1, 1), 3: (1, 1), 4: (2, 1)}[most]  # the third route is the closed port
     assert_attempts(most)
     assert_released(alice)
 
@@ -318,9 +318,9 @@ def test_all_attempts_share_one_deadline(api, alice, both, upstream, spare, sett
     settings.UPSTREAM_TOTAL_SECONDS = 1
     upstream.will([0.2, *refusal(500)])
     spare.will([HANG])
-    assert ask(api).status_code == 502  # the first failure is one that may pass; the second was only out of time
+    assert ask(api).status_code == 502  # the first failure is retryable; the second ran out of time
     assert spare.requests[0].disconnected.wait(5)
-    assert (len(upstream.requests), len(spare.requests)) == (1, 1)  # no time to ask the first once more
+    assert (len(upstream.requests), len(spare.requests)) == (1, 1)  # no time left to retry the first
     assert_attempts(2)
     assert_released(alice)
 
@@ -334,12 +334,12 @@ def test_an_attempt_that_uses_up_the_deadline_is_the_last(api, alice, both, upst
     assert_released(alice)
 
 
-# --- The caller leaves -------------------------------------------------------------------------------------------
+# --- Disconnects -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def ends():
-    """A connection: the server's end, and the client's."""
+    """A connection: the server's socket and the client's."""
     both = gevent.socket.socketpair()
     yield both
     for end in both:
@@ -387,7 +387,7 @@ def test_a_client_that_sends_more_bytes_is_not_disconnected(api, alice, large, u
     upstream.will([gate, *answering(is_streamed)])
     once(has_played(upstream, 0), lambda: ends[1].sendall(b"POST / HTTP/1.1\r\n"), gate.set)
     assert said_by(ask_from(api, ends[0], is_streamed)) == "Hello you"
-    assert ends[0].recv(100) == b"POST / HTTP/1.1\r\n"  # nothing of it was taken
+    assert ends[0].recv(100) == b"POST / HTTP/1.1\r\n"  # the check has read none of it
     assert_charged(alice, "reported", **REPORTED)
 
 

@@ -1,4 +1,4 @@
-"""Four deadlines of each provider: to connect, to begin, between two reads, and in all. A second is the least there is."""
+"""The four deadlines of a provider: to connect, to begin, between two reads, and in all. The smallest is one second."""
 
 import socket
 
@@ -14,7 +14,7 @@ REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
 
 @pytest.fixture
 def deaf():
-    """An address whose machine answers nobody: its queue of connections is full."""
+    """An address that accepts no connection: its listen queue is full."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -49,12 +49,12 @@ def test_an_upstream_that_does_not_begin_in_time_is_not_retried(api, alice, larg
     upstream.will([HANG])
     assert_answered(ask(api), "spare", 2)
     assert upstream.requests[0].disconnected.wait(5)
-    assert len(upstream.requests) == 1  # who was silent so long is not asked a second time
+    assert len(upstream.requests) == 1  # after such a silence there is no retry
     assert_charged(alice, "reported", **REPORTED)
 
 
 def test_an_upstream_that_falls_silent_is_cut_at_its_idle_deadline(api, alice, large, upstream):
-    """Whatever the rhythm of our heartbeats, which is 12 seconds here."""
+    """The heartbeat interval, 12 seconds here, does not matter."""
     change_provider(large, idle_seconds=1)
     upstream.will(stream(ROLE, words("Hello "), HANG))
     said = events(ask_streamed(api))
@@ -101,7 +101,7 @@ def test_the_gateways_total_deadline_limits_every_provider(api, alice, large, up
 
 @pytest.mark.parametrize("pause", [0.05, 0.15])
 def test_clients_get_heartbeats_while_an_upstream_sends_only_comments(api, alice, large, upstream, settings, pause):
-    """Some comment, or ping, as long as they think. Nothing of it is passed on, but that they live."""
+    """Some upstreams send comments or pings while the model thinks. They are not passed on; clients get heartbeats instead."""
     settings.STREAM_HEARTBEAT_SECONDS = 0.1
     comments = [step for _ in range(int(0.6 / pause)) for step in (b": PROCESSING\n\n", pause)]
     upstream.will(stream(ROLE, words("Hello "), *comments, words("you"), FINISH, usage(), DONE))

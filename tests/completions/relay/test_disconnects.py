@@ -1,4 +1,4 @@
-"""Clients that leave: the upstream is freed at once; or read to its end, where it must be paid to its end anyway."""
+"""Disconnects within a stream: the upstream is freed at once, or read to its end when its provider charges for all anyway."""
 
 import threading
 
@@ -23,7 +23,7 @@ def drains(large):
 
 
 def begun(api, upstream, *steps, **headers):
-    """A reply of which "Hello " was read; ``steps`` are still to come."""
+    """Return a reply of which "Hello " was read; ``steps`` are still to come."""
     upstream.will(stream(ROLE, 0.02, words("Hello "), *steps))
     reply = api.post(
         "/v1/chat/completions",
@@ -45,7 +45,7 @@ def test_a_disconnect_frees_the_upstream_at_once(api, alice, large, upstream):
 def test_a_draining_provider_is_read_to_its_end(api, alice, drains, upstream):
     gate = threading.Event()
     reply = begun(api, upstream, gate, *REST)
-    gevent.spawn(gate.set)  # once the client has left
+    gevent.spawn(gate.set)  # after the disconnect
     disconnect(reply)
     assert not upstream.requests[0].disconnected.is_set()
     assert_charged(alice, "reported", **REPORTED)
@@ -80,7 +80,7 @@ def test_reading_to_the_end_stops_at_the_idle_deadline(api, alice, drains, large
 
 
 def test_reading_to_the_end_stops_when_the_worker_shuts_down(api, alice, drains, upstream, monkeypatch):
-    monkeypatch.setattr(draining, "_has_ended", False)  # and back, after the test
+    monkeypatch.setattr(draining, "_has_ended", False)  # restores it after the test
     reply = begun(api, upstream, HANG)
     gevent.spawn_later(0.1, draining.end)
     disconnect(reply)
@@ -94,7 +94,7 @@ def test_a_process_reads_a_limited_number_of_replies_to_their_end(api, alice, dr
     disconnect(begun(api, upstream, 0.5, *REST, **headers))
     assert upstream.requests[0].disconnected.wait(5)
     assert_charged(alice, "partial", **PARTIAL)
-    assert not IdempotentRequest.objects.exists()  # it may be tried again
+    assert not IdempotentRequest.objects.exists()  # so a retry may run again
 
 
 def test_a_reply_read_to_its_end_makes_room_for_another(api, alice, drains, upstream, monkeypatch):

@@ -1,4 +1,4 @@
-"""``models``: who answers when the model that was asked for cannot. Whoever answers is named, and paid at its own price."""
+"""``models``: the fallbacks that answer when the requested model cannot, each under its own name and at its own price."""
 
 import threading
 from datetime import timedelta
@@ -40,7 +40,7 @@ PRICES = {"acme/small": ("1.00", "2.00", 9 * 1_000 + 2 * 2_000), "acme/dear": ("
 
 @pytest.fixture(autouse=True)
 def small(large, spare):
-    """Cheaper than acme/large, and elsewhere."""
+    """A cheaper model than acme/large, at another provider."""
     return make("acme/small", spare)
 
 
@@ -56,7 +56,7 @@ def make(model_id, server, **fields):
 
 
 def worst(model_id, body_bytes, max_tokens):
-    """Nanodollars that pay for so many bytes of prompt and so many generated tokens."""
+    """Return the nanodollars for so many bytes of prompt and so many generated tokens."""
     prices = {"acme/large": (3_000, 15_000), "acme/small": (1_000, 2_000), "acme/dear": (30_000, 150_000)}[model_id]
     return body_bytes * prices[0] + max_tokens * prices[1]
 
@@ -65,7 +65,7 @@ def held_nanos(account):
     return account.holds.get().amount_nanos
 
 
-# --- Who answers -------------------------------------------------------------------------------------------------
+# --- Order -----------------------------------------------------------------------------------------------------
 
 
 @STREAMED
@@ -148,7 +148,7 @@ def test_a_fallback_that_breaks_off_is_charged_at_its_own_price(api, alice, upst
     assert_charged(alice, "partial", prompt=5, completion=2, nanos=5 * 1_000 + 2 * 2_000, model="acme/small")
 
 
-# --- What is held ------------------------------------------------------------------------------------------------
+# --- Holds -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_an_unaffordable_request_is_refused_whatever_its_fallback_costs(bob, ups
     assert not bob.holds.exists()
 
 
-# --- Who may not answer ------------------------------------------------------------------------------------------
+# --- Excluded fallbacks ------------------------------------------------------------------------------------------
 
 
 @STREAMED
@@ -214,7 +214,7 @@ def test_a_fallback_that_the_key_may_not_use_is_passed_over(alice, upstream, spa
 
 
 def test_a_rerun_admission_keeps_the_keys_allowed_models(alice, dear, upstream, spare, monkeypatch):
-    """The admission is committed, and nobody is told; it is looked up again."""
+    """The database's answer to the COMMIT is lost. The rerun finds the committed admission."""
     key, secret = factories.make_key(alice)
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["acme/large", "acme/small"])
     run, lost = batch._group_commit._run, []
@@ -279,7 +279,7 @@ def test_a_fallback_with_a_smaller_output_limit_is_passed_over(api, alice, upstr
     assert len(spare.requests) == 1
 
 
-# --- What is named -----------------------------------------------------------------------------------------------
+# --- Validation --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_model_named_twice_is_asked_once(api, alice, upstream, spare):
     assert_released(alice)
 
 
-# --- The process dies --------------------------------------------------------------------------------------------
+# --- Crashes -----------------------------------------------------------------------------------------------------
 
 
 def test_a_crash_within_a_fallback_is_charged_at_the_fallbacks_price(api, alice, upstream, spare):
@@ -344,12 +344,14 @@ def test_a_crash_within_a_fallback_is_charged_at_the_fallbacks_price(api, alice,
     noted = Completion.objects.get()
     assert (noted.model_id, noted.provider_id, noted.attempts, noted.relayed_bytes) == ("acme/small", "elsewhere", 2, 20)
     grow_old()
-    LanguageModel.objects.get(pk="acme/small").prices.create(input_nanos=1, output_nanos=1)  # not at that of tomorrow
+    LanguageModel.objects.get(pk="acme/small").prices.create(
+        input_nanos=1, output_nanos=1
+    )  # a later price, which does not apply
     assert tasks.release_expired_holds() == 1
     assert_charged(alice, "recovered", prompt=5, completion=5, nanos=5 * 1_000 + 5 * 2_000, model="acme/small")
     done = Completion.objects.get()
     assert (done.model_id, done.provider_id, done.attempts) == ("acme/small", "elsewhere", 2)
-    disconnect(reply)  # it was not dead after all, and comes too late
+    disconnect(reply)  # the process was not dead after all, but its settlement comes too late
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
 
 

@@ -1,5 +1,6 @@
-"""Everything an upstream can do wrong, each for a whole reply and for a stream: what the client sees, what is charged, what
-becomes of the hold. One table; what is particular to a wire format is with its adapter.
+"""Every fault of an upstream, for a whole reply and for a stream: what the client sees, what is charged, how the hold ends.
+
+One table. Faults of a particular wire format are tested with its adapter.
 """
 
 import gzip
@@ -37,15 +38,15 @@ from tests.upstream import (
 
 MAX_TOKENS = 10
 BOUND = 50_000  # bytes of a reply, and of an event
-SECRET = "their own words"  # which no client is to read, unless its request is at fault
+SECRET = "their own words"  # no client may read it, unless its request is invalid
 
 
-# --- What can come of it -----------------------------------------------------------------------------------------
+# --- Outcomes ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Charge:
-    """``None`` of a completion: whatever the hold pays for."""
+    """The settlement, and the charged tokens of prompt and completion."""
 
     settlement: str
     prompt: int = 0
@@ -62,7 +63,7 @@ ALL_THAT_IS_HELD = Charge("reported", 9, 1_000_000)
 
 @dataclass(frozen=True)
 class Refused:
-    """An honest status, before a byte of a reply."""
+    """An error status, before any byte of a reply."""
 
     status: int
     charge: Charge = NOTHING
@@ -72,14 +73,14 @@ class Refused:
 
 @dataclass(frozen=True)
 class Answered:
-    """A reply as it should be."""
+    """A complete reply."""
 
     charge: Charge = REPORTED
 
 
 @dataclass(frozen=True)
 class BrokenOff:
-    """The stream had begun: "Hello ", then one error event, and no [DONE]."""
+    """A stream that began: "Hello ", then one error event, and no [DONE]."""
 
     charge: Charge = SO_FAR
 
@@ -87,31 +88,31 @@ class BrokenOff:
 @dataclass(frozen=True)
 class Fault:
     name: str
-    script: Script | None  # None: nobody listens
-    comes_to: Refused | Answered
+    script: Script | None  # None: the port is closed
+    outcome: Refused | Answered
     streamed: Script | None
-    streamed_comes_to: Refused | Answered | BrokenOff
+    streamed_outcome: Refused | Answered | BrokenOff
 
 
-def either(name: str, script: Script | None, comes_to: Refused) -> Fault:
-    """What happens before it matters which of the two was asked for."""
-    return Fault(name, script, comes_to, script, comes_to)
+def either(name: str, script: Script | None, outcome: Refused) -> Fault:
+    """A fault with the same outcome for a whole reply and a stream."""
+    return Fault(name, script, outcome, script, outcome)
 
 
-def broken(name: str, *steps: Any, whole: Script, comes_to: Refused, charge: Charge = SO_FAR) -> Fault:
-    """... after "Hello "."""
-    return Fault(name, whole, comes_to, stream(ROLE + words("Hello "), 0.02, *steps), BrokenOff(charge))
+def broken(name: str, *steps: Any, whole: Script, outcome: Refused, charge: Charge = SO_FAR) -> Fault:
+    """A fault whose steps follow "Hello " in a stream."""
+    return Fault(name, whole, outcome, stream(ROLE + words("Hello "), 0.02, *steps), BrokenOff(charge))
 
 
 def counted(name: str, value: Any, charge: Charge) -> Fault:
-    """A good reply with a usage that is not."""
+    """A complete reply with this usage."""
     told = [] if value is None else [usage(value)]
     return Fault(
         name, whole(usage=value), Answered(charge), stream(ROLE, words("Hello ", "you"), FINISH, *told, DONE), Answered(charge)
     )
 
 
-# --- What goes wrong ---------------------------------------------------------------------------------------------
+# --- Faults -----------------------------------------------------------------------------------------------------
 
 WHOLE = whole()
 BODY = WHOLE[0].partition(b"\r\n\r\n")[2]
@@ -124,7 +125,7 @@ ERROR = {"error": {"message": SECRET, "type": "server_error", "code": 500}}
 
 FAULTS = [
     # Before it answers
-    either("nobody listens", None, Refused(502, attempts=2)),
+    either("a closed port", None, Refused(502, attempts=2)),
     either("429", refusal(429, SECRET), Refused(503, attempts=2)),
     either("429 with a Retry-After", refusal(429, SECRET, retry_after="20"), Refused(503, retry_after="20")),
     either("500", refusal(500, SECRET), Refused(502, attempts=2)),
@@ -140,11 +141,11 @@ FAULTS = [
     either("no HTTP", [b"SSH-2.0-OpenSSH_9.6\r\n", CLOSE], Refused(502, attempts=2)),
     # After its headers
     either("silence after the headers", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG], Refused(504, ONLY_THE_PROMPT)),
-    broken("silence in the middle", HANG, whole=[*HALF, HANG], comes_to=Refused(504, ONLY_THE_PROMPT)),
-    broken("a reset in the middle", RESET, whole=[*HALF, 0.02, RESET], comes_to=Refused(502, ONLY_THE_PROMPT)),
-    broken("half of it", CLOSE, whole=[*HALF, CLOSE], comes_to=Refused(502, ONLY_THE_PROMPT)),
-    broken("an end without a finish reason", whole=reply(b'{"choices":[]}'), comes_to=Refused(502)),
-    broken("a [DONE] without a finish reason", DONE, whole=reply(b"{}"), comes_to=Refused(502)),
+    broken("silence in the middle", HANG, whole=[*HALF, HANG], outcome=Refused(504, ONLY_THE_PROMPT)),
+    broken("a reset in the middle", RESET, whole=[*HALF, 0.02, RESET], outcome=Refused(502, ONLY_THE_PROMPT)),
+    broken("half of it", CLOSE, whole=[*HALF, CLOSE], outcome=Refused(502, ONLY_THE_PROMPT)),
+    broken("an end without a finish reason", whole=reply(b'{"choices":[]}'), outcome=Refused(502)),
+    broken("a [DONE] without a finish reason", DONE, whole=reply(b"{}"), outcome=Refused(502)),
     Fault(
         "a byte at a time",
         [WHOLE[0][:60], 0.02, *[bytes([byte]) for byte in WHOLE[0][60:]]],
@@ -156,23 +157,23 @@ FAULTS = [
     either("HTML with a 200", reply(f"<html>{SECRET}</html>".encode(), content_type="text/html"), Refused(502)),
     either("nothing with a 200", reply(b""), Refused(502)),
     either("a gzip bomb", reply(BOMB, content_encoding="gzip"), Refused(502)),
-    broken("bad JSON", b"data: {" + SECRET.encode() + b"\n\n", whole=reply(BODY[:-3]), comes_to=Refused(502)),
+    broken("bad JSON", b"data: {" + SECRET.encode() + b"\n\n", whole=reply(BODY[:-3]), outcome=Refused(502)),
     broken(
         "bad UTF-8",
         chunk({"content": "x"}).replace(b'"x"', b'"\xff"'),
         whole=reply(BODY.replace(b"you", b"\xff")),
-        comes_to=Refused(502),
+        outcome=Refused(502),
     ),
-    broken("a bomb in the middle", BOMB, whole=reply(BOMB), comes_to=Refused(502)),
-    broken("a huge line", b"data: " + b"x" * (2 * BOUND), whole=whole("x" * (2 * BOUND)), comes_to=LARGE),
-    broken("a huge event of small lines", b"data: \n" * BOUND, whole=reply(b"[]" * BOUND), comes_to=LARGE),
-    broken("something deep", b"data: " + b"[" * 40_000 + b"\n\n", whole=reply(b"[" * 40_000), comes_to=Refused(502)),
+    broken("a bomb in the middle", BOMB, whole=reply(BOMB), outcome=Refused(502)),
+    broken("a huge line", b"data: " + b"x" * (2 * BOUND), whole=whole("x" * (2 * BOUND)), outcome=LARGE),
+    broken("a huge event of small lines", b"data: \n" * BOUND, whole=reply(b"[]" * BOUND), outcome=LARGE),
+    broken("something deep", b"data: " + b"[" * 40_000 + b"\n\n", whole=reply(b"[" * 40_000), outcome=Refused(502)),
     # Errors with a 200
     Fault("an error with a 200", reply(json.dumps(ERROR).encode()), Refused(502), stream(event(ERROR)), Refused(502)),
     Fault("an error after the role", reply(b'{"error":"no"}'), Refused(502), stream(ROLE + event(ERROR)), Refused(502)),
-    broken("an error in the middle", event(ERROR), whole=reply(b'[{"error":{}}]'), comes_to=Refused(502)),
-    broken("an error of much text", event({"error": {"message": SECRET * 500}}), whole=reply(b"null"), comes_to=Refused(502)),
-    # Its counts
+    broken("an error in the middle", event(ERROR), whole=reply(b'[{"error":{}}]'), outcome=Refused(502)),
+    broken("an error of much text", event({"error": {"message": SECRET * 500}}), whole=reply(b"null"), outcome=Refused(502)),
+    # Usage
     counted("no usage", None, ESTIMATED),
     counted("usage of zero", {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, Charge("reported", 0, 0)),
     counted("negative usage", {**USAGE, "completion_tokens": -2}, ESTIMATED),
@@ -180,7 +181,7 @@ FAULTS = [
     counted("usage as text", {**USAGE, "prompt_tokens": "9"}, ESTIMATED),
     counted("usage as a fraction", {**USAGE, "completion_tokens": 2.0}, ESTIMATED),
     counted("usage above the hold", {**USAGE, "completion_tokens": 1_000_000}, ALL_THAT_IS_HELD),
-    # Too much of a good thing
+    # Repetitions
     Fault("the last chunk twice", WHOLE, Answered(), stream(STREAM.replace(FINISH, FINISH + FINISH)), Answered()),
     Fault(
         "usage twice",
@@ -219,38 +220,38 @@ def play(large, upstream):
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_fault_of_a_whole_reply(api, alice, play, upstream, fault):
     play(fault.script)
-    check(lambda: ask(api, max_tokens=MAX_TOKENS), alice, upstream, fault.comes_to)
+    check(lambda: ask(api, max_tokens=MAX_TOKENS), alice, upstream, fault.outcome)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_fault_of_a_stream(api, alice, play, upstream, fault):
     play(fault.streamed)
-    check(lambda: ask_streamed(api, max_tokens=MAX_TOKENS), alice, upstream, fault.streamed_comes_to)
+    check(lambda: ask_streamed(api, max_tokens=MAX_TOKENS), alice, upstream, fault.streamed_outcome)
 
 
-def check(asking: Callable[[], Any], account: Any, upstream: Any, comes_to: Refused | Answered | BrokenOff) -> None:
+def check(asking: Callable[[], Any], account: Any, upstream: Any, outcome: Refused | Answered | BrokenOff) -> None:
     lost_before_nanos = metrics.operator_loss_nanos._value.get()
     answer = asking()
     raw = b"".join(answer.streaming_content) if answer.streaming else answer.content
     checks: dict[type, Callable[..., None]] = {Refused: check_refused, Answered: check_answered, BrokenOff: check_broken_off}
-    checks[type(comes_to)](answer, raw, comes_to)
+    checks[type(outcome)](answer, raw, outcome)
     assert SECRET.encode() not in raw
     assert KEY.encode() not in raw
-    assert account.completions.get().attempts == (comes_to.attempts if isinstance(comes_to, Refused) else 1)
+    assert account.completions.get().attempts == (outcome.attempts if isinstance(outcome, Refused) else 1)
     if upstream.requests:
         assert len(upstream.requests) == account.completions.get().attempts
     lost_nanos = metrics.operator_loss_nanos._value.get() - lost_before_nanos
-    check_charged(account, comes_to.charge, lost_nanos)
+    check_charged(account, outcome.charge, lost_nanos)
 
 
-def check_refused(answer: Any, raw: bytes, comes_to: Refused) -> None:
-    assert (answer.status_code, answer["Content-Type"]) == (comes_to.status, "application/json")
+def check_refused(answer: Any, raw: bytes, outcome: Refused) -> None:
+    assert (answer.status_code, answer["Content-Type"]) == (outcome.status, "application/json")
     error = json.loads(raw)["error"]
-    assert error["code"] == ("invalid_request_error" if comes_to.status == 400 else "upstream_error")
-    assert answer.get("Retry-After") == comes_to.retry_after
+    assert error["code"] == ("invalid_request_error" if outcome.status == 400 else "upstream_error")
+    assert answer.get("Retry-After") == outcome.retry_after
 
 
-def check_answered(answer: Any, raw: bytes, comes_to: Answered) -> None:
+def check_answered(answer: Any, raw: bytes, outcome: Answered) -> None:
     assert answer.status_code == 200
     if not answer.streaming:
         assert json.loads(raw)["choices"][0]["message"]["content"] == "Hello you"
@@ -261,7 +262,7 @@ def check_answered(answer: Any, raw: bytes, comes_to: Answered) -> None:
     assert said[-1] == "[DONE]"
 
 
-def check_broken_off(answer: Any, raw: bytes, comes_to: BrokenOff) -> None:
+def check_broken_off(answer: Any, raw: bytes, outcome: BrokenOff) -> None:
     assert answer.status_code == 200
     said = parsed(raw)
     assert text(said) == "Hello "
@@ -272,7 +273,7 @@ def check_broken_off(answer: Any, raw: bytes, comes_to: BrokenOff) -> None:
 
 
 def check_charged(account: Any, charge: Charge, lost_nanos: int) -> None:
-    """... and that the book is true, and nothing is held any more."""
+    """Check the charge, the operator's loss and the ledger, and that no hold is open."""
     nanos = charge.prompt * 3_000 + charge.completion * 15_000
     if charge is NOTHING:
         assert_released(account)

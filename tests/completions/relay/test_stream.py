@@ -1,4 +1,4 @@
-"""The reply and the books: every way a completion can end is charged as the relay's table says, once."""
+"""Replies and their charges: every way in which a completion ends is charged once, by the table in ``relay.charge``."""
 
 import gc
 import logging
@@ -124,7 +124,7 @@ def test_requested_usage_is_in_the_last_chunk(api, alice, upstream):
 def test_events_are_passed_on_as_they_arrive(api, upstream):
     upstream.will(stream(ROLE, words("a"), HANG))
     answer = ask_streamed(api)
-    first = next(iter(answer.streaming_content))  # while the upstream is silent: nothing waits for more
+    first = next(iter(answer.streaming_content))  # while the upstream is silent: the gateway does not wait for more
     assert parsed(first)[0]["choices"][0]["delta"]["role"] == "assistant"
     disconnect(answer)
 
@@ -139,7 +139,7 @@ def test_heartbeats_cover_a_silent_upstream_after_the_first_event(api, alice, up
     assert_charged(alice, "reported", **REPORTED)
 
 
-# --- Usage that is not as it should be ---------------------------------------------------------------------------
+# --- Impossible usage --------------------------------------------------------------------------------------------
 
 IMPOSSIBLE = {
     "none": None,
@@ -238,7 +238,7 @@ def test_a_price_change_does_not_affect_a_running_completion(api, alice, upstrea
     assert_charged(alice, "reported", **REPORTED)
 
 
-# --- Broken in the middle ----------------------------------------------------------------------------------------
+# --- Broken streams ----------------------------------------------------------------------------------------------
 
 BREAKS = {
     "an error event": (event({"error": {"message": "secret reasons", "code": 500}}),),
@@ -331,7 +331,7 @@ def test_the_text_of_an_error_is_not_charged(api, alice, upstream):
     assert_charged(alice, "partial", **PARTIAL)
 
 
-# --- The client leaves -------------------------------------------------------------------------------------------
+# --- Disconnects -------------------------------------------------------------------------------------------------
 
 
 def test_a_disconnect_within_a_stream_frees_the_upstream_and_is_charged_so_far(api, alice, upstream):
@@ -381,7 +381,7 @@ def test_closing_a_finished_stream_changes_nothing(api, alice, upstream):
     assert_charged(alice, "reported", **REPORTED)
 
 
-# --- What the log says -------------------------------------------------------------------------------------------
+# --- The log -----------------------------------------------------------------------------------------------------
 
 
 def test_the_log_names_the_completion_and_never_its_content(api, alice, upstream, caplog):
@@ -404,7 +404,7 @@ def names(line, completion_id):
 
 
 def test_a_refused_stream_is_an_error_status(api, bob, upstream):
-    """The same JSON, status and headers as without stream: a 200 that turns out to be a refusal is read as success."""
+    """A refusal has the same JSON, status and headers as without ``stream``: clients read a status 200 as success."""
     from tests import factories
     from tests.conftest import client_for
 
@@ -422,7 +422,7 @@ def test_a_released_hold_frees_its_tokens_per_minute(alice, upstream):
     from tests.conftest import client_for
 
     key, secret = factories.make_key(alice, tokens_per_minute=1_000)
-    upstream.will(*[refusal(500)] * 2, whole())  # a refusal is asked about again
+    upstream.will(*[refusal(500)] * 2, whole())  # the first one is retried
     api = client_for(secret)
     assert ask(api, max_tokens=900).status_code == 502
     assert_released(alice)
@@ -477,7 +477,7 @@ def keep_locked(account, locked, seconds):
     connection.close()
 
 
-# --- What is left of it in memory --------------------------------------------------------------------------------------
+# --- Memory ------------------------------------------------------------------------------------------------------------
 
 
 def test_requests_and_views_are_freed_without_the_garbage_collector(api, upstream):

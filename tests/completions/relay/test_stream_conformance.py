@@ -1,6 +1,6 @@
-"""What we stream, read by a parser that is not ours, and cut anywhere: the rules that clients of OpenAI's API rely on.
+"""Our streams conform to what clients of OpenAI's API rely on, by a parser that is independent of ours, however they are cut.
 
-The parser follows the HTML standard's section on server-sent events, and shares nothing with the gateway's own.
+The parser follows the HTML standard's section on server-sent events and shares no code with the gateway's.
 """
 
 import codecs
@@ -24,9 +24,9 @@ from tests.upstream import DONE, FINISH, KEY_ENV, RESET, ROLE, USAGE, chunk, eve
 
 @dataclass
 class EventSource:
-    """What a browser would make of the bytes: messages with their data, and which fields it met on the way."""
+    """A browser's view of the bytes: messages with their data, the names of all fields, and the comments."""
 
-    messages: list[tuple[str, str]] = field(default_factory=list)  # their type, their data
+    messages: list[tuple[str, str]] = field(default_factory=list)  # type and data
     fields: set[str] = field(default_factory=set)
     comments: list[str] = field(default_factory=list)
     _decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"), compare=False)
@@ -90,12 +90,12 @@ KEYS = {"id", "object", "created", "model", "choices", "usage"}
 
 
 def assert_conforms(raw: bytes, *, model: str = "acme/large", include_usage: bool = False, choices: int = 1) -> list[dict]:
-    """... to every rule. The chunks."""
+    """Assert that a complete stream conforms to every rule. Return its chunks."""
     source = parsed([raw])
-    assert source.fields == {"data"}  # any other breaks some client
+    assert source.fields == {"data"}  # any other field breaks some client
     assert source.is_between_messages
     assert {kind for kind, _ in source.messages} == {"message"}
-    # A message is one line: clients split at line ends, and one that is none to us may be one to them.
+    # A message is one line. Clients may split at characters that we do not treat as line ends.
     assert all(re.fullmatch(r"data: .+|: .+|", line) for line in re.split(r"\r\n|\r|\n", raw.decode()))
     *said, last = [data for _, data in source.messages]
     assert last == "[DONE]"
@@ -119,7 +119,7 @@ def assert_heads(chunks: list[dict], model: str, include_usage: bool) -> None:
 
 
 def assert_choice(said: list[dict]) -> None:
-    """The role first, one finish reason, last."""
+    """Assert that the role comes first, and one finish reason last."""
     first, *_ = said
     assert first["delta"]["role"] == "assistant"
     assert {choice["delta"].get("role") for choice in said} <= {"assistant", None}
@@ -127,7 +127,7 @@ def assert_choice(said: list[dict]) -> None:
 
 
 def assert_usage(chunks: list[dict], include_usage: bool) -> None:
-    """Only when asked: in one last chunk without choices; null in all the others."""
+    """Assert that usage comes only when requested: in a last chunk without choices, and null in all others."""
     assert all(each["choices"] for each in (chunks[:-1] if include_usage else chunks))
     if include_usage:
         assert chunks[-1]["choices"] == []
@@ -154,7 +154,7 @@ TRICKY = ("Hello ", "\n\ndata: [DONE]\n\n", "é漢😀\u2028\u2029\x85\x0b", '"}
 CALL = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{\n}"}}]}
 PLAIN_ROLES = chunk({"role": "assistant", "content": "Hello "}) + chunk({"role": "assistant", "content": "you"})
 SCRIPTS = {
-    "as it should be": streamed(*TRICKY),
+    "complete": streamed(*TRICKY),
     "a byte at a time": stream(*[bytes([byte]) for byte in ROLE + words(*TRICKY) + FINISH + usage() + DONE]),
     "without a role": stream(words(*TRICKY), FINISH, usage(), DONE),
     "with a role in every chunk": stream(PLAIN_ROLES, FINISH, usage(), DONE),
@@ -164,7 +164,7 @@ SCRIPTS = {
     "with usage in every chunk": stream(ROLE, chunk({"content": "x"}, usage=USAGE), FINISH, usage(), DONE),
     "without [DONE]": stream(ROLE, words("you"), FINISH, usage()),
     "with more behind [DONE]": stream(ROLE, words("you"), FINISH, usage(), DONE, words("never"), DONE),
-    "with fields that nobody asked for": stream(
+    "with unknown fields": stream(
         chunk({"role": "assistant", "content": ""}, obfuscation="xyz", system_fingerprint="fp", usage=None),
         b"event: message\nid: 7\nretry: 1\n" + chunk({"content": "x"}, provider="theirs") + b": comment\n\n",
         FINISH,
@@ -272,13 +272,13 @@ def test_streams_of_other_wire_formats_conform(api, upstream, kind, options):
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_text_arrives_unchanged_however_it_was_cut(api, large, upstream, texts, places):
-    """Cut on its way to us, that is; and read from us by the other parser."""
+    """The upstream's bytes are cut; the independent parser reads ours."""
     upstream.will(stream(*cut(ROLE + words(*texts) + FINISH + usage() + DONE, places)))
     chunks = assert_conforms(b"".join(ask_streamed(api).streaming_content))
     assert "".join(each["choices"][0]["delta"].get("content") or "" for each in chunks) == "".join(texts)
 
 
-# --- Streams that do not -----------------------------------------------------------------------------------------
+# --- Streams that break ------------------------------------------------------------------------------------------
 
 ENDS = {
     "reset": (RESET,),
@@ -306,7 +306,7 @@ def test_a_stream_that_breaks_ends_in_one_error_event_without_done(api, large, u
 
 
 def test_the_conformance_check_finds_every_kind_of_violation():
-    """... or everything above would be worth nothing."""
+    """Each of these violations must fail the checks above."""
     good = ROLE + words("x") + FINISH + DONE
     judged = good.replace(b"up-1", b"chatcmpl-1").replace(b"upstream-name", b"acme/large")
     assert_conforms(judged)
