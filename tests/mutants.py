@@ -19,7 +19,7 @@ from typing import Any
 from django.db import connection
 
 # A test of the reply alone, which every mutant passes: none is so clumsy that anything would catch it.
-SERVES = "tests/test_promises.py::test_a_completion_has_every_field_and_each_its_type"
+SERVES = "tests/test_promises.py::test_a_completion_has_every_field_with_its_type"
 
 # Those that take their time without a mutant, as the suite shows anyway.
 BOOK_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_ledger_equals_its_model_after_any_steps"
@@ -223,7 +223,7 @@ mutant(
     "one_poisoned_item_poisons_all",
     "When a batch fails, every operation in it fails.",
     code("gateway_project.db.group_commit:GroupCommit._commit", "self._commit([ticket])", "ticket.outcome = error"),
-    "gateway_project/db/test_group_commit.py::test_one_poisoned_item_fails_alone",
+    "gateway_project/db/test_group_commit.py::test_a_faulty_item_fails_alone",
 )
 mutant(
     "a_lost_commit_is_taken_for_none",
@@ -235,7 +235,7 @@ mutant(
     "a_lost_commit_is_not_looked_for",
     "A batch whose answer was lost is run again as if it were the first time.",
     code("gateway_project.db.group_commit:GroupCommit._rerun", "is_rerun=True", "is_rerun=False"),
-    "gateway_project/db/test_group_commit.py::test_after_a_lost_connection_the_batch_is_run_again_once",
+    "gateway_project/db/test_group_commit.py::test_a_batch_with_an_unknown_outcome_is_rerun_once",
     f"{BATCH}::test_a_commit_whose_answer_is_lost_takes_effect_once[admission]",
 )
 mutant(

@@ -299,7 +299,7 @@ def assert_headers(reply: Any, expected: dict[str, str | None]) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("condition", TABLE)
-def test_a_refusal_is_what_the_table_says_and_writes_nothing(stage, condition, stream):
+def test_a_refusal_matches_the_table_and_writes_nothing(stage, condition, stream):
     arrange, status, type, code, param, headers = TABLE[condition]
     ask = arrange(stage)
     before = chat.everything_written()
@@ -351,7 +351,7 @@ def test_an_upstream_that_fails_costs_nothing(stage, told, status, type, code, s
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("known", [False, True], ids=["a new caller", "a known caller"])
-def test_without_its_store_the_gateway_says_so_and_blames_no_key(stage, known, stream):
+def test_without_the_database_completions_reply_503(stage, known, stream):
     if known:
         assert stage.ask().send().status_code == 200
     before = chat.everything_written()
@@ -364,13 +364,13 @@ def test_without_its_store_the_gateway_says_so_and_blames_no_key(stage, known, s
 @pytest.mark.parametrize(
     "path", ["/v1/models", "/v1/models/demo/echo", "/v1/usage", "/api/billing/balance", "/api/billing/ledger"]
 )
-def test_without_its_store_the_gateway_says_so_everywhere(stage, path):
+def test_without_the_database_every_path_replies_503(stage, path):
     reply = outage.where_the_database_is_away(stage.ask(path=path, method="GET").send)
     chat.assert_error(reply, 503, "service_unavailable")
     assert reply["retry-after"] == "2"
 
 
-def test_an_unforeseen_fault_tells_the_caller_its_request_id_and_the_log_the_rest(stage, caplog):
+def test_an_unexpected_exception_shows_only_the_request_id_and_is_logged(stage, caplog):
     reply = lost_encryption_key(stage).send()
     message = reply.json()["error"]["message"]
     assert message == f"Something went wrong on our side. Quote request {reply['x-request-id']}."
@@ -446,7 +446,7 @@ ORDER: list[tuple[Callable[[Stage, Ask], None], int, str]] = [
 @pytest.mark.parametrize(
     ("first", "second"), [pytest.param(*pair, id="".join(step[0].__name__ for step in pair)) for pair in combinations(ORDER, 2)]
 )
-def test_of_two_things_wrong_the_first_is_told(stage, first, second):
+def test_of_two_errors_the_first_in_order_is_reported(stage, first, second):
     ask = stage.ask()
     for wrong, _, _ in (second, first):
         wrong(stage, ask)

@@ -95,7 +95,7 @@ def test_model_and_messages_are_required(api, echo_model, name):
 # --- ... and what comes back --------------------------------------------------------------------------------------
 
 
-def test_a_completion_has_every_field_and_each_its_type(api, echo_model):
+def test_a_completion_has_every_field_with_its_type(api, echo_model):
     before = int(time.time())
     reply = chat.ask(api)
     completion = reply.json()
@@ -129,11 +129,11 @@ def test_a_completion_has_every_field_and_each_its_type(api, echo_model):
     assert reply["cache-control"] == "no-store"
 
 
-def test_every_completion_has_an_id_of_its_own(api, echo_model):
+def test_every_completion_has_a_unique_id(api, echo_model):
     assert len({chat.ask(api).json()["id"] for _ in range(3)}) == 3
 
 
-def test_a_reply_that_is_cut_says_length(api, echo_model):
+def test_a_truncated_reply_has_finish_reason_length(api, echo_model):
     [choice] = chat.ask(api, max_tokens=2).json()["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("one two ", "length")
 
@@ -152,7 +152,7 @@ def test_a_stream_is_chunks_and_a_terminator(api, echo_model):
     ] + [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
 
 
-def test_a_stream_reports_its_usage_to_who_asks_for_it(api, echo_model):
+def test_a_stream_reports_its_usage_on_request(api, echo_model):
     *chunks, last, done = chat.events(chat.ask(api, stream=True, stream_options={"include_usage": True}))
     assert done == "[DONE]"
     assert [chunk["usage"] for chunk in chunks] == [None] * 5
@@ -163,7 +163,7 @@ def test_a_stream_reports_its_usage_to_who_asks_for_it(api, echo_model):
 # --- GET /v1/models, /v1/usage ------------------------------------------------------------------------------------
 
 
-def test_the_models_are_openais_list(api, echo_model):
+def test_the_model_list_has_openais_format(api, echo_model):
     models = api.get("/v1/models").json()
     assert (models["object"], type(models["data"])) == ("list", list)
     assert types(models["data"][0]) == {
@@ -190,7 +190,7 @@ def test_the_models_are_openais_list(api, echo_model):
     }
 
 
-def test_usage_tells_key_limit_use_and_balance(alice, echo_model):
+def test_usage_reports_key_limit_spending_and_balance(alice, echo_model):
     client = client_for(factories.make_key(alice, limit_cents=1, type="RECURRING", period="DAILY")[1])
     sums = {"completions": int, "promptTokens": int, "completionTokens": int, "totalTokens": int, "costInDollars": str}
     assert types(client.get("/v1/usage").json()) == {
@@ -221,7 +221,7 @@ def test_the_balance_is_two_numbers(api):
     assert types(reply.json()) == {"balanceInCents": int, "balanceInDollars": float}
 
 
-def test_an_entry_has_every_field_and_each_its_type(api, echo_model):
+def test_an_entry_has_every_field_with_its_type(api, echo_model):
     chat.ask(api)
     reply = api.get(LEDGER).json()
     assert types(reply) == {"entries": list, "limit": int, "offset": int, "count": int}
@@ -267,7 +267,7 @@ def test_a_purchase_entry_names_the_payment(alice, api):
         ("?limit=2&offset=3", 2, 3, 2),
     ],
 )
-def test_the_ledger_has_defaults_and_echoes(alice, api, query, limit, offset, count):
+def test_the_ledger_applies_defaults_and_returns_its_parameters(alice, api, query, limit, offset, count):
     for _ in range(12):
         factories.credit(alice, 1)
     page = api.get(LEDGER + query).json()
@@ -316,7 +316,7 @@ def test_a_spending_limit_needs_a_type_and_a_period_that_go_together(alice, type
 
 
 @pytest.mark.parametrize("limit_cents", [-1, 2**63, money.CENTS_MAX + 1])
-def test_a_spending_limit_is_no_negative_and_no_impossible_amount(alice, limit_cents):
+def test_a_spending_limit_out_of_bounds_is_refused(alice, limit_cents):
     with pytest.raises(lifecycle.InvalidLimit):
         factories.make_key(alice, limit_cents=limit_cents, type="FIXED")
 
@@ -328,7 +328,7 @@ def test_a_spending_limit_is_in_cents(alice, echo_model):
     assert (limit["spendingLimit"], limit["remainingInCents"]) == (7, 1)
 
 
-def test_error_codes_are_these_and_no_other():
+def test_the_error_codes_are_exactly_the_documented_ones():
     codes = {error.code for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)}
     assert codes == {
         "invalid_api_key",
@@ -359,7 +359,7 @@ def test_a_bearer_key_opens_every_path(alice, echo_model, path, scheme):
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer  {}", "Bearer {} {}", "Bearer {}x", "Token {}"]
 )
-def test_anything_else_opens_none(alice, echo_model, path, header):
+def test_any_other_authorization_header_is_refused(alice, echo_model, path, header):
     secret = factories.make_key(alice)[1]
     reply = client_for(None).get(path, HTTP_AUTHORIZATION=header.format(secret, secret))
     assert secret not in str(chat.assert_error(reply, 401, "invalid_api_key"))

@@ -33,7 +33,7 @@ def found() -> set[str]:
         ("W001", "GATEWAY_DEVELOPMENT", False),
     ],
 )
-def test_a_misconfiguration_has_its_number(settings, number, setting, value):
+def test_a_misconfiguration_reports_its_check_id(settings, number, setting, value):
     settings.REDIS_URL = ""
     assert found() == set()
     setattr(settings, setting, value)
@@ -43,24 +43,24 @@ def test_a_misconfiguration_has_its_number(settings, number, setting, value):
 @pytest.mark.parametrize(
     ("number", "key", "value"), [("E004", "ENGINE", "django.db.backends.dummy"), ("E007", "ATOMIC_REQUESTS", True)]
 )
-def test_a_database_that_is_missing_or_wrongly_used_has_its_number(settings, monkeypatch, number, key, value):
+def test_a_missing_or_misconfigured_database_reports_its_check_id(settings, monkeypatch, number, key, value):
     monkeypatch.setitem(settings.DATABASES["default"], key, value)
     assert found() == {f"gateway.{number}"}
 
 
-def test_both_addresses_together_are_right(settings):
+def test_both_addresses_together_pass_the_checks(settings):
     settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.com", "www.example.com"
     assert found() == set()
 
 
 @pytest.mark.parametrize("middleware", [SecurityMiddleware, XFrameOptionsMiddleware, CsrfViewMiddleware])
-def test_the_middleware_that_django_misses_in_a_deployment_is_there_as_a_subclass(settings, middleware):
+def test_page_middleware_subclasses_what_djangos_silenced_checks_look_for(settings, middleware):
     missed = [message for message in run_checks(include_deployment_checks=True) if f"{middleware.__name__}'" in message.msg]
     assert [message.is_silenced() for message in missed] == [True]
     assert [path for path in settings.MIDDLEWARE if issubclass(import_string(path), middleware)]
 
 
-def test_the_web_process_refuses_to_start_without_secrets():
+def test_the_web_process_does_not_start_without_secrets():
     # To the end of gunicorn itself: a worker that is tried again for ever would look like a start that takes long.
     # One worker: of two that fail at the same moment, gunicorn's master ends with a traceback of its own.
     database_url = "postgresql://nobody@localhost/nothing"

@@ -21,16 +21,16 @@ def read(monkeypatch, value):
         (" cost = 1 , speed=0 ", {"speed": 0.0, "cost": 1.0}),
     ],
 )
-def test_numbers_that_are_named_replace_their_defaults(monkeypatch, value, found):
+def test_named_numbers_replace_their_defaults(monkeypatch, value, found):
     assert read(monkeypatch, value) == found
 
 
-def test_without_the_variable_all_are_as_they_were(monkeypatch):
+def test_an_unset_variable_keeps_all_defaults(monkeypatch):
     monkeypatch.delenv("GATEWAY_EXAMPLE", raising=False)
     assert environment.numbers("GATEWAY_EXAMPLE", DEFAULTS) == DEFAULTS
 
 
 @pytest.mark.parametrize("value", ["0.3", "sped=0.3", "speed=", "speed=fast", "speed=-1", "speed=nan", "speed=inf", "speed:1"])
-def test_what_cannot_be_read_stops_the_process_and_says_why(monkeypatch, value):
+def test_an_unreadable_value_raises_with_the_reason(monkeypatch, value):
     with pytest.raises(ImproperlyConfigured, match="GATEWAY_EXAMPLE must have"):
         read(monkeypatch, value)

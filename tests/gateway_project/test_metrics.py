@@ -7,7 +7,7 @@ import sys
 from gateway_project.local import development
 
 
-def test_a_command_makes_the_directory_that_is_missing(tmp_path):
+def test_a_command_makes_the_missing_directory(tmp_path):
     shared = tmp_path / "not" / "there"
     environ = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(shared)}
     done = subprocess.run(
@@ -17,7 +17,7 @@ def test_a_command_makes_the_directory_that_is_missing(tmp_path):
     assert list(shared.glob("gauge_*.db"))
 
 
-def test_what_one_process_set_another_shows_that_started_later(tmp_path):
+def test_a_later_process_shows_what_an_earlier_one_set(tmp_path):
     environ = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
 
     def run(code: str) -> str:

@@ -6,14 +6,14 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from gateway_project.passwords import OffloadedPBKDF2PasswordHasher
 
 
-def test_what_is_stored_is_what_django_stores():
+def test_the_stored_hash_equals_djangos():
     encoded = OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
     assert encoded == PBKDF2PasswordHasher().encode("secret", "salt", 1_000)
     assert OffloadedPBKDF2PasswordHasher().verify("secret", encoded)
     assert not OffloadedPBKDF2PasswordHasher().verify("other", encoded)
 
 
-def test_others_go_on_while_a_password_is_hashed():
+def test_other_greenlets_run_while_a_password_is_hashed():
     hashing = gevent.spawn(OffloadedPBKDF2PasswordHasher().encode, "secret", "salt", 1_000_000)
     turns = 0
     while not hashing.ready():

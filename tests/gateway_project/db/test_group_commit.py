@@ -61,20 +61,20 @@ def test_a_lone_caller_is_a_batch_of_one():
     assert store.batches == [["a"]]
 
 
-def test_those_who_come_while_a_batch_is_committed_are_the_next_in_their_order():
+def test_items_submitted_during_a_commit_form_the_next_batch_in_order():
     store = Store()
     assert after(store, GroupCommit(store.run), "a", "b", "c", "d") == {"a": "A", "b": "B", "c": "C", "d": "D"}
     assert store.batches == [["a"], ["b", "c", "d"]]
 
 
-def test_a_batch_has_a_bound():
+def test_a_batch_has_at_most_batch_max_items():
     store = Store()
     told = after(store, GroupCommit(store.run, batch_max=2), "a", "b", "c", "d")
     assert set(told.values()) == {"A", "B", "C", "D"}
     assert store.batches == [["a"], ["b", "c"], ["d"]]
 
 
-def test_a_refusal_is_raised_to_its_own_caller():
+def test_an_outcome_that_is_an_exception_is_raised_to_its_own_caller():
     store = Store(lambda items, is_rerun: [ValueError(item) if item == "c" else item for item in items])
     told = after(store, GroupCommit(store.run), "a", "b", "c", "d")
     assert isinstance(told.pop("c"), ValueError)
@@ -82,7 +82,7 @@ def test_a_refusal_is_raised_to_its_own_caller():
     assert store.batches == [["a"], ["b", "c", "d"]]
 
 
-def test_one_poisoned_item_fails_alone():
+def test_a_faulty_item_fails_alone():
     def commit(items: list[str], is_rerun: bool) -> list:
         if "c" in items:
             raise ValueError("poisoned")
@@ -95,7 +95,7 @@ def test_one_poisoned_item_fails_alone():
     assert store.batches == [["a"], ["b", "c", "d"], ["b"], ["c"], ["d"]]
 
 
-def test_after_a_lost_connection_the_batch_is_run_again_once():
+def test_a_batch_with_an_unknown_outcome_is_rerun_once():
     asked = []
 
     def commit(items: list[str], is_rerun: bool) -> list:
@@ -110,7 +110,7 @@ def test_after_a_lost_connection_the_batch_is_run_again_once():
     assert asked == [(["a"], False), (["a"], True)]
 
 
-def test_a_store_that_stays_lost_is_said_to_everybody():
+def test_a_second_unknown_outcome_is_raised_to_every_caller():
     def commit(items: list[str], is_rerun: bool) -> list:
         raise OutcomeUnknown
 
@@ -120,7 +120,7 @@ def test_a_store_that_stays_lost_is_said_to_everybody():
     assert store.batches == [["a"], ["a"], ["b", "c"], ["b", "c"]]
 
 
-def test_who_waited_too_long_for_a_turn_is_told_and_never_committed():
+def test_an_item_that_times_out_in_the_queue_is_never_committed():
     store = Store()
     group = GroupCommit(store.run, timeout_seconds=0.05)
     told, threads = submit(group, "a", "b")
@@ -132,7 +132,7 @@ def test_who_waited_too_long_for_a_turn_is_told_and_never_committed():
     assert store.batches == [["a"]]
 
 
-def test_what_is_committed_after_its_caller_left_stands():
+def test_an_item_committed_after_its_caller_timed_out_stays_committed():
     second = threading.Event()
 
     def commit(items: list[str], is_rerun: bool) -> list:
@@ -153,7 +153,7 @@ def test_what_is_committed_after_its_caller_left_stands():
 
 
 @pytest.mark.parametrize("failure", [KeyError, OutcomeUnknown])
-def test_what_failed_is_not_tried_again_for_who_has_left(failure):
+def test_a_failed_item_is_not_retried_for_a_caller_that_timed_out(failure):
     failures, left = [failure], threading.Event()
 
     def commit(items: list[str], is_rerun: bool) -> list:
@@ -175,7 +175,7 @@ def test_what_failed_is_not_tried_again_for_who_has_left(failure):
     assert store.batches == [["a"], ["b", "c", "d"], ["b"]]
 
 
-def test_the_group_serves_on_after_every_kind_of_failure():
+def test_the_group_serves_after_every_kind_of_failure():
     failures = iter([KeyError, OutcomeUnknown])
 
     def commit(items: list[str], is_rerun: bool) -> list:
@@ -215,7 +215,7 @@ class Bells:
         monkeypatch.setattr(_Ticket, "wait", waiting)
 
 
-def test_who_is_called_away_while_it_waits_is_never_committed(monkeypatch):
+def test_an_item_whose_caller_is_interrupted_in_the_queue_is_never_committed(monkeypatch):
     bells, store = Bells(monkeypatch, "b"), Store()
     group = GroupCommit(store.run)
     told, threads = submit(group, "a", "b", "c")
@@ -229,7 +229,7 @@ def test_who_is_called_away_while_it_waits_is_never_committed(monkeypatch):
     assert store.batches == [["a"], ["c"]]
 
 
-def test_when_who_is_to_lead_is_called_away_somebody_else_leads(monkeypatch):
+def test_another_caller_leads_when_the_next_leader_is_interrupted(monkeypatch):
     bells, store = Bells(monkeypatch, "b"), Store()
     group = GroupCommit(store.run)
     told, threads = submit(group, "a", "b", "c", "d")
@@ -244,7 +244,7 @@ def test_when_who_is_to_lead_is_called_away_somebody_else_leads(monkeypatch):
     assert group.submit("e") == "E"
 
 
-def test_who_gives_up_in_the_moment_in_which_it_is_made_to_lead_leads(monkeypatch):
+def test_a_caller_that_times_out_while_it_is_made_leader_leads(monkeypatch):
     wait = _Ticket.wait
 
     def waiting(ticket: _Ticket, seconds: float) -> bool:
@@ -260,7 +260,7 @@ def test_who_gives_up_in_the_moment_in_which_it_is_made_to_lead_leads(monkeypatc
     assert store.batches == [["a"], ["b", "c"]]
 
 
-def test_when_the_last_one_is_called_away_the_group_still_serves(monkeypatch):
+def test_the_group_serves_after_its_last_caller_was_interrupted(monkeypatch):
     bells, store = Bells(monkeypatch, "b"), Store()
     group = GroupCommit(store.run)
     told, threads = submit(group, "a", "b")
@@ -273,7 +273,7 @@ def test_when_the_last_one_is_called_away_the_group_still_serves(monkeypatch):
     assert store.batches == [["a"], ["c"]]
 
 
-def test_who_is_called_away_when_it_was_committed_leaves_the_others_their_turn(monkeypatch):
+def test_an_interrupted_caller_whose_item_was_committed_does_not_block_the_group(monkeypatch):
     bells, store = Bells(monkeypatch, "c"), Store()
     group = GroupCommit(store.run)
     told, threads = submit(group, "a", "b", "c")
@@ -287,7 +287,7 @@ def test_who_is_called_away_when_it_was_committed_leaves_the_others_their_turn(m
     assert group.submit("d") == "D"
 
 
-def test_an_alarm_in_who_leads_leaves_the_others_their_turn():
+def test_an_interrupted_leader_does_not_block_the_group():
     def commit(items: list[str], is_rerun: bool) -> list:
         if items == ["a"]:
             raise Alarm
@@ -300,7 +300,7 @@ def test_an_alarm_in_who_leads_leaves_the_others_their_turn():
     assert store.batches == [["a"], ["b", "c"]]
 
 
-def test_the_next_batch_is_begun_before_all_of_the_last_one_are_woken(monkeypatch):
+def test_the_next_batch_starts_before_all_callers_of_the_last_one_are_woken(monkeypatch):
     begun, blinks = threading.Event(), []
 
     def commit(items: list[str], is_rerun: bool) -> list:
@@ -323,7 +323,7 @@ def test_the_next_batch_is_begun_before_all_of_the_last_one_are_woken(monkeypatc
     assert blinks == [True, True]  # b leads, and wakes three: one, and one, and one, and others have a turn in between
 
 
-def test_an_alarm_in_who_wakes_the_others_leaves_none_asleep(monkeypatch):
+def test_an_interrupted_leader_still_wakes_all_callers(monkeypatch):
     def blink(seconds: float) -> None:
         raise Alarm
 
@@ -334,7 +334,7 @@ def test_an_alarm_in_who_wakes_the_others_leaves_none_asleep(monkeypatch):
     assert told == {item: item.upper() for item in "acdef"}
 
 
-def test_of_a_large_batch_a_few_are_woken_at_a_time(monkeypatch):
+def test_callers_of_a_large_batch_are_woken_a_few_at_a_time(monkeypatch):
     blinks: list[float] = []
     store, items = Store(), [str(number) for number in range(61)]
     group = GroupCommit(store.run)

@@ -15,7 +15,7 @@ from gateway_project.local import redis as embedded_redis
 from tests.gateway_project.local.launch import bare_environment
 
 
-def test_secrets_are_made_once_for_their_owner_alone(tmp_path):
+def test_secrets_are_generated_once_and_readable_by_their_owner_only(tmp_path):
     first, second = {"GATEWAY_VAR": str(tmp_path)}, {"GATEWAY_VAR": str(tmp_path)}
     development.prepare_secrets(first)
     development.prepare_secrets(second)
@@ -25,21 +25,21 @@ def test_secrets_are_made_once_for_their_owner_alone(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"secrets.env", "static"}
 
 
-def test_a_secret_that_is_set_stays(tmp_path):
+def test_a_secret_in_the_environment_is_kept(tmp_path):
     environ = {"GATEWAY_VAR": str(tmp_path), "GATEWAY_KEY_PEPPERS": "mine"}
     development.prepare_secrets(environ)
     assert environ["GATEWAY_KEY_PEPPERS"] == "mine"
 
 
 @pytest.mark.parametrize("switch", [{}, {"GATEWAY_DEVELOPMENT": "0"}, {"GATEWAY_DEVELOPMENT": "off"}])
-def test_a_deployment_is_given_nothing(tmp_path, switch):
+def test_a_deployment_gets_no_defaults(tmp_path, switch):
     environ = {"GATEWAY_VAR": str(tmp_path / "var"), "DATABASE_URL": "postgresql://db/gateway", **switch}
     development.prepare(environ)
     assert set(environ) == {"GATEWAY_VAR", "DATABASE_URL", "GATEWAY_DEVELOPMENT"}
     assert not (tmp_path / "var").exists()
 
 
-def test_a_switch_that_is_mistyped_is_refused_in_one_line_and_gives_nothing(tmp_path):
+def test_a_mistyped_switch_fails_in_one_line_and_starts_nothing(tmp_path):
     environ = bare_environment(GATEWAY_VAR=str(tmp_path / "var"), GATEWAY_DEVELOPMENT="flase")
     done = subprocess.run(
         [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True
@@ -59,7 +59,7 @@ def test_a_path_with_a_space_is_refused_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["d" * 90, "a space", "percent%41"])
-def test_redis_listens_elsewhere_where_a_socket_cannot_be(tmp_path, name):
+def test_redis_listens_in_tmp_when_the_path_suits_no_socket(tmp_path, name):
     directory = tmp_path / name
     directory.mkdir()
     process = embedded_redis.start(directory)
@@ -75,7 +75,7 @@ def test_redis_listens_elsewhere_where_a_socket_cannot_be(tmp_path, name):
     socket.parent.rmdir()
 
 
-def test_redis_is_started_anew_over_a_socket_that_a_kill_left(tmp_path):
+def test_redis_starts_over_a_stale_socket(tmp_path):
     first = embedded_redis.start(tmp_path)
     first.kill()
     first.wait(timeout=10)

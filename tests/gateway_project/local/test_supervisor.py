@@ -27,14 +27,14 @@ def idle() -> Iterator[Launch]:
     launch.clean_up()
 
 
-def test_it_serves_and_says_what_to_try(running):
+def test_the_gateway_serves_and_prints_what_to_try(running):
     assert running.get("/readyz").status_code == 200
     facts, log = running.quickstart(), running.log()
     for hint in ("curl ", "OpenAI(", "/dashboard/", "/admin/", facts["api_key"], facts["owner"]["password"], "quickstart.json"):
         assert hint in log
 
 
-def test_the_quickstart_holds_what_scripts_rely_on_and_only_its_owner_reads_it(running):
+def test_the_quickstart_file_is_complete_and_readable_by_its_owner_only(running):
     facts = running.quickstart()
     assert list(facts) == ["base_url", "api_url", "api_key", "model", "admin", "owner"]
     assert facts["base_url"] == facts["api_url"] == running.url
@@ -49,7 +49,7 @@ def test_the_demo_key_opens_an_account_with_ten_dollars(running):
     assert (reply.status_code, reply.json()) == (200, {"balanceInCents": 1000, "balanceInDollars": 10.0})
 
 
-def test_the_worker_takes_tasks_from_a_redis_that_has_no_port(running):
+def test_the_worker_takes_tasks_from_redis_over_a_unix_socket(running):
     code = "from gateway_project.celery import app; print('PONG', len(app.control.ping(timeout=10, limit=1)))"
     assert "PONG 1" in running.manage("shell", "-c", code).stdout
     [redis] = [process for process in running.processes() if "redis.sock" in " ".join(process.cmdline())]
@@ -63,7 +63,7 @@ def test_commands_share_the_running_database(running):
     assert running.get("/readyz").status_code == 200
 
 
-def test_a_second_start_says_in_one_line_that_it_is_running(running):
+def test_a_second_start_fails_in_one_line(running):
     status, output = running.fail(PORT="1")
     assert (status, output) == (1, f"The gateway is already running at {running.url} (data in {running.var}).\n")
     assert running.get("/readyz").status_code == 200
@@ -74,7 +74,7 @@ def test_metrics_of_all_processes_are_served(running):
     assert 'gateway_requests_total{method="GET",route="healthz",status="200"}' in running.get("/metrics").text
 
 
-def test_a_busy_port_is_refused_in_one_line_before_anything_starts(idle):
+def test_a_busy_port_fails_in_one_line_before_anything_starts(idle):
     with socket.create_server(("127.0.0.1", idle.port)):
         status, output = idle.fail()
     assert (status, output) == (1, f"Cannot listen on 127.0.0.1:{idle.port}: Address already in use. Try another PORT.\n")
@@ -90,12 +90,12 @@ def test_a_busy_port_is_refused_in_one_line_before_anything_starts(idle):
         ({"CATALOG": "absent.toml"}, "CATALOG: there is no file absent.toml.\n"),
     ],
 )
-def test_a_bad_variable_is_refused_in_one_line(idle, variables, refusal):
+def test_an_invalid_variable_fails_in_one_line(idle, variables, refusal):
     assert idle.fail(**variables) == (1, refusal)
     assert idle.processes() == []
 
 
-def test_a_catalog_that_cannot_be_loaded_ends_the_start_and_everything_it_started(idle):
+def test_an_invalid_catalog_stops_the_start_and_all_its_processes(idle):
     (idle.var / "mine.toml").write_text("[models.'x/y']\nname = 3\n")
     status, output = idle.fail(CATALOG=str(idle.var / "mine.toml"))
     assert status == 1
@@ -104,7 +104,7 @@ def test_a_catalog_that_cannot_be_loaded_ends_the_start_and_everything_it_starte
     assert idle.processes() == []
 
 
-def test_a_price_of_ones_own_stays_the_one_in_force_however_often_it_is_started(idle):
+def test_a_price_of_the_own_catalog_stays_in_force_after_a_restart(idle):
     (idle.var / "mine.toml").write_text(MINE)
     for again in (False, True):
         idle.start(CATALOG=str(idle.var / "mine.toml"), REDIS_URL="")
@@ -127,7 +127,7 @@ routes = [ { provider = "echo", upstream_model = "echo" } ]
 """
 
 
-def test_killed_and_started_again_it_keeps_the_key_and_then_ends_without_a_trace(idle):
+def test_a_restart_after_a_kill_keeps_the_key_and_leaves_no_process(idle):
     idle.start()
     before = idle.quickstart()
     idle.signal(signal.SIGKILL)
@@ -143,7 +143,7 @@ def test_killed_and_started_again_it_keeps_the_key_and_then_ends_without_a_trace
     assert not (idle.var / "postgresql" / "postmaster.pid").exists()
 
 
-def test_without_redis_it_serves_all_the_same_and_ends_as_a_failure_when_web_dies(idle):
+def test_the_gateway_serves_without_redis_and_fails_when_web_dies(idle):
     idle.start(REDIS_URL="")
     assert "worker started" not in idle.log()
     assert idle.get("/readyz").status_code == 200
@@ -153,7 +153,7 @@ def test_without_redis_it_serves_all_the_same_and_ends_as_a_failure_when_web_die
     assert idle.processes() == []
 
 
-def test_it_ends_as_a_failure_when_a_store_dies(idle):
+def test_the_gateway_fails_when_a_store_dies(idle):
     idle.start()
     [redis] = [process for process in idle.processes() if "redis.sock" in " ".join(process.cmdline())]
     redis.kill()

@@ -39,7 +39,7 @@ def test_not_ready_while_a_migration_is_missing(db, probe, app):
     assert probe.get("/readyz").status_code == 200  # as soon as it is there: only success is remembered
 
 
-def test_not_ready_while_the_database_is_away_and_ready_when_it_is_back(db, probe):
+def test_not_ready_while_the_database_is_unavailable_and_ready_afterwards(db, probe):
     assert probe.get("/readyz").status_code == 200
     reply = outage.where_the_database_is_away(lambda: probe.get("/readyz"))
     error = chat.assert_error(reply, 503, "service_unavailable")
@@ -48,7 +48,7 @@ def test_not_ready_while_the_database_is_away_and_ready_when_it_is_back(db, prob
     assert probe.get("/readyz").status_code == 200
 
 
-def test_not_ready_on_a_connection_that_was_lost(db, probe):
+def test_not_ready_on_a_lost_connection(db, probe):
     """The server ended the session while it was idle: the first to use it finds out."""
     replies = []
 
@@ -69,7 +69,7 @@ def test_not_ready_on_a_connection_that_was_lost(db, probe):
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-def test_probes_come_by_whatever_name_and_without_a_key(db, probe, path, settings):
+def test_probes_need_no_host_name_and_no_key(db, probe, path, settings):
     settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.org", "example.org"
     assert probe.get(path, HTTP_HOST="10.1.2.3").status_code == 200
 
@@ -107,7 +107,7 @@ def test_requests_are_counted_by_route_method_and_status(alice, probe, echo_mode
     assert [count(after, sample) - count(before, sample) for sample in samples] == [1, 1, 1, 1, 1, 1]
 
 
-def test_nobody_can_write_into_the_metrics(alice, probe, echo_model):
+def test_made_up_paths_and_methods_add_no_metric_labels(alice, probe, echo_model):
     key, secret = factories.make_key(alice)
     client = client_for(secret)
     client.get("/v1/models/marker-path?marker=query", HTTP_USER_AGENT="marker-agent")

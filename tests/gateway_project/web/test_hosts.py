@@ -24,13 +24,13 @@ def two_addresses(settings):
 
 
 @pytest.mark.parametrize("path", OF_API)
-def test_the_api_address_alone_serves_v1(two_addresses, api, echo_model, path):
+def test_only_the_api_address_serves_v1(two_addresses, api, echo_model, path):
     assert api.get(path, HTTP_HOST=API).status_code == 200
     for host in (BASE, "other.example.org"):
         chat.assert_error(api.get(path, HTTP_HOST=host), 404, "invalid_request_error")
 
 
-def test_the_api_address_alone_completes(two_addresses, api, echo_model):
+def test_only_the_api_address_completes(two_addresses, api, echo_model):
     before = chat.everything_written()
     chat.assert_error(chat.send(api, chat.body(), HTTP_HOST=BASE), 404, "invalid_request_error")
     assert chat.everything_written() == before
@@ -38,14 +38,14 @@ def test_the_api_address_alone_completes(two_addresses, api, echo_model):
 
 
 @pytest.mark.parametrize("path", OF_BASE)
-def test_the_base_address_alone_serves_the_rest(two_addresses, api, echo_model, path):
+def test_only_the_base_address_serves_the_rest(two_addresses, api, echo_model, path):
     assert api.get(path, HTTP_HOST=BASE).status_code == 200
     for host in (API, "other.example.org"):
         chat.assert_error(api.get(path, HTTP_HOST=host), 404, "invalid_request_error")
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_the_base_address_alone_has_pages(two_addresses, db, path):
+def test_only_the_base_address_serves_pages(two_addresses, db, path):
     assert client_for(None).get(path, HTTP_HOST=BASE).status_code in (200, 302)
     for host in (API, "other.example.org"):
         chat.assert_error(client_for(None).get(path, HTTP_HOST=host), 404, "invalid_request_error")
@@ -59,11 +59,11 @@ def test_probes_are_answered_on_every_address(two_addresses, db, path, host):
 
 @pytest.mark.parametrize("host", ["elsewhere.example", "not a host", "api.example.org.evil.example", ""])
 @pytest.mark.parametrize("path", [*OF_API, *OF_BASE, "/nowhere"])
-def test_a_host_that_is_not_ours_is_refused(two_addresses, api, host, path):
+def test_an_unknown_host_is_refused(two_addresses, api, host, path):
     chat.assert_error(api.get(path, HTTP_HOST=host), 400, "invalid_request_error")
 
 
-def test_a_host_is_known_by_any_capitals(two_addresses, api, echo_model):
+def test_host_names_are_case_insensitive(two_addresses, api, echo_model):
     assert api.get("/v1/models", HTTP_HOST="API.Example.ORG").status_code == 200
 
 
@@ -88,7 +88,7 @@ def test_each_address_has_its_own_missing_page(two_addresses, db):
 
 
 @pytest.mark.parametrize("urlconf", ["urls", "urls_api", "urls_base", "urls_health"])
-def test_every_address_answers_in_our_words_where_no_view_does(urlconf):
+def test_errors_outside_views_have_the_api_format_on_every_address(urlconf):
     resolver = get_resolver(f"gateway_project.{urlconf}")
     ours = [error_handlers.bad_request, error_handlers.permission_denied, error_handlers.not_found, error_handlers.server_error]
     assert [resolver.resolve_error_handler(status) for status in (400, 403, 404, 500)] == ours
@@ -124,7 +124,7 @@ def test_headers_for_browsers_are_for_pages(db, api, echo_model, header):
     assert header in client_for(None).get("/admin/login/")
 
 
-def test_a_page_path_that_begins_like_the_api_is_a_page(db):
+def test_a_page_path_with_an_api_prefix_is_a_page(db):
     assert client_for(None).get("/v1x/", HTTP_ACCEPT="text/html")["content-type"].startswith("text/html")
 
 
@@ -165,7 +165,7 @@ def test_a_flood_of_junk_costs_no_query(db, django_assert_num_queries, secret):
         chat.assert_error(client_for(None).get("/v1/models", HTTP_AUTHORIZATION=f"Bearer {secret}"), 401, "invalid_api_key")
 
 
-def test_requests_for_the_api_go_past_all_page_middleware_in_one_step():
+def test_api_requests_skip_all_page_middleware_in_one_step():
     layers, layer = [], getattr(WSGIHandler(), "_middleware_chain")  # noqa: B009
     while hasattr(layer, "__wrapped__") and hasattr(layer.__wrapped__, "get_response"):
         layers.append(layer.__wrapped__)

@@ -53,23 +53,23 @@ def reply_fields(document: dict, path: str) -> dict:
     return resolve(document, content["application/json"]["schema"])["properties"]
 
 
-def test_it_is_a_valid_openapi_document(document):
+def test_the_document_is_valid_openapi(document):
     validate_schema(document)
     assert document["openapi"].startswith("3.")
 
 
-def test_it_is_made_without_a_warning(tmp_path):
+def test_the_document_is_generated_without_warnings(tmp_path):
     GENERATOR_STATS.reset()
     call_command("spectacular", file=str(tmp_path / "openapi.yaml"), fail_on_warn=True, validate=True)
 
 
-def test_it_lists_every_path_and_nothing_else(document):
+def test_the_document_lists_exactly_the_paths_of_the_api(document):
     assert {path: list(operations) for path, operations in document["paths"].items()} == {
         path: [method] for path, method in PATHS.items()
     }
 
 
-def test_every_view_of_the_api_is_in_it(document):
+def test_the_document_describes_every_view_of_the_api(document):
     described = {path.strip("/").partition("{")[0] for path in document["paths"]}
     for prefix in ("v1/", "api/billing/"):
         include: Any
@@ -82,7 +82,7 @@ def test_every_view_of_the_api_is_in_it(document):
 
 
 @pytest.mark.parametrize(("path", "method"), PATHS.items())
-def test_every_operation_but_the_public_one_takes_a_bearer_key_and_may_answer_with_an_error(document, path, method):
+def test_every_operation_but_the_public_one_takes_a_bearer_key_and_describes_errors(document, path, method):
     operation = document["paths"][path][method]
     assert operation.get("security", []) == ([] if path in PUBLIC else [{"apiKey": []}])
     scheme = document["components"]["securitySchemes"]["apiKey"]
@@ -93,7 +93,7 @@ def test_every_operation_but_the_public_one_takes_a_bearer_key_and_may_answer_wi
 
 
 @pytest.mark.parametrize(("path", "method"), PATHS.items())
-def test_replies_to_keys_tell_the_limits_per_minute_under_v1_and_nowhere_else(document, path, method):
+def test_only_replies_under_v1_describe_rate_limit_headers(document, path, method):
     names = {f"x-ratelimit-{name}-{what}" for name in ("limit", "remaining", "reset") for what in ("requests", "tokens")}
     for response in document["paths"][path][method]["responses"].values():
         assert set(response.get("headers", {})) == (names if path.startswith("/v1/") else set())
@@ -178,7 +178,7 @@ def test_the_ledger_has_its_filters(document, path):
         assert (parameters[name]["type"], parameters[name]["format"]) == ("string", "date-time")
 
 
-def test_the_whole_ledger_comes_as_csv(document):
+def test_the_csv_export_is_described(document):
     content = document["paths"]["/api/billing/ledger.csv"]["get"]["responses"]["200"]["content"]
     assert {kind: media["schema"]["type"] for kind, media in content.items()} == {"text/csv": "string"}
 

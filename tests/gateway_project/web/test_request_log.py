@@ -38,7 +38,7 @@ def request_lines(lines) -> list[dict]:
     return [line for line in lines() if line["logger"] == "gateway.request"]
 
 
-def test_a_request_is_one_line_of_json_with_the_facts(alice, echo_model, lines):
+def test_a_request_logs_one_json_line(alice, echo_model, lines):
     key, secret = factories.make_key(alice)
     reply = chat.ask(client_for(secret))
     [line] = request_lines(lines)
@@ -71,7 +71,7 @@ def test_a_request_is_one_line_of_json_with_the_facts(alice, echo_model, lines):
         ("BREW", "/v1/models", 401),
     ],
 )
-def test_whoever_answers_the_reply_is_numbered_and_logged_once(db, lines, method, path, status):
+def test_every_reply_has_an_id_and_is_logged_once(db, lines, method, path, status):
     reply = client_for(None).generic(method, path)
     assert reply.status_code == status
     assert REQUEST_ID.fullmatch(reply["x-request-id"])
@@ -80,13 +80,13 @@ def test_whoever_answers_the_reply_is_numbered_and_logged_once(db, lines, method
     assert (line["key"], line["streaming"]) == (None, False)
 
 
-def test_a_host_that_is_not_ours_is_numbered_and_logged_too(lines):
+def test_a_reply_to_an_unknown_host_has_an_id_and_is_logged(lines):
     reply = client_for(None).get("/v1/models", HTTP_HOST="elsewhere.example")
     chat.assert_error(reply, 400, "invalid_request_error")
     assert [line["request_id"] for line in request_lines(lines)] == [reply["x-request-id"]]
 
 
-def test_a_stream_is_logged_when_it_begins_and_its_settlement_under_the_same_id(alice, echo_model, lines):
+def test_a_stream_and_its_settlement_are_logged_under_one_id(alice, echo_model, lines):
     reply = chat.ask(client_for(factories.make_key(alice)[1]), stream=True)
     [line] = request_lines(lines)
     assert (line["streaming"], line["status"]) == (True, 200)
@@ -96,13 +96,13 @@ def test_a_stream_is_logged_when_it_begins_and_its_settlement_under_the_same_id(
     assert settled["cost_nanos"] == 7_500
 
 
-def test_ids_are_ours_and_never_twice_the_same(lines):
+def test_request_ids_are_generated_and_unique(lines):
     replies = [client_for(None).get("/healthz", HTTP_X_REQUEST_ID="mine") for _ in range(3)]
     assert len({reply["x-request-id"] for reply in replies}) == 3
     assert "mine" not in str(lines())
 
 
-def test_a_fault_and_its_request_have_the_same_id(alice, echo_model, lines):
+def test_an_internal_error_and_its_log_line_have_the_same_id(alice, echo_model, lines):
     Provider.objects.update(sealed_api_key="sealed with a key that is lost")
     reply = chat.ask(client_for(factories.make_key(alice)[1]))
     assert reply.status_code == 500
@@ -111,20 +111,20 @@ def test_a_fault_and_its_request_have_the_same_id(alice, echo_model, lines):
     assert "Traceback" in fault["exc_info"]
 
 
-def test_a_key_that_was_refused_is_not_named(alice, lines):
+def test_a_refused_key_is_not_logged(alice, lines):
     key, secret = factories.make_key(alice)
     client_for(f"{secret[:-1]}!").get("/v1/usage")
     assert [line["key"] for line in request_lines(lines)] == [None]
 
 
-def test_a_revoked_key_is_named_for_those_who_look_for_it(alice, echo_model, lines):
+def test_a_revoked_key_is_logged(alice, echo_model, lines):
     key, secret = factories.make_key(alice)
     lifecycle.revoke_key(key)
     assert chat.ask(client_for(secret)).status_code == 401
     assert [line["key"] for line in request_lines(lines)] == [key.pk]
 
 
-def test_no_line_of_a_whole_journey_holds_a_secret_or_what_was_said(alice: Account, echo_model, lines, caplog):
+def test_no_log_line_holds_a_secret_or_a_message(alice: Account, echo_model, lines, caplog):
     """Everything a program does, and everything it can do wrong; every logger there is, at its most talkative."""
     caplog.set_level(logging.DEBUG)
     key, secret = factories.make_key(alice, requests_per_minute=6)
@@ -155,7 +155,7 @@ def test_no_line_of_a_whole_journey_holds_a_secret_or_what_was_said(alice: Accou
         assert hidden not in everything
 
 
-def test_whole_replies_say_how_long_they_are_and_streams_do_not(alice, echo_model):
+def test_whole_replies_have_a_content_length_and_streams_have_none(alice, echo_model):
     client = client_for(factories.make_key(alice)[1])
     for reply in (chat.ask(client), client.get("/v1/models"), client.get("/v1/none"), client.get("/healthz")):
         assert int(reply["Content-Length"]) == len(reply.content)

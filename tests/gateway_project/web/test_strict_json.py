@@ -32,7 +32,7 @@ def nested(levels: int, opening: str = "[", closing: str = "]") -> bytes:
 
 
 @given(value=OBJECTS, ensure_ascii=st.booleans(), indent=st.sampled_from([None, 0, 2]))
-def test_every_object_that_is_written_is_read_as_it_was(value, ensure_ascii, indent):
+def test_a_written_object_is_read_unchanged(value, ensure_ascii, indent):
     assert strict_json.loads(json.dumps(value, ensure_ascii=ensure_ascii, indent=indent).encode()) == value
 
 
@@ -101,7 +101,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("raw", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_is_not_one_object_with_one_meaning_is_refused(raw, why):
+def test_anything_but_one_unambiguous_object_is_refused(raw, why):
     with pytest.raises(errors.InvalidRequest, match=why) as refusal:
         strict_json.loads(raw)
     assert "sys." not in refusal.value.message
@@ -122,13 +122,13 @@ def test_a_name_that_occurs_twice_is_refused_and_named(raw, twice):
     assert refusal.value.param == twice
 
 
-def test_the_same_name_in_two_objects_is_fine():
+def test_the_same_name_in_two_objects_is_accepted():
     assert strict_json.loads(b'{"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]}')
 
 
 @given(st.binary() | st.binary().map(lambda raw: b'{"a":' + raw + b"}"))
 @example(b'{"a":1}')
-def test_bytes_are_an_object_or_refused(raw):
+def test_arbitrary_bytes_are_an_object_or_refused(raw):
     try:
         assert isinstance(strict_json.loads(raw), dict)
     except errors.InvalidRequest as refusal:
@@ -158,7 +158,7 @@ def test_a_body_without_a_length_is_refused(length):
         strict_json.read_body(arriving(b'{"a": 1}', CONTENT_LENGTH=length))
 
 
-def test_a_body_may_have_the_largest_size_and_no_byte_more(settings):
+def test_a_body_of_the_largest_size_is_read_and_a_larger_one_refused(settings):
     settings.REQUEST_BYTES_MAX = 1_000
     raw = b'{"a": "' + b"x" * 991 + b'"}'
     assert len(strict_json.read_body(arriving(raw))) == 1_000
@@ -216,24 +216,24 @@ def assert_served_or_refused(api: Any, raw: bytes) -> None:
 
 @given(raw=st.binary(max_size=200))
 @through_http
-def test_no_bytes_whatever_break_the_gateway(api, echo_model, raw):
+def test_arbitrary_bytes_never_cause_an_internal_error(api, echo_model, raw):
     assert_served_or_refused(api, raw)
 
 
 @given(raw=almost_well())
 @through_http
-def test_no_almost_good_request_breaks_the_gateway(api, echo_model, raw):
+def test_almost_valid_requests_never_cause_an_internal_error(api, echo_model, raw):
     assert_served_or_refused(api, raw)
 
 
 @given(value=OBJECTS)
 @through_http
-def test_fields_that_nobody_knows_are_no_reason_to_refuse(api, echo_model, value):
+def test_unknown_fields_are_ignored(api, echo_model, value):
     known = {*WELL, *ChatRequestSerializer().fields, *UNDESCRIBED}
     reply = chat.send(api, json.dumps({**{name: item for name, item in value.items() if name not in known}, **WELL}).encode())
     assert reply.status_code == 200
     assert reply.json()["choices"][0]["message"]["content"] == "yes"
 
 
-def test_the_well_formed_body_is_well_formed(api, echo_model):
+def test_the_valid_body_is_accepted(api, echo_model):
     assert chat.send(api, json.dumps(WELL).encode()).status_code == 200
