@@ -24,8 +24,8 @@ class EventWriter:
         self._stored: list[bytes] = []
         self._stored_bytes = 0 if dispatch.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
         self._include_usage = dispatch.admitted.request.include_usage
-        self._head = b"data: " + compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))[:-1]
-        self._before = self._head + b',"choices":'
+        head = compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))
+        self._before = b"data: " + head[:-1] + b',"choices":'
         self._after = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
 
     def write(self, chunks: list[Chunk]) -> bytes:
@@ -47,10 +47,12 @@ class EventWriter:
         return self._before + b'[],"usage":' + compact_json.dumps_ascii(_usage_object(usage)) + b"}\n\n"
 
     def error(self, error: errors.ApiError) -> bytes:
-        """Return a valid chunk with a top-level ``error``, at which the official clients raise."""
-        body = compact_json.dumps_ascii(error.body()["error"])
-        choices = b'[{"index":0,"delta":{"content":""},"finish_reason":"error"}]'
-        return self._head + b',"error":' + body + b',"choices":' + choices + b"}\n\n"
+        """Return an event that has ``error`` and nothing else.
+
+        The official clients raise at it. Made a valid chunk as well, some clients would take it for one: they would report the
+        text so far as the whole reply.
+        """
+        return b"data: " + compact_json.dumps_ascii(error.body()) + b"\n\n"
 
 
 def _head(dispatch: Dispatch, kind: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def parsed(body: bytes) -> list[Any]:
 
 def text(events: list[Any]) -> str:
     chunks = [event for event in events if event != "[DONE]"]
-    return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
+    return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk.get("choices", []))
 
 
 def assert_charged(

@@ -77,6 +77,7 @@ def test_it_raises_at_an_error_within_a_stream(sdk, alice, large, upstream):
     ):
         received += [chunk.choices[0].delta.content for chunk in chunks]
     assert raised.value.code == "upstream_error"
+    assert received == ["", "Hel"]  # the error is no chunk
     wait_until_settled(alice)
 
 

@@ -270,8 +270,7 @@ def test_a_stream_that_breaks_ends_in_one_error_event_and_is_charged_so_far(api,
     assert last["error"]["code"] == "upstream_error"
     assert set(last["error"]) == {"message", "type", "code", "param"}
     assert "secret" not in last["error"]["message"]
-    assert last["choices"] == [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]
-    assert (last["id"], last["object"]) == (said[0]["id"], "chat.completion.chunk")
+    assert list(last) == ["error"]
     assert_charged(alice, "partial", **PARTIAL)
 
 

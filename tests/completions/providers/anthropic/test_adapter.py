@@ -354,7 +354,7 @@ def test_error_in_the_middle_is_one_event_and_costs_what_was_relayed(api, alice,
     assert all_text(chunks) == "Hello "
     assert last["error"]["code"] == "upstream_error"
     assert words in last["error"]["message"]
-    assert last["choices"][0]["finish_reason"] == "error"
+    assert list(last) == ["error"]
     assert_charged(alice, "partial", **partly(2))
 
 
