@@ -46,13 +46,12 @@ APPS = ["billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
 PARAMETERS = Path(parameters.__file__)
-API, CATALOG, CHARGING, INVARIANTS = (
-    (ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "catalog", "charging", "invariants")
-)
+CATALOG, CHARGING, INVARIANTS = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("catalog", "charging", "invariants"))
 COMMANDS, DEPLOYING, FAILURES, MONITORING, SETTINGS_PAGE, SUPPORT = (
     (ROOT / "docs" / "operating" / f"{name}.md").read_text()
     for name in ("commands", "deploying", "failures", "monitoring", "settings", "support")
 )
+API = "".join(path.read_text() for path in sorted((ROOT / "docs" / "api").glob("*.md")))
 
 
 def tracked() -> Iterator[Path]:
@@ -333,7 +332,7 @@ def nulls(value: Any, path: str = "") -> set[str]:
 
 
 def example(heading: str) -> Any:
-    [block] = blocks(section(API, heading).partition("\n### ")[0], "json")
+    [block] = blocks(section(API, heading), "json")
     return json.loads(block)
 
 
@@ -352,11 +351,11 @@ def carol(alice, echo_model) -> Any:
 
 
 def test_a_completion_is_as_shown(carol):
-    assert_as_shown(chat.ask(carol), example("### POST /v1/chat/completions"))
+    assert_as_shown(chat.ask(carol), example("## POST /v1/chat/completions"))
 
 
 def test_a_stream_and_its_error_are_as_shown(carol):
-    stream, failure = (text_events(block) for block in blocks(section(API, "### Streaming"), "text"))
+    stream, failure = (text_events(block) for block in blocks(section(API, "## Streaming"), "text"))
     sent = chat.events(chat.ask(carol, messages=hello(), stream=True, stream_options={"include_usage": True}))
     assert [choices_of(event) for event in sent] == [choices_of(event) for event in stream]
     assert [shape(event) for event in sent] == [shape(event) for event in stream]
@@ -381,10 +380,10 @@ def choices_of(event: Any) -> Any:
 @pytest.mark.parametrize(
     ("heading", "path"),
     [
-        ("### GET /v1/models/{model_id}", "/v1/models/demo/echo"),
-        ("### GET /v1/usage", "/v1/usage"),
-        ("### GET /api/billing/balance", "/api/billing/balance"),
-        ("### GET /api/billing/ledger", "/api/billing/ledger?limit=1"),
+        ("## GET /v1/models/{model_id}", "/v1/models/demo/echo"),
+        ("## GET /v1/usage", "/v1/usage"),
+        ("## GET /api/billing/balance", "/api/billing/balance"),
+        ("## GET /api/billing/ledger", "/api/billing/ledger?limit=1"),
     ],
 )
 def test_a_reply_is_as_shown(carol, heading, path):
@@ -395,7 +394,7 @@ def test_a_reply_is_as_shown(carol, heading, path):
 
 
 def test_the_csv_file_of_the_ledger_is_as_shown(carol):
-    [block] = blocks(section(API, "### GET /api/billing/ledger.csv"), "text")
+    [block] = blocks(section(API, "## GET /api/billing/ledger.csv"), "text")
     served = b"".join(carol.get("/api/billing/ledger.csv").streaming_content).decode()
     shown, sent = (list(csv.DictReader(io.StringIO(text), strict=True)) for text in (block, served))
     assert list(shown[0]) == list(sent[0])
@@ -406,13 +405,13 @@ def test_the_csv_file_of_the_ledger_is_as_shown(carol):
 def test_the_list_of_models_holds_objects_like_the_one_that_is_shown(carol):
     listing = carol.get("/v1/models").json()
     assert set(listing) == {"object", "data"}
-    assert shape(listing["data"][0]) | shape(example("### GET /v1/models/{model_id}")) == shape(
-        example("### GET /v1/models/{model_id}")
+    assert shape(listing["data"][0]) | shape(example("## GET /v1/models/{model_id}")) == shape(
+        example("## GET /v1/models/{model_id}")
     )
 
 
 def test_an_error_is_as_shown(carol):
-    [block] = [json.loads(block) for block in blocks(section(API, "## Errors"), "json")]
+    [block] = [json.loads(block) for block in blocks(section(API, "# Errors"), "json")]
     assert chat.ask(carol, temperature=3).json() == block
 
 
@@ -424,11 +423,11 @@ def test_the_limits_per_minute_are_said_in_the_headers_that_are_shown(carol):
 def test_every_path_of_the_openapi_document_is_documented_and_no_other():
     document = client_for(None).get("/api/openapi.json").json()
     declared = {f"{method.upper()} {path}" for path, operations in document["paths"].items() for method in operations}
-    assert set(re.findall(r"^### ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", API, re.MULTILINE)) == declared
+    assert set(re.findall(r"^## ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", API, re.MULTILINE)) == declared
 
 
 def test_every_field_of_a_request_is_documented_with_its_bounds_and_no_other():
-    table = {row[0].strip("`"): row for row in rows(section(API, "### POST /v1/chat/completions"))}
+    table = {row[0].strip("`"): row for row in rows(section(API, "## POST /v1/chat/completions"))}
     fields = ChatRequestSerializer().fields
     assert set(table) == set(fields)
     for name, field in fields.items():
@@ -439,7 +438,7 @@ def test_every_field_of_a_request_is_documented_with_its_bounds_and_no_other():
 
 
 def test_every_parameter_of_the_ledger_is_documented():
-    table = {row[0].strip("`"): row for row in rows(section(API, "### GET /api/billing/ledger"))}
+    table = {row[0].strip("`"): row for row in rows(section(API, "## GET /api/billing/ledger"))}
     for name, field in LedgerQuerySerializer().fields.items():
         assert table[name][2] == ("none" if field.default is empty else str(field.default))
         bounds = [getattr(field, bound, None) for bound in ("min_value", "max_value", "max_length")]
@@ -448,7 +447,7 @@ def test_every_parameter_of_the_ledger_is_documented():
 
 
 def test_every_parameter_of_the_rankings_is_documented():
-    table = {row[0].strip("`"): row for row in rows(section(API, "### GET /api/rankings"))}
+    table = {row[0].strip("`"): row for row in rows(section(API, "## GET /api/rankings"))}
     schemas = {name: each.schema for name, each in RankingFilter.base_filters.items()}
     assert set(table) == set(schemas)
     for name, schema in schemas.items():
@@ -463,7 +462,7 @@ def test_a_ranking_is_as_shown(db):
     entries.publish()
     for source in ("INTERNAL", "LMSYS_ARENA", "HUGGINGFACE"):
         SourceState.objects.create(source=source, last_success_at=datetime.now(UTC))
-    assert_as_shown(client_for(None).get("/api/rankings"), example("### GET /api/rankings"))
+    assert_as_shown(client_for(None).get("/api/rankings"), example("## GET /api/rankings"))
 
 
 def error_classes() -> list[type[errors.ApiError]]:
@@ -473,7 +472,7 @@ def error_classes() -> list[type[errors.ApiError]]:
 
 def error_rows() -> dict[tuple[int, str, str], list[list[str]]]:
     table: dict[tuple[int, str, str], list[list[str]]] = {}
-    for row in rows(section(API, "## Errors").partition("\n### ")[0]):
+    for row in rows(section(API, "# Errors").partition("\n## ")[0]):
         status, code, type = (cell.strip("`") for cell in row[:3])
         table.setdefault((int(status), code, type), []).append(row)
     return table
