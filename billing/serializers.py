@@ -73,8 +73,8 @@ class LedgerFilterSerializer(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         # "from" is a Python keyword and cannot be the name of a class attribute.
-        since = MomentField(source="since", required=False, help_text="BookedEntry then or later: ISO 8601 with Z or an offset")
-        until = MomentField(source="until", required=False, help_text="BookedEntry before: ISO 8601 with Z or an offset")
+        since = MomentField(source="since", required=False, help_text="Booked then or later: ISO 8601 with Z or an offset")
+        until = MomentField(source="until", required=False, help_text="Booked before: ISO 8601 with Z or an offset")
         return {**super().get_fields(), "from": since, "to": until}
 
     def validate(self, attributes: dict[str, Any]) -> dict[str, Any]:
