@@ -1,8 +1,8 @@
-"""A flood of requests that are refused: how many transactions of the database they cost, by what they are refused for.
+"""Refused requests: how many database transactions they cost, for each reason of refusal.
 
 .venv/bin/python -m bench.flood [REQUESTS]
 
-About ten minutes for 2,000 requests, most of which is waiting until PostgreSQL has told all it counted.
+Takes about ten minutes for 2,000 requests, mostly waiting until PostgreSQL has reported its counts.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from bench import load, run
 
 CLIENTS = (1, 32)
 REQUESTS = 2_000
-NOTHING = "(nothing is asked)"  # what the process does by itself meanwhile, which is in every figure
-# A connection that falls idle reports what it did ten seconds later at the latest. By then nothing of a flood is remembered.
+NOTHING = "(no requests)"  # the background activity of the process, which is in every figure
+# An idle connection reports its counts within ten seconds. By then the gateway's caches have forgotten the requests.
 REPORTED_SECONDS = 11
 FILL = """
 import json
@@ -63,7 +63,7 @@ def main() -> None:
         processes.append(run.start([run.PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
         processes.append(run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
         run.wait(port)
-        run.load(port, 32, 2, run.completion(secret, stream=False))  # what it does once in its life is not what we ask
+        run.load(port, 32, 2, run.completion(secret, stream=False))  # warm-up
         _report(port, environ["DATABASE_URL"], requests, kinds)
     finally:
         for process in processes:
@@ -73,13 +73,13 @@ def main() -> None:
 
 
 def _kinds(secrets: dict[str, str], strangers: list[str]) -> dict[str, tuple[set[int], Make]]:
-    """What is refused: with which statuses, and how to make the next request of it."""
+    """Return, by reason of refusal, the expected statuses and a function that makes the next request."""
     other = iter(strangers)
     stranger, broke, any_key = next(other), secrets["too few credits"], secrets["any"]
     return {
         NOTHING: (set(), lambda: b""),
         "a secret without its checksum": ({401}, lambda: _request(stranger[:-1])),
-        "a secret that nobody has, always the same": ({401}, lambda: _request(stranger)),
+        "an unknown secret, always the same": ({401}, lambda: _request(stranger)),
         "... always another one": ({401}, lambda: _request(next(other))),
         "a revoked key": ({401}, lambda: _request(secrets["a revoked key"])),
         "requests per minute": ({200, 429}, lambda: _request(secrets["requests per minute"])),
@@ -89,15 +89,15 @@ def _kinds(secrets: dict[str, str], strangers: list[str]) -> dict[str, tuple[set
         "the spending limit": ({429}, lambda: _request(secrets["the spending limit"])),
         "too few credits": ({402}, lambda: _request(broke)),
         "... with `max_tokens` at random": ({402}, lambda: _request(broke, max_tokens=random.randint(100, 4_000))),
-        "... with an `Idempotency-Key` each": ({402, 429}, lambda: _request(broke, attempt=str(uuid.uuid4()))),
-        "a body that is wrong": ({400}, lambda: _request(any_key, messages="none")),
+        "... with an `Idempotency-Key` each": ({402, 429}, lambda: _request(broke, idempotency_key=str(uuid.uuid4()))),
+        "an invalid body": ({400}, lambda: _request(any_key, messages="none")),
     }
 
 
-def _request(secret: str, *, attempt: str | None = None, **fields: Any) -> bytes:
+def _request(secret: str, *, idempotency_key: str | None = None, **fields: Any) -> bytes:
     message = {"role": "user", "content": "Say something."}
     data = json.dumps({"model": "bench/instant", "messages": [message], "max_tokens": 200, **fields}).encode()
-    headers = f"Idempotency-Key: {attempt}\r\n" if attempt else ""
+    headers = f"Idempotency-Key: {idempotency_key}\r\n" if idempotency_key else ""
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {secret}\r\n{headers}"
         f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
@@ -108,7 +108,7 @@ def _request(secret: str, *, attempt: str | None = None, **fields: Any) -> bytes
 def _report(port: int, url: str, requests: int, kinds: dict[str, tuple[set[int], Make]]) -> None:
     heads = "".join(f"{clients:5} at once  seconds" for clients in CLIENTS)
     sys.stdout.write(f"{f'{requests:,} requests, refused for':43}{heads}\n")
-    # From another database of the server: what the one who measures does is not in the count.
+    # Connected to another database of the server, so that these queries are not counted.
     with psycopg.connect(url, dbname="template1", autocommit=True) as connection:
         time.sleep(REPORTED_SECONDS)
         for name, (expected, make) in kinds.items():
@@ -119,7 +119,7 @@ def _report(port: int, url: str, requests: int, kinds: dict[str, tuple[set[int],
 
 
 def _figures(connection: Any, port: int, clients: int, requests: list[bytes], expected: set[int]) -> str:
-    """How many transactions of the gateway's database these requests cost, and how long it took to refuse them."""
+    """Return how many database transactions these requests cost and how many seconds they took."""
     before, began = _transactions(connection), time.perf_counter()
     statuses = asyncio.run(_send(port, clients, iter(requests)))
     seconds = time.perf_counter() - began
@@ -134,7 +134,7 @@ def _transactions(connection: Any) -> int:
 
 
 class _Client(load.Client):
-    """Goes when there is nothing left to send."""
+    """A client that closes its connection when there is nothing left to send."""
 
     def _send(self) -> None:
         try:

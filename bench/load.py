@@ -1,9 +1,9 @@
-"""A load generator: so many clients, each sending its next request when the last is answered.
+"""A load generator: a number of clients, each of which sends its next request when the last one is answered.
 
     python bench/load.py PORT CLIENTS SECONDS < request-bytes      -> one JSON object
 
-Several requests, with a NUL between them, are sent in turn. A reply is read by its Content-Length or its last chunk, and
-looked at for nothing but the status.
+Several requests, separated by NUL, are sent in turn. A reply ends by its Content-Length or its last chunk; only its status is
+looked at.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 
 
 class Client(asyncio.Protocol):
+    """One connection that sends requests one after another until a time."""
+
     def __init__(self, requests: Iterator[bytes], latencies: list[float], statuses: dict[int, int], until: float) -> None:
         self.requests, self.latencies, self.statuses, self.until = requests, latencies, statuses, until
         self.done = asyncio.get_running_loop().create_future()

@@ -1,8 +1,8 @@
-"""`make bench`: completions against a bare view of the same server, in one run, as ratios. One core for the web process.
+"""`make bench`: throughput of completions as a ratio to a bare view of the same server. The web process has one core.
 
     .venv/bin/python -m bench.run [SECONDS]
 
-The machine it runs on is noisy: compare ratios of one run, not figures of two.
+Machines are noisy: compare ratios within one run, not figures of two runs.
 """
 
 import json
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def prepared(directory: Path) -> dict[str, str]:
-    """The environment of a gateway that lives in ``directory``, with a PostgreSQL that runs as long as this process."""
+    """Return the environment of a gateway in ``directory``. Its PostgreSQL runs as long as this process."""
     environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
     environ.pop("DATABASE_URL", None)
     environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
@@ -69,7 +69,7 @@ def prepared(directory: Path) -> dict[str, str]:
 
 
 def fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:
-    """Migrate, load the catalog of one model, credit one account; its key's secret."""
+    """Migrate, load a catalog of one model and credit one account. Return the secret of its key."""
     catalog = directory / "bench.toml"
     catalog.write_text(CATALOG.format(port=upstream_port))
     manage(environ, "migrate", "--verbosity=0")
@@ -87,12 +87,12 @@ def manage(environ: dict[str, str], *arguments: str) -> str:
 
 def start(command: list[str], environ: dict[str, str], core: int) -> subprocess.Popen[bytes]:
     confined = pinned(command, core)
-    log = open(Path(environ["GATEWAY_VAR"]) / f"{Path(command[1]).stem}.log", "wb")  # noqa: SIM115  the process keeps it
+    log = open(Path(environ["GATEWAY_VAR"]) / f"{Path(command[1]).stem}.log", "wb")  # noqa: SIM115  the process keeps it open
     return subprocess.Popen(confined, env=environ, cwd=ROOT, stdout=log, stderr=log)
 
 
 def pinned(command: list[str], core: int) -> list[str]:
-    """Client and upstream on a core of their own, where the machine has two."""
+    """Return the command pinned to a core, if ``taskset`` is installed."""
     if not shutil.which("taskset"):
         return command
     return ["taskset", "-c", str(core % (os.cpu_count() or 1)), *command]
@@ -119,7 +119,7 @@ def _report(port: int, secret: str, seconds: float) -> None:
     hello = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     kinds = {"hello": hello, "whole": completion(secret, stream=False), "stream": completion(secret, stream=True)}
     for kind in ("whole", "stream"):
-        load(port, 32, 2, kinds[kind])  # what is met for the first time is not what we want to know
+        load(port, 32, 2, kinds[kind])  # warm-up
     sys.stdout.write("clients  kind      req/s     p50 ms     p99 ms   of hello\n")
     for clients in CLIENTS:
         hello_per_second = None
@@ -144,13 +144,13 @@ def completion(secret: str, *, stream: bool) -> bytes:
 
 
 def load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
-    """What so many clients got: per_second, p50_ms, p99_ms, statuses. By wrk, if it is installed."""
-    measure = _by_wrk if shutil.which("wrk") else _by_ours
+    """Return per_second, p50_ms, p99_ms and statuses for this many clients. Uses wrk if it is installed."""
+    measure = _by_wrk if shutil.which("wrk") else _by_load_script
     result: dict[str, Any] = json.loads(measure(port, clients, seconds, request).splitlines()[-1])
     return result
 
 
-def _by_ours(port: int, clients: int, seconds: float, request: bytes) -> bytes:
+def _by_load_script(port: int, clients: int, seconds: float, request: bytes) -> bytes:
     command = [PYTHON, "bench/load.py", str(port), str(clients), str(seconds)]
     return subprocess.run(pinned(command, core=1), cwd=ROOT, input=request, stdout=subprocess.PIPE, check=True).stdout
 

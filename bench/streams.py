@@ -1,4 +1,4 @@
-"""A thousand paced streams through one worker, one of them read by nobody: what each costs in memory, and whether any starves.
+"""A thousand paced streams through one worker, one of them unread: memory per stream, and whether any stream starves.
 
 .venv/bin/python -m bench.streams [STREAMS [SECONDS]]
 """
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 async def _measure(port: int, upstream_port: int, request: bytes, streams: int, seconds: float, worker: Any) -> None:
-    speak = partial(_speak, seconds=seconds)
+    speak = partial(_serve_stream, seconds=seconds)
     upstream = await asyncio.start_server(speak, "127.0.0.1", upstream_port, backlog=streams)
     await _warm_up(port, request)
     idle_bytes = worker.memory_info().rss
@@ -58,7 +58,7 @@ async def _measure(port: int, upstream_port: int, request: bytes, streams: int, 
 
 
 async def _warm_up(port: int, request: bytes) -> None:
-    """What is loaded and remembered with the first requests is no stream's own."""
+    """Send some requests first, so that modules and caches they load do not count as memory of a stream."""
     readers = [asyncio.create_task(_read(port, request, is_slow=False)) for _ in range(20)]
     await asyncio.sleep(2)
     for reader in readers:
@@ -66,8 +66,8 @@ async def _warm_up(port: int, request: bytes) -> None:
     await asyncio.sleep(2)
 
 
-async def _speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
-    """An upstream that says a word at a steady pace."""
+async def _serve_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
+    """Serve an upstream stream with one word per PACE_SECONDS."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length:")[1].split(b"\r")[0])
@@ -80,7 +80,7 @@ async def _speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sec
         writer.write(_event({"index": 0, "delta": {}, "finish_reason": "stop"}) + b"data: [DONE]\n\n")
         await writer.drain()
     except OSError:
-        pass  # the gateway has left
+        pass  # the gateway closed the connection
     finally:
         writer.close()
 
@@ -90,7 +90,7 @@ def _event(choice: dict[str, Any]) -> bytes:
 
 
 async def _read(port: int, request: bytes, *, is_slow: bool) -> int:
-    """How many events came."""
+    """Read a stream and return its number of events."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4_096)
     writer.write(request)
     if is_slow:

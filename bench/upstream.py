@@ -1,4 +1,4 @@
-"""An upstream that is never the bottleneck: it answers every chat completion at once, with the same bytes.
+"""An upstream that is never the bottleneck: it answers every chat completion at once with the same bytes.
 
 python bench/upstream.py PORT
 """

@@ -1,5 +1,5 @@
--- What bench/load.py does, done by wrk where it is installed: it leaves more of the core to the upstream and the database.
--- Sends the requests in the file that REQUEST names, between which there is a NUL, in turn, and prints one JSON object.
+-- The same as bench/load.py for wrk, which leaves more of the core to the upstream and the database. Sends the requests in the
+-- file REQUEST, separated by NUL, in turn, and prints one JSON object.
 
 local file = assert(io.open(os.getenv("REQUEST"), "rb"))
 local requests, turn = {}, 0

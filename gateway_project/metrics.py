@@ -21,10 +21,12 @@ completions_total = Counter(
 )
 operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost above the hold, which nobody is charged.")
 ledger_violations = Gauge(
-    "gateway_ledger_violations", "Findings of the last audit of the book.", multiprocess_mode="mostrecent"
+    "gateway_ledger_violations", "Findings of the last audit of the ledger.", multiprocess_mode="mostrecent"
 )
 ledger_verified_timestamp_seconds = Gauge(
-    "gateway_ledger_verified_timestamp_seconds", "When the last audit of the whole book ended.", multiprocess_mode="mostrecent"
+    "gateway_ledger_verified_timestamp_seconds",
+    "When the last audit of the whole ledger ended.",
+    multiprocess_mode="mostrecent",
 )
 circuit_opened_total = Counter("gateway_circuit_opened_total", "Times that the circuit of a route opened.", ["provider"])
 outbox_stored_total = Counter("gateway_outbox_stored_total", "Settlements stored on disk while the database was unavailable.")

@@ -1,6 +1,6 @@
-"""The cast, and how tests speak to the gateway.
+"""Fixtures of all tests: accounts, API clients, and the state that tests must not leave to each other.
 
-alice has $10 of credit and a key; bob has a key and nothing else; charlie has an account of his own and is nobody here.
+alice has $10 of credit, bob has no credit, and charlie owns an unrelated account with credit.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest goes first, so that no core waits for another in the end."""
+    """Run the slowest tests first, so that no core is idle at the end."""
     long = ("tests/runtime/", "tests/test_mutants.py", "tests/live/", "tests/pages/")
     items.sort(key=lambda item: not item.nodeid.startswith(long))
 
@@ -32,8 +32,8 @@ _TRUNCATE_TRIGGER = "ALTER TABLE billing_ledgerentry {} TRIGGER entries_are_neve
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    # Transactional tests end with a flush, which truncates, which a trigger of the book refuses. It is away for the flush's
-    # own transaction only, so that every audit finds it in place.
+    # Transactional tests end with a flush, which truncates all tables, and a trigger of the ledger forbids that. The trigger is
+    # disabled only within the flush's own transaction, so that every audit finds it enabled.
     flush = connection.ops.sql_flush
 
     def sql_flush(*args: Any, **options: Any) -> list[str]:
@@ -43,11 +43,11 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
     connection.ops.sql_flush = sql_flush  # type: ignore[method-assign]
     yield
     connection.ops.sql_flush = flush  # type: ignore[method-assign]
-    PipelinedConnection.close_all()  # or the test database could not be dropped
+    PipelinedConnection.close_all()  # open connections would keep the test database from being dropped
 
 
 @pytest.fixture(autouse=True)
-def _no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_recheck_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("completions.tasks._RECHECK_SECONDS", 0)
 
 
@@ -57,7 +57,7 @@ def _cheap_passwords(settings: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_route_rests() -> Iterator[None]:
+def _closed_circuits() -> Iterator[None]:
     yield
     circuit_breaker._circuits.clear()  # the process outlives a test: open circuits would stay open
 
@@ -78,7 +78,7 @@ def charlie(db: None) -> Account:
 
 
 def client_for(secret: str | None) -> APIClient:
-    """A client that speaks JSON with this API key."""
+    """Return a client that sends JSON with this API key."""
     client = APIClient(raise_request_exception=False)
     client.default_format = "json"
     if secret:
@@ -88,7 +88,7 @@ def client_for(secret: str | None) -> APIClient:
 
 @pytest.fixture
 def api(alice: Account) -> APIClient:
-    """Alice's program."""
+    """A client with a key of alice's."""
     return client_for(factories.make_key(alice)[1])
 
 

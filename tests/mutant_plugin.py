@@ -1,11 +1,11 @@
-"""A pytest plugin: runs tests against the gateway as a mutant has broken it (``tests.mutants``). Loaded only when asked for.
+"""A pytest plugin that runs tests against mutants of the gateway (``tests.mutants``). Loaded only on request.
 
-    pytest -p tests.mutant_plugin --mutant=settle_twice tests/billing    those tests, with that mutant let loose
-    pytest -p tests.mutant_plugin --mutants tests/billing               every mutant, on the tests there that must catch it
+    pytest -p tests.mutant_plugin --mutant=settle_twice tests/billing    those tests with that mutant
+    pytest -p tests.mutant_plugin --mutants tests/billing               every mutant with the tests there that must kill it
 
-With ``--mutants`` a test that must catch a mutant passes when it fails, and fails when the mutant survives it. The same
-tests run without any mutant, too, in the same process: what a mutant left behind would fail them. And with every mutant the
-gateway must still serve, or what was caught would not be the mutant but its clumsiness.
+With ``--mutants``, a test that must kill a mutant passes when it fails, and fails when the mutant survives. The same tests
+also run without a mutant in the same process, so that state left behind by a mutant makes them fail. Every mutant must also
+pass one test of a plain completion: a mutant that breaks everything would prove nothing.
 """
 
 import traceback
@@ -18,28 +18,28 @@ from django.db import connection
 
 from tests.mutants import LONG, MUTANTS, SERVES
 
-_DATABASE = "test_mutants"  # beside that of whoever runs us
+_DATABASE = "test_mutants"  # not the database of the pytest that starts this one
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("mutants")
-    group.addoption("--mutant", choices=MUTANTS, help="let one loose on all tests that are run")
-    group.addoption("--mutants", action="store_true", help="let each loose on the tests that must catch it")
+    group.addoption("--mutant", choices=MUTANTS, help="run all selected tests with this mutant")
+    group.addoption("--mutants", action="store_true", help="run each mutant with the tests that must kill it")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     connection.settings_dict["TEST"]["NAME"] = _DATABASE
-    # A test that fails leaves threads and streams behind, which nobody reads to their end.
+    # A failing test leaves threads and unread streams behind.
     for left_behind in ("Unraisable", "UnhandledThread"):
         config.addinivalue_line("filterwarnings", f"ignore::pytest.Pytest{left_behind}ExceptionWarning")
-    # That something is found is enough; to make the example small takes minutes.
+    # Any failing example is enough; shrinking it takes minutes.
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
     hypothesis.settings.register_profile("mutants", parent=hypothesis.settings(), phases=phases)
     hypothesis.settings.load_profile("mutants")
 
 
-# --- Which tests meet which mutant ---------------------------------------------------------------------------------
+# --- Selection of tests --------------------------------------------------------------------------------------------
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -47,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names: list[str | None] = [metafunc.config.option.mutant]
     elif metafunc.config.option.mutants:
         function = _function(metafunc.definition.nodeid)
-        names = [name for name, mutant in MUTANTS.items() if any(_function(test) == function for test in mutant.meets)]
+        names = [name for name, mutant in MUTANTS.items() if any(_function(test) == function for test in mutant.tests)]
         names.append(None)  # last: without a mutant
     else:
         return
@@ -59,19 +59,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.option.mutants:
         return
     known = {_plain(item.nodeid) for item in items}
-    met = {test for mutant in MUTANTS.values() for test in mutant.meets}
-    if missing := {test for test in met - known if _file(test) in map(_file, known)}:
-        raise pytest.UsageError(f"there are no such tests to meet mutants: {', '.join(sorted(missing))}")
-    items[:] = [item for item in items if _plain(item.nodeid) in (MUTANTS[_of(item)].meets if _of(item) else met - LONG)]
+    mutant_tests = {test for mutant in MUTANTS.values() for test in mutant.tests}
+    if missing := {test for test in mutant_tests - known if _file(test) in map(_file, known)}:
+        raise pytest.UsageError(f"mutants name tests that do not exist: {', '.join(sorted(missing))}")
+    items[:] = [
+        item for item in items if _plain(item.nodeid) in (MUTANTS[_of(item)].tests if _of(item) else mutant_tests - LONG)
+    ]
 
 
 def _of(item: pytest.Item) -> str:
-    """The mutant that the test meets; empty for none."""
+    """Return the name of the mutant of this test, or an empty text."""
     return item.callspec.params.get("mutant") or "" if hasattr(item, "callspec") else ""
 
 
 def _plain(node_id: str) -> str:
-    """The test's name without that of the mutant that it meets."""
+    """Return the id of the test without the name of its mutant."""
     name, bracket, parameters = node_id.rstrip("]").partition("[")
     own = "-".join(parameter for parameter in parameters.split("-") if not parameter.startswith("@"))
     return f"{name}[{own}]" if own else name
@@ -85,7 +87,7 @@ def _file(node_id: str) -> str:
     return node_id.partition("::")[0]
 
 
-# --- The meeting ---------------------------------------------------------------------------------------------------
+# --- Running a test with its mutant --------------------------------------------------------------------------------
 
 
 @pytest.hookimpl(wrapper=True)
@@ -93,25 +95,25 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     name = _of(item)
     if not name:
         return (yield)
-    must_notice = item.config.option.mutants and _plain(item.nodeid) != SERVES
-    with MUTANTS[name].loose():
+    must_fail = item.config.option.mutants and _plain(item.nodeid) != SERVES
+    with MUTANTS[name].applied():
         try:
             outcome = yield
         except (Exception, pytest.fail.Exception) as error:
-            if not must_notice:
+            if not must_fail:
                 raise
             _close(error)
             return None
         finally:
             if connection.in_atomic_block:
-                connection.set_rollback(True)  # what a mutant wrote is not even checked
-    if must_notice:
+                connection.set_rollback(True)  # skips the deferred checks of a mutant's writes
+    if must_fail:
         pytest.fail(f"The mutant {name} survives this test. {MUTANTS[name].breaks}", pytrace=False)
     return outcome
 
 
 def _close(error: BaseException | None) -> None:
-    """End what the failed test has left open, such as streams, now and not at any time later."""
+    """Close what the failed test left open, such as streams, at once instead of at a later garbage collection."""
     while error:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__

@@ -1,8 +1,8 @@
-"""Mutants: the gateway, broken on purpose in one place. For each, tests that must notice; ``test_mutants.py`` lets them.
+"""Mutants: the gateway with one deliberate fault each, and the tests that must fail with it. ``test_mutants.py`` runs them.
 
-The product has no switches: a mutant changes a function's code, or a test database, from outside, and only while a test
-runs. What it changes is named by its own text, so a mutant that no longer fits the code fails loudly, and must follow it.
-``tests.mutant_plugin`` says how to let one loose by hand.
+The product has no switches for this. A mutant replaces text in a function's source, or changes the test database, only while
+a test runs. A mutant whose text no longer occurs in the source fails, and must be updated. ``tests.mutant_plugin`` tells how to
+run one by hand.
 """
 
 import ast
@@ -18,42 +18,42 @@ from typing import Any
 
 from django.db import connection
 
-# A test of the reply alone, which every mutant passes: none is so clumsy that anything would catch it.
+# A test of a plain reply, which every mutant passes: a mutant that breaks everything would prove nothing.
 SERVES = "tests/test_promises.py::test_a_completion_has_every_field_with_its_type"
 
-# Those that take their time without a mutant, as the suite shows anyway.
-BOOK_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_ledger_equals_its_model_after_any_steps"
-BATCH_MACHINE = "tests/completions/charging/test_batch_state_machine.py::test_batches_do_what_the_model_says"
-LONG = {BOOK_MACHINE, BATCH_MACHINE}
+# Slow tests, which are not run again without a mutant.
+LEDGER_STATE_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_ledger_equals_its_model_after_any_steps"
+BATCH_STATE_MACHINE = "tests/completions/charging/test_batch_state_machine.py::test_batches_do_what_the_model_says"
+LONG = {LEDGER_STATE_MACHINE, BATCH_STATE_MACHINE}
 
 Change = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """What it breaks, as a sentence; how; and tests, each of which must notice it."""
+    """A fault: what it breaks, as a sentence; how to apply it; and the tests that must each fail with it."""
 
     breaks: str
-    loose: Change
-    caught_by: tuple[str, ...]
+    applied: Change
+    killed_by: tuple[str, ...]
 
     @property
-    def meets(self) -> tuple[str, ...]:
-        return (*self.caught_by, SERVES)
+    def tests(self) -> tuple[str, ...]:
+        return (*self.killed_by, SERVES)
 
 
 MUTANTS: dict[str, Mutant] = {}
 
 
-def mutant(name: str, breaks: str, change: Change, *caught_by: str) -> None:
-    MUTANTS[name] = Mutant(breaks, change, tuple(f"tests/{test}" for test in caught_by))
+def mutant(name: str, breaks: str, change: Change, *killed_by: str) -> None:
+    MUTANTS[name] = Mutant(breaks, change, tuple(f"tests/{test}" for test in killed_by))
 
 
 # --- What a mutant may change --------------------------------------------------------------------------------------
 
 
 def code(where: str, *texts: str) -> Change:
-    """A function, "module:name", in which the first text, which is there once, reads as the second, the third as the fourth."""
+    """Replace texts in the source of a function, "module:name": the first by the second, the third by the fourth, and so on."""
 
     @contextmanager
     def changed() -> Iterator[None]:
@@ -75,7 +75,7 @@ def _function(where: str) -> FunctionType:
 def _compiled(where: str, function: FunctionType, texts: Sequence[str]) -> CodeType:
     source = textwrap.dedent(inspect.getsource(function))
     for sound, broken in zip(texts[::2], texts[1::2], strict=True):
-        assert source.count(sound) == 1, f"{where} does not say {sound!r} once: let the mutant follow it"
+        assert source.count(sound) == 1, f"{where} does not contain {sound!r} exactly once: update the mutant"
         source = source.replace(sound, broken)
     [definition] = ast.parse(source).body
     assert isinstance(definition, ast.FunctionDef)
@@ -86,23 +86,23 @@ def _compiled(where: str, function: FunctionType, texts: Sequence[str]) -> CodeT
 
 
 def without_trigger(table: str, name: str) -> Change:
-    """The test database without this trigger."""
+    """Drop a trigger of the test database."""
     return _executed(f"DROP TRIGGER {name} ON {table}")
 
 
 def without_unique(table: str, column: str) -> Change:
-    """The test database without the constraint that makes the values of this column unique."""
+    """Drop the unique constraint of a column in the test database."""
     return _executed(f"ALTER TABLE {table} DROP CONSTRAINT {table}_{column}_key")
 
 
 def _executed(sql: str) -> Change:
-    """In tests that are rolled back: the change is, too."""
+    """Execute the SQL in tests that are rolled back, which rolls back the change, too."""
 
     @contextmanager
     def executed() -> Iterator[None]:
         if connection.in_atomic_block:
             with connection.cursor() as cursor:
-                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # what is still to be checked keeps a table from being changed
+                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # pending deferred checks would forbid the change
                 cursor.execute(sql)
                 cursor.execute("SET CONSTRAINTS ALL DEFERRED")
         yield
@@ -252,7 +252,7 @@ mutant(
 
 # --- Holds -------------------------------------------------------------------------------------------------------------
 
-MACHINE = BOOK_MACHINE.removeprefix("tests/")
+LEDGER_MACHINE = LEDGER_STATE_MACHINE.removeprefix("tests/")
 HOLDS = "billing/test_holds.py"
 RELAY = "completions/relay/test_stream.py"
 SWEEPER = "completions/test_tasks.py"
@@ -262,7 +262,7 @@ mutant(
     "What running requests hold is available to others.",
     code("billing.models:Account.available_nanos", " - self.held_nanos", ""),
     f"{HOLDS}::test_the_whole_balance_can_be_held_to_the_nanodollar",
-    MACHINE,
+    LEDGER_MACHINE,
     "completions/charging/test_admission.py::test_affordable_max_tokens_exclude_what_running_requests_hold",
 )
 mutant(
@@ -272,14 +272,14 @@ mutant(
         "billing.holds:require_available", "account.available_nanos >= need_nanos", "account.available_nanos >= need_nanos - 1"
     ),
     f"{ADMISSION}::test_a_balance_one_nanodollar_short_is_refused",
-    MACHINE,
+    LEDGER_MACHINE,
 )
 mutant(
     "settle_twice",
     "A hold is resolved whatever its state.",
     code("billing.holds:resolve", "hold.state != Hold.State.HELD", "False"),
     f"{HOLDS}::test_resolving_twice_changes_nothing[settle-settle]",
-    MACHINE,
+    LEDGER_MACHINE,
     f"{SWEEPER}::test_settling_twice_charges_once",
     f"{LOAD}::test_a_hold_resolved_concurrently_is_resolved_once",
 )
@@ -308,7 +308,7 @@ mutant(
     "More is charged than was held.",
     code("billing.holds:resolve", "min(cost_nanos, hold.amount_nanos)", "cost_nanos"),
     f"{HOLDS}::test_no_more_is_settled_than_was_held",
-    MACHINE,
+    LEDGER_MACHINE,
     f"{RELAY}::test_usage_above_the_hold_charges_the_hold_and_counts_a_loss",
 )
 mutant(
@@ -316,7 +316,7 @@ mutant(
     "What a resolved hold held stays held.",
     code("billing.holds:update_holds_statement", "held_nanos - less.nanos", "held_nanos"),
     f"{HOLDS}::test_releasing_frees_the_hold_and_books_nothing[release-RELEASED]",
-    MACHINE,
+    LEDGER_MACHINE,
     f"{RELAY}::test_a_whole_reply_has_our_id_time_model_and_usage",
 )
 mutant(
@@ -328,7 +328,7 @@ mutant(
         "RETURNING account_id, coalesce(billing_hold.settled_nanos, amount_nanos) AS amount_nanos",
     ),
     f"{HOLDS}::test_settling_charges_the_cost_and_frees_the_rest",
-    MACHINE,
+    LEDGER_MACHINE,
 )
 mutant(
     "a_key_keeps_its_hold",
@@ -341,7 +341,7 @@ mutant(
     f"{RELAY}::test_a_whole_reply_has_our_id_time_model_and_usage",
 )
 
-# --- The book ----------------------------------------------------------------------------------------------------------
+# --- The ledger --------------------------------------------------------------------------------------------------------
 
 LEDGER = "billing/test_ledger.py"
 CONSTRAINTS = "billing/test_constraints.py"
@@ -358,7 +358,7 @@ mutant(
     "The same payment makes another entry each time.",
     code("billing.ledger:credit_purchase", "pay:{processor}:{payment_id}", "pay:{processor}:{payment_id}:{account.last_seq}"),
     f"{LEDGER}::test_a_payment_is_booked_once_with_its_id",
-    MACHINE,
+    LEDGER_MACHINE,
 )
 mutant(
     "a_reference_is_reused",
@@ -376,7 +376,7 @@ mutant(
 )
 mutant(
     "entries_can_be_truncated",
-    "The database lets the book be emptied.",
+    "The database allows TRUNCATE of the ledger.",
     without_trigger("billing_ledgerentry", "entries_are_never_truncated"),
     A_TRUE_BOOK,
 )
@@ -390,7 +390,7 @@ mutant(
 )
 mutant(
     "a_balance_need_not_be_booked",
-    "The database takes a balance that its book does not say.",
+    "The database accepts a balance that differs from the ledger.",
     without_trigger("billing_account", "accounts_agree_with_their_book"),
     f"{CONSTRAINTS}::test_accounts_agree_with_their_book",
 )
@@ -428,7 +428,7 @@ mutant(
 )
 mutant(
     "cents_are_rounded_for_each_entry",
-    "The cents of an entry are those of its own amount, and a book's cents do not add up.",
+    "An entry's cents are rounded from its own amount, so that the cents of a ledger do not add up.",
     code(
         "billing.money:entry_cents",
         "floor_cents(balance_after_nanos) - floor_cents(balance_after_nanos - amount_nanos)",
@@ -638,7 +638,7 @@ mutant(
     "What running requests hold is not counted against the spending limit of a request that comes later.",
     code("keys.spending:select_spending_statement", "sum(held_nanos)", "0"),
     f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
-    BATCH_MACHINE.removeprefix("tests/"),
+    BATCH_STATE_MACHINE.removeprefix("tests/"),
 )
 mutant(
     "a_nanodollar_above_the_limit",

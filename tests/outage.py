@@ -1,4 +1,4 @@
-"""What happens to a gateway whose store is away."""
+"""Requests while the database is unavailable."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from django.db import connection
 
 
 def where_the_database_is_away(send: Callable[[], Any]) -> Any:
-    """``send`` from a thread of its own, whose connection goes where nobody listens."""
+    """Call ``send`` in a thread whose database connection points to a closed port."""
     replies = []
 
     def run() -> None:

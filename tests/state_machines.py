@@ -1,7 +1,7 @@
-"""State machines: Hypothesis does anything in any order, differently each time, and a model says what must come of it.
+"""Hypothesis state machines: random steps, new in each run, whose results are compared with a model.
 
-A run's seed is printed when it fails, and ``MACHINE_SEED`` gives it again. What failed is kept in ``.hypothesis/examples`` and
-tried first from then on, until it passes. Where mutants are loose the runs are the same every time.
+A failing run prints its seed, and STATE_MACHINE_SEED repeats it. Failing examples are stored in ``.hypothesis/examples`` and
+tried first until they pass. Under mutants the runs are the same every time.
 """
 
 import os
@@ -14,19 +14,19 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-_SEED = int(os.environ.get("MACHINE_SEED") or secrets.randbits(32))
-_KEPT = DirectoryBasedExampleDatabase(Path(__file__).resolve().parent.parent / ".hypothesis" / "examples")
+_SEED = int(os.environ.get("STATE_MACHINE_SEED") or secrets.randbits(32))
+_EXAMPLES = DirectoryBasedExampleDatabase(Path(__file__).resolve().parent.parent / ".hypothesis" / "examples")
 
 
-class Machine(RuleBasedStateMachine):
-    """Each run is within a savepoint, and leaves nothing to the next, even where it broke the transaction."""
+class StateMachine(RuleBasedStateMachine):
+    """A state machine whose runs are each rolled back to a savepoint, even after a broken transaction."""
 
     def __init__(self) -> None:
         super().__init__()
         self._savepoint = transaction.savepoint()
 
     def finish(self) -> None:
-        """What must be true at the end of a run that did not fail before."""
+        """Assert what must be true at the end of a run. Called only when no step failed."""
 
     def teardown(self) -> None:
         try:
@@ -37,11 +37,11 @@ class Machine(RuleBasedStateMachine):
             transaction.set_rollback(False)
 
 
-def run(machine: type[Machine], *, runs: int, steps: int) -> None:
-    """So many runs of so many steps, in a transaction of the caller's."""
-    moderate = settings(max_examples=runs, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
+def run(machine: type[StateMachine], *, runs: int, steps: int) -> None:
+    """Run the machine ``runs`` times with ``steps`` steps each, within the caller's transaction."""
+    configured = settings(max_examples=runs, stateful_step_count=steps, suppress_health_check=list(HealthCheck))
     if settings.get_current_profile_name() != "mutants":
-        sys.stdout.write(f"MACHINE_SEED={_SEED}\n")  # shown when it fails
+        sys.stdout.write(f"STATE_MACHINE_SEED={_SEED}\n")  # pytest shows it when the test fails
         machine = seed(_SEED)(machine)
-        moderate = settings(moderate, derandomize=False, database=_KEPT, print_blob=True)
-    run_state_machine_as_test(machine, settings=moderate)
+        configured = settings(configured, derandomize=False, database=_EXAMPLES, print_blob=True)
+    run_state_machine_as_test(machine, settings=configured)

@@ -1,4 +1,4 @@
-"""A database whose clock stands still until it is stepped: within a transaction, for every statement of the gateway's."""
+"""A database clock that stands still until a test steps it, for all statements of the gateway in one transaction."""
 
 from datetime import datetime
 
@@ -12,14 +12,14 @@ _CLOCK = """
 
 
 def make() -> None:
-    """Once in a transaction. Columns that say by themselves when a row was made go on to tell the real time."""
+    """Create the clock, once per transaction. Column defaults still use the real time."""
     with connection.cursor() as cursor:
         cursor.execute(_CLOCK)
 
 
 def step(now: datetime) -> None:
-    """From here on it is ``now``; until the transaction, or the savepoint, is rolled back."""
+    """Set the clock to ``now`` until the transaction, or the savepoint, is rolled back."""
     with connection.cursor() as cursor:
-        # Before the catalog of PostgreSQL itself, which has the real one.
+        # Listed before pg_catalog, which has the real function.
         cursor.execute("SET LOCAL search_path = stepped, pg_catalog, public")
         cursor.execute("SELECT set_config('stepped.now', %s, true)", [now.isoformat()])

@@ -1,6 +1,6 @@
-"""The suite catches every mutant: each way of being wrong with money that ``tests.mutants`` lists fails the tests it names.
+"""Mutation tests: every mutant in ``tests.mutants`` makes each of the tests that it names fail.
 
-They meet in one process of their own, with a database of their own, in which the same tests pass without a mutant.
+They run in a separate pytest process with its own database, in which the same tests also pass without a mutant.
 """
 
 import os
@@ -23,25 +23,25 @@ mutant("outdated", "amount_cents", "0")
 """
 
 
-def meet(*arguments: str, path: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+def run_mutants(*arguments: str, path: Path = ROOT) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "pytest", "-p", "tests.mutant_plugin", "-p", "no:cacheprovider", "--mutants", "-q"]
     environ = {**os.environ, "PYTHONPATH": str(path)}
     return subprocess.run([*command, "--tb=short", *arguments], cwd=ROOT, env=environ, capture_output=True, text=True)
 
 
 def test_every_mutant_is_killed_by_each_of_its_tests():
-    meetings = [test for mutant in MUTANTS.values() for test in mutant.meets]
-    told = meet(*sorted({test.partition("::")[0] for test in meetings}))
-    assert told.returncode == 0, told.stdout
-    assert f"\n{len(meetings) + len({*meetings} - LONG)} passed in " in told.stdout
+    runs = [test for mutant in MUTANTS.values() for test in mutant.tests]
+    done = run_mutants(*sorted({test.partition("::")[0] for test in runs}))
+    assert done.returncode == 0, done.stdout
+    assert f"\n{len(runs) + len({*runs} - LONG)} passed in " in done.stdout
 
 
 def test_a_surviving_mutant_and_an_outdated_mutant_fail(tmp_path):
     (tmp_path / "harmless_mutants.py").write_text(HARMLESS)
-    told = meet(
+    done = run_mutants(
         "-p", "harmless_mutants", "-k", "test_dollars_for_programs", "tests/gateway_project/test_dollars.py", path=tmp_path
     )
-    assert told.returncode == 1, told.stdout
-    assert "The mutant harmless survives this test. Nothing." in told.stdout
-    assert "gateway_project.dollars:format_plain does not say 'amount_cents' once: let the mutant follow it" in told.stdout
-    assert "2 failed, 1 passed" in told.stdout
+    assert done.returncode == 1, done.stdout
+    assert "The mutant harmless survives this test. Nothing." in done.stdout
+    assert "gateway_project.dollars:format_plain does not contain 'amount_cents' exactly once: update the mutant" in done.stdout
+    assert "2 failed, 1 passed" in done.stdout

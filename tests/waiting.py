@@ -1,4 +1,4 @@
-"""How tests arrange that one comes while another is at it: by waiting for what the database itself says, never for a time."""
+"""Concurrency in tests: wait for a state that the database reports, never for a fixed time."""
 
 import threading
 import time
@@ -8,18 +8,18 @@ from typing import Any
 
 from django.db import connection, transaction
 
-_PATIENCE_SECONDS = 4  # less than the lock_timeout of those who wait
+_WAIT_SECONDS_MAX = 4  # less than the lock_timeout of the waiting transactions
 
 
 def until(condition: Callable[[], Any]) -> None:
-    """Return when it is true, or when it is in vain to wait longer: what comes next will fail, and say why."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    """Wait until the condition is true. After the time limit return, too: the next assertion fails with a better message."""
+    deadline = time.monotonic() + _WAIT_SECONDS_MAX
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.002)
 
 
 def somebody_waits() -> bool:
-    """Whether somebody in this database waits for a lock, as of now, also within a transaction."""
+    """Return whether a transaction in this database waits for a lock now. Works within a transaction, too."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT EXISTS (SELECT FROM pg_locks AS wanted JOIN pg_locks AS had USING (pid) WHERE NOT wanted.granted"
@@ -30,7 +30,7 @@ def somebody_waits() -> bool:
 
 @contextmanager
 def meanwhile(work: Callable[[], object]) -> Iterator[None]:
-    """While somebody else, who has done ``work`` in a transaction, has not committed it yet."""
+    """Run the block while another thread has done ``work`` in a transaction and not yet committed it."""
     worked, done = threading.Event(), threading.Event()
 
     def run() -> None:
@@ -38,14 +38,14 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
             with transaction.atomic():
                 work()
                 worked.set()
-                done.wait(2 * _PATIENCE_SECONDS)
+                done.wait(2 * _WAIT_SECONDS_MAX)
         finally:
             connection.close()
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert worked.wait(_PATIENCE_SECONDS)
+        assert worked.wait(_WAIT_SECONDS_MAX)
         yield
     finally:
         done.set()

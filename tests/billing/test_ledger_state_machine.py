@@ -16,7 +16,7 @@ cents = st.integers(1, 5)
 nanos = st.one_of(st.integers(0, 3), st.integers(0, money.nanos(5)))
 
 
-class Book(state_machines.Machine):
+class Book(state_machines.StateMachine):
     """Every rule runs the real code in a transaction of its own, and checks at its end what a commit would check."""
 
     holds: Bundle[Hold] = Bundle("holds")

@@ -69,7 +69,7 @@ Size = tuple[int, bool, int]
 Cost = tuple[int, int]
 
 
-class BatchStateMachine(state_machines.Machine):
+class BatchStateMachine(state_machines.StateMachine):
     """Two accounts, each with two keys."""
 
     def __init__(self) -> None:
