@@ -1,4 +1,4 @@
-"""The documentation is true: it lists what the code has, links what is there, and shows what comes out."""
+"""The documentation matches the code: its lists are complete, its links have targets, and its examples are real output."""
 
 import ast
 import csv
@@ -55,7 +55,7 @@ API = "".join(path.read_text() for path in sorted((ROOT / "docs" / "api").glob("
 
 
 def tracked() -> Iterator[Path]:
-    """What is in the repository, or about to be."""
+    """Yield the files that are in the repository or not ignored by it."""
     ignored = [".git", *(line.strip("/") for line in (ROOT / ".gitignore").read_text().split())]
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(name for name in folders if not any(fnmatch(name, pattern) for pattern in ignored))
@@ -69,20 +69,20 @@ PAGES = [path for path in tracked() if path.suffix == ".md"]
 
 
 def section(page: str, heading: str) -> str:
-    """What stands under a heading, up to the next one of its level or above."""
+    """Return the text under a heading, up to the next heading of the same or a higher level."""
     level = len(heading) - len(heading.lstrip("#"))
     [after] = re.split(rf"^{re.escape(heading)}$", page, flags=re.MULTILINE)[1:]
     return re.split(rf"^#{{1,{level}}} ", after, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def rows(text: str) -> list[list[str]]:
-    """The rows of the tables in ``text``, without their heads."""
+    """Return the rows of the tables in ``text``, without header rows."""
     found = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
     return [[cell.strip() for cell in line.strip("|").split("|")] for table in found for line in table.splitlines()[2:]]
 
 
 def names(cells: list[list[str]]) -> list[str]:
-    """The first column, where it is code."""
+    """Return the cells of the first column that are code."""
     return [match[1] for row in cells if (match := re.fullmatch(r"`([^`]+)`", row[0]))]
 
 
@@ -91,7 +91,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def prose(page: str) -> str:
-    """The page without its code."""
+    """Return the page without its code."""
     without_blocks = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"^    .*$|`[^`\n]*`", "", without_blocks, flags=re.MULTILINE)
 
@@ -103,7 +103,7 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 
 
 def variables_read(source: str) -> Iterator[str]:
-    """Names of environment variables that are read: through ``environment`` or from a mapping called environ."""
+    """Yield the names of environment variables that ``source`` reads, from ``environment`` or a mapping named environ."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr=reader), args=[ast.Constant(value=str(name)), *_]):
@@ -124,13 +124,13 @@ def setting_rows() -> dict[str, list[str]]:
     return {row[0].strip("`"): row for row in table if row[0].startswith("`")}
 
 
-def test_every_variable_that_the_code_reads_is_documented_and_no_other():
+def test_documented_variables_are_exactly_those_the_code_reads():
     read = {name for path in CODE for name in variables_read(path.read_text()) if _VARIABLE.fullmatch(name)}
     assert read >= {"DATABASE_URL", "GATEWAY_BIND", "CATALOG", "PROMETHEUS_MULTIPROC_DIR"}  # each read in another way
     assert set(setting_rows()) == read
 
 
-def test_every_number_among_the_settings_has_its_default_and_bounds_documented():
+def test_every_integer_setting_has_its_default_and_bounds_documented():
     documented = setting_rows()
     seen = 0
     for node in [*ast.walk(ast.parse(SETTINGS.read_text())), *ast.walk(ast.parse(PARAMETERS.read_text()))]:
@@ -150,7 +150,7 @@ def our_commands() -> dict[str, BaseCommand]:
     return {path.stem: load_command_class(path.relative_to(ROOT).parts[0], path.stem) for path in paths}
 
 
-def test_every_command_of_ours_and_its_options_are_documented():
+def test_every_command_is_documented_with_its_options():
     everybodys = {option for action in BaseCommand().create_parser("", "")._actions for option in action.option_strings}
     for name, command in our_commands().items():
         assert f"\n- `{name}" in COMMANDS, name
@@ -160,12 +160,12 @@ def test_every_command_of_ours_and_its_options_are_documented():
         assert not missing, (name, missing)
 
 
-def test_every_system_check_of_ours_is_documented_and_no_other():
+def test_documented_system_checks_are_exactly_the_declared_ones():
     declared = {id for path in CODE for id in re.findall(r'id="(gateway\.[EW]\d{3})"', path.read_text())}
     assert {row[0] for row in rows(section(SETTINGS_PAGE, "## System checks"))} == declared
 
 
-def test_every_metric_is_documented_with_its_labels_and_no_other():
+def test_documented_metrics_and_labels_are_exactly_the_declared_ones():
     declared = {}
     for metric in vars(metrics).values():
         if isinstance(metric, MetricWrapperBase):
@@ -175,7 +175,7 @@ def test_every_metric_is_documented_with_its_labels_and_no_other():
     assert {row[0].strip("`"): row[1] for row in table} == declared
 
 
-def test_every_logger_of_ours_is_documented_and_no_other():
+def test_documented_loggers_are_exactly_the_declared_ones():
     declared = {name for path in CODE for name in re.findall(r'getLogger\("(gateway\.[^"]+)"\)', path.read_text())}
     assert set(names(rows(section(MONITORING, "## Logs")))) == declared
 
@@ -185,13 +185,13 @@ def test_every_probe_is_documented():
     assert all(f"`/{route.pattern}`" in described for route in urls_health.urlpatterns)
 
 
-def test_every_task_of_the_schedule_is_documented():
+def test_documented_tasks_are_exactly_the_scheduled_ones():
     scheduled = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
     assert set(re.findall(r"`(\w+\.tasks\.\w+)`", section(DEPLOYING, "## Processes"))) == scheduled
 
 
 @pytest.mark.django_db
-def test_the_permissions_of_support_exist_and_ours_are_among_them():
+def test_documented_permissions_of_support_exist_and_include_every_custom_one():
     text = section(SUPPORT, "## Permissions of support")
     documented = set(re.findall(r"`((?:billing|keys|completions)\.[a-z]+_[a-z_]+)`", text))
     existing = {f"{app}.{name}" for app, name in Permission.objects.values_list("content_type__app_label", "codename")}
@@ -202,7 +202,7 @@ def test_the_permissions_of_support_exist_and_ours_are_among_them():
 
 
 @pytest.mark.django_db
-def test_a_line_of_the_log_is_as_shown(alice, echo_model, caplog):
+def test_a_log_line_matches_its_example(alice, echo_model, caplog):
     [example] = blocks(section(MONITORING, "## Logs"), "json")
     chat.ask(client_for(factories.make_key(alice)[1]))
     [record] = [record for record in caplog.records if record.name == "gateway.request"]
@@ -211,7 +211,7 @@ def test_a_line_of_the_log_is_as_shown(alice, echo_model, caplog):
 
 
 @pytest.mark.django_db
-def test_query_strings_are_not_logged_not_even_by_django():
+def test_no_logger_logs_query_strings():
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(request_log.JsonLineFormatter())
@@ -227,7 +227,7 @@ def test_query_strings_are_not_logged_not_even_by_django():
     assert "hunter2" not in written.getvalue()
 
 
-# --- What always holds --------------------------------------------------------------------------------------------
+# --- Invariants ---------------------------------------------------------------------------------------------------
 
 
 def cited(column: int) -> set[str]:
@@ -238,7 +238,7 @@ def code(text: str) -> list[str]:
     return re.findall(r"`(\w+)`", text)
 
 
-def test_every_constraint_and_trigger_that_keeps_what_always_holds_exists(db):
+def test_every_constraint_and_trigger_of_an_invariant_exists(db):
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT conname FROM pg_constraint UNION SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'"
@@ -248,17 +248,17 @@ def test_every_constraint_and_trigger_that_keeps_what_always_holds_exists(db):
     assert cited(2) <= existing
 
 
-def test_every_question_of_the_audit_keeps_something_that_always_holds_and_no_other():
+def test_documented_audit_questions_are_exactly_those_of_the_audit():
     assert cited(3) == {invariant.name for invariant in audit.invariants()}
 
 
-def test_every_test_of_what_always_holds_exists():
+def test_every_test_of_an_invariant_exists():
     trees = (ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("test_*.py"))
     existing = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert {name for name in code(INVARIANTS) if name.startswith("test_")} <= existing
 
 
-def test_everything_that_always_holds_is_numbered_and_tested():
+def test_every_invariant_is_numbered_and_has_a_test():
     table = rows(INVARIANTS)
     assert [row[0] for row in table] == [str(number) for number in range(1, 16)]
     assert [row[0] for row in table if not code(row[4]) or not all(name.startswith("test_") for name in code(row[4]))] == []
@@ -267,27 +267,27 @@ def test_everything_that_always_holds_is_numbered_and_tested():
 # --- Charging -----------------------------------------------------------------------------------------------------
 
 
-def test_every_settlement_that_is_charged_is_documented_and_no_other():
+def test_documented_settlements_are_exactly_the_charged_ones():
     table = rows(section(CHARGING, "## After: what is charged"))
     free = {Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED}  # no entry says so
     assert {name for row in table for name in code(row[2])} == set(Completion.Settlement) - free
     assert [row for row in table if row[1].startswith("nothing") and row[2]] == []
 
 
-# --- Commands as they are shown -----------------------------------------------------------------------------------
+# --- Examples of commands -----------------------------------------------------------------------------------------
 
 _PROMPT = "$ .venv/bin/python manage.py "
 
 
 def shown_commands(page: str) -> list[tuple[list[str], str]]:
-    """Each command of the page's console blocks, and what it printed."""
+    """Return each command in the console blocks of the page, and its output."""
     text = "".join(block for block in blocks(page, "console") if block.startswith(_PROMPT))
     return [(shlex.split(command), output) for command, _, output in (part.partition("\n") for part in text.split(_PROMPT)[1:])]
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("page", "count"), [(COMMANDS + FAILURES, 6), (CATALOG, 4)], ids=["operating", "catalog"])
-def test_the_commands_that_are_shown_print_what_is_shown(page, count):
+def test_commands_print_what_their_examples_show(page, count):
     commands = shown_commands(page)
     assert len(commands) == count
     known: dict[str, str] = {}  # an id on the page -> the id it got here
@@ -308,7 +308,7 @@ def run(*arguments: str) -> str:
 
 
 def without_figures(text: str) -> str:
-    """Numbers, dates and ids stand for all of their kind."""
+    """Replace numbers, dates and ids with placeholders, since they differ in each run."""
     return re.sub(r"\d+", "0", re.sub(r"\b[0-9A-Za-z]{22}\b", "ID", text))
 
 
@@ -316,7 +316,7 @@ def without_figures(text: str) -> str:
 
 
 def shape(value: Any) -> Any:
-    """Names and types, without the values. A null may stand where there is something, and the other way round."""
+    """Return names and types without values. Leaves nulls out, so that a null matches any value."""
     match value:
         case dict():
             return {name: shape(item) for name, item in value.items() if item is not None}
@@ -343,18 +343,18 @@ def assert_as_shown(reply: Any, shown: Any) -> None:
 
 @pytest.fixture
 def carol(alice, echo_model) -> Any:
-    """A client whose key has every limit, and has completed something."""
+    """A client whose key has every kind of limit and one completion."""
     limit = {"limit_cents": 500, "type": "RECURRING", "period": "WEEKLY"}
     client = client_for(factories.make_key(alice, **limit, requests_per_minute=60, tokens_per_minute=100_000)[1])
     assert chat.ask(client).status_code == 200
     return client
 
 
-def test_a_completion_is_as_shown(carol):
+def test_a_completion_matches_its_example(carol):
     assert_as_shown(chat.ask(carol), example("## POST /v1/chat/completions"))
 
 
-def test_a_stream_and_its_error_are_as_shown(carol):
+def test_a_stream_and_its_error_match_their_examples(carol):
     stream, failure = (text_events(block) for block in blocks(section(API, "## Streaming"), "text"))
     sent = chat.events(chat.ask(carol, messages=hello(), stream=True, stream_options={"include_usage": True}))
     assert [choices_of(event) for event in sent] == [choices_of(event) for event in stream]
@@ -386,14 +386,14 @@ def choices_of(event: Any) -> Any:
         ("## GET /api/billing/ledger", "/api/billing/ledger?limit=1"),
     ],
 )
-def test_a_reply_is_as_shown(carol, heading, path):
+def test_a_reply_matches_its_example(carol, heading, path):
     Price.objects.update(cached_input_nanos=250_000_000)  # as the built-in demo/echo, which the page shows
     reply = carol.get(path)
     assert reply.status_code == 200
     assert_as_shown(reply, example(heading))
 
 
-def test_the_csv_file_of_the_ledger_is_as_shown(carol):
+def test_the_ledger_csv_matches_its_example(carol):
     [block] = blocks(section(API, "## GET /api/billing/ledger.csv"), "text")
     served = b"".join(carol.get("/api/billing/ledger.csv").streaming_content).decode()
     shown, sent = (list(csv.DictReader(io.StringIO(text), strict=True)) for text in (block, served))
@@ -402,7 +402,7 @@ def test_the_csv_file_of_the_ledger_is_as_shown(carol):
     assert [bool(cell) for cell in shown[-1].values()] == [bool(cell) for cell in sent[-1].values()]
 
 
-def test_the_list_of_models_holds_objects_like_the_one_that_is_shown(carol):
+def test_the_objects_in_the_list_of_models_match_the_example_of_one(carol):
     listing = carol.get("/v1/models").json()
     assert set(listing) == {"object", "data"}
     assert shape(listing["data"][0]) | shape(example("## GET /v1/models/{model_id}")) == shape(
@@ -410,23 +410,23 @@ def test_the_list_of_models_holds_objects_like_the_one_that_is_shown(carol):
     )
 
 
-def test_an_error_is_as_shown(carol):
+def test_an_error_matches_its_example(carol):
     [block] = [json.loads(block) for block in blocks(section(API, "# Errors"), "json")]
     assert chat.ask(carol, temperature=3).json() == block
 
 
-def test_the_limits_per_minute_are_said_in_the_headers_that_are_shown(carol):
+def test_a_reply_has_the_rate_limit_headers_of_the_example(carol):
     shown = re.findall(r"^    (x-[\w-]+): ", section(API, "## Limits per minute"), re.MULTILINE)
     assert shown == [name for name in chat.ask(carol).headers if name.startswith("x-ratelimit-")]
 
 
-def test_every_path_of_the_openapi_document_is_documented_and_no_other():
+def test_documented_paths_are_exactly_those_of_the_openapi_document():
     document = client_for(None).get("/api/openapi.json").json()
     declared = {f"{method.upper()} {path}" for path, operations in document["paths"].items() for method in operations}
     assert set(re.findall(r"^## ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", API, re.MULTILINE)) == declared
 
 
-def test_every_field_of_a_request_is_documented_with_its_bounds_and_no_other():
+def test_documented_request_fields_and_bounds_are_those_of_the_serializer():
     table = {row[0].strip("`"): row for row in rows(section(API, "## POST /v1/chat/completions"))}
     fields = ChatRequestSerializer().fields
     assert set(table) == set(fields)
@@ -457,7 +457,7 @@ def test_every_parameter_of_the_rankings_is_documented():
         assert all(f"`{choice}`" in table[name][3] for choice in schema.get("enum", []))
 
 
-def test_a_ranking_is_as_shown(db):
+def test_a_ranking_matches_its_example(db):
     entries.list_model("anthropic/claude-opus-4-6", rank=1, quality=91.3, speed=55.1, cost=28.0, elo=1504)
     entries.publish()
     for source in ("INTERNAL", "LMSYS_ARENA", "HUGGINGFACE"):
@@ -478,7 +478,7 @@ def error_rows() -> dict[tuple[int, str, str], list[list[str]]]:
     return table
 
 
-def test_every_error_is_documented_and_no_other():
+def test_documented_errors_are_exactly_the_declared_ones():
     assert set(error_rows()) == {(error.status, error.code, error.type) for error in error_classes()}
 
 
@@ -493,7 +493,7 @@ def test_the_headers_of_an_error_are_documented():
 
 
 def known_fields(path: Path, text: str, table: str) -> set[str]:
-    """The fields that a table of a catalog file may have, as the reader says when it finds one that it may not."""
+    """Return the fields of a table of a catalog file, as the reader lists them when it finds an unknown one."""
     path.write_text(text)
     with pytest.raises(catalog_file.InvalidCatalog) as caught:
         catalog_file.read([path])
@@ -511,17 +511,17 @@ def known_fields(path: Path, text: str, table: str) -> set[str]:
         ("### `routes`", '[models."x"]\nroutes = [ { zz = 1 } ]', "routes[0].zz"),
     ],
 )
-def test_every_field_of_a_catalog_file_is_documented_and_no_other(tmp_path, heading, text, unknown):
+def test_documented_fields_of_a_catalog_file_are_exactly_the_known_ones(tmp_path, heading, text, unknown):
     known = known_fields(tmp_path / "mine.toml", text, unknown)
     assert set(names(rows(section(CATALOG, heading)))) == known
 
 
-def test_every_table_of_a_catalog_file_is_documented(tmp_path):
+def test_documented_tables_of_a_catalog_file_are_exactly_the_known_ones(tmp_path):
     known = known_fields(tmp_path / "mine.toml", "zz = 1", "zz")
     assert set(re.findall(r"^### `\[(\w+)", CATALOG, re.MULTILINE)) == known
 
 
-def test_the_example_of_a_catalog_is_in_order(tmp_path):
+def test_the_example_of_a_catalog_file_is_valid(tmp_path):
     [example] = blocks(CATALOG, "toml")
     path = tmp_path / "my-models.toml"
     path.write_text(example)
@@ -529,7 +529,7 @@ def test_the_example_of_a_catalog_is_in_order(tmp_path):
     assert list(catalog.models) == ["local/qwen3"]
 
 
-def test_a_price_that_is_no_text_is_refused_in_the_words_that_are_shown(tmp_path):
+def test_a_price_that_is_not_a_string_gets_the_documented_error(tmp_path):
     [example], [shown] = blocks(CATALOG, "toml"), blocks(CATALOG, "text")
     path = tmp_path / "my-models.toml"
     path.write_text(example.replace('input = "0.05"', "input = 0.05"))
@@ -544,18 +544,18 @@ def test_every_supported_kind_is_documented_and_no_other():
     assert set(re.findall(r"`(\w+)`", said[1])) == set(ADAPTERS)
 
 
-# --- What is linked and named exists ------------------------------------------------------------------------------
+# --- Links and names ----------------------------------------------------------------------------------------------
 
 
 def anchors(page: str) -> set[str]:
-    """As GitHub makes them of headings."""
+    """Return the anchors that GitHub derives from the headings of the page."""
     without_blocks = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", without_blocks, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page):
+def test_every_link_has_an_existing_target(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text())):
         path, _, anchor = target.partition("#")
         if "://" in target:
@@ -568,12 +568,12 @@ def test_every_link_leads_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_file_that_is_named_exists(page):
+def test_every_named_file_exists(page):
     named = re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|toml|md|txt))`", page.read_text())
     assert [name for name in named if not (ROOT / name).exists() and not (page.parent / name).exists()] == []
 
 
-def test_every_make_target_that_is_named_exists():
+def test_every_named_make_target_exists():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {name for page in PAGES for name in re.findall(r"(?:^    |`)make (\w+)", page.read_text(), re.MULTILINE)}
     assert {"run", "test"} <= named <= targets
@@ -602,7 +602,7 @@ def test_a_decision_has_context_decision_and_consequence(page):
     assert re.findall(r"^\*\*(\w+)\.\*\*", page.read_text(), re.MULTILINE) == ["Context", "Decision", "Consequence"]
 
 
-def test_every_dependency_says_why_it_is_here():
+def test_every_dependency_has_a_comment_with_its_reason():
     text = (ROOT / "pyproject.toml").read_text()
     project = tomllib.loads(text)["project"]
     dependencies = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
@@ -612,7 +612,7 @@ def test_every_dependency_says_why_it_is_here():
         assert re.search(r"#\s.{5,}$", line), dependency
 
 
-def test_the_repository_speaks_of_itself_alone():
+def test_no_file_names_a_path_of_a_machine():
     elsewhere = re.compile(r"\.\./" + r"shared\b|(?<![\w.~$}{])/(?:wo" + r"rk|ro" + r"ot|Users|home/\w+)/")
     found = []
     for path in tracked():

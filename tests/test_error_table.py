@@ -1,6 +1,6 @@
-"""Every way to be refused: one table, a row a condition; and the order in which refusals come.
+"""Every refusal, in one table with a row for each condition, and the order in which refusals are decided.
 
-A refusal writes nothing. A streamed request is refused as any other, before the stream begins.
+A refusal writes nothing. A streamed request is refused like any other, before the stream begins.
 """
 
 import re
@@ -27,7 +27,7 @@ from tests.conftest import client_for
 
 @dataclass
 class Ask:
-    """What is sent. Change it, and the gateway or its rows with ``Stage``, until it must be refused."""
+    """A valid request. Tests change it, or the database and settings through ``Stage``, so that the gateway must refuse it."""
 
     secret: str | None
     path: str = chat.PATH
@@ -46,7 +46,7 @@ class Ask:
 
 
 class Stage:
-    """alice, her key and demo/echo: everything is fine, until a row of the table says otherwise."""
+    """alice, her key and demo/echo in a state in which every request succeeds, until a row of the table changes it."""
 
     def __init__(self, alice: Account, settings: Any, monkeypatch: Any) -> None:
         self.account, self.settings, self.monkeypatch = alice, settings, monkeypatch
@@ -65,7 +65,7 @@ class Stage:
         return self.ask()
 
     def spend_limit(self, type: str, period: str | None = None) -> Ask:
-        """A limit of one cent, all of it spent today."""
+        """Set a limit of one cent, all of it spent today."""
         lifecycle.set_spending_limit(self.key, limit_cents=1, type=type, period=period)
         today = pool.database_time().date()
         usage.reserve(self.key, day=today, amount_nanos=10_000_000)
@@ -73,17 +73,17 @@ class Stage:
         return self.ask()
 
     def ask_first(self, **columns: Any) -> Ask:
-        """Limit the key's rate, and use it up with a request that is served."""
+        """Limit the rate of the key, and use the limit up with a successful request."""
         ask = self.set_key(**columns)
         assert ask.send().status_code == 200
         return ask
 
 
-# --- Conditions: what is done to the stage, and what is then asked ------------------------------------------------
+# --- Conditions: each changes the stage and returns a request -----------------------------------------------------
 
 
 def another_secret(stage: Stage) -> Ask:
-    """Well-formed, with the id of a key that exists, and never given out."""
+    """A well-formed secret with the id of an existing key, which was never issued."""
     return Ask(secret.mint(stage.key.pk))
 
 
@@ -99,7 +99,7 @@ def secret_of_no_key(stage: Stage) -> Ask:
 
 
 def deleted_key(stage: Stage) -> Ask:
-    """Deleted after a request: its identity is cached."""
+    """A key deleted after a request, so that its identity is cached."""
     assert stage.ask(path="/v1/usage", method="GET").send().status_code == 200
     stage.key.delete()
     return stage.ask()
@@ -163,7 +163,7 @@ def in_debt(stage: Stage) -> Ask:
 
 
 def lost_encryption_key(stage: Stage) -> Ask:
-    """Nothing a caller did: a provider's key that no key of ours opens."""
+    """A fault of the gateway: a provider's API key that no encryption key can decrypt."""
     return stage.set_all(Provider, sealed_api_key="sealed with a key that is lost")
 
 
@@ -309,12 +309,12 @@ def test_a_refusal_matches_the_table_and_writes_nothing(stage, condition, stream
     assert chat.everything_written() == before
 
 
-def test_the_table_and_the_classes_agree():
+def test_every_error_of_the_table_has_a_class():
     declared = {(error.status, error.type, error.code) for error in ERRORS}
     assert {(status, type, code) for _, status, type, code, _, _ in TABLE.values()} <= declared
 
 
-# --- What the table cannot hold: the upstream fails after the money was held, the store is away --------------------
+# --- Outside the table: upstreams that fail after money was held, an unavailable database --------------------------
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -380,7 +380,7 @@ def test_an_unexpected_exception_shows_only_the_request_id_and_is_logged(stage, 
     assert "in find" in caplog.text  # the traceback
 
 
-# --- The order: of two things wrong at once, the first is told ------------------------------------------------------
+# --- The order: of two errors in one request, the first is reported -------------------------------------------------
 
 
 def _no_key(stage: Stage, ask: Ask) -> None:

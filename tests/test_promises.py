@@ -1,4 +1,4 @@
-"""The contract, promise by promise: every field, type, bound, default and enumeration that callers may rely on."""
+"""The contract with callers: every field, type, bound, default and enumeration that they may rely on."""
 
 import re
 import time
@@ -19,11 +19,11 @@ TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def types(value: dict) -> dict:
-    """The same object with types in place of values."""
+    """Return the same object with types in place of values."""
     return {name: types(item) if isinstance(item, dict) else type(item) for name, item in value.items()}
 
 
-# --- POST /v1/chat/completions: what may be sent ------------------------------------------------------------------
+# --- POST /v1/chat/completions: requests --------------------------------------------------------------------------
 
 ACCEPTED = [
     {"max_tokens": 1},
@@ -75,7 +75,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("param", "value"), REFUSED, ids=str)
-def test_a_request_out_of_bounds_is_refused_by_the_name_of_the_field(api, echo_model, param, value):
+def test_a_request_out_of_bounds_is_refused_with_the_name_of_the_field(api, echo_model, param, value):
     before = chat.everything_written()
     reply = chat.ask(api, **{param.partition("[")[0]: value})
     error = chat.assert_error(reply, 400, "invalid_request_error", param)
@@ -92,7 +92,7 @@ def test_model_and_messages_are_required(api, echo_model, name):
     assert error["message"] == f"{name} is required."
 
 
-# --- ... and what comes back --------------------------------------------------------------------------------------
+# --- POST /v1/chat/completions: replies ---------------------------------------------------------------------------
 
 
 def test_a_completion_has_every_field_with_its_type(api, echo_model):
@@ -296,11 +296,11 @@ def test_ledger_parameters_out_of_bounds_are_refused(api, query, param):
 # --- Enumerations -------------------------------------------------------------------------------------------------
 
 
-def test_ledger_types_are_these_four():
+def test_ledger_types_are_the_documented_ones():
     assert set(LedgerEntry.Type.values) == {"CREDIT_PURCHASE", "USAGE_DEBIT", "SUPPORT_CREDIT", "REFUND_DEBIT"}
 
 
-def test_spending_types_and_periods_are_these():
+def test_spending_types_and_periods_are_the_documented_ones():
     assert set(SpendingType.values) == {"FIXED", "RECURRING"}
     assert set(SpendingPeriod.values) == {"DAILY", "WEEKLY", "MONTHLY"}
 
@@ -309,7 +309,7 @@ def test_spending_types_and_periods_are_these():
     ("type", "period"),
     [(None, None), ("FIXED", "DAILY"), ("RECURRING", None), ("RECURRING", "YEARLY"), ("fixed", None), ("MONTHLY", "MONTHLY")],
 )
-def test_a_spending_limit_needs_a_type_and_a_period_that_go_together(alice, type, period):
+def test_a_spending_limit_without_a_matching_type_and_period_is_refused(alice, type, period):
     with pytest.raises(lifecycle.InvalidLimit):
         factories.make_key(alice, limit_cents=1, type=type, period=period)
     assert not ApiKey.objects.exists()
@@ -350,7 +350,7 @@ AUTHENTICATED = ["/v1/models", "/v1/models/demo/echo", "/v1/usage", "/api/billin
 
 @pytest.mark.parametrize("path", AUTHENTICATED)
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_a_bearer_key_opens_every_path(alice, echo_model, path, scheme):
+def test_a_bearer_key_authenticates_on_every_path(alice, echo_model, path, scheme):
     secret = factories.make_key(alice)[1]
     assert client_for(None).get(path, HTTP_AUTHORIZATION=f"{scheme} {secret}").status_code == 200
 

@@ -1,4 +1,4 @@
-"""What README.md tells a stranger to run, run as it stands against a real gunicorn. Only the port is another."""
+"""Runs the commands of README.md unchanged, except for the port, against a real gunicorn."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ADDRESS = "http://127.0.0.1:8000"
 
 
 def shell(beginning: str) -> str:
-    """The one indented block that begins so."""
+    """Return the one indented block that begins with ``beginning``."""
     found = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", README, re.MULTILINE)
     [block] = [block for block in found if block.strip().startswith(beginning)]
     return re.sub(r"^ {4}", "", block, flags=re.MULTILINE)
@@ -40,14 +40,14 @@ def secret(alice: Any) -> str:
 
 @pytest.fixture
 def stranger(tmp_path: Path, gateway: Gateway, echo_model: Any, secret: str) -> Path:
-    """Where somebody stands who has run ``make run``."""
+    """A directory as ``make run`` leaves it."""
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "quickstart.json").write_text(json.dumps({"api_key": secret}))
     return tmp_path
 
 
 def run(command: list[str], text: str, where: Path, gateway: Gateway, **environ: str) -> str:
-    """Standard output of the text, given to the command."""
+    """Run the command with ``text`` as its input, and return its standard output."""
     assert ADDRESS in text
     text = text.replace(ADDRESS, gateway.url)
     environ = {**os.environ, **environ}
@@ -64,25 +64,25 @@ def assert_one_completion_is_booked(account: Any) -> None:
     assert entry.amount_nanos < 0
 
 
-def test_the_first_request_with_curl(stranger, gateway, alice):
+def test_the_curl_example_completes_and_is_charged(stranger, gateway, alice):
     printed = run(["bash", "-euo", "pipefail"], shell("export GATEWAY_API_KEY="), stranger, gateway)
     reply = json.loads(printed)
     assert reply["choices"][0]["message"] == {"role": "assistant", "content": "Hello, gateway", "refusal": None}
     assert_one_completion_is_booked(alice)
 
 
-def test_the_first_request_with_the_sdk(stranger, gateway, alice, secret):
+def test_the_sdk_example_completes_and_is_charged(stranger, gateway, alice, secret):
     assert run([sys.executable, "-"], python(), stranger, gateway, GATEWAY_API_KEY=secret) == "Hello, gateway"
     assert_one_completion_is_booked(alice)
 
 
-def test_the_openapi_description_is_where_it_is_said_to_be(gateway):
+def test_the_named_path_serves_the_openapi_document(gateway):
     [path] = re.findall(r"`(/api/\S+\.json)`", README)
     assert gateway.request("GET", path).json()["info"]["title"] == "Model Gateway"
 
 
 @pytest.mark.parametrize("path", re.findall(rf"{ADDRESS}(/(?:dashboard|admin)/)", README))
-def test_the_pages_are_where_they_are_said_to_be(gateway, path):
+def test_the_named_pages_are_served(gateway, path):
     answer = gateway.request("GET", path)
     assert answer.status == 302
     assert gateway.request("GET", answer.headers["location"]).status == 200

@@ -1,4 +1,4 @@
-"""GET /api/openapi.json: the API's description is valid, whole, and says what the code does."""
+"""GET /api/openapi.json: the description of the API is valid, complete, and matches the code."""
 
 from typing import Any
 
@@ -99,7 +99,7 @@ def test_only_replies_under_v1_describe_rate_limit_headers(document, path, metho
         assert set(response.get("headers", {})) == (names if path.startswith("/v1/") else set())
 
 
-def test_every_operation_has_a_name_of_its_own(document):
+def test_every_operation_has_a_unique_id(document):
     names = [operation["operationId"] for operations in document["paths"].values() for operation in operations.values()]
     assert len(set(names)) == len(PATHS)
 
@@ -136,14 +136,14 @@ def test_a_chat_request_has_its_fields_and_bounds(document):
     assert resolve(document, role.get("allOf", [role])[0])["enum"] == list(ROLES)
 
 
-def test_a_completion_comes_whole_or_as_a_stream(document):
+def test_a_completion_is_described_as_json_and_as_an_event_stream(document):
     content = document["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
     assert set(content) == {"application/json", "text/event-stream"}
     completion = resolve(document, content["application/json"]["schema"])
     assert set(completion["required"]) == {"id", "object", "created", "model", "choices", "usage"}
 
 
-def test_the_described_completion_is_the_served_one(document, api, echo_model):
+def test_the_described_completion_has_the_fields_of_a_served_one(document, api, echo_model):
     content = document["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]["application/json"]
     completion, served = resolve(document, content["schema"])["properties"], chat.ask(api).json()
     usage = resolve(document, completion["usage"])["properties"]
@@ -169,7 +169,7 @@ def test_the_ledger_has_its_parameters_bounds_and_defaults(document):
 
 
 @pytest.mark.parametrize("path", ["/api/billing/ledger", "/api/billing/ledger.csv"])
-def test_the_ledger_has_its_filters(document, path):
+def test_the_ledger_endpoints_describe_their_filters(document, path):
     parameters = {item["name"]: item["schema"] for item in document["paths"][path]["get"]["parameters"]}
     assert set(parameters) - {"limit", "offset"} == {"type", "apiKey", "from", "to"}
     assert set(parameters["type"]["enum"]) == set(LedgerEntry.Type.values)
@@ -183,14 +183,14 @@ def test_the_csv_export_is_described(document):
     assert {kind: media["schema"]["type"] for kind, media in content.items()} == {"text/csv": "string"}
 
 
-def test_the_other_replies_have_their_fields(document):
+def test_the_other_replies_describe_their_fields(document):
     assert set(reply_fields(document, "/api/billing/balance")) == {"balanceInCents", "balanceInDollars"}
     assert set(reply_fields(document, "/v1/usage")) == {"object", "key", "limit", "rateLimits", "usage", "balance"}
     model = resolve(document, reply_fields(document, "/v1/models")["data"]["items"])["properties"]
     assert set(model) == set(reply_fields(document, "/v1/models/{model_id}"))
 
 
-def test_the_described_model_is_the_served_one(document, api, echo_model):
+def test_the_described_model_has_the_fields_of_a_served_one(document, api, echo_model):
     described = set(reply_fields(document, "/v1/models/{model_id}"))
     assert described == set(api.get("/v1/models/demo/echo").json()) | {"alias_of"}
     RoutableAlias.objects.create(id="best/general", model_ids=["demo/echo"])
