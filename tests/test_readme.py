@@ -39,7 +39,7 @@ def secret(alice: Any) -> str:
 
 
 @pytest.fixture
-def stranger(tmp_path: Path, gateway: Gateway, echo_model: Any, secret: str) -> Path:
+def working_directory(tmp_path: Path, gateway: Gateway, echo_model: Any, secret: str) -> Path:
     """A directory as ``make run`` leaves it."""
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "quickstart.json").write_text(json.dumps({"api_key": secret}))
@@ -64,15 +64,15 @@ def assert_one_completion_is_booked(account: Any) -> None:
     assert entry.amount_nanos < 0
 
 
-def test_the_curl_example_completes_and_is_charged(stranger, gateway, alice):
-    printed = run(["bash", "-euo", "pipefail"], shell("export GATEWAY_API_KEY="), stranger, gateway)
+def test_the_curl_example_completes_and_is_charged(working_directory, gateway, alice):
+    printed = run(["bash", "-euo", "pipefail"], shell("export GATEWAY_API_KEY="), working_directory, gateway)
     reply = json.loads(printed)
     assert reply["choices"][0]["message"] == {"role": "assistant", "content": "Hello, gateway", "refusal": None}
     assert_one_completion_is_booked(alice)
 
 
-def test_the_sdk_example_completes_and_is_charged(stranger, gateway, alice, secret):
-    assert run([sys.executable, "-"], python(), stranger, gateway, GATEWAY_API_KEY=secret) == "Hello, gateway"
+def test_the_sdk_example_completes_and_is_charged(working_directory, gateway, alice, secret):
+    assert run([sys.executable, "-"], python(), working_directory, gateway, GATEWAY_API_KEY=secret) == "Hello, gateway"
     assert_one_completion_is_booked(alice)
 
 
