@@ -50,6 +50,11 @@ def wrong(param: str, problem: str) -> InvalidRequest:
 
 
 class InvalidApiKey(InvalidRequest):
+    """The key is missing, unknown, revoked or expired, or its account is closed.
+
+    Every message begins as OpenAI's does: LiteLLM, and so aider, tells a 401 from a bad request by these words.
+    """
+
     status, code = 401, "invalid_api_key"
     fixed_headers = {"WWW-Authenticate": "Bearer"}
 

@@ -26,7 +26,11 @@ from keys import rate_limit_cache, refusal_cache, secret
 from keys.models import ApiKey
 
 HEADER_CHARACTERS_MAX = 200
-INVALID_KEY_MESSAGE = "The API key is invalid: it is unknown, revoked or expired."
+# The same for all, so that it says nothing about a key to a client that does not have its secret.
+INVALID_KEY_MESSAGE = (
+    "Incorrect API key provided: it is unknown, revoked or expired, or its account is closed. "
+    "Send a key from the dashboard's Keys page as Authorization: Bearer <API_KEY>."
+)
 
 
 @dataclass(frozen=True)

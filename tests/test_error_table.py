@@ -304,7 +304,9 @@ def test_a_refusal_matches_the_table_and_writes_nothing(stage, condition, stream
     ask = arrange(stage)
     before = chat.everything_written()
     reply = ask.send(**({"stream": True} if stream else {}))
-    assert chat.assert_error(reply, status, code, param)["type"] == type
+    error = chat.assert_error(reply, status, code, param)
+    assert error["type"] == type
+    assert error["message"].startswith("Incorrect API key provided: ") == (status == 401)
     assert_headers(reply, headers)
     assert chat.everything_written() == before
 
@@ -428,7 +430,7 @@ def _no_credits(stage: Stage, ask: Ask) -> None:
 
 
 ORDER: list[tuple[Callable[[Stage, Ask], None], int, str]] = [
-    (_no_key, 401, "did not provide an API key"),
+    (_no_key, 401, "you sent none"),
     (_bad_field, 400, "temperature must be"),
     (_no_model, 404, "does not exist"),
     (_above_the_model, 400, "generates at most"),

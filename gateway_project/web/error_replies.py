@@ -50,7 +50,7 @@ def translate(exception: Exception) -> errors.ApiError:
     return errors.InternalError("")
 
 
-_NO_KEY = "You did not provide an API key. Send it as Authorization: Bearer <API_KEY>."
+_NO_KEY = "Incorrect API key provided: you sent none. Send your key as Authorization: Bearer <API_KEY>."
 _TRANSLATIONS: list[tuple[type[Exception], type[errors.ApiError], str]] = [
     (exceptions.NotAuthenticated, errors.InvalidApiKey, _NO_KEY),
     (exceptions.AuthenticationFailed, errors.InvalidApiKey, ""),

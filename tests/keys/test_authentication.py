@@ -30,6 +30,7 @@ def assert_refused(reply):
     assert set(reply.json()) == {"error"}
     assert set(error) == {"message", "type", "code", "param"}
     assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "invalid_api_key", None)
+    assert error["message"].startswith("Incorrect API key provided")  # LiteLLM knows an AuthenticationError by these words
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +90,15 @@ def test_junk_is_refused_without_a_query(key, what, django_assert_num_queries):
 
 def test_a_request_without_a_key_gets_a_bearer_challenge():
     assert "Authorization: Bearer <API_KEY>" in get().json()["error"]["message"]
+
+
+@pytest.mark.parametrize("what", ["another product's key", "one character mistyped", "no scheme"])
+def test_the_message_for_a_wrong_key_says_where_to_get_one_and_shows_nothing_of_it(key, what):
+    header = junk(key[1])[what]
+    message = get(header).json()["error"]["message"]
+    assert "dashboard's Keys page" in message
+    assert "Authorization: Bearer <API_KEY>" in message
+    assert header.split()[-1][9:20] not in message
 
 
 def test_a_well_formed_unknown_key_is_refused(db, django_assert_num_queries):
