@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -25,7 +25,8 @@ from completions.serializers import (
     UsageSerializer,
     model_object,
 )
-from gateway_project.web import strict_json
+from gateway_project import errors
+from gateway_project.web import strict_json, wrong_paths
 from keys import rate_limit_cache, refusal_cache
 from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
 from keys.models import ApiKey
@@ -112,7 +113,7 @@ class UsageView(RatedView):
 
 
 class UnknownPathView(RatedView):
-    """Every other path under /v1: 404 for any caller."""
+    """Every other path under /v1: 404 for any caller, with what to use instead."""
 
     authentication_classes = [AnyCallerAuthentication]
     permission_classes = []
@@ -120,7 +121,7 @@ class UnknownPathView(RatedView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        raise Http404
+        raise errors.PathNotFound(wrong_paths.message(request._request))
 
 
 def _key(request: Request) -> ApiKey:

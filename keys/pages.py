@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -15,6 +14,7 @@ from billing.models import Account
 from billing.pages import Pager, member_page
 from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.web import hosts
 from keys import lifecycle, summaries
 from keys.forms import KeyForm, LimitForm
 
@@ -35,7 +35,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
         "keys": summaries.summarize_keys(keys[:LATEST_KEYS], now),
         "keys_count": keys.count(),
         "chart": summaries.build_chart(account, now.date()),
-        "api_url": _api_url(request),
+        "api_url": hosts.api_url(request),
     }
     return render(request, "dashboard/overview.html", context)
 
@@ -51,10 +51,6 @@ def _balance(account: Account) -> dict[str, Any]:
     }
 
 
-def _api_url(request: HttpRequest) -> str:
-    return f"{request.scheme}://{settings.GATEWAY_API_HOST or request.get_host()}"
-
-
 @require_safe
 @member_page
 def key_list(request: HttpRequest, account: Account) -> HttpResponse:
@@ -62,7 +58,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
     keys = summaries.keys_newest_first(account)
     pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
     page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
-    context = {"keys": summaries.summarize_keys(page, pool.database_time()), "pager": pager, "api_url": _api_url(request)}
+    context = {"keys": summaries.summarize_keys(page, pool.database_time()), "pager": pager, "api_url": hosts.api_url(request)}
     return render(request, "dashboard/keys.html", context)
 
 
@@ -79,7 +75,7 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     if issued is None:
         return render(request, "dashboard/key_new.html", {"form": form})
     key, secret = issued
-    context = {"name": key.name, "secret": secret, "api_url": _api_url(request)}
+    context = {"name": key.name, "secret": secret, "api_url": hosts.api_url(request)}
     return render(request, "dashboard/key_made.html", context)
 
 

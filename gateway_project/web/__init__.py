@@ -5,6 +5,7 @@
 - ``page_middleware``     Django's middleware for pages, skipped for API requests
 - ``strict_json``         the parser of request bodies
 - ``error_replies``       replies to exceptions of views
+- ``wrong_paths``         what a 404 says to use instead
 - ``error_handlers``      replies to errors outside views, as JSON or a page
 - ``malformed_requests``  replies to bytes that are not an HTTP request
 - ``health``              probes and metrics

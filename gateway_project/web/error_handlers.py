@@ -4,8 +4,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from gateway_project import errors
-from gateway_project.web import error_replies
+from gateway_project.web import error_replies, wrong_paths
 from gateway_project.web.hosts import is_api
+
+_NOTHING = "There is nothing at this path."
 
 
 def _wants_page(request: HttpRequest) -> bool:
@@ -27,7 +29,7 @@ def permission_denied(request: HttpRequest, exception: Exception) -> HttpRespons
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _respond(request, errors.PathNotFound("There is nothing at this path."))
+    return _respond(request, errors.PathNotFound(_NOTHING if _wants_page(request) else wrong_paths.message(request)))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

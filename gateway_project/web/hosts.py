@@ -21,6 +21,16 @@ def is_api(request: HttpRequest) -> bool:
     return request.path_info.lstrip("/").partition("/")[0] in _API_SEGMENTS
 
 
+def api_url(request: HttpRequest) -> str:
+    """Return the address of /v1, without a slash at its end. Raises DisallowedHost."""
+    return f"{request.scheme}://{settings.GATEWAY_API_HOST or request.get_host()}"
+
+
+def base_url(request: HttpRequest) -> str:
+    """Return the address of everything else, without a slash at its end. Raises DisallowedHost."""
+    return f"{request.scheme}://{settings.GATEWAY_BASE_HOST or request.get_host()}"
+
+
 class AddressMiddleware:
     """Chooses the routes by host. Other hosts than the two get 400 by ALLOWED_HOSTS, or find only the probes."""
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -22,6 +21,7 @@ from completions.models import Category, LanguageModel, Price
 from gateway_project import dollars, errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
+from gateway_project.web import hosts
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery
 from rankings.models import DailyRank, Entry, Source
@@ -157,7 +157,7 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
 def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
     """Show one model and explain its score on one board, which ``source`` and ``category`` choose."""
     query = page_query.read(request.GET)
-    api_url = f"{request.scheme}://{settings.GATEWAY_API_HOST or request.get_host()}"
+    api_url = hosts.api_url(request)
     try:
         return _cached_page(
             request, (model_id, query.source, query.board, api_url), lambda _: _render_model(model_id, query, api_url)

@@ -152,3 +152,18 @@ def test_a_failing_upstream_is_retried_and_costs_nothing(gateway, sdk, alice, la
     assert len(upstream.requests) == 5  # two attempts per request, until the circuit opens
     assert alice.entries.filter(type="USAGE_DEBIT").count() == 0
     wait_until_settled(alice)
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("", "Set base_url to {}/v1,"),
+        ("/v1/v1", "Set base_url to {}/v1,"),
+        ("//v1", "it has a slash too many. Send the request to {}/v1/models."),
+    ],
+)
+def test_it_shows_what_to_set_when_its_base_url_is_wrong(gateway, key, path, advice):
+    client = openai.OpenAI(base_url=f"{gateway.url}{path}", api_key=key[1])
+    with client, pytest.raises(openai.NotFoundError) as raised:
+        client.models.list()
+    assert advice.format(gateway.url) in raised.value.message

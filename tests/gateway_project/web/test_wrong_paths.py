@@ -1,0 +1,141 @@
+"""A path that does not exist is a 404 that says what to set or use instead. No request is redirected."""
+
+from typing import Any
+
+import pytest
+
+from tests import chat
+from tests.conftest import client_for
+
+HERE = "http://testserver"
+API, BASE = "api.example.org", "example.org"
+CHAT_ONLY = f"only chat completions: POST {HERE}/v1/chat/completions."
+SET_BASE_URL = f"Set base_url to {HERE}/v1, so that the request goes to {HERE}/v1/"
+
+
+def told(path, method="POST", host="testserver", secret=None, **headers):
+    """Return the message of the 404."""
+    client: Any = client_for(secret)
+    reply = client.generic(method, path, chat.body(), content_type="application/json", HTTP_HOST=host, **headers)
+    assert "location" not in reply
+    return chat.assert_error(reply, 404, "invalid_request_error")["message"]
+
+
+@pytest.fixture
+def two_addresses(settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = API, BASE
+    settings.ALLOWED_HOSTS = [API, BASE, "other.example.org"]
+
+
+@pytest.fixture(autouse=True)
+def _no_query(db, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        yield
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/chat/completions",
+        "/v1/v1/chat/completions",
+        "/v1/chat/completions/chat/completions",
+        "/api/v1/chat/completions",
+        "/openai/v1/chat/completions/",
+    ],
+)
+def test_a_wrong_base_url_for_completions_is_told_the_right_one(path):
+    assert told(path) == f"There is nothing at this path. {SET_BASE_URL}chat/completions."
+
+
+@pytest.mark.parametrize(("path", "endpoint"), [("/models", "models"), ("/v1/v1/models", "models"), ("/usage", "usage")])
+def test_a_wrong_base_url_for_another_endpoint_is_told_the_right_one(path, endpoint):
+    assert told(path, "GET") == f"There is nothing at this path. {SET_BASE_URL}{endpoint}."
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1//chat/completions"])
+def test_a_slash_too_many_is_named(path):
+    right = f"{HERE}/v1/chat/completions"
+    assert told(path) == f"There is nothing at this path: it has a slash too many. Send the request to {right}."
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1/responses", "Responses API"),
+        ("/v1/responses/resp_1/cancel", "Responses API"),
+        ("/responses", "Responses API"),
+        ("/v1/completions", "text completions"),
+        ("/v1/messages", "Messages API"),
+        ("/v1/messages/count_tokens", "Messages API"),
+        ("/v1/embeddings", "embeddings"),
+        ("/embeddings", "embeddings"),
+        ("/v1/images/generations", "endpoints for images"),
+        ("/v1/audio/speech", "endpoints for audio"),
+    ],
+)
+def test_an_endpoint_that_the_gateway_does_not_have_is_told_of_chat_completions(path, name):
+    assert told(path) == f"The gateway has no {name}, {CHAT_ONLY}"
+
+
+@pytest.mark.parametrize("path", ["/v1/", "/v1/chat", "/v1/v1", "/v1/nowhere"])
+def test_other_paths_under_v1_are_told_which_there_are(path):
+    assert told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /models, /usage."
+
+
+def test_a_single_model_at_a_wrong_path_is_told_the_right_one():
+    message = f"There is nothing at this path. Models are at {HERE}/v1/models and {HERE}/v1/models/{{id}}."
+    assert told("/models/demo/echo", "GET") == message
+
+
+@pytest.mark.parametrize(
+    ("path", "right"),
+    [
+        ("/billing/balance", "/api/billing/balance"),
+        ("/v1/billing/balance", "/api/billing/balance"),
+        ("/v1/api/billing/ledger", "/api/billing/ledger"),
+    ],
+)
+def test_an_endpoint_of_the_base_address_is_told_its_path(path, right):
+    assert told(path, "GET") == f"There is nothing at this path. Send the request to {HERE}{right}."
+
+
+def test_other_paths_under_api_are_told_where_all_are_described():
+    assert told("/api/chat") == f"There is nothing at this path. All paths are described at {HERE}/api/openapi.json."
+
+
+def test_any_other_path_is_told_nothing_more():
+    assert told("/nowhere") == "There is nothing at this path."
+
+
+@pytest.mark.usefixtures("two_addresses")
+@pytest.mark.parametrize("host", [BASE, "other.example.org"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/chat/completions", "/v1/v1/chat/completions"])
+def test_completions_at_the_wrong_host_are_told_the_right_one(host, path):
+    right = f"http://{API}/v1"
+    assert f"Set base_url to {right}, so that the request goes to {right}/chat/completions." in told(path, host=host)
+
+
+@pytest.mark.usefixtures("two_addresses")
+@pytest.mark.parametrize("host", [API, "other.example.org"])
+def test_the_api_of_the_base_address_at_the_wrong_host_is_told_the_right_one(host):
+    assert f"Send the request to http://{BASE}/api/billing/balance." in told("/api/billing/balance", "GET", host)
+    assert f"at http://{BASE}/api/openapi.json." in told("/api/nowhere", "GET", host)
+    assert f"http://{API} serves /v1; the dashboard, the rankings and /api are at http://{BASE}." in told("/", "GET", host)
+
+
+@pytest.mark.usefixtures("two_addresses")
+def test_the_address_has_the_scheme_by_which_it_is_reached(settings):
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    message = told("/chat/completions", host=API, HTTP_X_FORWARDED_PROTO="https")
+    assert f"Set base_url to https://{API}/v1," in message
+
+
+@pytest.mark.parametrize("secret", [None, "mgw_live_wrong"])
+def test_a_caller_without_a_valid_key_is_told_the_same(secret):
+    assert told("/v1/responses", secret=secret) == f"The gateway has no Responses API, {CHAT_ONLY}"
+
+
+def test_nothing_of_the_path_is_repeated():
+    for path in ("/v1/<script>alert(1)</script>", "/<b>/chat/completions", "/v1/embeddings/%0d%0aset-cookie:x"):
+        message = told(path)
+        assert not {"<", "script", "set-cookie", "\n"} & set(message.split() + list(message))
