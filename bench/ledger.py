@@ -1,9 +1,9 @@
-"""The ledger at depth: an account of very many entries, what its pages cost and how PostgreSQL finds them.
+"""A deep ledger: an account with very many entries, the cost of its pages, and the query plans.
 
     python -m bench.ledger [ENTRIES] [--verify]
 
-Makes it past every trigger, in a database of its own that is gone afterwards: 1,000,000 entries take half a minute and 1 GB.
-With --verify there are 1,000 accounts that share the entries, with holds and completions, and ``verify_ledger`` is timed.
+Inserts the entries with triggers disabled, into a temporary database: 1,000,000 entries take half a minute and 1 GB. With
+--verify the entries belong to 1,000 accounts, with holds and completions, and ``verify_ledger`` is timed.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from gateway_project.local import development
 RUNS = 30
 ACCOUNTS_AUDITED = 1_000
 
-# Past the first account, copies of it and its keys: what an audit finds in practice is the books of many, interleaved.
+# Copies of the first account and its keys: in practice an audit reads the interleaved entries of many accounts.
 ACCOUNTS = """
 INSERT INTO billing_account SELECT (jsonb_populate_record(account, jsonb_build_object('id', uuidv7()))).*
 FROM billing_account AS account, generate_series(2, %(accounts)s) WHERE id = %(account)s;
@@ -107,19 +107,19 @@ def _measure(entries: int, *, is_verified: bool) -> None:
     import django
 
     django.setup()
-    logging.disable(logging.INFO)  # a line a request
+    logging.disable(logging.INFO)  # it logs one line per request
     if is_verified:
-        _Book(entries=entries, accounts=ACCOUNTS_AUDITED).fill(HOLDS, COMPLETIONS)
+        _Ledger(entries=entries, accounts=ACCOUNTS_AUDITED).fill(HOLDS, COMPLETIONS)
         _report_audit()
         return
-    book = _Book(entries=entries)
-    book.fill()
-    _report_pages(book)
-    _report_export(book)
+    ledger = _Ledger(entries=entries)
+    ledger.fill()
+    _report_pages(ledger)
+    _report_export(ledger)
 
 
-class _Book:
-    """Accounts with two keys each, and the entries that are made for them. The first account's first key asks."""
+class _Ledger:
+    """Accounts with two keys each, and their generated entries. Requests use the first key of the first account."""
 
     def __init__(self, *, entries: int, accounts: int = 1) -> None:
         _manage("migrate", "--verbosity=0")
@@ -138,10 +138,12 @@ class _Book:
         for statement in (ACCOUNTS, ENTRIES, *statements):
             _execute_unguarded(statement, self.facts)
         _execute("VACUUM ANALYZE")
-        _say(f"{self.entries:,} entries of {self.facts['accounts']:,} accounts made in {time.perf_counter() - started:.0f} s")
+        _write_line(
+            f"{self.entries:,} entries of {self.facts['accounts']:,} accounts made in {time.perf_counter() - started:.0f} s"
+        )
 
     def middle(self) -> str:
-        """When the entry in the middle of the book was booked."""
+        """Return the time of the entry in the middle of the ledger."""
         from billing.models import LedgerEntry
 
         return (
@@ -151,40 +153,42 @@ class _Book:
         )
 
 
-def _report_pages(book: _Book) -> None:
-    deep = book.entries // 10
-    middle = book.middle()
+def _report_pages(ledger: _Ledger) -> None:
+    deep = ledger.entries // 10
+    middle = ledger.middle()
     questions: list[dict[str, Any]] = [
         {},
         {"offset": deep},
-        {"offset": book.entries - 100},
+        {"offset": ledger.entries - 100},
         {"from": middle},
         {"to": middle},
         {"to": middle, "offset": deep},
         {"type": "USAGE_DEBIT"},
         {"type": "USAGE_DEBIT", "offset": deep},
         {"type": "SUPPORT_CREDIT"},
-        {"type": "SUPPORT_CREDIT", "offset": book.entries // 20_000},
-        {"apiKey": book.rare_key},
-        {"apiKey": book.rare_key, "offset": book.entries // 2_000},
-        {"apiKey": book.key},
-        {"apiKey": book.key, "offset": deep},
-        {"apiKey": book.key, "to": middle},
+        {"type": "SUPPORT_CREDIT", "offset": ledger.entries // 20_000},
+        {"apiKey": ledger.rare_key},
+        {"apiKey": ledger.rare_key, "offset": ledger.entries // 2_000},
+        {"apiKey": ledger.key},
+        {"apiKey": ledger.key, "offset": deep},
+        {"apiKey": ledger.key, "to": middle},
     ]
-    _say(f"\nGET /api/billing/ledger, {RUNS} times each: median and longest in ms, then the pages of the database touched")
+    _write_line(
+        f"\nGET /api/billing/ledger, {RUNS} times each: median and longest in ms, then the pages of the database touched"
+    )
     plans = []
     for question in questions:
-        median_ms, longest_ms = _timed(partial(_get, book, {"limit": 100, **question}))
-        plan = _plan(partial(_get, book, {"limit": 100, **question}))
+        median_ms, longest_ms = _timed(partial(_get, ledger, {"limit": 100, **question}))
+        plan = _plan(partial(_get, ledger, {"limit": 100, **question}))
         shown = " ".join(f"{name}={value}" for name, value in question.items()) or "(the newest)"
-        _say(f"{shown:72} {median_ms:8.2f} {longest_ms:8.2f} {_pages_touched(plan):7}")
+        _write_line(f"{shown:72} {median_ms:8.2f} {longest_ms:8.2f} {_pages_touched(plan):7}")
         plans.append((shown, plan))
     for shown, plan in plans:
-        _say(f"\n--- {shown}\n" + "\n".join(plan))
+        _write_line(f"\n--- {shown}\n" + "\n".join(plan))
 
 
-def _get(book: _Book, query: dict[str, Any]) -> None:
-    reply = book.client.get("/api/billing/ledger", query)
+def _get(ledger: _Ledger, query: dict[str, Any]) -> None:
+    reply = ledger.client.get("/api/billing/ledger", query)
     assert reply.json()["count"] > 0, (query, reply.content)
 
 
@@ -199,39 +203,39 @@ def _timed(call: Callable[[], None]) -> tuple[float, float]:
 
 
 def _plan(call: Callable[[], None]) -> list[str]:
-    """What PostgreSQL did for the queries about entries that ``call`` makes."""
+    """Return the query plans of the queries for entries that ``call`` makes."""
     from django.db import connection
 
-    asked: list[tuple[str, Any]] = []
+    queries: list[tuple[str, Any]] = []
 
-    def look(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        asked.append((sql, params))
+    def record(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        queries.append((sql, params))
         return execute(sql, params, many, context)
 
-    with connection.execute_wrapper(look):
+    with connection.execute_wrapper(record):
         call()
-    plans = [_execute(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", params) for sql, params in asked if "billing_ledgerentry" in sql]
+    plans = [_execute(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", params) for sql, params in queries if "billing_ledgerentry" in sql]
     return [line for plan in plans for (line,) in plan]
 
 
 def _pages_touched(plan: list[str]) -> int:
-    """Of the whole query, which its first line with buffers says."""
+    """Return the pages that the whole queries touched, from the first line with buffers of each plan."""
     tops = [index for index, line in enumerate(plan) if not line.startswith(" ") and "(cost=" in line]
     buffers = [next(line for line in plan[top:] if "Buffers: " in line) for top in tops]
     counts = [part.split("=")[1] for line in buffers for part in line.split() if part.startswith(("hit=", "read="))]
     return sum(map(int, counts))
 
 
-def _report_export(book: _Book) -> None:
+def _report_export(ledger: _Ledger) -> None:
     import psutil
 
     process = psutil.Process()
     before, started, size = process.memory_info().rss, time.perf_counter(), 0
-    for chunk in book.client.get("/api/billing/ledger.csv").streaming_content:
+    for chunk in ledger.client.get("/api/billing/ledger.csv").streaming_content:
         size += len(chunk)
     seconds, grown = time.perf_counter() - started, process.memory_info().rss - before
-    _say(
-        f"\nCSV of the whole book: {size / 1e6:.0f} MB in {seconds:.1f} s, {book.entries / seconds:,.0f} entries a second, "
+    _write_line(
+        f"\nCSV of the whole ledger: {size / 1e6:.0f} MB in {seconds:.1f} s, {ledger.entries / seconds:,.0f} entries a second, "
         f"memory grew by {max(grown, 0) / 1e6:.1f} MB"
     )
 
@@ -239,19 +243,19 @@ def _report_export(book: _Book) -> None:
 def _report_audit() -> None:
     from billing import audit
 
-    _say("\nverify_ledger, seconds by question")
+    _write_line("\nverify_ledger, seconds by invariant")
     lines: list[tuple[float, str]] = []
     violations = audit.verify(progress=lambda line: lines.append((time.perf_counter(), line)))
     lines.append((time.perf_counter(), "together"))
     for (began, line), (ended, _) in zip(lines, lines[1:], strict=False):
-        _say(f"{ended - began:8.2f}  {line}")
-    _say(f"{lines[-1][0] - lines[0][0]:8.2f}  together, {len(violations)} violations")
+        _write_line(f"{ended - began:8.2f}  {line}")
+    _write_line(f"{lines[-1][0] - lines[0][0]:8.2f}  together, {len(violations)} violations")
     for violation in violations:
-        _say(f"{violation} {violation.rows[:1]}")
+        _write_line(f"{violation} {violation.rows[:1]}")
 
 
 def _account(email: str) -> tuple[str, str, list[str]]:
-    """An account with two keys: its id, the secret of the first key, the ids of both."""
+    """Make an account with two keys. Return its id, the secret of the first key, and the ids of both keys."""
     account = _manage("create_account", email)["account"]
     made = [_manage("create_key", email, "--name", name) for name in ("busy", "rare")]
     return account, made[0]["secret"], [each["key"] for each in made]
@@ -290,7 +294,7 @@ def _execute(sql: str, params: Any = None) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

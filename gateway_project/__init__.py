@@ -8,9 +8,9 @@ The apps import each other downwards only, and this package imports none of them
     billing
     gateway_project
 
-The modules that configure and start the project (``settings``, ``urls*``, ``celery``, ``checks``, ``apps``, ``wsgi`` and
-``local``) name the apps by dotted path, and no app imports them. All other modules here import no app. import-linter checks
-this and the layers inside each package; the contracts are in pyproject.toml.
+The modules that configure and start the project (``settings``, ``urls``, ``urls_api``, ``urls_base``, ``urls_health``,
+``celery``, ``checks``, ``apps``, ``wsgi`` and ``local``) name the apps by dotted path, and no app imports them. All other
+modules here import no app. import-linter checks this and the layers inside each package: the contracts are in pyproject.toml.
 
 - ``db``                PostgreSQL below the ORM
 - ``net``               outbound HTTP and sockets
@@ -18,6 +18,7 @@ this and the layers inside each package; the contracts are in pyproject.toml.
 - ``local``             ``make run``: the whole gateway on one machine
 - ``cache``             an in-process cache whose entries expire
 - ``compact_json``      JSON without white space
+- ``dollars``           amounts in US dollars, as text
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API
 - ``identifiers``       UUIDv7 ids

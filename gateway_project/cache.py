@@ -1,4 +1,4 @@
-"""LEAF. In-process caches: bounded, and emptied by time. Their values live in one process and are lost with it."""
+"""In-process caches: bounded, and emptied by time. Their values live in one process and are lost with it."""
 
 import threading
 import time

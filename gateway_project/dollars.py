@@ -1,4 +1,4 @@
-"""LEAF. How an amount in nanodollars is written in US dollars. No other module formats dollars.
+"""How an amount in nanodollars is written in US dollars. No other module formats dollars.
 
 Amounts are whole nanodollars (1e-9 US dollar). Cents, roundings and prices are in ``billing.money``.
 """

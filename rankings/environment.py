@@ -1,4 +1,4 @@
-"""LEAF. Environment variables whose defaults stand beside the code that uses them: the sources' own, and the formula's.
+"""Environment variables whose defaults stand beside the code that uses them: the sources' own, and the formula's.
 
 Each is read once, when its module is imported; a value that cannot be read stops the process, as in ``settings``. Django's
 settings come before it, which is how tests change one: ``GATEWAY_AA_API_KEY`` is ``settings.RANKINGS_AA_API_KEY`` there.

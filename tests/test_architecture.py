@@ -1,12 +1,32 @@
-"""Names of modules. Which module may import which is import-linter's to check: see pyproject.toml."""
+"""Names of modules, and packages that list them. import-linter checks the imports: see pyproject.toml."""
 
+import ast
+import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 SAYS_NOTHING = {"utils", "helpers", "common", "services"}
+UNLISTED = {"__init__", "apps", "migrations", "management", "commands"}
+FOLDERS = [
+    path.parent.relative_to(ROOT)
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("__init__.py"))
+    if path.parent.name not in UNLISTED
+]
 
 
 def test_module_names_say_what_is_inside():
     names = {path.stem for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     assert names & SAYS_NOTHING == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+def test_a_package_docstring_lists_its_modules(folder):
+    docstring = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in (ROOT / folder).glob("*.py")} | {
+        path.parent.name for path in (ROOT / folder).glob("*/__init__.py")
+    }
+    assert {module for module in modules - UNLISTED if not re.search(rf"``{module}\b", docstring)} == set()

@@ -273,7 +273,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "MONTHLY limit": (lambda stage: stage.spend_limit("RECURRING", "MONTHLY"), *TOO_MUCH, TO_RESET),
     "too few credits": (broke, *TOO_LITTLE),
     "in debt": (in_debt, *TOO_LITTLE),
-    # we
+    # the gateway
     "unforeseen": (lost_encryption_key, 500, "api_error", "internal_error", None, {}),
 }
 
@@ -325,7 +325,7 @@ def test_every_error_of_the_table_has_a_class():
     [
         (500, 502, "api_error", "upstream_error"),
         (502, 502, "api_error", "upstream_error"),
-        # About our own credentials and account there, so nothing the caller could act on.
+        # They concern the gateway's own account at the provider, so the client can do nothing about them.
         (401, 502, "api_error", "upstream_error"),
         (402, 502, "api_error", "upstream_error"),
         (403, 502, "api_error", "upstream_error"),
@@ -435,7 +435,7 @@ ORDER: list[tuple[Callable[[Stage, Ask], None], int, str]] = [
     (_no_model, 404, "does not exist"),
     (_above_the_model, 400, "generates at most"),
     (_bad_for_the_provider, 400, "echo must be"),
-    # completions/charging/admission.py, from here on
+    # From here on completions/charging/admission.py decides.
     (_revoked, 401, "revoked"),
     (_not_allowed, 404, "do not have access"),
     (_requests_used_up, 429, "requests per minute"),

@@ -1,11 +1,11 @@
-"""Takes the pictures of the README, of a gateway that runs: with a GATEWAY_VAR for this alone, in two terminals,
+"""Takes the screenshots of the README from a running gateway. In two terminals, with a separate GATEWAY_VAR:
 
     GATEWAY_VAR=/tmp/pictures make run
     GATEWAY_VAR=/tmp/pictures .venv/bin/python docs/images/take.py
 
-It needs Chromium. What it shows was really completed and charged, through three keys of the demo account; only the days on
-which it was are moved into the past, so that the chart has something to show. The ranked models and what is said of them are
-invented; their speeds were measured, on streams of the built-in echo.
+It needs Chromium. The completions are real and charged, through three keys of the demo account; only their dates are moved into
+the past, so that the chart shows several days. The ranked models and their ratings are invented; their speeds are measured, on
+streams of the built-in echo provider.
 """
 
 import json
@@ -92,10 +92,10 @@ def _use(account: "Account", facts: dict[str, Any]) -> None:
     from keys.models import ApiKey
 
     if ApiKey.objects.filter(account=account, name=KEYS[0]["name"]).exists():
-        return  # it was used by an earlier run
+        return  # an earlier run used it
     secrets = [lifecycle.issue_key(account, **key)[1] for key in KEYS]
     today = pool.database_time().date()
-    chance = Random(7)  # noqa: S311  the same picture every time
+    chance = Random(7)  # noqa: S311  the same screenshot every time
     for ago in range(DAYS, -1, -1):
         day = today - timedelta(days=ago)
         busy = chance.uniform(0.1, 0.35) if day.weekday() >= 5 else chance.uniform(0.5, 1)
@@ -117,7 +117,7 @@ def _ask(facts: dict[str, Any], secret: str, *, words: int) -> None:
 
 
 def _move(today: date, day: date) -> None:
-    """What was completed today was completed on ``day``. The audit goes on saying that the book is true."""
+    """Move today's completions to ``day``, so that the audit still finds the ledger consistent."""
     from completions.models import Completion
     from keys.models import SpendingDay
 
@@ -129,7 +129,7 @@ def _move(today: date, day: date) -> None:
 
 
 def _rank(facts: dict[str, Any]) -> None:
-    """List the invented models, stream from each, and publish what comes out of it."""
+    """List the invented models, stream from each, and publish the resulting ranking."""
     from completions.models import LanguageModel
     from rankings.models import Source
     from rankings.publishing import publication
@@ -159,7 +159,7 @@ def _make(name: str, input: str, output: str) -> None:
 
 
 def _say() -> None:
-    """What LMArena says: the invented models stand in an invented crowd."""
+    """Store an invented LMArena leaderboard in which the invented models stand among others."""
     from completions.models import Category
     from gateway_project.db import pool
     from rankings.models import Alias, Snapshot, Source, Standing
@@ -212,7 +212,7 @@ def _browser(*, width: int = 1120, height: int = 900) -> Iterator[Page]:
 
 
 def _sign_in(page: Page, url: str, person: dict[str, str]) -> None:
-    """Open ``url``, which asks who it is for, and wait for what it shows then."""
+    """Open ``url``, sign in, and wait for the page."""
     page.goto(url)
     page.fill("input[name=username]", person["email"])
     page.fill("input[name=password]", person["password"])

@@ -1,4 +1,4 @@
-"""Each misconfiguration has its number, and a web process does not start on one."""
+"""Each misconfiguration has a check id, and a web process does not start with one."""
 
 import subprocess
 import sys
@@ -61,8 +61,8 @@ def test_page_middleware_subclasses_what_djangos_silenced_checks_look_for(settin
 
 
 def test_the_web_process_does_not_start_without_secrets():
-    # To the end of gunicorn itself: a worker that is tried again for ever would look like a start that takes long.
-    # One worker: of two that fail at the same moment, gunicorn's master ends with a traceback of its own.
+    # Wait for gunicorn itself to end: a worker that is restarted for ever would look like a slow start. Use one worker: when
+    # two fail at the same moment, gunicorn's master ends with its own traceback.
     database_url = "postgresql://nobody@localhost/nothing"
     environ = bare_environment(DATABASE_URL=database_url, PORT=str(free_port()), WEB_CONCURRENCY="1")
     command = [sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py"]

@@ -1,4 +1,4 @@
-"""Settings of several numbers, as an operator writes them."""
+"""Settings that consist of several named numbers."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured

@@ -1,4 +1,4 @@
-"""The directory in which the processes of a host share their metrics."""
+"""Metrics that the processes of a host share through a directory."""
 
 import os
 import subprocess

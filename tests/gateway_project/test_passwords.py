@@ -1,4 +1,4 @@
-"""A password is hashed beside the event loop, into what Django itself would have stored."""
+"""Passwords are hashed outside the event loop, to the same hashes as Django's."""
 
 import gevent
 from django.contrib.auth.hashers import PBKDF2PasswordHasher

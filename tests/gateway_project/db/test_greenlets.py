@@ -1,4 +1,4 @@
-"""Under gevent a query yields to other requests, and each greenlet has a database connection of its own."""
+"""Under gevent a query yields to other greenlets, and each greenlet has its own database connection."""
 
 import os
 import subprocess
@@ -6,8 +6,8 @@ import sys
 
 from gateway_project.local import development
 
-# One greenlet waits in the database for a lock that another holds and gives up only later: without a cooperative wait the
-# first would stop the process, and neither would end.
+# One greenlet waits in the database for a lock that another one holds. Without a cooperative wait the first would block the
+# whole process, and neither would end.
 PROGRAM = """
 from gevent import monkey
 monkey.patch_all()

@@ -1,4 +1,4 @@
-"""Concurrent callers share a transaction, and nobody's fault is another's."""
+"""Concurrent callers share a transaction, and one caller's failure does not affect the others."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, WaitTim
 
 
 class Store:
-    """Commits batches of texts: the first when the test lets it, the others at once."""
+    """Commits batches of texts: the first one when the test opens the gate, the others at once."""
 
     def __init__(self, commit: Callable[[list[str], bool], list] | None = None) -> None:
         self.gate = threading.Event()
@@ -27,14 +27,14 @@ class Store:
 
 
 def submit(group: GroupCommit, *items: str) -> tuple[dict, list[threading.Thread]]:
-    """Each item from a thread of its own, in this order. What each was told, when the threads have ended."""
-    told: dict = {}
+    """Submit each item from its own thread, in this order. The outcomes are complete when the threads have ended."""
+    outcomes: dict = {}
 
     def one(item: str) -> None:
         try:
-            told[item] = group.submit(item)
+            outcomes[item] = group.submit(item)
         except BaseException as error:
-            told[item] = error
+            outcomes[item] = error
 
     threads = []
     for item in items:
@@ -42,16 +42,16 @@ def submit(group: GroupCommit, *items: str) -> tuple[dict, list[threading.Thread
         threads[-1].start()
         while not (group._has_leader and (len(threads) == 1 or len(group._waiting) == len(threads) - 1)):
             threading.Event().wait(0.001)
-    return told, threads
+    return outcomes, threads
 
 
-def after(store: Store, group: GroupCommit, *items: str) -> dict:
-    told, threads = submit(group, *items)
+def submit_all(store: Store, group: GroupCommit, *items: str) -> dict:
+    outcomes, threads = submit(group, *items)
     assert store.entered.wait(10)
     store.gate.set()
     for thread in threads:
         thread.join(10)
-    return told
+    return outcomes
 
 
 def test_a_lone_caller_is_a_batch_of_one():
@@ -63,22 +63,22 @@ def test_a_lone_caller_is_a_batch_of_one():
 
 def test_items_submitted_during_a_commit_form_the_next_batch_in_order():
     store = Store()
-    assert after(store, GroupCommit(store.run), "a", "b", "c", "d") == {"a": "A", "b": "B", "c": "C", "d": "D"}
+    assert submit_all(store, GroupCommit(store.run), "a", "b", "c", "d") == {"a": "A", "b": "B", "c": "C", "d": "D"}
     assert store.batches == [["a"], ["b", "c", "d"]]
 
 
 def test_a_batch_has_at_most_batch_max_items():
     store = Store()
-    told = after(store, GroupCommit(store.run, batch_max=2), "a", "b", "c", "d")
-    assert set(told.values()) == {"A", "B", "C", "D"}
+    outcomes = submit_all(store, GroupCommit(store.run, batch_max=2), "a", "b", "c", "d")
+    assert set(outcomes.values()) == {"A", "B", "C", "D"}
     assert store.batches == [["a"], ["b", "c"], ["d"]]
 
 
 def test_an_outcome_that_is_an_exception_is_raised_to_its_own_caller():
     store = Store(lambda items, is_rerun: [ValueError(item) if item == "c" else item for item in items])
-    told = after(store, GroupCommit(store.run), "a", "b", "c", "d")
-    assert isinstance(told.pop("c"), ValueError)
-    assert told == {"a": "a", "b": "b", "d": "d"}
+    outcomes = submit_all(store, GroupCommit(store.run), "a", "b", "c", "d")
+    assert isinstance(outcomes.pop("c"), ValueError)
+    assert outcomes == {"a": "a", "b": "b", "d": "d"}
     assert store.batches == [["a"], ["b", "c", "d"]]
 
 
@@ -89,9 +89,9 @@ def test_a_faulty_item_fails_alone():
         return items
 
     store = Store(commit)
-    told = after(store, GroupCommit(store.run), "a", "b", "c", "d")
-    assert isinstance(told.pop("c"), ValueError)
-    assert told == {"a": "a", "b": "b", "d": "d"}
+    outcomes = submit_all(store, GroupCommit(store.run), "a", "b", "c", "d")
+    assert isinstance(outcomes.pop("c"), ValueError)
+    assert outcomes == {"a": "a", "b": "b", "d": "d"}
     assert store.batches == [["a"], ["b", "c", "d"], ["b"], ["c"], ["d"]]
 
 
@@ -115,20 +115,20 @@ def test_a_second_unknown_outcome_is_raised_to_every_caller():
         raise OutcomeUnknown
 
     store = Store(commit)
-    told = after(store, GroupCommit(store.run), "a", "b", "c")
-    assert [type(told[item]) for item in "abc"] == [OutcomeUnknown] * 3
+    outcomes = submit_all(store, GroupCommit(store.run), "a", "b", "c")
+    assert [type(outcomes[item]) for item in "abc"] == [OutcomeUnknown] * 3
     assert store.batches == [["a"], ["a"], ["b", "c"], ["b", "c"]]
 
 
 def test_an_item_that_times_out_in_the_queue_is_never_committed():
     store = Store()
     group = GroupCommit(store.run, timeout_seconds=0.05)
-    told, threads = submit(group, "a", "b")
+    outcomes, threads = submit(group, "a", "b")
     threads[1].join(10)
     store.gate.set()
     threads[0].join(10)
-    assert told["a"] == "A"
-    assert isinstance(told["b"], WaitTimedOut)
+    assert outcomes["a"] == "A"
+    assert isinstance(outcomes["b"], WaitTimedOut)
     assert store.batches == [["a"]]
 
 
@@ -142,13 +142,13 @@ def test_an_item_committed_after_its_caller_timed_out_stays_committed():
 
     store = Store(commit)
     group = GroupCommit(store.run, timeout_seconds=0.2)
-    told, threads = submit(group, "a", "b", "c")
+    outcomes, threads = submit(group, "a", "b", "c")
     store.gate.set()
     threads[2].join(10)  # c waits for the batch that b leads
     second.set()
     threads[1].join(10)
-    assert isinstance(told["c"], WaitTimedOut)
-    assert told["b"] == "B"
+    assert isinstance(outcomes["c"], WaitTimedOut)
+    assert outcomes["b"] == "B"
     assert store.batches == [["a"], ["b", "c"]]
 
 
@@ -164,14 +164,14 @@ def test_a_failed_item_is_not_retried_for_a_caller_that_timed_out(failure):
 
     store = Store(commit)
     group = GroupCommit(store.run, timeout_seconds=0.2)
-    told, threads = submit(group, "a", "b", "c", "d")
+    outcomes, threads = submit(group, "a", "b", "c", "d")
     store.gate.set()
     for thread in threads[2:]:
         thread.join(10)  # c and d wait for the batch that b leads
     left.set()
     threads[1].join(10)
-    assert told.pop("b") == "B"
-    assert all(isinstance(told[item], WaitTimedOut) for item in "cd")
+    assert outcomes.pop("b") == "B"
+    assert all(isinstance(outcomes[item], WaitTimedOut) for item in "cd")
     assert store.batches == [["a"], ["b", "c", "d"], ["b"]]
 
 
@@ -192,15 +192,15 @@ def test_the_group_serves_after_every_kind_of_failure():
     assert [group.submit(item) for item in "bc"] == ["b", "c"]
 
 
-# --- An alarm of the caller's own --------------------------------------------------------------------------------
+# --- Interrupted callers -------------------------------------------------------------------------------------------
 
 
-class Alarm(BaseException):
-    """What an event loop raises in who waits, wherever it waits."""
+class Interrupt(BaseException):
+    """What an event loop, such as gevent.Timeout, raises in a waiting caller."""
 
 
-class Bells:
-    """Rings an alarm in the wait of whoever has this item, when the test says so."""
+class Interrupter:
+    """Interrupts the caller that waits with this item, when the test sets ``now``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, item: str) -> None:
         self.now = threading.Event()
@@ -210,36 +210,36 @@ class Bells:
             if ticket.item != item:
                 return wait(ticket, seconds)
             assert self.now.wait(10)
-            raise Alarm
+            raise Interrupt
 
         monkeypatch.setattr(_Ticket, "wait", waiting)
 
 
 def test_an_item_whose_caller_is_interrupted_in_the_queue_is_never_committed(monkeypatch):
-    bells, store = Bells(monkeypatch, "b"), Store()
+    interrupter, store = Interrupter(monkeypatch, "b"), Store()
     group = GroupCommit(store.run)
-    told, threads = submit(group, "a", "b", "c")
-    bells.now.set()
+    outcomes, threads = submit(group, "a", "b", "c")
+    interrupter.now.set()
     threads[1].join(10)
     store.gate.set()
     for thread in threads:
         thread.join(10)
-    assert isinstance(told.pop("b"), Alarm)
-    assert told == {"a": "A", "c": "C"}
+    assert isinstance(outcomes.pop("b"), Interrupt)
+    assert outcomes == {"a": "A", "c": "C"}
     assert store.batches == [["a"], ["c"]]
 
 
 def test_another_caller_leads_when_the_next_leader_is_interrupted(monkeypatch):
-    bells, store = Bells(monkeypatch, "b"), Store()
+    interrupter, store = Interrupter(monkeypatch, "b"), Store()
     group = GroupCommit(store.run)
-    told, threads = submit(group, "a", "b", "c", "d")
+    outcomes, threads = submit(group, "a", "b", "c", "d")
     store.gate.set()
-    threads[0].join(10)  # b leads from now on, and does not know it yet
-    bells.now.set()
+    threads[0].join(10)  # b is the leader now, but has not woken yet
+    interrupter.now.set()
     for thread in threads:
         thread.join(10)
-    assert isinstance(told.pop("b"), Alarm)
-    assert told == {"a": "A", "c": "C", "d": "D"}
+    assert isinstance(outcomes.pop("b"), Interrupt)
+    assert outcomes == {"a": "A", "c": "C", "d": "D"}
     assert store.batches == [["a"], ["c", "d"]]
     assert group.submit("e") == "E"
 
@@ -256,93 +256,93 @@ def test_a_caller_that_times_out_while_it_is_made_leader_leads(monkeypatch):
 
     monkeypatch.setattr(_Ticket, "wait", waiting)
     store = Store()
-    assert after(store, GroupCommit(store.run), "a", "b", "c") == {"a": "A", "b": "B", "c": "C"}
+    assert submit_all(store, GroupCommit(store.run), "a", "b", "c") == {"a": "A", "b": "B", "c": "C"}
     assert store.batches == [["a"], ["b", "c"]]
 
 
 def test_the_group_serves_after_its_last_caller_was_interrupted(monkeypatch):
-    bells, store = Bells(monkeypatch, "b"), Store()
+    interrupter, store = Interrupter(monkeypatch, "b"), Store()
     group = GroupCommit(store.run)
-    told, threads = submit(group, "a", "b")
+    outcomes, threads = submit(group, "a", "b")
     store.gate.set()
     threads[0].join(10)
-    bells.now.set()
+    interrupter.now.set()
     threads[1].join(10)
-    assert isinstance(told["b"], Alarm)
+    assert isinstance(outcomes["b"], Interrupt)
     assert group.submit("c") == "C"
     assert store.batches == [["a"], ["c"]]
 
 
 def test_an_interrupted_caller_whose_item_was_committed_does_not_block_the_group(monkeypatch):
-    bells, store = Bells(monkeypatch, "c"), Store()
+    interrupter, store = Interrupter(monkeypatch, "c"), Store()
     group = GroupCommit(store.run)
-    told, threads = submit(group, "a", "b", "c")
+    outcomes, threads = submit(group, "a", "b", "c")
     store.gate.set()
     for thread in threads[:2]:
-        thread.join(10)  # c is done, and does not know it yet
-    bells.now.set()
+        thread.join(10)  # c is done, but has not woken yet
+    interrupter.now.set()
     threads[2].join(10)
-    assert isinstance(told.pop("c"), Alarm)
-    assert told == {"a": "A", "b": "B"}
+    assert isinstance(outcomes.pop("c"), Interrupt)
+    assert outcomes == {"a": "A", "b": "B"}
     assert group.submit("d") == "D"
 
 
 def test_an_interrupted_leader_does_not_block_the_group():
     def commit(items: list[str], is_rerun: bool) -> list:
         if items == ["a"]:
-            raise Alarm
+            raise Interrupt
         return [item.upper() for item in items]
 
     store = Store(commit)
-    told = after(store, GroupCommit(store.run), "a", "b", "c")
-    assert isinstance(told.pop("a"), Alarm)
-    assert told == {"b": "B", "c": "C"}
+    outcomes = submit_all(store, GroupCommit(store.run), "a", "b", "c")
+    assert isinstance(outcomes.pop("a"), Interrupt)
+    assert outcomes == {"b": "B", "c": "C"}
     assert store.batches == [["a"], ["b", "c"]]
 
 
 def test_the_next_batch_starts_before_all_callers_of_the_last_one_are_woken(monkeypatch):
-    begun, blinks = threading.Event(), []
+    begun, pauses = threading.Event(), []
 
     def commit(items: list[str], is_rerun: bool) -> list:
         if items == ["f"]:
             begun.set()
         return items
 
-    def blink(seconds: float) -> None:
-        blinks.append(begun.wait(10))
+    def pause(seconds: float) -> None:
+        pauses.append(begun.wait(10))
 
     store = Store(commit)
     group = GroupCommit(store.run, batch_max=4)
-    told, threads = submit(group, *"abcdef")
-    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", blink)
+    outcomes, threads = submit(group, *"abcdef")
+    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", pause)
     store.gate.set()
     for thread in threads:
         thread.join(10)
-    assert told == {item: item for item in "abcdef"}
+    assert outcomes == {item: item for item in "abcdef"}
     assert store.batches == [["a"], [*"bcde"], ["f"]]
-    assert blinks == [True, True]  # b leads, and wakes three: one, and one, and one, and others have a turn in between
+    assert pauses == [True, True]  # b leads and wakes three callers one at a time, yielding in between
 
 
 def test_an_interrupted_leader_still_wakes_all_callers(monkeypatch):
-    def blink(seconds: float) -> None:
-        raise Alarm
+    def pause(seconds: float) -> None:
+        raise Interrupt
 
     store = Store()
-    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", blink)
-    told = after(store, GroupCommit(store.run, timeout_seconds=60), *"abcdef")
-    assert isinstance(told.pop("b"), Alarm)
-    assert told == {item: item.upper() for item in "acdef"}
+    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", pause)
+    outcomes = submit_all(store, GroupCommit(store.run, timeout_seconds=60), *"abcdef")
+    assert isinstance(outcomes.pop("b"), Interrupt)
+    assert outcomes == {item: item.upper() for item in "acdef"}
 
 
 def test_callers_of_a_large_batch_are_woken_a_few_at_a_time(monkeypatch):
-    blinks: list[float] = []
+    pauses: list[float] = []
     store, items = Store(), [str(number) for number in range(61)]
     group = GroupCommit(store.run)
-    told, threads = submit(group, *items)
-    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", blinks.append)
+    outcomes, threads = submit(group, *items)
+    monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", pauses.append)
     store.gate.set()
     for thread in threads:
         thread.join(10)
-    assert told == {item: item.upper() for item in items}
+    assert outcomes == {item: item.upper() for item in items}
     assert [len(batch) for batch in store.batches] == [1, 60]
-    assert len(blinks) == 3  # 59 in sixteens; thirds would be 20
+    assert len(pauses) == 3  # 59 callers in groups of at most sixteen; thirds would be twenty

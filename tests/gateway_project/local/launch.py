@@ -1,4 +1,4 @@
-"""A supervisor of one's own: started as a process, with its own data and port, as `make run` starts it."""
+"""Starts supervisors as processes, as `make run` does, each with its own data directory and port."""
 
 import json
 import os
@@ -27,13 +27,13 @@ def free_port() -> int:
 
 
 def bare_environment(**variables: str) -> dict[str, str]:
-    """This environment without anything that says how a gateway is to be configured."""
+    """Return this environment without the variables that configure a gateway."""
     ours = ("GATEWAY_", "DATABASE_", "REDIS_", "DJANGO_", "PROMETHEUS_", "PYTEST_", "PORT", "CATALOG", "WEB_CONCURRENCY")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | variables
 
 
 class Launch:
-    """One data directory and port, and the supervisors started on them."""
+    """A data directory and a port, and the supervisors started with them."""
 
     def __init__(self) -> None:
         self.var = Path(tempfile.mkdtemp(prefix="gateway-")).resolve()
@@ -45,7 +45,7 @@ class Launch:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, **variables: str) -> None:
-        """Start, and wait until it says what to try."""
+        """Start, and wait for the message that the gateway is ready."""
         with (self.var / "log").open("wb") as log:
             self.process = self._spawn(variables, log)
         deadline = time.monotonic() + START_SECONDS_MAX
@@ -55,13 +55,13 @@ class Launch:
             time.sleep(0.05)
 
     def fail(self, **variables: str) -> tuple[int, str]:
-        """A start that is refused: its exit status and everything it said."""
+        """Start a gateway that must fail. Return its exit status and output."""
         process = self._spawn(variables, subprocess.PIPE)
         output = process.communicate(timeout=START_SECONDS_MAX)[0]
         return process.returncode, output.decode()
 
     def _spawn(self, variables: dict[str, str], output: Any) -> subprocess.Popen[bytes]:
-        # Nobody out there is asked, unless a test says whom.
+        # No source on the internet is asked, unless a test enables it.
         settings = {"GATEWAY_VAR": str(self.var), "PORT": str(self.port), "GATEWAY_RANKINGS_FETCH": "0", **variables}
         command = [sys.executable, "-m", "gateway_project.local.supervisor"]
         return subprocess.Popen(
@@ -75,7 +75,7 @@ class Launch:
         )
 
     def signal(self, number: int) -> int:
-        """Send a signal and wait for the end. Returns the exit status."""
+        """Send a signal and wait for the end. Return the exit status."""
         assert self.process
         self.process.send_signal(number)
         return self.process.wait(timeout=STOP_SECONDS_MAX)
@@ -95,7 +95,7 @@ class Launch:
         return subprocess.run(command, cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=60)
 
     def processes(self) -> list[psutil.Process]:
-        """Every living process that works for this directory."""
+        """Return the living processes of this directory."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     def _is_ours(self, process: psutil.Process) -> bool:

@@ -1,4 +1,4 @@
-"""What a developer's machine gets for free, and what a deployment does not."""
+"""The defaults of a developer's machine, which a deployment does not get."""
 
 import os
 import stat
@@ -89,12 +89,12 @@ def test_redis_starts_over_a_stale_socket(tmp_path):
 
 @pytest.fixture
 def var() -> Iterator[Path]:
-    """Not in pytest's own directory: each session shuts that to other users, and as root PostgreSQL is one."""
+    """A directory outside pytest's own, which other users cannot open: under root, PostgreSQL runs as another user."""
     with tempfile.TemporaryDirectory(prefix="gateway-") as path:
         yield Path(path).resolve()
 
 
-ASK = """
+PROGRAM = """
 import sys
 from pathlib import Path
 from gateway_project.local import postgresql
@@ -116,6 +116,6 @@ def test_a_stale_postmaster_file_does_not_break_the_start(var, pid_line):
 
 
 def _run_postgresql(var: Path) -> None:
-    command = [sys.executable, "-c", ASK, str(var)]
+    command = [sys.executable, "-c", PROGRAM, str(var)]
     done = subprocess.run(command, env=bare_environment(), cwd=development.ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr

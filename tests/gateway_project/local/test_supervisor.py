@@ -1,4 +1,4 @@
-"""`make run`: what it starts, what it refuses, and that nothing of it is left."""
+"""`make run`: what it starts, when it fails, and that it leaves no process behind."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from tests.gateway_project.local.launch import STOP_SECONDS_MAX, Launch
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Launch]:
-    """One gateway, started once, for the tests that leave it running."""
+    """A gateway that is started once for all tests that leave it running."""
     launch = Launch()
     launch.start()
     yield launch
@@ -131,7 +131,7 @@ def test_a_restart_after_a_kill_keeps_the_key_and_leaves_no_process(idle):
     idle.start()
     before = idle.quickstart()
     idle.signal(signal.SIGKILL)
-    assert idle.get("/readyz").status_code == 200  # what it started still holds the port
+    assert idle.get("/readyz").status_code == 200  # its children still hold the port
 
     idle.start()
     assert idle.quickstart() == before

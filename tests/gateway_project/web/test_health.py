@@ -1,4 +1,4 @@
-"""Probes and metrics: what an operator's machines ask, without a key."""
+"""Probes and metrics, which need no key."""
 
 import threading
 
@@ -13,7 +13,7 @@ from tests.conftest import client_for
 
 @pytest.fixture
 def probe():
-    """A client without a key. What an earlier test found migrated is forgotten."""
+    """A client without a key. Clears the cached result of the migration check."""
     health._require_migrated.cache_clear()
     yield client_for(None)
     health._require_migrated.cache_clear()
@@ -49,7 +49,7 @@ def test_not_ready_while_the_database_is_unavailable_and_ready_afterwards(db, pr
 
 
 def test_not_ready_on_a_lost_connection(db, probe):
-    """The server ended the session while it was idle: the first to use it finds out."""
+    """The server closed an idle connection: the next query on it fails."""
     replies = []
 
     def run() -> None:
@@ -84,7 +84,7 @@ def metrics(probe) -> str:
 
 
 def count(text: str, line: str) -> float:
-    """The value of the sample that begins with ``line``."""
+    """Return the value of the sample that begins with ``line``."""
     return sum(float(sample.rpartition(" ")[2]) for sample in text.splitlines() if sample.startswith(f"{line} "))
 
 

@@ -1,4 +1,4 @@
-"""Two addresses, each for its own paths; and the API pays for nothing that only pages need."""
+"""Two host names with their own paths, and API requests that skip the work done for pages."""
 
 import pytest
 from django.core.handlers.wsgi import WSGIHandler

@@ -1,4 +1,4 @@
-"""Every request is numbered and leaves one line, and no line of any logger holds a secret or what was said."""
+"""Every request has an id and logs one line, and no log line contains a secret or a message."""
 
 import io
 import json
@@ -20,7 +20,7 @@ REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 @pytest.fixture
 def lines():
-    """What production writes: each line parsed, from the handler that settings give the root logger."""
+    """The parsed log lines of production's handler of the root logger."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(request_log.JsonLineFormatter())
@@ -125,7 +125,7 @@ def test_a_revoked_key_is_logged(alice, echo_model, lines):
 
 
 def test_no_log_line_holds_a_secret_or_a_message(alice: Account, echo_model, lines, caplog):
-    """Everything a program does, and everything it can do wrong; every logger there is, at its most talkative."""
+    """All kinds of requests, valid and invalid, with all loggers at level DEBUG."""
     caplog.set_level(logging.DEBUG)
     key, secret = factories.make_key(alice, requests_per_minute=6)
     client = client_for(secret)

@@ -1,4 +1,4 @@
-"""JSON as the API takes it: what means one thing is read, everything else is refused, and no bytes whatever break anything."""
+"""The JSON parser: unambiguous objects are read, everything else is refused, and no bytes cause an internal error."""
 
 import copy
 import io
@@ -24,7 +24,7 @@ OBJECTS = st.dictionaries(TEXT, VALUES)
 
 
 def nested(levels: int, opening: str = "[", closing: str = "]") -> bytes:
-    """An object in which the last of ``levels`` levels is empty."""
+    """Return an object with ``levels`` levels, of which the last is empty."""
     return ('{"a":' + opening * (levels - 1) + closing * (levels - 1) + "}").encode()
 
 
@@ -166,7 +166,7 @@ def test_a_body_of_the_largest_size_is_read_and_a_larger_one_refused(settings):
         strict_json.read_body(arriving(raw + b" "))
 
 
-# --- Through the front door ---------------------------------------------------------------------------------------
+# --- Over HTTP -----------------------------------------------------------------------------------------------------
 
 WELL = {
     "model": "demo/echo",
@@ -178,14 +178,14 @@ WELL = {
     "stream": False,
     "echo": {"reply": "yes"},
 }
-UNDESCRIBED = ["functions", "audio", "modalities", "safety_identifier", "prompt_cache_key"]  # checked nevertheless
+UNDESCRIBED = ["functions", "audio", "modalities", "safety_identifier", "prompt_cache_key"]  # checked all the same
 ODD = VALUES | st.sampled_from([0, -1, 2**31, 2**63, 10**4000, -0.0, 1e308, "", "1", [], {}, [[]], [{}], {"role": "user"}])
 through_http = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite
-def almost_well(draw: st.DrawFn) -> bytes:
-    """A good body after a few changes: values replaced, names dropped or added, bytes overwritten."""
+def almost_valid_body(draw: st.DrawFn) -> bytes:
+    """Draw a valid body with a few changes: values replaced, names removed or added, bytes overwritten."""
     fields: dict[str, Any] = json.loads(json.dumps(WELL))
     for name in draw(st.lists(st.sampled_from([*WELL, *ChatRequestSerializer().fields, *UNDESCRIBED]), max_size=2)):
         fields[name] = copy.deepcopy(draw(ODD))
@@ -209,7 +209,7 @@ def assert_served_or_refused(api: Any, raw: bytes) -> None:
         return
     error = reply.json()["error"]
     assert set(error) == {"message", "type", "code", "param"}
-    if not error["message"].startswith("The model's provider"):  # an echo that was told to fail failed after admission
+    if not error["message"].startswith("The model's provider"):  # the echo provider failed on request, after admission
         assert 400 <= reply.status_code < 500
         assert chat.everything_written() == before
 
@@ -220,7 +220,7 @@ def test_arbitrary_bytes_never_cause_an_internal_error(api, echo_model, raw):
     assert_served_or_refused(api, raw)
 
 
-@given(raw=almost_well())
+@given(raw=almost_valid_body())
 @through_http
 def test_almost_valid_requests_never_cause_an_internal_error(api, echo_model, raw):
     assert_served_or_refused(api, raw)
