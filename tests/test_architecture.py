@@ -14,7 +14,7 @@ FOLDERS = [
     path.parent.relative_to(ROOT)
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("__init__.py"))
-    if path.parent.name not in UNLISTED
+    if path.parent.name not in UNLISTED and path.parent.parent.name != "providers"  # which lists the modules of its folders
 ]
 
 
@@ -29,4 +29,4 @@ def test_a_package_docstring_lists_its_modules(folder):
     modules = {path.stem for path in (ROOT / folder).glob("*.py")} | {
         path.parent.name for path in (ROOT / folder).glob("*/__init__.py")
     }
-    assert {module for module in modules - UNLISTED if not re.search(rf"``{module}\b", docstring)} == set()
+    assert {module for module in modules - UNLISTED if not re.search(rf"\b{module}\b", docstring)} == set()
