@@ -25,6 +25,7 @@ class RankingsQuery:
     """The value or the default of every parameter. Replies and pages are cached by it."""
 
     source: str = Source.INTERNAL
+    board: str = Category.GENERAL
     category: str | None = None
     limit: int = 50
     offset: int = 0
@@ -32,10 +33,7 @@ class RankingsQuery:
     sort_order: str = "asc"
     search: str = ""
     commercial_only: bool = False
-
-    @property
-    def board(self) -> str:
-        return self.category or Category.GENERAL
+    available_only: bool = False
 
 
 DEFAULTS = RankingsQuery()
@@ -63,15 +61,15 @@ class _WholeNumberField(forms.RegexField):
 class _Choice(django_filters.ChoiceFilter):
     """One of a few words. ``schema`` describes it in OpenAPI."""
 
-    def __init__(self, choices: tuple[str, ...], default: str | None = None) -> None:
+    def __init__(self, choices: tuple[str, ...], default: str | None = None, help_text: str = "") -> None:
         self.schema = {"type": "string", "enum": list(choices), **({"default": str(default)} if default else {})}
         message = {"invalid_choice": f"must be one of {', '.join(choices)}"}
-        super().__init__(choices=[(choice, choice) for choice in choices], error_messages=message)
+        super().__init__(choices=[(choice, choice) for choice in choices], error_messages=message, help_text=help_text)
 
 
 class _Flag(_Choice):
-    def __init__(self) -> None:
-        super().__init__(("true", "false"))
+    def __init__(self, help_text: str) -> None:
+        super().__init__(("true", "false"), help_text=help_text)
         self.schema = {"type": "boolean"}
 
 
@@ -93,13 +91,17 @@ class RankingFilter(django_filters.FilterSet):
     """The parameters, by name. ``apply`` filters a leaderboard in memory by them, not a queryset."""
 
     source = _Choice(tuple(Source.values), DEFAULTS.source)
-    category = _Choice(tuple(Category.values))
+    board = _Choice(
+        tuple(Category.values), DEFAULTS.board, "The leaderboard: the source's ranks and scores for this kind of work."
+    )
+    category = _Choice(tuple(Category.values), help_text="Only models whose own category this is.")
     limit = _WholeNumber(1, LIMIT_MAX, DEFAULTS.limit)
     offset = _WholeNumber(0, OFFSET_MAX, DEFAULTS.offset)
     sortBy = _Choice(tuple(SORTS), DEFAULTS.sort_by)
     sortOrder = _Choice(ORDERS, DEFAULTS.sort_order)
     search = _Text(SEARCH_CHARACTERS_MAX, help_text="In the name, the provider or the id, in any case.")
-    commercialOnly = _Flag()
+    commercialOnly = _Flag(help_text="Only models that may be used commercially.")
+    availableOnly = _Flag(help_text="Only models that can be called now.")
 
     class Meta:
         model = Entry
@@ -134,6 +136,7 @@ def parse(parameters: QueryDict) -> RankingsQuery:
     given = form.cleaned_data
     return RankingsQuery(
         source=given["source"] or DEFAULTS.source,
+        board=given["board"] or DEFAULTS.board,
         category=given["category"] or DEFAULTS.category,
         limit=DEFAULTS.limit if given["limit"] is None else given["limit"],
         offset=DEFAULTS.offset if given["offset"] is None else given["offset"],
@@ -141,6 +144,7 @@ def parse(parameters: QueryDict) -> RankingsQuery:
         sort_order=given["sortOrder"] or DEFAULTS.sort_order,
         search=given["search"].strip(),
         commercial_only=given["commercialOnly"] == "true",
+        available_only=given["availableOnly"] == "true",
     )
 
 
@@ -148,6 +152,10 @@ def apply(query: RankingsQuery, leaderboard: Leaderboard) -> Leaderboard:
     """Return the entries that match the query, in its order. The caller cuts the page (``limit``, ``offset``)."""
     if query.search:
         leaderboard = leaderboard.search(query.search)
+    if query.category:
+        leaderboard = leaderboard.in_category(query.category)
     if query.commercial_only:
         leaderboard = leaderboard.commercial_only()
+    if query.available_only:
+        leaderboard = leaderboard.available_only()
     return leaderboard.sort(query.sort_by, is_descending=query.sort_order == "desc")

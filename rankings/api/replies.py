@@ -1,9 +1,12 @@
 """Rendered replies of GET /api/rankings: each query is rendered once per step of ten seconds and per publication.
 
-A reply says when it was made and how old its figures are. That time moves in steps, so within a step the same data gives the
-same bytes, as a strong ETag promises. The ETag names the data and the step: a client that comes back with the tag of the same
-data has a copy that is as good as a new one, for as long as replies may be kept. Only valid queries are cached, and a bounded
-number of them.
+A reply says when it was made and how old its figures are, which moves in steps of ten seconds. All other fields are its data.
+The ETag names the data and is weak: replies of the same data are equally good, although their times differ.
+
+A 304 lets a cache keep its copy for another ``FRESH_SECONDS``. So that nobody keeps one for ever, the ETag also names a period
+of time and changes with it: a copy is never older than ``KEPT_SECONDS_MAX``. Every process and host counts the same periods.
+
+Only valid queries are cached, and a bounded number of them.
 """
 
 import hashlib
@@ -21,30 +24,18 @@ from rankings.publishing import health, listing
 from rankings.publishing.listing import PublishedRankings, RankedEntry
 
 STEP_SECONDS = 10
+FRESH_SECONDS = 300
 KEPT_SECONDS_MAX = 3_600  # spec: up to an hour
+_PERIOD_SECONDS = KEPT_SECONDS_MAX - 2 * FRESH_SECONDS  # one for the last 304, one to spare
 _REPLIES_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A body, a digest of the data in it, and the step since the epoch in which it was rendered."""
+    """A body, and the weak ETag of the data in it."""
 
     body: bytes
-    data_digest: str
-    step: int
-
-    @property
-    def etag(self) -> str:
-        return f'"{self.data_digest}-{self.step:x}"'
-
-    def is_as_good_as(self, etag: str) -> bool:
-        """Return whether a copy with this ETag has the same data and is not too old."""
-        data_digest, _, step = etag.strip('"').partition("-")
-        try:
-            age_seconds = (self.step - int(step, 16)) * STEP_SECONDS
-        except ValueError:
-            return False
-        return data_digest == self.data_digest and 0 <= age_seconds <= KEPT_SECONDS_MAX
+    etag: str
 
 
 @dataclass(frozen=True)
@@ -105,14 +96,14 @@ def _render(query: RankingsQuery, batch: _Batch) -> Reply:
         batch.sources,
         timestamps.iso_millis(now).encode(),
     )
-    return Reply(body, _digest(page, pagination, batch.sources), batch.step)
+    return Reply(body, _etag(page, pagination, batch))
 
 
-def _digest(page: tuple[RankedEntry, ...], pagination: bytes, sources: bytes) -> str:
-    digest = hashlib.sha256(pagination + sources)
+def _etag(page: tuple[RankedEntry, ...], pagination: bytes, batch: _Batch) -> str:
+    digest = hashlib.sha256(pagination + batch.sources)
     for entry in page:
         digest.update(entry.json_head)
-    return digest.hexdigest()[:24]
+    return f'W/"{digest.hexdigest()[:24]}-{batch.step * STEP_SECONDS // _PERIOD_SECONDS:x}"'
 
 
 def _time(step: int) -> datetime:

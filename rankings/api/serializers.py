@@ -12,7 +12,7 @@ class RankedModelSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="What to send as model.")
     name = serializers.CharField()
     provider = serializers.CharField()
-    category = serializers.ChoiceField(choices=Category.values)
+    category = serializers.ChoiceField(choices=Category.values, help_text="As in GET /v1/models.")
     contextWindow = serializers.IntegerField()
     imageSupport = serializers.BooleanField()
     functionCalling = serializers.BooleanField()
@@ -39,13 +39,14 @@ class ScoresSerializer(serializers.Serializer[Any]):
 
 class RankingMetadataSerializer(serializers.Serializer[Any]):
     confidence = serializers.FloatField(min_value=0, max_value=1)
+    available = serializers.BooleanField(help_text="Whether completions are served now.")
     dataFreshnessHours = serializers.FloatField(min_value=0)
     lastUpdated = serializers.DateTimeField()
 
 
 class RankingEntrySerializer(serializers.Serializer[Any]):
-    rank = serializers.IntegerField()
-    categoryRank = serializers.IntegerField()
+    rank = serializers.IntegerField(help_text="Among all models of the leaderboard, whatever the filters.")
+    categoryRank = serializers.IntegerField(help_text="Among those of the model's own category.")
     change = serializers.IntegerField(help_text="Ranks gained since a week ago.")
     model = RankedModelSerializer()
     scores = ScoresSerializer()

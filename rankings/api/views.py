@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.http import parse_etags
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -15,7 +16,7 @@ from rankings.api.filters import RankingsQuery
 from rankings.api.serializers import RankingsSerializer
 
 _HEADERS = {
-    "Cache-Control": "public, max-age=300",
+    "Cache-Control": f"public, max-age={replies.FRESH_SECONDS}",
     "Access-Control-Allow-Origin": "*",  # safe: a reply holds nothing of any one user
     "Link": '<https://creativecommons.org/licenses/by/4.0/>; rel="license"',
 }
@@ -54,10 +55,15 @@ def forget() -> None:
 
 
 def _respond(query: RankingsQuery, request: HttpRequest | Request) -> HttpResponse:
-    """Return the reply, or 304 if one of the client's ETags is as good."""
+    """Return the reply, or 304 with its ETag if the client has a copy of the same data."""
     reply = replies.reply(query, time.time())
-    etags = [etag.strip() for etag in request.META.get("HTTP_IF_NONE_MATCH", "").split(",")]
     headers = {**_HEADERS, "ETag": reply.etag}
-    if any(etag == "*" or reply.is_as_good_as(etag.removeprefix("W/")) for etag in etags):
+    if _names(reply.etag, request.META.get("HTTP_IF_NONE_MATCH", "")):
         return HttpResponse(status=304, headers=headers)
     return HttpResponse(reply.body, content_type="application/json", headers=headers)
+
+
+def _names(etag: str, if_none_match: str) -> bool:
+    """Return whether If-None-Match has the ETag, by weak comparison, or is ``*``."""
+    opaque = etag.removeprefix("W/")
+    return any(given == "*" or given.removeprefix("W/") == opaque for given in parse_etags(if_none_match))

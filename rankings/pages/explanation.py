@@ -190,7 +190,7 @@ def _verdict(statement: dict[str, Any]) -> str:
         return "counts in the quality"
     if statement["is_applicable"]:
         return "it ranks such models, so this lowers the coverage"
-    return "does not count: it ranks too few models of this category, or none of this kind"
+    return "does not count: it ranks too few models on this leaderboard, or none of this kind"
 
 
 def _source(statement: dict[str, Any], weight: str, verdict: str) -> SourceExplanation:

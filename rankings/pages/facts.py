@@ -44,10 +44,10 @@ class AliasTarget:
 
 @dataclass(frozen=True)
 class Facts:
-    """``prices`` are those in force, of available models. ``models_without_key``: how many lack only a provider's key."""
+    """``prices`` are those in force, of all models that have one. ``unavailable_models``: how many of them cannot be called."""
 
     prices: dict[str, Price]
-    models_without_key: int
+    unavailable_models: int
     sources: list[SourceStatus]
     aliases: list[AliasTarget]
 
@@ -67,21 +67,17 @@ def forget() -> None:
 
 def _read(previous: Facts | None) -> Facts:
     with pool.time_limit():
-        models = list(LanguageModel.objects.filter(is_enabled=True).with_price_and_routes())
-        prices = {model.pk: model.prices_in_force[0] for model in models if model.is_available}
+        models = [
+            model for model in LanguageModel.objects.filter(is_enabled=True).with_price_and_routes() if model.prices_in_force
+        ]
+        available = {model.pk for model in models if model.is_available}
         now = pool.database_time()
         return Facts(
-            prices=prices,
-            models_without_key=sum(_lacks_only_key(model) for model in models),
+            prices={model.pk: model.prices_in_force[0] for model in models},
+            unavailable_models=len(models) - len(available),
             sources=[_source_status(each) for each in health.report(now)],
-            aliases=_alias_targets(prices),
+            aliases=_alias_targets(available),
         )
-
-
-def _lacks_only_key(model: LanguageModel) -> bool:
-    """Return whether the model is unavailable only because its providers have no key."""
-    is_offered = any(route.provider.is_enabled for route in model.enabled_routes)
-    return bool(model.prices_in_force) and is_offered and not model.is_available
 
 
 def _source_status(report: health.SourceHealth) -> SourceStatus:
@@ -100,8 +96,8 @@ def _source_status(report: health.SourceHealth) -> SourceStatus:
     )
 
 
-def _alias_targets(prices: dict[str, Price]) -> list[AliasTarget]:
+def _alias_targets(available: set[str]) -> list[AliasTarget]:
     """Return the rankings' own aliases that mean an available model, in the order of ``routable_aliases.names``."""
     stored = dict(RoutableAlias.objects.values_list("pk", "model_ids"))
-    first = {name: next((id for id in stored.get(name, []) if id in prices), None) for name in routable_aliases.names()}
+    first = {name: next((id for id in stored.get(name, []) if id in available), None) for name in routable_aliases.names()}
     return [AliasTarget(name, model_id) for name, model_id in first.items() if model_id]

@@ -1,7 +1,6 @@
 """Reads the query of a ranking page, whose parameters are the API's own, and makes the addresses of pages and API replies.
 
-A form sends every field it has. A field that was left empty counts as not given. Without an order in the query, a board is
-listed as its source ranks it: the general board by ``rank``, the others by score, since ``rank`` is the general rank there.
+A form sends every field it has. A field that was left empty counts as not given.
 """
 
 from dataclasses import dataclass, replace
@@ -19,12 +18,12 @@ from rankings.publishing.listing import SORTS
 from rankings.sources import registry
 
 BOARD_TITLES = {category.value: category.value.replace("_", " ").capitalize() for category in Category}
-SORT_TITLES = {"rank": "Overall rank", "score": "Score", "name": "Name", "change": "Change"}
+SORT_TITLES = {"rank": "Rank", "score": "Score", "name": "Name", "change": "Change"}
 ORDER_TITLES = {"asc": "Ascending", "desc": "Descending"}
 LIMITS = [25, 50, 100]
 
-_API_ORDER = ("rank", "asc")
-_FIELDS = {"source", "category", "search", "commercialOnly", "sortBy", "sortOrder", "limit"}
+_DEFAULT_ORDER = ("rank", "asc")
+_FIELDS = {"source", "board", "category", "search", "commercialOnly", "availableOnly", "sortBy", "sortOrder", "limit"}
 _SORT_ORDERS = {"rank": "asc", "score": "desc", "name": "asc", "change": "desc"}  # of each sort, at the first click
 
 
@@ -35,12 +34,8 @@ def read(parameters: QueryDict) -> RankingsQuery:
         if not str(value).strip():
             del given[name]
     query = filters.parse(given)
-    if query.category == Category.GENERAL:
-        query = replace(query, category=None)  # the same, with a shorter address
-    if "sortBy" not in given and "sortOrder" not in given:
-        return _with_order(query, default_order(query.board))
     if "sortBy" in given and "sortOrder" not in given and "sortOrder" in parameters:
-        return _with_order(query, (query.sort_by, _SORT_ORDERS[query.sort_by]))
+        return replace(query, sort_order=_SORT_ORDERS[query.sort_by])
     return query
 
 
@@ -49,43 +44,35 @@ def has_blanks(parameters: QueryDict) -> bool:
     return any(not str(value).strip() for value in parameters.values())
 
 
-def default_order(board: str) -> tuple[str, str]:
-    """Return the sort and the order in which a board is listed unless the query has others."""
-    return _API_ORDER if board == Category.GENERAL else ("score", "desc")
-
-
-def _with_order(query: RankingsQuery, order: tuple[str, str]) -> RankingsQuery:
-    return replace(query, sort_by=order[0], sort_order=order[1])
-
-
 # --- Addresses ----------------------------------------------------------------------------------------------------
 
 
 def address(query: RankingsQuery, **changes: Any) -> str:
     """Return the address of the page that shows the query, with these changes."""
-    changed = replace(query, **changes)
-    return _address("ranking-page", changed, default_order(changed.board))
+    return _address("ranking-page", replace(query, **changes))
 
 
 def api_address(query: RankingsQuery) -> str:
     """Return the address of the same list in the API."""
-    return _address("rankings", query, _API_ORDER)
+    return _address("rankings", query)
 
 
 def model_address(model_id: str, *, source: str = Source.INTERNAL.value, board: str = Category.GENERAL.value) -> str:
     """Return the address of a model's page that explains its score on a board."""
-    parameters = _query_string({"source": (source, Source.INTERNAL.value), "category": (board, Category.GENERAL.value)})
+    parameters = _query_string({"source": (source, Source.INTERNAL.value), "board": (board, Category.GENERAL.value)})
     return reverse("ranked-model", args=[model_id]) + parameters
 
 
-def _address(view: str, query: RankingsQuery, order: tuple[str, str]) -> str:
-    has_order = (query.sort_by, query.sort_order) != order
+def _address(view: str, query: RankingsQuery) -> str:
+    has_order = (query.sort_by, query.sort_order) != _DEFAULT_ORDER
     return reverse(view) + _query_string(
         {
             "source": (query.source, Source.INTERNAL.value),
+            "board": (query.board, Category.GENERAL.value),
             "category": (query.category or "", ""),
             "search": (query.search, ""),
             "commercialOnly": ("true" if query.commercial_only else "", ""),
+            "availableOnly": ("true" if query.available_only else "", ""),
             "sortBy": (query.sort_by if has_order else "", ""),
             "sortOrder": (query.sort_order if has_order else "", ""),
             "limit": (query.limit, filters.DEFAULTS.limit),
@@ -115,6 +102,7 @@ class Form:
     """The filled-in form. ``invalid_parameter`` and ``message`` are empty unless a parameter is wrong."""
 
     sources: list[Option]
+    boards: list[Option]
     categories: list[Option]
     sorts: list[Option]
     orders: list[Option]
@@ -122,6 +110,7 @@ class Form:
     search: str
     search_characters_max: int
     commercial_only: bool
+    available_only: bool
     invalid_parameter: str = ""
     message: str = ""
 
@@ -133,13 +122,15 @@ class Form:
 
 def form(query: RankingsQuery) -> Form:
     order = (query.sort_by, query.sort_order)
-    sort_by = "" if order == default_order(query.board) else query.sort_by
+    sort_by = "" if order == _DEFAULT_ORDER else query.sort_by
     sort_order = "" if not sort_by or query.sort_order == _SORT_ORDERS[query.sort_by] else query.sort_order
     return _form(
         source=query.source,
-        category=query.board,
+        board=query.board,
+        category=query.category or "",
         search=query.search,
         commercial_only=query.commercial_only,
+        available_only=query.available_only,
         sort_by=sort_by,
         sort_order=sort_order,
         limit=query.limit,
@@ -150,9 +141,11 @@ def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str)
     """Return the form as it was sent. A value that is not among a field's choices is not chosen there."""
     return _form(
         source=parameters.get("source", ""),
+        board=parameters.get("board", ""),
         category=parameters.get("category", ""),
         search=parameters.get("search", ""),
         commercial_only=parameters.get("commercialOnly") == "true",
+        available_only=parameters.get("availableOnly") == "true",
         sort_by=parameters.get("sortBy", ""),
         sort_order=parameters.get("sortOrder", ""),
         limit=filters.DEFAULTS.limit,
@@ -161,10 +154,11 @@ def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str)
     )
 
 
-def _form(*, source: str, category: str, sort_by: str, sort_order: str, limit: int, **values: Any) -> Form:
+def _form(*, source: str, board: str, category: str, sort_by: str, sort_order: str, limit: int, **values: Any) -> Form:
     return Form(
         sources=_options({spec.source.value: spec.title for spec in registry.specs()}, source),
-        categories=_options(BOARD_TITLES, category),
+        boards=_options(BOARD_TITLES, board),
+        categories=_options({"": "All", **BOARD_TITLES}, category),
         sorts=_options({"": "As ranked", **SORT_TITLES}, sort_by),
         orders=_options({"": "Default", **ORDER_TITLES}, sort_order),
         limits=_options({number: str(number) for number in sorted({*LIMITS, limit})}, limit),

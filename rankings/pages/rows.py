@@ -38,8 +38,10 @@ class RankedModelRow:
     maker: str
     license: str
     is_commercial: bool
+    is_available: bool
+    category: str
     rank: int
-    board_rank: int
+    category_rank: int
     change: int
     scores: list[Score]
     elo: int | None
@@ -62,8 +64,10 @@ def row(entry: RankedEntry, *, source: str, board: str, facts: Facts) -> RankedM
         maker=entry.maker,
         license=entry.license or "",
         is_commercial=entry.is_commercial,
+        is_available=entry.is_available,
+        category=BOARD_TITLES[entry.category],
         rank=entry.rank,
-        board_rank=entry.board_rank,
+        category_rank=entry.category_rank,
         change=entry.change,
         scores=_scores(entry),
         elo=entry.elo,

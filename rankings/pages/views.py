@@ -133,7 +133,7 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
         "headings": page_query.headings(query),
         "rows": rows[query.offset : query.offset + query.limit],
         "pager": page_query.pager(query, len(rows)),
-        "is_general": query.board == Category.GENERAL,
+        "available_address": page_query.address(query, available_only=True, offset=0),
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
         "board_is_empty": not leaderboard.entries,
@@ -155,7 +155,7 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
 
 @_public
 def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
-    """Show one model and explain its score on one board, which ``source`` and ``category`` choose."""
+    """Show one model and explain its score on one board, which ``source`` and ``board`` choose."""
     query = page_query.read(request.GET)
     api_url = hosts.api_url(request)
     try:
@@ -174,11 +174,12 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     if model is None:
         raise errors.ModelNotFound(f"There is no model {model_id} here.")
     facts = page_facts.current()
-    entries = sorted(Entry.objects.filter(model=model), key=_source_and_board_order) if model.is_available else []
+    entries = sorted(Entry.objects.filter(model=model), key=_source_and_board_order) if model.prices_in_force else []
     shown = next((entry for entry in entries if (entry.source, entry.board) == (query.source, query.board)), None)
     days = _days(model, query)
     context = {
         "model": model,
+        "category": page_query.BOARD_TITLES[model.category],
         "context_window": f"{model.context_window:,}",
         "max_output_tokens": f"{model.max_output_tokens:,}",
         "prices": _prices(model.prices_in_force[0]) if model.prices_in_force else [],

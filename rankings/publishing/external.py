@@ -1,4 +1,4 @@
-"""Makes the entries of a fetched source: its own ranks and scores, of those of its models that are available here."""
+"""Makes the entries of a fetched source: its own ranks and scores, of those of its models that have a price here."""
 
 from collections.abc import Iterator, Mapping
 from copy import copy
@@ -10,11 +10,11 @@ from rankings.identity.mapping import ChosenStanding
 from rankings.models import Entry, Source
 from rankings.scoring import formula, parameters, populations
 from rankings.scoring.populations import Population
-from rankings.scoring.served_models import ServedModel
+from rankings.scoring.priced_models import PricedModel
 
 
-def entries(source: Source, models: Mapping[str, ServedModel], now: datetime) -> list[Entry]:
-    """Return the entries of a source, from its last snapshot. ``models`` are the available ones, by id."""
+def entries(source: Source, models: Mapping[str, PricedModel], now: datetime) -> list[Entry]:
+    """Return the entries of a source, from its last snapshot. ``models`` are those with a price, by id."""
     population = populations.latest_population(source)
     ranked = [
         _entry(population, category, model_id, chosen, now)

@@ -1,4 +1,4 @@
-"""Makes the entries of INTERNAL: every available model on every board, scored by the formula."""
+"""Makes the entries of INTERNAL: every model with a price on every board, scored by the formula."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ from rankings.scoring import benchmarks, formula, parameters, populations, telem
 from rankings.scoring.formula import Evidence, Scores
 from rankings.scoring.parameters import FormulaParameters
 from rankings.scoring.populations import Population
-from rankings.scoring.served_models import ServedModel
+from rankings.scoring.priced_models import PricedModel
 from rankings.scoring.telemetry import MeasuredSpeed
 from rankings.sources import registry
 from rankings.sources.base import FetchedSourceSpec, StandingFigures
@@ -58,14 +58,14 @@ class ScoredSpeed:
 
 @dataclass(frozen=True)
 class ScoredModel:
-    model: ServedModel
+    model: PricedModel
     scores: Scores
     statements: list[SourceStatement]
     speed: ScoredSpeed
 
 
-def entries(models: Mapping[str, ServedModel], now: datetime) -> list[Entry]:
-    """Return all entries. ``models`` are the available ones, by id."""
+def entries(models: Mapping[str, PricedModel], now: datetime) -> list[Entry]:
+    """Return all entries. ``models`` are those with a price, by id."""
     inputs = ScoringInputs(
         now=now,
         parameters=parameters.in_force(),
@@ -81,14 +81,14 @@ def entries(models: Mapping[str, ServedModel], now: datetime) -> list[Entry]:
     ]
 
 
-def _board(category: Category, models: Mapping[str, ServedModel], inputs: ScoringInputs) -> list[ScoredModel]:
+def _board(category: Category, models: Mapping[str, PricedModel], inputs: ScoringInputs) -> list[ScoredModel]:
     """Return the models of a board, best first: by overall score, then by quality, then by id, so that no two share a rank."""
     eligible = [model for model in models.values() if category != Category.OPEN_SOURCE or model.has_open_weights]
     scored = [_scored(category, model, inputs) for model in eligible]
     return sorted(scored, key=lambda each: (-each.scores.overall, -(each.scores.quality or 0), each.model.id))
 
 
-def _scored(category: Category, model: ServedModel, inputs: ScoringInputs) -> ScoredModel:
+def _scored(category: Category, model: PricedModel, inputs: ScoringInputs) -> ScoredModel:
     statements = [_statement(population, category, model, inputs) for population in inputs.populations.values()]
     speed = _speed(model, inputs)
     scores = formula.scores(
@@ -101,7 +101,7 @@ def _scored(category: Category, model: ServedModel, inputs: ScoringInputs) -> Sc
     return ScoredModel(model, scores, statements, speed)
 
 
-def _statement(population: Population, category: Category, model: ServedModel, inputs: ScoringInputs) -> SourceStatement:
+def _statement(population: Population, category: Category, model: PricedModel, inputs: ScoringInputs) -> SourceStatement:
     """A closed model loses nothing when a source of open weights only does not list it."""
     spec, board = population.spec, population.board(category)
     could_list_it = model.has_open_weights or not spec.lists_open_weights_only
@@ -118,7 +118,7 @@ def _statement(population: Population, category: Category, model: ServedModel, i
     return SourceStatement(spec, is_applicable, evidence, external.source_inputs(population, category, chosen))
 
 
-def _speed(model: ServedModel, inputs: ScoringInputs) -> ScoredSpeed:
+def _speed(model: PricedModel, inputs: ScoringInputs) -> ScoredSpeed:
     """Return this gateway's own measurement; without one, that of the heaviest source that has one."""
     if own := inputs.speeds.get(model.id):
         return _measured(inputs, own.tokens_per_second, own.first_token_seconds, own.streams, Source.INTERNAL)
@@ -140,7 +140,7 @@ def _measured(
     return ScoredSpeed(score, tokens_per_second, first_token_seconds, streams, source)
 
 
-def _figures(category: Category, model: ServedModel, inputs: ScoringInputs) -> Iterator[tuple[Source, StandingFigures]]:
+def _figures(category: Category, model: PricedModel, inputs: ScoringInputs) -> Iterator[tuple[Source, StandingFigures]]:
     """Yield the figures of the model at each source, the heaviest source first."""
     for source, population in inputs.populations.items():
         if chosen := population.board(category).ours.get(model.id):

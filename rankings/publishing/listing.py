@@ -1,10 +1,12 @@
-"""The published rankings in memory. They are read again when the publication number has changed, checked once a second.
+"""The published rankings in memory, with what the catalog says of each model and whether it can be called now.
 
-So a reply costs no query, and goes on while the database is unavailable.
+They are made anew when the publication number has changed, checked once a second, or what they show of the catalog, checked
+every few seconds. So a reply costs no query, and goes on while the database is unavailable.
 """
 
-import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,13 +18,14 @@ from gateway_project.db import pool
 from rankings.models import Entry, Publication
 
 _CHECK_EVERY_SECONDS = 1
-_READ_EVERY_SECONDS = 30  # models become available and unavailable between publications
+_READ_CATALOG_EVERY_SECONDS = 5  # models become available and unavailable between publications
 
 
 @dataclass(frozen=True, slots=True)
 class RankedEntry:
     """An entry with what the catalog says of its model. Scores are exact, of 100; None where no source has measured it.
 
+    ``rank`` is the rank on the leaderboard, ``category_rank`` the one among the models of the same category on it.
     ``json_head`` is its JSON in the API, up to the one field that depends on the time of the reply.
     """
 
@@ -31,8 +34,10 @@ class RankedEntry:
     maker: str
     license: str | None
     is_commercial: bool
+    is_available: bool
+    category: str
     rank: int
-    board_rank: int
+    category_rank: int
     change: int
     overall: float | None
     quality: float | None
@@ -76,6 +81,13 @@ class Leaderboard:
     def commercial_only(self) -> "Leaderboard":
         return Leaderboard(tuple(entry for entry in self.entries if entry.is_commercial))
 
+    def in_category(self, category: str) -> "Leaderboard":
+        """Return those whose model is of the category. Their ranks stay those of the whole leaderboard."""
+        return Leaderboard(tuple(entry for entry in self.entries if entry.category == category))
+
+    def available_only(self) -> "Leaderboard":
+        return Leaderboard(tuple(entry for entry in self.entries if entry.is_available))
+
     def sort(self, sort: str, *, is_descending: bool) -> "Leaderboard":
         """Return them in this order, so that pages neither repeat nor miss an entry.
 
@@ -88,13 +100,29 @@ class Leaderboard:
         return Leaderboard((*known, *unknown))
 
 
+@dataclass(frozen=True)
+class CatalogModel:
+    """What the rankings show of a model that the catalog offers at a price."""
+
+    id: str
+    name: str
+    maker: str
+    license: str | None
+    category: str
+    context_window: int
+    image_support: bool
+    function_calling: bool
+    commercial_use: bool
+    is_available: bool
+
+
 @dataclass(frozen=True, eq=False)
 class PublishedRankings:
-    """All entries of one publication, of models that are available now. Each reading equals only itself."""
+    """All entries of one publication, of models that the catalog offers at a price. Each reading equals only itself."""
 
     number: int
+    models: dict[str, CatalogModel]  # by id
     leaderboards: dict[tuple[str, str], Leaderboard]  # by source and board
-    read_at: float  # by the monotonic clock, in seconds
 
     def leaderboard(self, source: str, board: str) -> Leaderboard:
         return self.leaderboards.get((source, board), Leaderboard(()))
@@ -103,6 +131,7 @@ class PublishedRankings:
 _published: StaleWhileRefresh[None, PublishedRankings] = StaleWhileRefresh(
     seconds=_CHECK_EVERY_SECONDS, stale_on=pool.DATABASE_ERRORS
 )
+_catalog: StaleWhileRefresh[None, dict[str, CatalogModel]] = StaleWhileRefresh(seconds=_READ_CATALOG_EVERY_SECONDS)
 
 
 def published() -> PublishedRankings:
@@ -113,42 +142,80 @@ def published() -> PublishedRankings:
 def forget() -> None:
     """Read everything again on the next call."""
     _published.clear()
+    _catalog.clear()
 
 
 def _refresh(previous: PublishedRankings | None) -> PublishedRankings:
+    """Return the previous reading while neither the publication nor the catalog has changed, so that caches stay valid."""
     with pool.time_limit():
         number = Publication.objects.values_list("number", flat=True).first() or 0
-        now = time.monotonic()
-        if previous and previous.number == number and now - previous.read_at < _READ_EVERY_SECONDS:
+        models = _catalog.get(None, lambda _: _read_catalog(), version=number)
+        if previous and (previous.number, previous.models) == (number, models):
             return previous
-        return PublishedRankings(number, _read_leaderboards(), read_at=now)
+        return PublishedRankings(number, models, _read_leaderboards(models))
 
 
-def _read_leaderboards() -> dict[tuple[str, str], Leaderboard]:
-    available = {model.pk: model for model in LanguageModel.objects.with_price_and_routes() if model.is_available}
-    entries: dict[tuple[str, str], list[RankedEntry]] = {}
-    for entry in Entry.objects.filter(model__in=available).order_by("model_id"):
-        entries.setdefault((entry.source, entry.board), []).append(_ranked_entry(entry, available[entry.model_id]))
-    return {source_and_board: Leaderboard(tuple(ranked)) for source_and_board, ranked in entries.items()}
+def _read_catalog() -> dict[str, CatalogModel]:
+    """Return the models that are enabled and have a price, by id."""
+    models = LanguageModel.objects.filter(is_enabled=True).with_price_and_routes()
+    return {model.pk: _catalog_model(model) for model in models if model.prices_in_force}
 
 
-def _ranked_entry(entry: Entry, model: LanguageModel) -> RankedEntry:
+def _catalog_model(model: LanguageModel) -> CatalogModel:
+    return CatalogModel(
+        id=model.pk,
+        name=model.name,
+        maker=model.maker,
+        license=model.license,
+        category=model.category,
+        context_window=model.context_window,
+        image_support=model.image_support,
+        function_calling=model.function_calling,
+        commercial_use=model.commercial_use,
+        is_available=model.is_available,
+    )
+
+
+def _read_leaderboards(models: dict[str, CatalogModel]) -> dict[tuple[str, str], Leaderboard]:
+    entries: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for entry in Entry.objects.filter(model__in=models).defer("inputs").order_by("model_id"):
+        entries[entry.source, entry.board].append(entry)
+    return {key: Leaderboard(tuple(_ranked_entries(listed, models))) for key, listed in entries.items()}
+
+
+def _ranked_entries(entries: list[Entry], models: dict[str, CatalogModel]) -> Iterator[RankedEntry]:
+    """Yield the entries of one leaderboard. Equal ranks are equal in their category, too, and the next one is skipped."""
+    ranks: dict[str, list[int]] = defaultdict(list)  # of the models of a category
+    for entry in sorted(entries, key=lambda each: each.board_rank):
+        ranks[models[entry.model_id].category].append(entry.board_rank)
+    for entry in entries:
+        model = models[entry.model_id]
+        yield _ranked_entry(entry, model, category_rank=1 + bisect_left(ranks[model.category], entry.board_rank))
+
+
+def _ranked_entry(entry: Entry, model: CatalogModel, *, category_rank: int) -> RankedEntry:
     shown = {
-        "rank": entry.rank,
-        "categoryRank": entry.board_rank,
+        "rank": entry.board_rank,
+        "categoryRank": category_rank,
         "change": entry.change,
-        "model": _model(entry.board, model),
+        "model": _model(model),
         "scores": _scores(entry),
-        "metadata": {"confidence": round(entry.confidence, 2), "lastUpdated": timestamps.iso_millis(entry.last_updated)},
+        "metadata": {
+            "confidence": round(entry.confidence, 2),
+            "available": model.is_available,
+            "lastUpdated": timestamps.iso_millis(entry.last_updated),
+        },
     }
     return RankedEntry(
-        model_id=model.pk,
+        model_id=model.id,
         name=model.name,
         maker=model.maker,
         license=model.license,
         is_commercial=model.commercial_use,
-        rank=entry.rank,
-        board_rank=entry.board_rank,
+        is_available=model.is_available,
+        category=model.category,
+        rank=entry.board_rank,
+        category_rank=category_rank,
         change=entry.change,
         overall=entry.overall,
         quality=entry.quality,
@@ -157,18 +224,18 @@ def _ranked_entry(entry: Entry, model: LanguageModel) -> RankedEntry:
         elo=entry.elo,
         confidence=entry.confidence,
         last_updated=entry.last_updated,
-        search_text=f"{model.name}\n{model.maker}\n{model.pk}".casefold(),
+        search_text=f"{model.name}\n{model.maker}\n{model.id}".casefold(),
         json_head=compact_json.dumps(shown).removesuffix(b"}}"),
     )
 
 
-def _model(board: str, model: LanguageModel) -> dict[str, Any]:
-    """Return the model as the catalog has it, never as a source does. ``category`` is the board that was asked for."""
+def _model(model: CatalogModel) -> dict[str, Any]:
+    """Return the model as the catalog has it, never as a source does."""
     return {
-        "id": model.pk,
+        "id": model.id,
         "name": model.name,
         "provider": model.maker,
-        "category": board,
+        "category": model.category,
         "contextWindow": model.context_window,
         "imageSupport": model.image_support,
         "functionCalling": model.function_calling,

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from gateway_project.db import pool
 from rankings.models import DailyRank, Entry, Publication, Source, SourceState
 from rankings.publishing import external, internal, routable_aliases
-from rankings.scoring import served_models
+from rankings.scoring import priced_models
 
 _CHANGE_DAYS = 7
 
@@ -62,7 +62,7 @@ def _lock_source(source: Source) -> None:
 
 
 def _entries(source: Source, now: datetime) -> list[Entry]:
-    models = served_models.served_models()
+    models = priced_models.priced_models()
     return internal.entries(models, now) if source == Source.INTERNAL else external.entries(source, models, now)
 
 

@@ -1,23 +1,32 @@
 """Writes the ids that callers send as ``model`` for the first of a ranking: best/coding, cheapest/general, fastest/open_source.
 
-An alias lists its models, best first. When a request comes, the first of them that is available then answers.
+An alias lists its models, best first. When a request comes, the first of them that is available then answers. So it lists
+those that cannot be called now, too, beside enough of those that can.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from django.db.models.functions import Now
 
-from completions.models import Category, RoutableAlias
+from completions.models import Category, LanguageModel, RoutableAlias
 from rankings.models import Entry
 
-MODELS_MAX = 50  # of an alias: it is not found only if all of them have become unavailable since
+MODELS_MAX = 50  # of an alias, that are available, and as many that are not
 
 
 def write(entries: Iterable[Entry]) -> None:
     """Make the aliases those of INTERNAL's entries. An alias whose board is empty is deleted."""
     entries = list(entries)
-    wanted = {alias: model_ids for category in Category for alias, model_ids in _aliases(category, entries) if model_ids}
+    models = LanguageModel.objects.with_price_and_routes()
+    available = {model.pk for model in models if model.is_available}
+    wanted = {
+        alias: model_ids
+        for category in Category
+        for alias, ranked in _aliases(category, entries)
+        if (model_ids := _first(ranked, available))
+    }
     RoutableAlias.objects.filter(pk__in=set(names()) - set(wanted)).delete()
     RoutableAlias.objects.bulk_create(
         [RoutableAlias(id=alias, model_ids=model_ids, updated_at=Now()) for alias, model_ids in sorted(wanted.items())],
@@ -35,7 +44,16 @@ def names() -> Iterator[str]:
 def _aliases(category: Category, entries: Iterable[Entry]) -> Iterator[tuple[str, list[str]]]:
     board = [entry for entry in entries if entry.board == category]
     for order, key in _ORDERS.items():
-        yield f"{order}/{category.lower()}", [entry.model_id for entry in sorted(board, key=key)][:MODELS_MAX]
+        yield f"{order}/{category.lower()}", [entry.model_id for entry in sorted(board, key=key)]
+
+
+def _first(model_ids: list[str], available: set[str]) -> list[str]:
+    """Return the first MODELS_MAX available models, and as many of the others, in their order."""
+    kept = {
+        *islice((model_id for model_id in model_ids if model_id in available), MODELS_MAX),
+        *islice((model_id for model_id in model_ids if model_id not in available), MODELS_MAX),
+    }
+    return [model_id for model_id in model_ids if model_id in kept]
 
 
 def _best(entry: Entry) -> Any:

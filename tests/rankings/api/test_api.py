@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from django.db import OperationalError, connection
 
-from completions.models import LanguageModel, Provider
+from completions.models import Category, LanguageModel, Provider, Route
 from rankings.api import filters, replies
 from rankings.api.filters import RankingsQuery
 from rankings.models import Publication, Source
@@ -29,7 +29,7 @@ def _empty_caches(db):
 
 @pytest.fixture
 def listed(db):
-    """Five models on the general board, two of them on the coding one, and one of another source."""
+    """Five models on the general board, four of them on the coding one, and two of another source."""
     list_model(
         "acme/alpha",
         rank=1,
@@ -52,13 +52,18 @@ def listed(db):
             "license": "Proprietary",
         },
     )
-    list_model("acme/beta", rank=2, change=3, overall=70.0, model={"name": "beta", "maker": "Acme", "commercial_use": True})
-    list_model("lab/gamma", rank=3, change=-1, overall=70.0, model={"name": "Gamma", "maker": "Étoile Lab"})
+    beta = {"name": "beta", "maker": "Acme", "commercial_use": True, "category": "CODING"}
+    list_model("acme/beta", rank=2, change=3, overall=70.0, model=beta)
+    gamma = {"name": "Gamma", "maker": "Étoile Lab", "category": "CODING"}
+    list_model("lab/gamma", rank=3, change=-1, overall=70.0, model=gamma)
     list_model("lab/delta", rank=4, change=-2, overall=None, model={"name": "Delta", "maker": "Étoile Lab"})
     list_model("zed/epsilon", rank=5, change=0, overall=10.0, model={"name": "100% Epsilon", "maker": "Zed"})
     list_model("lab/gamma", rank=3, board="CODING", board_rank=1, overall=81.0)
     list_model("acme/alpha", rank=1, board="CODING", board_rank=2, overall=80.0)
+    list_model("acme/beta", rank=2, board="CODING", board_rank=3, overall=79.0)
+    list_model("zed/epsilon", rank=5, board="CODING", board_rank=4, overall=5.0)
     list_model("acme/beta", rank=17, source=Source.LMSYS_ARENA, elo=1401, overall=66.0, quality=66.0)
+    list_model("lab/gamma", rank=17, source=Source.LMSYS_ARENA, elo=1401, overall=66.0, quality=66.0)
     publish()
 
 
@@ -102,7 +107,7 @@ def test_entry_has_every_field_of_the_specification(listed):
             "elo": 1480,
             "benchmarks": {"mmlu": 86.4, "hellaswag": None, "humanEval": 92.0},
         },
-        "metadata": {"confidence": 0.66, "lastUpdated": "2026-11-20T12:00:00.000Z"},
+        "metadata": {"confidence": 0.66, "available": True, "lastUpdated": "2026-11-20T12:00:00.000Z"},
     }
     now = datetime.fromisoformat(body["timestamp"])
     assert ISO.fullmatch(body["timestamp"])
@@ -138,21 +143,49 @@ def test_every_listed_id_can_be_called(listed, alice):
         assert client.post("/v1/chat/completions", body).json()["model"] == model_id
 
 
-@pytest.mark.parametrize("change", ["disabled", "unpriced", "provider disabled", "provider without its key"])
-def test_unavailable_model_is_not_listed(listed, change):
+@pytest.mark.parametrize("change", ["disabled", "unpriced"])
+def test_model_that_is_not_offered_is_not_listed(listed, change):
     if change == "disabled":
         LanguageModel.objects.filter(pk="acme/beta").update(is_enabled=False)
-    elif change == "unpriced":
-        LanguageModel.objects.get(pk="acme/beta").prices.all().delete()
     else:
-        other = factories.make_provider("other", kind="openai", base_url="http://127.0.0.1:9", api_key_env="NO_SUCH_KEY")
-        LanguageModel.objects.get(pk="acme/beta").routes.update(provider=other)
-        if change == "provider disabled":
-            Provider.objects.filter(pk="other").update(is_enabled=False, api_key_env="")
+        LanguageModel.objects.get(pk="acme/beta").prices.all().delete()
     publish()
     reply = get()
     assert "acme/beta" not in ids(reply)
     assert reply.json()["pagination"]["total"] == 4
+
+
+UNAVAILABLE = {
+    "no key": lambda: Provider.objects.filter(pk="other").update(api_key_env="NO_SUCH_KEY"),
+    "provider disabled": lambda: Provider.objects.filter(pk="other").update(is_enabled=False),
+    "route disabled": lambda: Route.objects.filter(model="acme/beta").update(is_enabled=False),
+    "no route": lambda: Route.objects.filter(model="acme/beta").delete(),
+}
+
+
+@pytest.mark.parametrize("change", UNAVAILABLE)
+def test_model_that_cannot_be_called_is_listed_as_such(listed, change):
+    LanguageModel.objects.get(pk="acme/beta").routes.update(provider=factories.make_provider("other"))
+    UNAVAILABLE[change]()
+    publish()
+    everything = get()
+    assert len(ids(everything)) == 5
+    called = {entry["model"]["id"]: entry["metadata"]["available"] for entry in everything.json()["rankings"]}
+    assert [model_id for model_id, is_available in called.items() if not is_available] == ["acme/beta"]
+    only = get(availableOnly="true")
+    assert ids(only) == ["acme/alpha", "lab/gamma", "lab/delta", "zed/epsilon"]
+    assert [entry["rank"] for entry in only.json()["rankings"]] == [1, 3, 4, 5]  # that of the whole list
+    assert ids(get(availableOnly="false")) == ids(everything)
+
+
+def test_model_that_can_be_called_again_is_listed_as_such_without_a_publication(listed, monkeypatch):
+    other = factories.make_provider("other", kind="openai", base_url="http://127.0.0.1:9", api_key_env="SOME_API_KEY")
+    Route.objects.filter(model="acme/beta").update(provider=other)
+    assert [entry["metadata"]["available"] for entry in get(search="beta").json()["rankings"]] == [False]
+    monkeypatch.setenv("SOME_API_KEY", "sk-1")
+    listing._catalog.clear()  # it is read again every few seconds
+    a_second_later(monkeypatch)
+    assert [entry["metadata"]["available"] for entry in get(search="beta").json()["rankings"]] == [True]
 
 
 def test_list_is_empty_before_the_first_publication(db):
@@ -164,21 +197,64 @@ def test_list_is_empty_before_the_first_publication(db):
 
 
 def test_source_has_its_own_ranks(listed):
-    [entry] = get(source="LMSYS_ARENA").json()["rankings"]
+    entry, _ = get(source="LMSYS_ARENA").json()["rankings"]
     assert (entry["rank"], entry["model"]["id"], entry["scores"]["elo"]) == (17, "acme/beta", 1401)
 
 
-def test_category_has_its_own_board_and_is_echoed_by_its_models(listed):
-    entries = get(category="CODING").json()["rankings"]
-    assert [(entry["model"]["id"], entry["rank"], entry["categoryRank"]) for entry in entries] == [
-        ("acme/alpha", 1, 2),
-        ("lab/gamma", 3, 1),
+def ranked(**parameters):
+    """Return id, rank and rank in its category of each entry."""
+    entries = get(**parameters).json()["rankings"]
+    return [(entry["model"]["id"], entry["rank"], entry["categoryRank"]) for entry in entries]
+
+
+def test_category_is_a_property_of_the_model(listed, api):
+    listed_models = {model["id"]: model["category"] for model in api.get("/v1/models").json()["data"]}
+    for parameters in ({}, {"category": "CODING"}, {"board": "CODING"}, {"source": "LMSYS_ARENA"}):
+        for entry in get(**parameters).json()["rankings"]:
+            assert entry["model"]["category"] == listed_models[entry["model"]["id"]]
+
+
+def test_without_a_category_every_model_is_listed_with_its_rank_in_its_own(listed):
+    assert ranked() == [
+        ("acme/alpha", 1, 1),
+        ("acme/beta", 2, 1),
+        ("lab/gamma", 3, 2),
+        ("lab/delta", 4, 2),
+        ("zed/epsilon", 5, 3),
     ]
-    assert {entry["model"]["category"] for entry in entries} == {"CODING"}
 
 
-def test_category_that_a_source_lacks_gives_an_empty_list(listed):
-    body = get(source="OPENROUTER", category="MATH").json()
+@pytest.mark.parametrize("category", Category.values)
+def test_category_filters_by_the_category_of_the_model(listed, category):
+    of_category = [entry for entry in get().json()["rankings"] if entry["model"]["category"] == category]
+    body = get(category=category).json()
+    assert body["rankings"] == of_category  # with the ranks, scores and changes of the whole list
+    assert body["pagination"]["total"] == len(of_category)
+    assert [entry["categoryRank"] for entry in of_category] == list(range(1, len(of_category) + 1))
+
+
+def test_board_is_another_leaderboard_of_all_models(listed):
+    assert ranked(board="CODING") == [("lab/gamma", 1, 1), ("acme/alpha", 2, 1), ("acme/beta", 3, 2), ("zed/epsilon", 4, 2)]
+    assert [entry["scores"]["overall"] for entry in get(board="CODING").json()["rankings"]] == [81.0, 80.0, 79.0, 5.0]
+    assert get(board="GENERAL").content == get().content
+
+
+def test_board_and_category_and_the_other_parameters_combine(listed):
+    assert ranked(board="CODING", category="CODING") == [("lab/gamma", 1, 1), ("acme/beta", 3, 2)]
+    assert ranked(board="CODING", category="CODING", commercialOnly="true") == [("acme/beta", 3, 2)]
+    assert ranked(board="CODING", search="acme", sortOrder="desc") == [("acme/beta", 3, 2), ("acme/alpha", 2, 1)]
+    assert ranked(board="CODING", category="MATH") == []
+
+
+def test_equal_ranks_of_a_source_are_equal_in_their_category(listed):
+    list_model("new/model", rank=18, source=Source.LMSYS_ARENA, model={"category": "CODING"})
+    publish()
+    assert ranked(source="LMSYS_ARENA") == [("acme/beta", 17, 1), ("lab/gamma", 17, 1), ("new/model", 18, 3)]
+    assert ranked(source="LMSYS_ARENA", category="CODING") == ranked(source="LMSYS_ARENA")
+
+
+def test_board_that_a_source_lacks_gives_an_empty_list(listed):
+    body = get(source="OPENROUTER", board="MATH").json()
     assert (body["rankings"], body["pagination"]["total"]) == ([], 0)
 
 
@@ -255,6 +331,9 @@ def test_filters_commute(listed):
         ("source", "internal", "must be one of INTERNAL, LMSYS_ARENA"),
         ("source", "", "must not be empty"),
         ("category", "general", "must be one of GENERAL, CODING"),
+        ("board", "general", "must be one of GENERAL, CODING"),
+        ("board", "", "must not be empty"),
+        ("availableOnly", "yes", "must be one of true, false"),
         ("limit", "0", "must be an integer between 1 and 100"),
         ("limit", "101", "must be an integer between 1 and 100"),
         ("limit", "-1", "must be an integer"),
@@ -329,30 +408,56 @@ def test_reply_is_publicly_cacheable_for_at_most_an_hour(listed):
 def test_same_data_gives_the_same_bytes_and_etag(listed, now):
     first, again = get(limit=3), client_for(None).get(f"{PATH}?offset=0&limit=3&sortBy=rank&nobody=knows")
     assert (first.content, first["ETag"]) == (again.content, again["ETag"])
-    assert re.fullmatch(r'"[^"]+"', first["ETag"])  # strong
+    assert re.fullmatch(r'W/"[^"]+"', first["ETag"])  # weak: the times in the reply differ
     forget()
     assert (get(limit=3).content, get(limit=3)["ETag"]) == (first.content, first["ETag"])
 
 
+def test_same_data_has_one_etag_whenever_it_is_rendered(listed, now):
+    first = get()
+    now["seconds"] += 1_800
+    later = get()
+    assert later.json()["timestamp"] > first.json()["timestamp"]
+    assert later["ETag"] == first["ETag"]
+
+
 def test_matching_etag_gets_304(listed, now):
     etag = get()["ETag"]
-    for tag in (etag, f"W/{etag}", f'"x", {etag}', "*"):
-        again = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=tag)
+    strong = etag.removeprefix("W/")
+    for given in (etag, strong, f'"x", {etag}', f'{strong}, W/"y"', f'W/"x,y" ,{etag}', "*", " * "):
+        again = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=given)
         assert (again.status_code, again.content) == (304, b"")
         assert again["Cache-Control"] == get()["Cache-Control"]
-        assert again["ETag"]
-    for tag in ('"x"', '"x-y"', get(limit=1)["ETag"], '"'):
-        assert client_for(None).get(PATH, HTTP_IF_NONE_MATCH=tag).status_code == 200
+        assert again["ETag"] == etag
+    for given in ('"x"', '"x-y"', get(limit=1)["ETag"], '"', strong.strip('"'), "", f"W/W/{strong}", f'{strong[:-1]},*"'):
+        assert client_for(None).get(PATH, HTTP_IF_NONE_MATCH=given).status_code == 200
 
 
-def test_etag_of_the_same_data_matches_for_an_hour(listed, now):
-    etag = get()["ETag"]
-    now["seconds"] += 3_590
-    assert client_for(None).get(PATH, HTTP_IF_NONE_MATCH=etag).status_code == 304
-    now["seconds"] += 20
-    later = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=etag)
-    assert later.status_code == 200
-    assert later["ETag"] != etag
+def test_304_never_names_another_body_than_the_copy_that_the_client_has(listed, now):
+    copies = {}
+    for _ in range(12):
+        for etag in list(copies) or ['"none"']:
+            reply = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=etag)
+            if reply.status_code == 304:
+                assert reply["ETag"] == etag
+            else:
+                copies[reply["ETag"]] = reply.json()["rankings"]
+        now["seconds"] += 700
+    assert len(copies) > 1
+
+
+def test_copy_cannot_be_kept_longer_than_an_hour_by_304s(listed, now):
+    for start in range(0, 3_600, 450):
+        now["seconds"] = 1_800_000_000.0 + start
+        rendered, fresh = now["seconds"], get()
+        max_age = int(re.search(r"max-age=(\d+)", fresh["Cache-Control"])[1])
+        while True:
+            now["seconds"] += max_age - 1  # the client asks just before its copy is stale
+            again = client_for(None).get(PATH, HTTP_IF_NONE_MATCH=fresh["ETag"])
+            if again.status_code == 200:
+                break
+            assert now["seconds"] + max_age - rendered <= replies.KEPT_SECONDS_MAX
+        assert again["ETag"] != fresh["ETag"]
 
 
 def test_etag_of_other_data_does_not_match(listed, now):
@@ -425,5 +530,7 @@ def test_openapi_describes_the_parameters(db):
     assert set(described) == set(filters.RankingFilter.base_filters)
     assert described["limit"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 50}
     assert described["source"]["enum"] == list(Source.values)
+    assert described["board"] == {"type": "string", "enum": list(Category.values), "default": "GENERAL"}
+    assert described["availableOnly"] == {"type": "boolean"}
     assert "security" not in document
     assert connection.vendor == "postgresql"

@@ -109,13 +109,14 @@ def test_reader_filters_sorts_and_opens_a_model(listed, open_page):
 def test_reader_without_scripts_finds_the_best_model_for_coding(listed, open_page):
     page = open_page(java_script_enabled=False)
     page.goto("/rankings")
-    page.get_by_label("Category").select_option("Coding")
+    page.get_by_label("Leaderboard").select_option("Coding")
     page.get_by_role("button", name="Show").click()
-    expect(page).to_have_url(re.compile(r"/rankings\?category=CODING$"))
+    expect(page).to_have_url(re.compile(r"/rankings\?board=CODING$"))
     assert first_models(page, 2) == ["Model 2 Turbo", "Model 1 Turbo"]
     expect(page.locator("tbody time").first).to_have_text("20 Nov 2026, 12:00 UTC")
     expect(page.get_by_role("button", name="Copy")).to_have_count(0)
-    page.get_by_label("Sort by").select_option("Overall rank")
+    page.get_by_label("Sort by").select_option("Rank")
+    page.get_by_label("Order").select_option("Descending")
     page.get_by_role("button", name="Show").click()
     assert first_models(page, 2) == ["Model 1 Turbo", "Model 2 Turbo"]
 
@@ -175,7 +176,7 @@ def test_times_are_in_the_readers_zone_with_utc_as_title(listed, open_page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_fit_a_phone(listed, open_page, scheme):
     page = open_page(color_scheme=scheme, **PHONE)
-    for path, name in (("/rankings", "list"), ("/rankings?category=CODING", "board"), ("/rankings/maker-0/model-3", "model")):
+    for path, name in (("/rankings", "list"), ("/rankings?board=CODING", "board"), ("/rankings/maker-0/model-3", "model")):
         page.goto(path)
         picture(page, f"rankings-phone-{scheme}-{name}")
         assert fits(page), path

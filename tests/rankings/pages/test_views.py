@@ -63,7 +63,7 @@ def listed(db):
         cost=20.0,
         model={"name": "beta", "maker": "Acme", "commercial_use": True, "input": "3.00", "output": "15.00"},
     )
-    list_model("lab/gamma", rank=3, overall=60.0, model={"name": "Gamma", "maker": "Étoile Lab"})
+    list_model("lab/gamma", rank=3, overall=60.0, model={"name": "Gamma", "maker": "Étoile Lab", "category": CODING})
     list_model("lab/delta", rank=4, overall=None, model={"name": "Delta", "maker": "Étoile Lab"})
     list_model("lab/gamma", rank=3, board=CODING, board_rank=1, overall=81.0)
     list_model("acme/alpha", rank=1, board=CODING, board_rank=2, overall=80.0)
@@ -109,7 +109,7 @@ def test_row_shows_every_field_of_a_model(listed):
     page = text(get())
     row = page[page.index("1 ▲") : page.index("2 ▼")]
     assert row.startswith(
-        "1 ▲ up 2 Alpha Acme acme/alpha Copy 90.0 88.0 70.0 40.0 1480 0.66 $0.15 in $0.60 out 20 Nov 2026, 12:00 UTC"
+        "1 ▲ up 2 Alpha Acme acme/alpha Copy General #1 90.0 88.0 70.0 40.0 1480 0.66 $0.15 in $0.60 out 20 Nov 2026, 12:00 UTC"
     )
     assert "▼ down 3 beta" in page
     assert "– no change Gamma" in page
@@ -117,26 +117,63 @@ def test_row_shows_every_field_of_a_model(listed):
 
 def test_unmeasured_scores_show_as_not_known_and_never_as_0(listed):
     page = text(get(search="delta"))
-    assert "Delta Étoile Lab lab/delta Copy " + "– not known " * 5 + "0.50" in page
+    assert "Delta Étoile Lab lab/delta Copy General #3 " + "– not known " * 5 + "0.50" in page
 
 
 def test_page_lists_the_same_models_as_the_api(listed):
-    queries = ["", "search=LAB", "commercialOnly=true", "sortBy=name", "sortBy=score&sortOrder=desc", "limit=2&offset=1"]
+    queries = [
+        "",
+        "board=CODING",
+        "category=CODING",
+        "availableOnly=true",
+        "search=LAB",
+        "commercialOnly=true",
+        "sortBy=name",
+        "sortBy=score&sortOrder=desc",
+        "limit=2&offset=1",
+    ]
     for query in [*queries, "sortBy=change&limit=3"]:
         given = dict(parse_qsl(query))
         body = Client().get("/api/rankings", given).json()
         assert models(get(**given)) == [entry["model"]["id"] for entry in body["rankings"]], query
 
 
-def test_category_is_listed_by_its_own_rank_unless_an_order_is_given(listed):
-    page = get(category=CODING)
+def test_leaderboard_lists_models_by_their_rank_on_it(listed):
+    page = get(board=CODING)
     assert models(page) == ["lab/gamma", "acme/alpha"]
-    assert "In coding" in text(page)
-    assert models(get(category=CODING, sortBy="rank")) == ["acme/alpha", "lab/gamma"]
+    assert "Coding, ranked by This gateway" in text(page)
+    assert "1 – no change Gamma Étoile Lab lab/gamma Copy Coding #1 81.0" in text(page)
+    assert f'href="/rankings/lab/gamma?board={CODING}"' in html(page)  # where this score is explained
+
+
+def test_category_keeps_the_models_of_the_category_and_their_ranks(listed):
+    page = get(category=CODING)
+    assert models(page) == ["lab/gamma"]
+    assert "3 – no change Gamma Étoile Lab lab/gamma Copy Coding #1 60.0" in text(page)
+    assert chosen(html(page), "category") == ["CODING"]
+    assert models(get(category="MATH")) == []
+
+
+def test_unavailable_model_is_marked_and_can_be_left_out(listed):
+    Route.objects.filter(model="acme/beta").update(provider=factories.make_provider("later", api_key_env="NO_SUCH_KEY"))
+    show()
+    page = text(get())
+    assert "acme/beta Copy not available" in page
+    assert page.count("Copy not available") == 1
+    assert "1 model in the catalog cannot be called now, because no provider of it is available." in page
+    assert '<a href="/rankings?availableOnly=true">List the available ones only</a>' in html(get())
+    only = get(availableOnly="true")
+    assert models(only) == ["acme/alpha", "lab/gamma", "lab/delta"]
+    assert re.search(r'name="availableOnly"[^>]* checked', html(only))
 
 
 def test_json_link_gives_the_same_order(listed):
-    for given in ({}, {"category": "CODING"}, {"search": "a", "sortBy": "name", "sortOrder": "desc", "limit": "3"}):
+    for given in (
+        {},
+        {"board": "CODING"},
+        {"category": "CODING", "availableOnly": "true"},
+        {"search": "a", "sortBy": "name", "sortOrder": "desc", "limit": "3"},
+    ):
         [address] = re.findall(r'<a href="(/api/rankings[^"]*)">as JSON', html(get(**given)))
         body = Client().get(address.replace("&amp;", "&")).json()
         assert [entry["model"]["id"] for entry in body["rankings"]] == models(get(**given))
@@ -154,10 +191,18 @@ def test_heading_sorts_and_then_reverses_the_order(listed):
 
 
 def test_form_redirects_to_a_short_address(listed):
-    blank = {"source": "INTERNAL", "category": "GENERAL", "search": "", "sortBy": "", "sortOrder": "", "limit": "50"}
+    blank = {
+        "source": "INTERNAL",
+        "board": "GENERAL",
+        "category": "",
+        "search": "",
+        "sortBy": "",
+        "sortOrder": "",
+        "limit": "50",
+    }
     assert get(**blank).headers["Location"] == "/rankings"
-    asked = get(**{**blank, "category": "CODING", "search": " a&b ", "commercialOnly": "true"})
-    assert asked.headers["Location"] == "/rankings?category=CODING&search=a%26b&commercialOnly=true"
+    asked = get(**{**blank, "board": "CODING", "category": "MATH", "search": " a&b ", "commercialOnly": "true"})
+    assert asked.headers["Location"] == "/rankings?board=CODING&category=MATH&search=a%26b&commercialOnly=true"
 
 
 @pytest.mark.parametrize(("sort", "order"), [("score", "desc"), ("change", "desc"), ("name", "asc")])
@@ -172,6 +217,7 @@ def test_form_shows_the_parameters_of_the_query(listed):
     page = html(
         get(
             source="LMSYS_ARENA",
+            board="CODING",
             category="MATH",
             search='"><b>',
             commercialOnly="true",
@@ -180,8 +226,8 @@ def test_form_shows_the_parameters_of_the_query(listed):
             limit=7,
         )
     )
-    names = ("source", "category", "sortBy", "sortOrder", "limit")
-    assert [chosen(page, name) for name in names] == [["LMSYS_ARENA"], ["MATH"], ["name"], ["desc"], ["7"]]
+    names = ("source", "board", "category", "sortBy", "sortOrder", "limit")
+    assert [chosen(page, name) for name in names] == [["LMSYS_ARENA"], ["CODING"], ["MATH"], ["name"], ["desc"], ["7"]]
     assert 'value="&quot;&gt;&lt;b&gt;"' in page
     assert re.search(r'name="commercialOnly"[^>]* checked', page)
 
@@ -213,6 +259,8 @@ def test_offset_beyond_the_end_links_to_the_last_page(listed):
     [
         ("source", "GOOGLE"),
         ("category", "coding"),
+        ("board", "coding"),
+        ("availableOnly", "yes"),
         ("search", "x" * (filters.SEARCH_CHARACTERS_MAX + 1)),
         ("commercialOnly", "yes"),
         ("sortBy", "price"),
@@ -348,20 +396,6 @@ def test_search_without_matches_offers_to_clear_the_filters(listed):
     assert "No model matches. Clear the filters" in text(get(search="no such model"))
 
 
-def test_only_models_that_lack_a_providers_key_are_counted_as_such(listed):
-    later = Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY")
-    factories.make_model("later/one", provider=later)
-    assert "1 more model in the catalog has no provider with an API key." in text(get())
-    factories.make_model("later/two", provider=later)
-    factories.make_model("later/off", provider=later, is_enabled=False)
-    factories.make_model("later/unpriced", provider=later).prices.all().delete()
-    Route.objects.filter(model=factories.make_model("later/unrouted")).delete()
-    off = Provider.objects.create(slug="off", kind="openai", api_key_env="NO_SUCH_KEY", is_enabled=False)
-    factories.make_model("later/nowhere", provider=off)
-    show()
-    assert "2 more models in the catalog have no provider with an API key." in text(get())
-
-
 def test_charts_without_figures_say_why_they_are_missing(db):
     list_model("acme/alpha", rank=1)
     show()
@@ -480,7 +514,7 @@ def test_aliases_of_the_board_are_shown_with_their_models(listed):
     RoutableAlias.objects.create(id="best/general", model_ids=["acme/alpha"])
     RoutableAlias.objects.create(id="house/favourite", model_ids=["acme/alpha"])
     show()
-    page = text(get(category=CODING))
+    page = text(get(board=CODING))
     assert "best/coding now lab/gamma" in page
     assert "best/general" not in page
     assert "house/favourite" not in page
@@ -568,7 +602,7 @@ def test_explanation_tells_a_missing_ranking_from_an_inapplicable_source(scored)
     assert "LMArena weight 0.45 does not rank this model It ranks such models, so this lowers the coverage." in page
     assert (
         "Hugging Face weight 0.2 does not rank this model "
-        "Does not count: it ranks too few models of this category, or none of this kind." in page
+        "Does not count: it ranks too few models on this leaderboard, or none of this kind." in page
     )
     assert sums(get("/rankings/acme/other"))["Adjusted quality"] == ("(0.00 × 0.0 + 0.25 × 25) ÷ (0.00 + 0.25)", "25.0")
 
@@ -577,12 +611,12 @@ def test_chosen_board_is_explained(scored):
     page = text(get("/rankings/acme/best", source="LMSYS_ARENA"))
     assert "Why this score: General, by LMArena" in page
     assert sums(get("/rankings/acme/best", source="LMSYS_ARENA"))["Confidence"][0] == "1.00 × 0.92 × 0.95"
-    assert "Why this score: Math, by This gateway" in text(get("/rankings/acme/best", category="MATH"))
-    assert "OpenRouter does not rank this model in this category." in text(get("/rankings/acme/best", source="OPENROUTER"))
+    assert "Why this score: Math, by This gateway" in text(get("/rankings/acme/best", board="MATH"))
+    assert "OpenRouter does not rank this model on this leaderboard." in text(get("/rankings/acme/best", source="OPENROUTER"))
 
 
 def test_invalid_board_gets_the_api_message(scored):
-    assert "category must be one of GENERAL, CODING" in text(get("/rankings/acme/best", category="x"), 400)
+    assert "board must be one of GENERAL, CODING" in text(get("/rankings/acme/best", board="x"), 400)
 
 
 def test_benchmarks_are_cited(db):
@@ -600,6 +634,7 @@ def test_model_page_shows_capabilities_prices_and_an_example_call(scored, settin
     facts = [
         "Id acme/best",
         "Provider Acme",
+        "Category General",
         "Context window 128,000 tokens",
         "Maximum output 4,096 tokens",
         "Images yes",
@@ -658,13 +693,20 @@ def test_unknown_model_gives_404(listed, path):
     assert reply["Cache-Control"] == "no-store"
 
 
-def test_unavailable_model_says_so_and_is_not_ranked(listed):
+def test_page_of_a_model_that_cannot_be_called_says_so_beside_its_scores(listed):
     Provider.objects.update(is_enabled=False)
     show()
     page = text(get("/rankings/acme/alpha"))
-    assert "This model cannot be called now" in page
+    assert "This model cannot be called now: no provider of it is available." in page
+    assert "90.0" in page
+
+
+def test_page_of_a_model_without_a_price_says_that_it_is_not_ranked(listed):
+    LanguageModel.objects.get(pk="acme/alpha").prices.all().delete()
+    show()
+    page = text(get("/rankings/acme/alpha"))
+    assert "This model cannot be called now: it has no price, so it is not ranked either." in page
     assert "90.0" not in page
-    assert LanguageModel.objects.filter(pk="acme/alpha").exists()
 
 
 def test_markup_from_sources_and_catalog_is_escaped(db):

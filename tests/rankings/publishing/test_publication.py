@@ -140,7 +140,7 @@ def test_tied_open_weights_share_a_rank_and_no_rank_is_skipped():
     assert shown(ARENA, OPEN, "rank", "board_rank") == {"acme/open": (2, 1), "acme/tiny": (2, 1), "acme/third": (5, 2)}
 
 
-def test_unavailable_model_has_no_entry():
+def test_model_that_is_not_offered_has_no_entry():
     map_names(ARENA, "best", "open", "tiny")
     make_snapshot(ARENA, {GENERAL: {"best": 1500, "open": 1400, "tiny": 1300}})
     LanguageModel.objects.filter(pk="acme/best").update(is_enabled=False)
@@ -148,18 +148,32 @@ def test_unavailable_model_has_no_entry():
     publishing.publish(ARENA)
     assert shown(ARENA, GENERAL, "rank") == {"acme/tiny": (3,)}
     assert list(shown(INTERNAL, GENERAL)) == ["acme/tiny"]
-    Route.objects.update(is_enabled=False)
+    LanguageModel.objects.update(is_enabled=False)
     publishing.publish(ARENA)
     assert not Entry.objects.exists()
     assert not RoutableAlias.objects.exists()
 
 
-@pytest.mark.parametrize("obstacle", [{"is_enabled": False}, {"api_key_env": "NOT_SET_HERE"}], ids=["disabled", "no key"])
-def test_model_without_an_available_provider_has_no_entry(obstacle):
+@pytest.mark.parametrize(
+    "obstacle",
+    [
+        lambda: Provider.objects.filter(pk="other").update(is_enabled=False),
+        lambda: Provider.objects.filter(pk="other").update(api_key_env="NOT_SET_HERE"),
+        lambda: Route.objects.filter(model_id="acme/best").update(is_enabled=False),
+    ],
+    ids=["provider disabled", "no key", "no route"],
+)
+def test_model_that_cannot_be_called_is_ranked_as_if_it_could(obstacle):
+    map_names(ARENA, "best")
+    make_snapshot(ARENA, {GENERAL: {"a": 1600, "best": 1500}}, crowd=30)
+    columns = ("rank", "board_rank", "overall", "elo")
+    publishing.publish(ARENA)
+    before = {source: shown(source, GENERAL, *columns) for source in (ARENA, INTERNAL)}
     Route.objects.filter(model_id="acme/best").update(provider=factories.make_provider("other"))
-    Provider.objects.filter(pk="other").update(**obstacle)
-    publishing.publish(INTERNAL)
-    assert set(shown(INTERNAL, GENERAL)) == {"acme/open", "acme/tiny"}
+    obstacle()
+    publishing.publish(ARENA)
+    assert {source: shown(source, GENERAL, *columns) for source in (ARENA, INTERNAL)} == before
+    assert "acme/best" in before[INTERNAL]
 
 
 def test_model_missing_from_the_next_snapshot_loses_only_that_sources_entry():

@@ -81,7 +81,7 @@ def test_outdated_aliases_are_deleted_and_foreign_ones_stay():
     assert targets("best/mine") == ["acme/tiny"]
 
 
-def test_unavailable_model_leaves_the_aliases():
+def test_disabled_model_leaves_the_aliases():
     publication.publish(INTERNAL)
     LanguageModel.objects.filter(pk="acme/free").update(is_enabled=False)
     publication.publish(INTERNAL)
@@ -105,8 +105,21 @@ def test_alias_works_on_a_new_installation_without_provider_keys(api):
     elsewhere = factories.make_provider("elsewhere", kind="openai", base_url="https://example.org", api_key_env="NOT_SET_HERE")
     Route.objects.exclude(model_id="acme/best").update(provider=elsewhere)
     publication.publish(INTERNAL)
-    assert targets("best/general") == targets("cheapest/coding") == ["acme/best"]
-    assert chat.ask(api, model="best/general").json()["model"] == "acme/best"
+    assert targets("best/general")[0] != "acme/best"
+    for alias in ("best/general", "cheapest/coding"):
+        assert chat.ask(api, model=alias).json()["model"] == "acme/best"
+        assert api.get(f"/v1/models/{alias}").json()["alias_of"] == "acme/best"
+
+
+def test_alias_resolves_although_many_better_models_cannot_be_called(api, monkeypatch):
+    monkeypatch.setattr(routable_aliases, "MODELS_MAX", 2)
+    elsewhere = factories.make_provider("elsewhere", kind="openai", base_url="https://example.org", api_key_env="NOT_SET_HERE")
+    for number in range(4):
+        factories.make_model(f"far/{number}", provider=elsewhere, input="0", output="0")
+    publication.publish(INTERNAL)
+    assert targets("cheapest/math") == ["acme/free", "far/0", "far/1", "acme/tiny"]  # two of each, in their order
+    LanguageModel.objects.filter(pk="acme/free").update(is_enabled=False)
+    assert chat.ask(api, model="cheapest/math").json()["model"] == "acme/tiny"
 
 
 def test_alias_skips_models_that_became_unavailable(api):

@@ -1,4 +1,4 @@
-"""The models that are ranked: those that are served, with their prices and whether their weights are open."""
+"""The models that are ranked: those that are offered at a price, callable now or not."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ from rankings.scoring import formula
 
 
 @dataclass(frozen=True)
-class ServedModel:
-    """A model that is served. Prices are in US dollars per million tokens: for scores only, never for charges."""
+class PricedModel:
+    """A model that has a price. Prices are in US dollars per million tokens: for scores only, never for charges."""
 
     id: str
     input_dollars: float
@@ -22,16 +22,19 @@ class ServedModel:
         return formula.blended_dollars(input_dollars=self.input_dollars, output_dollars=self.output_dollars)
 
 
-def served_models() -> dict[str, ServedModel]:
-    """Return the models that can be called, by id. A model that requests cannot use is not ranked."""
+def priced_models() -> dict[str, PricedModel]:
+    """Return every enabled model with a price in force, by id.
+
+    Whether it can be called now does not matter: a rank says how good a model is, not which key is set in this process.
+    """
     profiles = dict(Profile.objects.values_list("pk", "open_weights"))
     return {
-        model.pk: ServedModel(
+        model.pk: PricedModel(
             id=model.pk,
             input_dollars=model.prices_in_force[0].input_nanos / dollars.NANOS_PER_DOLLAR,
             output_dollars=model.prices_in_force[0].output_nanos / dollars.NANOS_PER_DOLLAR,
             has_open_weights=profiles.get(model.pk, model.category == Category.OPEN_SOURCE),
         )
         for model in LanguageModel.objects.filter(is_enabled=True).with_price_and_routes()
-        if model.is_available
+        if model.prices_in_force
     }
