@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -35,6 +35,14 @@ from keys.usage import describe_usage
 _AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
 _RESPONSES = {(200, "application/json"): ChatCompletionSerializer, (200, "text/event-stream"): OpenApiTypes.STR}
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+_AVAILABLE = {"true": True, "false": False, "all": None}
+_AVAILABLE_PARAMETER = OpenApiParameter(
+    "available",
+    type={"type": "string", "enum": list(_AVAILABLE), "default": "true"},
+    description="Models that can be called with this key now, those that cannot, or all.",
+)
 
 
 class RatedView(APIView):
@@ -91,9 +99,9 @@ def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str
 
 
 class ModelListView(RatedView):
-    @extend_schema(operation_id="v1_models_list", responses=ModelListSerializer)
+    @extend_schema(operation_id="v1_models_list", parameters=[_AVAILABLE_PARAMETER], responses=ModelListSerializer)
     def get(self, request: Request) -> Response:
-        listings = lookup.list_models(_allowed(request))
+        listings = lookup.list_models(_allowed(request), available=_available(request))
         return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
 
 
@@ -128,6 +136,15 @@ def _key(request: Request) -> ApiKey:
     """Return the key that authenticated the request, with its current state."""
     assert isinstance(request.auth, ApiKey)
     return request.auth
+
+
+def _available(request: Request) -> bool | None:
+    """Return the parameter ``available``; None for all models. Raises InvalidRequest."""
+    given = request.query_params.get("available", "true")
+    words = {**_AVAILABLE, "True": True, "1": True, "False": False, "0": False}
+    if given not in words:
+        raise errors.wrong("available", "must be true, false or all")
+    return words[given]
 
 
 def _allowed(request: Request) -> list[str] | None:

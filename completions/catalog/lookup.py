@@ -81,12 +81,16 @@ def model_not_found(model_id: str, param: str = "model") -> errors.ModelNotFound
     return errors.ModelNotFound(f"The model {model_id!r} does not exist or you do not have access to it.", param=param)
 
 
-def list_models(allowed: Collection[str] | None = None) -> list[Listing]:
-    """Return every model that is enabled, priced and routed, by id, then the aliases. ``allowed`` limits it to these ids."""
+def list_models(allowed: Collection[str] | None = None, *, available: bool | None = None) -> list[Listing]:
+    """Return every model that is enabled and priced, by id, then the aliases.
+
+    ``allowed`` limits it to these ids, ``available`` to the models that can be called now, or to those that cannot.
+    """
     every_model = LanguageModel.objects.with_price_and_routes()
     listed = {model.pk: _listing(model) for model in every_model if _is_listed(model)}
     models = [listing for model_id, listing in listed.items() if allowed is None or model_id in allowed]
-    return [*models, *_alias_listings(listed, allowed)]
+    found = [*models, *_alias_listings(listed, allowed)]
+    return found if available is None else [listing for listing in found if listing.is_available is available]
 
 
 def _alias_listings(listed: dict[str, Listing], allowed: Collection[str] | None) -> Iterator[Listing]:
@@ -122,8 +126,8 @@ def _read_model(model_id: str) -> LanguageModel | None:
 
 
 def _is_listed(model: LanguageModel) -> bool:
-    """Whether the model is shown: also while no provider of it can be reached, then as not available."""
-    return set(model.obstacles()) <= {Obstacle.UNREACHABLE}
+    """Whether the model is shown: also while nothing serves it, then as not available. The rankings list the same models."""
+    return set(model.obstacles()) <= {Obstacle.UNROUTED, Obstacle.UNREACHABLE}
 
 
 def _listing(model: LanguageModel) -> Listing:

@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from completions.models import LanguageModel, Price, Provider, Route
+from completions.models import Category, LanguageModel, Price, Provider, Route
 
 pytestmark = pytest.mark.django_db
 
@@ -461,6 +461,11 @@ def test_the_built_in_catalog_lists_real_models_of_several_makers_with_prices(lo
         assert price.cache_write_nanos is None or price.cache_write_nanos >= price.input_nanos
     assert Price.objects.count() == LanguageModel.objects.count()
     assert set(LanguageModel.objects.values_list("pk", flat=True)) == set(Route.objects.values_list("model", flat=True))
+
+
+def test_the_built_in_catalog_has_models_of_every_category(load):
+    load()
+    assert set(LanguageModel.objects.values_list("category", flat=True)) == set(Category.values)
 
 
 def test_the_built_in_catalog_has_an_echo_that_needs_no_network(load):

@@ -17,8 +17,8 @@ from tests.conftest import client_for
 LIST = "/v1/models"
 
 
-def listed(client) -> list[str]:
-    reply = client.get(LIST)
+def listed(client, **parameters) -> list[str]:
+    reply = client.get(LIST, parameters)
     assert reply.status_code == 200
     assert reply.json()["object"] == "list"
     return [model["id"] for model in reply.json()["data"]]
@@ -97,27 +97,35 @@ def test_without_models_the_list_is_empty(api):
         lambda: LanguageModel.objects.update(is_enabled=False),
         lambda: Price.objects.all().delete(),
         lambda: Price.objects.update(effective_from=Now() + timedelta(minutes=1)),
-        lambda: Route.objects.all().delete(),
-        lambda: Route.objects.update(is_enabled=False),
     ],
-    ids=["disabled", "unpriced", "priced later", "no route", "route disabled"],
+    ids=["disabled", "unpriced", "priced later"],
 )
-def test_an_incomplete_or_disabled_model_is_not_listed(api, echo_model, withdraw):
+def test_an_unpriced_or_disabled_model_is_not_listed(api, echo_model, withdraw):
     assert listed(api) == ["demo/echo"]
     withdraw()
-    assert listed(api) == []
+    assert listed(api, available="all") == []
     chat.assert_error(api.get(f"{LIST}/demo/echo"), 404, "model_not_found", "model")
 
 
 @pytest.mark.parametrize(
-    "columns",
-    [{"is_enabled": False}, {"kind": "klingon"}, {"api_key_env": "EXAMPLE_API_KEY"}],
-    ids=["disabled", "a kind without an adapter", "no credentials"],
+    "withdraw",
+    [
+        lambda: Provider.objects.update(is_enabled=False),
+        lambda: Provider.objects.update(kind="klingon"),
+        lambda: Provider.objects.update(api_key_env="EXAMPLE_API_KEY"),
+        lambda: Route.objects.all().delete(),
+        lambda: Route.objects.update(is_enabled=False),
+    ],
+    ids=["provider disabled", "a kind without an adapter", "no credentials", "no route", "route disabled"],
 )
-def test_a_model_whose_provider_is_unavailable_is_listed_as_unavailable(api, echo_model, columns, monkeypatch):
+def test_a_model_that_cannot_be_called_is_listed_on_request_only(api, echo_model, withdraw, monkeypatch):
     monkeypatch.delenv("EXAMPLE_API_KEY", raising=False)
-    Provider.objects.update(**columns)
-    assert [model["available"] for model in api.get(LIST).json()["data"]] == [False]
+    withdraw()
+    factories.make_model("demo/other", provider=factories.make_provider("other"))
+    assert listed(api) == listed(api, available="true") == ["demo/other"]
+    assert listed(api, available="false") == ["demo/echo"]
+    assert listed(api, available="all") == ["demo/echo", "demo/other"]
+    assert [model["available"] for model in api.get(LIST, {"available": "all"}).json()["data"]] == [False, True]
     assert api.get(f"{LIST}/demo/echo").json()["available"] is False
     chat.assert_error(chat.ask(api), 404, "model_not_found", "model")
 
@@ -125,7 +133,7 @@ def test_a_model_whose_provider_is_unavailable_is_listed_as_unavailable(api, ech
 def test_a_blank_environment_variable_is_no_key(api, echo_model, monkeypatch):
     monkeypatch.setenv("EXAMPLE_API_KEY", " \n")
     Provider.objects.update(api_key_env="EXAMPLE_API_KEY")
-    assert [model["available"] for model in api.get(LIST).json()["data"]] == [False]
+    assert listed(api) == []
     chat.assert_error(chat.ask(api), 404, "model_not_found", "model")
 
 
@@ -159,6 +167,17 @@ def test_the_price_shown_and_charged_is_the_latest_in_force(api, echo_model):
     assert api.get(f"{LIST}/demo/echo").json()["pricing"]["completion"] == "0.004"
     chat.ask(api, max_tokens=2)
     assert api.get("/v1/usage").json()["usage"]["total"]["costInDollars"] == "0.008"
+
+
+@pytest.mark.parametrize("given", ["", "yes", "TRUE", "none", "2"])
+def test_an_invalid_available_is_named(api, echo_model, given):
+    error = chat.assert_error(api.get(LIST, {"available": given}), 400, "invalid_request_error", "available")
+    assert error["message"] == "available must be true, false or all."
+
+
+@pytest.mark.parametrize("given", ["true", "True", "1", "all"])
+def test_available_is_read_like_other_booleans(api, echo_model, given):
+    assert listed(api, available=given) == ["demo/echo"]
 
 
 # --- Keys that are limited to some models ---------------------------------------------------------------------------
