@@ -7,12 +7,16 @@ import pytest
 
 from billing import ledger, locks, money
 from billing.models import LedgerEntry
+from completions.models import LanguageModel
 from gateway_project import errors
 from gateway_project.db import pool
 from keys import lifecycle
 from keys.models import ApiKey, SpendingDay, SpendingPeriod, SpendingType
+from rankings.models import Source
+from rankings.publishing import publication
 from tests import chat, factories
 from tests.conftest import client_for
+from tests.rankings import entries
 
 LEDGER = "/api/billing/ledger"
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -291,6 +295,55 @@ def test_the_ledger_applies_defaults_and_returns_its_parameters(alice, api, quer
 )
 def test_ledger_parameters_out_of_bounds_are_refused(api, query, param):
     chat.assert_error(api.get(f"{LEDGER}?{query}"), 400, "invalid_request_error", param)
+
+
+# --- GET /api/rankings --------------------------------------------------------------------------------------------
+
+
+def test_a_ranking_entry_has_these_fields(echo_model):
+    publication.publish(Source.INTERNAL)
+    entries.forget()
+    body = client_for(None).get("/api/rankings").json()
+    [entry] = body["rankings"]
+    assert types(entry) == {
+        "rank": int,
+        "categoryRank": int,
+        "change": int,
+        "model": {
+            "id": str,
+            "name": str,
+            "provider": str,
+            "category": str,
+            "contextWindow": int,
+            "imageSupport": bool,
+            "functionCalling": bool,
+            "commercialUse": bool,
+            "license": type(None),
+        },
+        "scores": {
+            "overall": float,
+            "quality": type(None),
+            "speed": type(None),
+            "cost": float,
+            "elo": type(None),
+            "benchmarks": {"mmlu": type(None), "hellaswag": type(None), "humanEval": type(None)},
+        },
+        "metadata": {"confidence": float, "available": bool, "lastUpdated": str, "dataFreshnessHours": float},
+    }
+    assert TIMESTAMP.fullmatch(entry["metadata"]["lastUpdated"])
+    assert types(body["pagination"]) == {"total": int, "limit": int, "offset": int, "hasMore": bool}
+    assert [types(each) for each in body["sources"]][0] == {"source": str, "isHealthy": bool, "lastSyncAt": str}
+    assert TIMESTAMP.fullmatch(body["timestamp"])
+
+
+def test_the_category_of_a_model_is_the_same_in_both_apis(api, echo_model):
+    LanguageModel.objects.update(category="MATH")
+    publication.publish(Source.INTERNAL)
+    entries.forget()
+    [listed] = [model for model in api.get("/v1/models").json()["data"] if model["id"] == echo_model.pk]
+    [ranked] = client_for(None).get("/api/rankings?category=MATH").json()["rankings"]
+    assert (listed["category"], ranked["model"]["category"]) == ("MATH", "MATH")
+    assert client_for(None).get("/api/rankings?category=CODING").json()["rankings"] == []
 
 
 # --- Enumerations -------------------------------------------------------------------------------------------------
