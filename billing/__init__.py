@@ -12,6 +12,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``statement``      one entry as the pages show it
 - ``audit``          invariants of the whole ledger, and the check that finds violations
 - ``serializers``    the JSON of the API; cents and camelCase only here
+- ``filters``        the query parameters of the ledger
 - ``ledger_csv``     the ledger as a CSV file
 - ``views``          GET /api/billing/...; ``urls`` are its addresses
 - ``forms``          HTML forms for amounts, credits and users

@@ -8,14 +8,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from billing import ledger_csv, ledger_pages
-from billing.models import Account
-from billing.serializers import (
-    BalanceSerializer,
-    LedgerEntrySerializer,
-    LedgerFilterSerializer,
-    LedgerPageSerializer,
-    LedgerQuerySerializer,
-)
+from billing.filters import LedgerFilterSet, LedgerPageFilterSet
+from billing.ledger_pages import EntryPage
+from billing.models import Account, LedgerEntry
+from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
+from gateway_project.web.query_parameters import FilteredView
 
 
 class BalanceView(APIView):
@@ -24,26 +21,26 @@ class BalanceView(APIView):
         return Response(BalanceSerializer(_account(request)).data)
 
 
-class LedgerView(APIView):
-    @extend_schema(parameters=[LedgerQuerySerializer], responses=LedgerPageSerializer)
+class LedgerView(FilteredView):
+    queryset = LedgerEntry.objects.none()
+    filterset_class = LedgerPageFilterSet
+
+    @extend_schema(filters=True, responses=LedgerPageSerializer)
     def get(self, request: Request) -> Response:
-        # As a dict: in a QueryDict, DRF would accept "?limit=" as an empty form field.
-        query = LedgerQuerySerializer(data=request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        place = {name: query.validated_data[name] for name in ("limit", "offset")}
-        entries = ledger_pages.read_page(_account(request), **place, entry_filter=query.entry_filter)
+        page = self.select(EntryPage())
+        entries = ledger_pages.read_page(_account(request), limit=page.limit, offset=page.offset, entry_filter=page)
         data = [LedgerEntrySerializer(entry).data for entry in entries]
-        return Response({"entries": data, **place, "count": len(data)})
+        return Response({"entries": data, "limit": page.limit, "offset": page.offset, "count": len(data)})
 
 
-class LedgerCsvView(APIView):
+class LedgerCsvView(FilteredView):
     http_method_names = ["get", "options"]  # no HEAD: it would do the work of a GET and discard the result
+    queryset = LedgerEntry.objects.none()
+    filterset_class = LedgerFilterSet
 
-    @extend_schema(parameters=[LedgerFilterSerializer], responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR})
+    @extend_schema(filters=True, responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR})
     def get(self, request: Request) -> StreamingHttpResponse:
-        query = LedgerFilterSerializer(data=request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        return ledger_csv.download(_account(request), query.entry_filter)
+        return ledger_csv.download(_account(request), self.select(ledger_pages.ALL_ENTRIES))
 
 
 def _account(request: Request) -> Account:

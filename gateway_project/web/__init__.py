@@ -10,5 +10,6 @@
 - ``malformed_requests``  replies to bytes that are not an HTTP request
 - ``health``              probes and metrics
 - ``openapi``             the OpenAPI description
+- ``query_parameters``    query parameters as django-filter's FilterSets: numbers, booleans, choices, text, times
 - ``read_only_admin``     the base class of admin pages that change nothing
 """

@@ -169,13 +169,13 @@ def test_an_invalid_filter_is_named(api, path, param, value):
 
 def test_an_unknown_type_lists_the_known_ones(api):
     message = api.get(LEDGER, {"type": "GIFT"}).json()["error"]["message"]
-    assert message == "type: Must be one of CREDIT_PURCHASE, USAGE_DEBIT, SUPPORT_CREDIT, REFUND_DEBIT."
+    assert message == "type must be one of CREDIT_PURCHASE, USAGE_DEBIT, SUPPORT_CREDIT, REFUND_DEBIT."
 
 
 @pytest.mark.parametrize("value", ["2026-11-21T00:00:00", "2026-11-21"])
 def test_a_time_without_its_offset_is_not_guessed(api, value):
     message = api.get(LEDGER, {"from": value}).json()["error"]["message"]
-    assert message == "from: Say the offset from UTC: Z, or as +02:00 with the + written as %2B."
+    assert message == "from must say its offset from UTC: Z, or as +02:00 with the + written as %2B."
 
 
 def test_a_range_that_ends_before_it_begins_is_refused(api):

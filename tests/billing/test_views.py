@@ -154,7 +154,7 @@ def test_a_parameter_out_of_bounds_is_named(api, param, value):
     error = reply.json()["error"]
     assert set(error) == {"message", "type", "code", "param"}
     assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "invalid_request_error", param)
-    assert error["message"].startswith(f"{param}: ")
+    assert error["message"].startswith(f"{param} must ")
 
 
 def test_another_accounts_entries_never_appear(alice, charlie, api):
