@@ -1,4 +1,4 @@
--- The same as bench/load.py for wrk, which leaves more of the core to the upstream and the database. Sends the requests in the
+-- The same as bench/load.py, for wrk, which takes less CPU time from the upstream and the database. Sends the requests in the
 -- file REQUEST, separated by NUL, in turn, and prints one JSON object.
 
 local file = assert(io.open(os.getenv("REQUEST"), "rb"))

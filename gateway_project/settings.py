@@ -1,4 +1,5 @@
-"""Every setting of the gateway, in one file.
+"""The settings of the gateway. Those of the ranking sources and of the ranking formula are declared beside the code that uses
+them, through ``rankings.environment``.
 
 Values come from environment variables through typed readers, which raise an error for an invalid value. A missing secret has
 no default and fails a system check (``gateway_project.checks``). Only on a developer's machine are missing secrets generated,

@@ -1,7 +1,7 @@
-"""Environment variables whose defaults stand beside the code that uses them: the sources' own, and the formula's.
+"""Declares environment variables beside the code that uses them: those of the ranking sources and of the formula.
 
-Each is read once, when its module is imported; a value that cannot be read stops the process, as in ``settings``. Django's
-settings come before it, which is how tests change one: ``GATEWAY_AA_API_KEY`` is ``settings.RANKINGS_AA_API_KEY`` there.
+Each is read once, when the module that declares it is imported. An invalid value stops the process, as in ``settings``. A Django
+setting overrides it, for tests: ``settings.RANKINGS_AA_API_KEY`` overrides ``GATEWAY_AA_API_KEY``.
 """
 
 from dataclasses import dataclass, field
@@ -16,29 +16,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Setting(Generic[T]):
-    """A setting of this app. ``variable`` is its name in the environment."""
+    """An environment variable and its value. ``variable`` is its name."""
 
     variable: str
-    _from_environment: T = field(repr=False)  # it may be a key
+    _from_environment: T = field(repr=False)  # not shown: it may be a key
 
     @property
     def value(self) -> T:
-        """The value in force."""
+        """Return the value in effect: Django's setting if there is one, else the environment's."""
         name = self.variable.removeprefix("GATEWAY_").removeprefix("RANKINGS_")
         value: T = getattr(settings, f"RANKINGS_{name}", self._from_environment)
         return value
 
 
 def text(variable: str, default: str = "") -> Setting[str]:
-    """A text, without surrounding space."""
+    """Declare a text. Surrounding white space is removed."""
     return Setting(variable, environment.text(variable, default))
 
 
 def integer(variable: str, default: int, *, minimum: int, maximum: int) -> Setting[int]:
-    """A whole number within its bounds."""
+    """Declare a whole number with its bounds."""
     return Setting(variable, environment.integer(variable, default, minimum=minimum, maximum=maximum))
 
 
 def numbers(variable: str, defaults: dict[str, float]) -> Setting[dict[str, float]]:
-    """Numbers by name; those that are not given have their defaults."""
+    """Declare numbers by name. Names that the environment does not give keep their defaults."""
     return Setting(variable, environment.numbers(variable, defaults))

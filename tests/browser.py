@@ -30,7 +30,7 @@ def chromium() -> Iterator[Any]:
     """The machine's own Chromium, for one test.
 
     Playwright keeps an event loop running in the test's thread as long as it lives. In its sight Django opens another
-    connection, which must be gone, and the loop with it, before the test's rows are cleared away.
+    connection, which must be gone, and the loop with it, before the test's rows are deleted.
     """
     found = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
     if found is None:

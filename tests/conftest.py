@@ -23,8 +23,8 @@ hypothesis.settings.load_profile("repeatable")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the slowest tests first, so that no core is idle at the end."""
-    long = ("tests/runtime/", "tests/test_mutants.py", "tests/live/", "tests/pages/")
-    items.sort(key=lambda item: not item.nodeid.startswith(long))
+    slow = ("tests/test_mutants.py", "tests/live/", "tests/pages/")
+    items.sort(key=lambda item: not item.nodeid.startswith(slow))
 
 
 _TRUNCATE_TRIGGER = "ALTER TABLE billing_ledgerentry {} TRIGGER entries_are_never_truncated"
@@ -59,7 +59,7 @@ def _cheap_passwords(settings: Any) -> None:
 @pytest.fixture(autouse=True)
 def _closed_circuits() -> Iterator[None]:
     yield
-    circuit_breaker._circuits.clear()  # the process outlives a test: open circuits would stay open
+    circuit_breaker._circuits.clear()  # circuits are in memory, and would stay open for later tests
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def client_for(secret: str | None) -> APIClient:
 
 @pytest.fixture
 def api(alice: Account) -> APIClient:
-    """A client with a key of alice's."""
+    """A client that uses a key of alice's account."""
     return client_for(factories.make_key(alice)[1])
 
 

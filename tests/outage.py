@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection
 
 
-def where_the_database_is_away(send: Callable[[], Any]) -> Any:
+def with_the_database_unavailable(send: Callable[[], Any]) -> Any:
     """Call ``send`` in a thread whose database connection points to a closed port."""
     replies = []
 

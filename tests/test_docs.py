@@ -37,7 +37,7 @@ from rankings.models import SourceState
 from rankings.scoring import parameters
 from tests import chat, factories
 from tests.conftest import client_for
-from tests.outage import where_the_database_is_away
+from tests.outage import with_the_database_unavailable
 from tests.rankings import entries
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -217,7 +217,7 @@ def test_no_logger_logs_query_strings():
     handler.addFilter(request_log.ContextFilter())
     logging.getLogger().addHandler(handler)
     try:
-        reply = where_the_database_is_away(lambda: client_for(None).get("/readyz?api_key=hunter2"))
+        reply = with_the_database_unavailable(lambda: client_for(None).get("/readyz?api_key=hunter2"))
     finally:
         logging.getLogger().removeHandler(handler)
     assert reply.status_code == 503

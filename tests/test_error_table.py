@@ -26,8 +26,8 @@ from tests.conftest import client_for
 
 
 @dataclass
-class Ask:
-    """A valid request. Tests change it, or the database and settings through ``Stage``, so that the gateway must refuse it."""
+class Request:
+    """A valid request. Tests change it, or its ``Scenario``, so that the gateway must refuse it."""
 
     secret: str | None
     path: str = chat.PATH
@@ -45,126 +45,126 @@ class Ask:
         )
 
 
-class Stage:
-    """alice, her key and demo/echo in a state in which every request succeeds, until a row of the table changes it."""
+class Scenario:
+    """alice, her key and demo/echo, set up so that every request succeeds until a row of the table changes something."""
 
     def __init__(self, alice: Account, settings: Any, monkeypatch: Any) -> None:
         self.account, self.settings, self.monkeypatch = alice, settings, monkeypatch
         self.model = factories.make_model("demo/echo")
         self.key, self.secret = factories.make_key(alice)
 
-    def ask(self, **changes: Any) -> Ask:
-        return Ask(self.secret, **changes)
+    def request(self, **changes: Any) -> Request:
+        return Request(self.secret, **changes)
 
-    def set_key(self, **columns: Any) -> Ask:
+    def set_key(self, **columns: Any) -> Request:
         ApiKey.objects.filter(pk=self.key.pk).update(**columns)
-        return self.ask()
+        return self.request()
 
-    def set_all(self, rows: Any, **columns: Any) -> Ask:
+    def set_all(self, rows: Any, **columns: Any) -> Request:
         assert rows.objects.update(**columns)
-        return self.ask()
+        return self.request()
 
-    def spend_limit(self, type: str, period: str | None = None) -> Ask:
+    def spend_limit(self, type: str, period: str | None = None) -> Request:
         """Set a limit of one cent, all of it spent today."""
         lifecycle.set_spending_limit(self.key, limit_cents=1, type=type, period=period)
         today = pool.database_time().date()
         usage.reserve(self.key, day=today, amount_nanos=10_000_000)
         usage.commit(self.key, day=today, held_nanos=10_000_000, spent_nanos=10_000_000, prompt_tokens=1, completion_tokens=1)
-        return self.ask()
+        return self.request()
 
-    def ask_first(self, **columns: Any) -> Ask:
+    def exceed_rate_limit(self, **columns: Any) -> Request:
         """Limit the rate of the key, and use the limit up with a successful request."""
-        ask = self.set_key(**columns)
-        assert ask.send().status_code == 200
-        return ask
+        request = self.set_key(**columns)
+        assert request.send().status_code == 200
+        return request
 
 
-# --- Conditions: each changes the stage and returns a request -----------------------------------------------------
+# --- Conditions: each changes the scenario and returns a request -----------------------------------------------------
 
 
-def another_secret(stage: Stage) -> Ask:
+def another_secret(scenario: Scenario) -> Request:
     """A well-formed secret with the id of an existing key, which was never issued."""
-    return Ask(secret.mint(stage.key.pk))
+    return Request(secret.mint(scenario.key.pk))
 
 
-def mistyped_secret(stage: Stage) -> Ask:
-    last = "A" if stage.secret[-1] != "A" else "B"
-    return Ask(stage.secret[:-1] + last)
+def mistyped_secret(scenario: Scenario) -> Request:
+    last = "A" if scenario.secret[-1] != "A" else "B"
+    return Request(scenario.secret[:-1] + last)
 
 
-def secret_of_no_key(stage: Stage) -> Ask:
-    other, minted = factories.make_key(stage.account)
+def secret_of_no_key(scenario: Scenario) -> Request:
+    other, minted = factories.make_key(scenario.account)
     other.delete()
-    return Ask(minted)
+    return Request(minted)
 
 
-def deleted_key(stage: Stage) -> Ask:
+def deleted_key(scenario: Scenario) -> Request:
     """A key deleted after a request, so that its identity is cached."""
-    assert stage.ask(path="/v1/usage", method="GET").send().status_code == 200
-    stage.key.delete()
-    return stage.ask()
+    assert scenario.request(path="/v1/usage", method="GET").send().status_code == 200
+    scenario.key.delete()
+    return scenario.request()
 
 
-def revoked(stage: Stage) -> Ask:
-    assert stage.ask(path="/v1/usage", method="GET").send().status_code == 200
-    lifecycle.revoke_key(stage.key)
-    return stage.ask()
+def revoked(scenario: Scenario) -> Request:
+    assert scenario.request(path="/v1/usage", method="GET").send().status_code == 200
+    lifecycle.revoke_key(scenario.key)
+    return scenario.request()
 
 
-def other_scheme(stage: Stage) -> Ask:
-    return Ask(None, headers={"HTTP_AUTHORIZATION": f"Basic {stage.secret}"})
+def other_scheme(scenario: Scenario) -> Request:
+    return Request(None, headers={"HTTP_AUTHORIZATION": f"Basic {scenario.secret}"})
 
 
-def chunked(stage: Stage) -> Ask:
-    return stage.ask(raw=b"", headers={"HTTP_TRANSFER_ENCODING": "chunked"})
+def chunked(scenario: Scenario) -> Request:
+    return scenario.request(raw=b"", headers={"HTTP_TRANSFER_ENCODING": "chunked"})
 
 
-def body_too_large(stage: Stage) -> Ask:
-    stage.settings.REQUEST_BYTES_MAX = 1_000
-    return stage.ask(raw=b'{"model": "' + b"x" * 1_000)
+def body_too_large(scenario: Scenario) -> Request:
+    scenario.settings.REQUEST_BYTES_MAX = 1_000
+    return scenario.request(raw=b'{"model": "' + b"x" * 1_000)
 
 
-def no_credentials(stage: Stage) -> Ask:
-    stage.monkeypatch.delenv("EXAMPLE_API_KEY", raising=False)
-    return stage.set_all(Provider, api_key_env="EXAMPLE_API_KEY")
+def no_credentials(scenario: Scenario) -> Request:
+    scenario.monkeypatch.delenv("EXAMPLE_API_KEY", raising=False)
+    return scenario.set_all(Provider, api_key_env="EXAMPLE_API_KEY")
 
 
-def unpriced(stage: Stage) -> Ask:
+def unpriced(scenario: Scenario) -> Request:
     Price.objects.all().delete()
-    return stage.ask()
+    return scenario.request()
 
 
-def unrouted(stage: Stage) -> Ask:
+def unrouted(scenario: Scenario) -> Request:
     Route.objects.all().delete()
-    return stage.ask()
+    return scenario.request()
 
 
-def tied_up_account(stage: Stage) -> Ask:
-    account = locks.lock_account(stage.account.pk)
+def tied_up_account(scenario: Scenario) -> Request:
+    account = locks.lock_account(scenario.account.pk)
     later = timezone.now() + timedelta(hours=1)
     usage.place(account, account.balance_nanos, reference="running", expires_at=later)
-    return stage.ask()
+    return scenario.request()
 
 
-def tied_up_window(stage: Stage) -> Ask:
-    lifecycle.set_spending_limit(stage.key, limit_cents=100, type="FIXED", period=None)
-    usage.reserve(stage.key, day=pool.database_time().date(), amount_nanos=1_000_000_000)
-    return stage.ask()
+def tied_up_window(scenario: Scenario) -> Request:
+    lifecycle.set_spending_limit(scenario.key, limit_cents=100, type="FIXED", period=None)
+    usage.reserve(scenario.key, day=pool.database_time().date(), amount_nanos=1_000_000_000)
+    return scenario.request()
 
 
-def broke(stage: Stage) -> Ask:
-    ledger.refund(locks.lock_account(stage.account.pk), amount_cents=1000, reference="all of it", reason="test")
-    return stage.ask()
+def broke(scenario: Scenario) -> Request:
+    ledger.refund(locks.lock_account(scenario.account.pk), amount_cents=1000, reference="all of it", reason="test")
+    return scenario.request()
 
 
-def in_debt(stage: Stage) -> Ask:
-    ledger.refund(locks.lock_account(stage.account.pk), amount_cents=2000, reference="twice it", reason="test")
-    return stage.ask()
+def in_debt(scenario: Scenario) -> Request:
+    ledger.refund(locks.lock_account(scenario.account.pk), amount_cents=2000, reference="twice it", reason="test")
+    return scenario.request()
 
 
-def lost_encryption_key(stage: Stage) -> Ask:
+def lost_encryption_key(scenario: Scenario) -> Request:
     """A fault of the gateway: a provider's API key that no encryption key can decrypt."""
-    return stage.set_all(Provider, sealed_api_key="sealed with a key that is lost")
+    return scenario.set_all(Provider, sealed_api_key="sealed with a key that is lost")
 
 
 # --- The table ----------------------------------------------------------------------------------------------------
@@ -198,79 +198,79 @@ def rates(what: str, **changes: str | None) -> dict[str, str | None]:
     return {name.format(what): value for name, value in RATES.items()} | changes
 
 
-# condition, status, type, code, param, headers: a pattern, or None where one must not be
+# condition, status, type, code, param, headers: a pattern, or None where the header must be absent
 TABLE: dict[str, tuple[Any, ...]] = {
     # the key
-    "no key": (lambda stage: Ask(None), *BAD_KEY),
+    "no key": (lambda scenario: Request(None), *BAD_KEY),
     "another scheme": (other_scheme, *BAD_KEY),
-    "not like a key": (lambda stage: Ask("sk-1234"), *BAD_KEY),
+    "not like a key": (lambda scenario: Request("sk-1234"), *BAD_KEY),
     "mistyped": (mistyped_secret, *BAD_KEY),
     "never given out": (another_secret, *BAD_KEY),
     "of no key": (secret_of_no_key, *BAD_KEY),
     "deleted": (deleted_key, *BAD_KEY),
     "revoked": (revoked, *BAD_KEY),
-    "expired": (lambda stage: stage.set_key(expires_at=Now()), *BAD_KEY),
-    "account closed": (lambda stage: stage.set_all(Account, is_active=False), *BAD_KEY),
+    "expired": (lambda scenario: scenario.set_key(expires_at=Now()), *BAD_KEY),
+    "account closed": (lambda scenario: scenario.set_all(Account, is_active=False), *BAD_KEY),
     # the request
-    "no JSON": (lambda stage: stage.ask(raw=b"model=demo/echo"), *bad(None)),
-    "no object": (lambda stage: stage.ask(raw=b"[]"), *bad(None)),
-    "empty body": (lambda stage: stage.ask(raw=b""), *bad(None)),
-    "twice the same name": (lambda stage: stage.ask(raw=b'{"model":"a","model":"b"}'), *bad("model")),
-    "bad field": (lambda stage: stage.ask(fields={"temperature": 3}), *bad("temperature")),
-    "bad message": (lambda stage: stage.ask(fields={"messages": [{}]}), *bad("messages[0].role")),
-    "above the model": (lambda stage: stage.ask(fields={"max_tokens": 4097}), *bad("max_tokens")),
-    "bad echo": (lambda stage: stage.ask(fields={"echo": {"status": 200}}), *bad("echo.status")),
+    "no JSON": (lambda scenario: scenario.request(raw=b"model=demo/echo"), *bad(None)),
+    "no object": (lambda scenario: scenario.request(raw=b"[]"), *bad(None)),
+    "empty body": (lambda scenario: scenario.request(raw=b""), *bad(None)),
+    "twice the same name": (lambda scenario: scenario.request(raw=b'{"model":"a","model":"b"}'), *bad("model")),
+    "bad field": (lambda scenario: scenario.request(fields={"temperature": 3}), *bad("temperature")),
+    "bad message": (lambda scenario: scenario.request(fields={"messages": [{}]}), *bad("messages[0].role")),
+    "above the model": (lambda scenario: scenario.request(fields={"max_tokens": 4097}), *bad("max_tokens")),
+    "bad echo": (lambda scenario: scenario.request(fields={"echo": {"status": 200}}), *bad("echo.status")),
     "chunked": (chunked, 411, INVALID, INVALID, None, {}),
     "too large": (body_too_large, 413, INVALID, INVALID, None, {}),
-    "not called JSON": (lambda stage: stage.ask(content_type="text/plain"), 415, INVALID, INVALID, None, {}),
-    "a form": (lambda stage: stage.ask(content_type="multipart/form-data"), 415, INVALID, INVALID, None, {}),
-    "not called anything": (lambda stage: stage.ask(content_type=""), 415, INVALID, INVALID, None, {}),
+    "not called JSON": (lambda scenario: scenario.request(content_type="text/plain"), 415, INVALID, INVALID, None, {}),
+    "a form": (lambda scenario: scenario.request(content_type="multipart/form-data"), 415, INVALID, INVALID, None, {}),
+    "not called anything": (lambda scenario: scenario.request(content_type=""), 415, INVALID, INVALID, None, {}),
     # the path and the method
-    "no such path": (lambda stage: stage.ask(path="/v1/embeddings"), *NO_PATH),
-    "no such /api path": (lambda stage: stage.ask(path="/api/billing"), *NO_PATH),
-    "a slash more": (lambda stage: stage.ask(path=f"{chat.PATH}/"), *NO_PATH),
-    "wrong method": (lambda stage: stage.ask(method="GET"), 405, INVALID, INVALID, None, {"allow": "POST, OPTIONS"}),
+    "no such path": (lambda scenario: scenario.request(path="/v1/embeddings"), *NO_PATH),
+    "no such /api path": (lambda scenario: scenario.request(path="/api/billing"), *NO_PATH),
+    "a slash more": (lambda scenario: scenario.request(path=f"{chat.PATH}/"), *NO_PATH),
+    "wrong method": (lambda scenario: scenario.request(method="GET"), 405, INVALID, INVALID, None, {"allow": "POST, OPTIONS"}),
     "wrong method on a list": (
-        lambda stage: stage.ask(method="DELETE", path="/v1/models"),
+        lambda scenario: scenario.request(method="DELETE", path="/v1/models"),
         405,
         INVALID,
         INVALID,
         None,
         {"allow": "GET, HEAD, OPTIONS"},
     ),
-    "bad parameter": (lambda stage: stage.ask(method="GET", path="/api/billing/ledger?limit=101"), *bad("limit")),
-    # no key, wherever one is needed
-    "no key for models": (lambda stage: Ask(None, "/v1/models", "GET"), *BAD_KEY),
-    "no key for a model": (lambda stage: Ask(None, "/v1/models/a/b", "GET"), *BAD_KEY),
-    "no key for usage": (lambda stage: Ask(None, "/v1/usage", "GET"), *BAD_KEY),
-    "no key for balance": (lambda stage: Ask(None, "/api/billing/balance", "GET"), *BAD_KEY),
-    "no key for ledger": (lambda stage: Ask(None, "/api/billing/ledger", "GET"), *BAD_KEY),
+    "bad parameter": (lambda scenario: scenario.request(method="GET", path="/api/billing/ledger?limit=101"), *bad("limit")),
+    # every path that needs a key
+    "no key for models": (lambda scenario: Request(None, "/v1/models", "GET"), *BAD_KEY),
+    "no key for a model": (lambda scenario: Request(None, "/v1/models/a/b", "GET"), *BAD_KEY),
+    "no key for usage": (lambda scenario: Request(None, "/v1/usage", "GET"), *BAD_KEY),
+    "no key for balance": (lambda scenario: Request(None, "/api/billing/balance", "GET"), *BAD_KEY),
+    "no key for ledger": (lambda scenario: Request(None, "/api/billing/ledger", "GET"), *BAD_KEY),
     # the model
-    "unknown": (lambda stage: stage.ask(fields={"model": "demo/nobody"}), *NO_MODEL),
-    "disabled": (lambda stage: stage.set_all(LanguageModel, is_enabled=False), *NO_MODEL),
+    "unknown": (lambda scenario: scenario.request(fields={"model": "demo/nobody"}), *NO_MODEL),
+    "disabled": (lambda scenario: scenario.set_all(LanguageModel, is_enabled=False), *NO_MODEL),
     "unpriced": (unpriced, *NO_MODEL),
-    "priced from tomorrow": (lambda stage: stage.set_all(Price, effective_from=Now() + timedelta(days=1)), *NO_MODEL),
+    "priced from tomorrow": (lambda scenario: scenario.set_all(Price, effective_from=Now() + timedelta(days=1)), *NO_MODEL),
     "no route": (unrouted, *NO_MODEL),
-    "route disabled": (lambda stage: stage.set_all(Route, is_enabled=False), *NO_MODEL),
-    "provider disabled": (lambda stage: stage.set_all(Provider, is_enabled=False), *NO_MODEL),
+    "route disabled": (lambda scenario: scenario.set_all(Route, is_enabled=False), *NO_MODEL),
+    "provider disabled": (lambda scenario: scenario.set_all(Provider, is_enabled=False), *NO_MODEL),
     "no credentials": (no_credentials, *NO_MODEL),
-    "not for this key": (lambda stage: stage.set_key(allowed_models=["a/b"]), *NO_MODEL),
-    "model page unknown": (lambda stage: stage.ask(method="GET", path="/v1/models/demo/nobody"), *NO_MODEL),
+    "not for this key": (lambda scenario: scenario.set_key(allowed_models=["a/b"]), *NO_MODEL),
+    "model page unknown": (lambda scenario: scenario.request(method="GET", path="/v1/models/demo/nobody"), *NO_MODEL),
     # the rate
-    "requests a minute": (lambda stage: stage.ask_first(requests_per_minute=1), *TOO_MUCH, rates("requests")),
-    "tokens a minute": (lambda stage: stage.ask_first(tokens_per_minute=104), *TOO_MUCH, rates("tokens")),
+    "requests a minute": (lambda scenario: scenario.exceed_rate_limit(requests_per_minute=1), *TOO_MUCH, rates("requests")),
+    "tokens a minute": (lambda scenario: scenario.exceed_rate_limit(tokens_per_minute=104), *TOO_MUCH, rates("tokens")),
     "more than a minute's tokens": (
-        lambda stage: stage.set_key(tokens_per_minute=50),
+        lambda scenario: scenario.set_key(tokens_per_minute=50),
         *TOO_MUCH,
         rates("tokens", **NEVER, **{"retry-after-ms": None}),
     ),
     # the money
     "account tied up": (tied_up_account, *TOO_MUCH, SOON),
     "window tied up": (tied_up_window, *TOO_MUCH, SOON),
-    "FIXED limit": (lambda stage: stage.spend_limit("FIXED"), *TOO_MUCH, NEVER),
-    "DAILY limit": (lambda stage: stage.spend_limit("RECURRING", "DAILY"), *TOO_MUCH, TO_RESET),
-    "WEEKLY limit": (lambda stage: stage.spend_limit("RECURRING", "WEEKLY"), *TOO_MUCH, TO_RESET),
-    "MONTHLY limit": (lambda stage: stage.spend_limit("RECURRING", "MONTHLY"), *TOO_MUCH, TO_RESET),
+    "FIXED limit": (lambda scenario: scenario.spend_limit("FIXED"), *TOO_MUCH, NEVER),
+    "DAILY limit": (lambda scenario: scenario.spend_limit("RECURRING", "DAILY"), *TOO_MUCH, TO_RESET),
+    "WEEKLY limit": (lambda scenario: scenario.spend_limit("RECURRING", "WEEKLY"), *TOO_MUCH, TO_RESET),
+    "MONTHLY limit": (lambda scenario: scenario.spend_limit("RECURRING", "MONTHLY"), *TOO_MUCH, TO_RESET),
     "too few credits": (broke, *TOO_LITTLE),
     "in debt": (in_debt, *TOO_LITTLE),
     # the gateway
@@ -286,8 +286,8 @@ ERRORS = [error for error in vars(errors).values() if isinstance(error, type) an
 
 
 @pytest.fixture
-def stage(alice: Account, settings: Any, monkeypatch: Any) -> Stage:
-    return Stage(alice, settings, monkeypatch)
+def scenario(alice: Account, settings: Any, monkeypatch: Any) -> Scenario:
+    return Scenario(alice, settings, monkeypatch)
 
 
 def assert_headers(reply: Any, expected: dict[str, str | None]) -> None:
@@ -299,11 +299,11 @@ def assert_headers(reply: Any, expected: dict[str, str | None]) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("condition", TABLE)
-def test_a_refusal_matches_the_table_and_writes_nothing(stage, condition, stream):
+def test_a_refusal_matches_the_table_and_writes_nothing(scenario, condition, stream):
     arrange, status, type, code, param, headers = TABLE[condition]
-    ask = arrange(stage)
+    request = arrange(scenario)
     before = chat.everything_written()
-    reply = ask.send(**({"stream": True} if stream else {}))
+    reply = request.send(**({"stream": True} if stream else {}))
     error = chat.assert_error(reply, status, code, param)
     assert error["type"] == type
     assert error["message"].startswith("Incorrect API key provided: ") == (status == 401)
@@ -321,7 +321,7 @@ def test_every_error_of_the_table_has_a_class():
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
-    ("told", "status", "type", "code"),
+    ("upstream_status", "status", "type", "code"),
     [
         (500, 502, "api_error", "upstream_error"),
         (502, 502, "api_error", "upstream_error"),
@@ -339,9 +339,9 @@ def test_every_error_of_the_table_has_a_class():
         (422, 400, INVALID, INVALID),
     ],
 )
-def test_an_upstream_that_fails_costs_nothing(stage, told, status, type, code, stream):
+def test_an_upstream_that_fails_costs_nothing(scenario, upstream_status, status, type, code, stream):
     entries, accounts = (chat.everything_written()[table] for table in ("LedgerEntry", "Account"))
-    reply = stage.ask(fields={"echo": {"status": told}}).send(stream=stream)
+    reply = scenario.request(fields={"echo": {"status": upstream_status}}).send(stream=stream)
     assert chat.assert_error(reply, status, code)["type"] == type
     assert_headers(reply, {})
     after = chat.everything_written()
@@ -352,12 +352,12 @@ def test_an_upstream_that_fails_costs_nothing(stage, told, status, type, code, s
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("known", [False, True], ids=["a new caller", "a known caller"])
-def test_without_the_database_completions_reply_503(stage, known, stream):
-    if known:
-        assert stage.ask().send().status_code == 200
+@pytest.mark.parametrize("is_key_cached", [False, True], ids=["new key", "cached key"])
+def test_without_the_database_completions_reply_503(scenario, is_key_cached, stream):
+    if is_key_cached:
+        assert scenario.request().send().status_code == 200
     before = chat.everything_written()
-    reply = outage.where_the_database_is_away(lambda: stage.ask().send(stream=stream))
+    reply = outage.with_the_database_unavailable(lambda: scenario.request().send(stream=stream))
     assert chat.assert_error(reply, 503, "service_unavailable")["type"] == "api_error"
     assert_headers(reply, {"retry-after": "2"})
     assert chat.everything_written() == before
@@ -366,14 +366,14 @@ def test_without_the_database_completions_reply_503(stage, known, stream):
 @pytest.mark.parametrize(
     "path", ["/v1/models", "/v1/models/demo/echo", "/v1/usage", "/api/billing/balance", "/api/billing/ledger"]
 )
-def test_without_the_database_every_path_replies_503(stage, path):
-    reply = outage.where_the_database_is_away(stage.ask(path=path, method="GET").send)
+def test_without_the_database_every_path_replies_503(scenario, path):
+    reply = outage.with_the_database_unavailable(scenario.request(path=path, method="GET").send)
     chat.assert_error(reply, 503, "service_unavailable")
     assert reply["retry-after"] == "2"
 
 
-def test_an_unexpected_exception_shows_only_the_request_id_and_is_logged(stage, caplog):
-    reply = lost_encryption_key(stage).send()
+def test_an_unexpected_exception_shows_only_the_request_id_and_is_logged(scenario, caplog):
+    reply = lost_encryption_key(scenario).send()
     message = reply.json()["error"]["message"]
     assert message == f"Something went wrong on our side. Quote request {reply['x-request-id']}."
     [record] = [record for record in caplog.records if record.name == "gateway.api"]
@@ -385,51 +385,51 @@ def test_an_unexpected_exception_shows_only_the_request_id_and_is_logged(stage, 
 # --- The order: of two errors in one request, the first is reported -------------------------------------------------
 
 
-def _no_key(stage: Stage, ask: Ask) -> None:
-    ask.secret = None
+def _no_key(scenario: Scenario, request: Request) -> None:
+    request.secret = None
 
 
-def _bad_field(stage: Stage, ask: Ask) -> None:
-    ask.fields["temperature"] = 3
+def _bad_field(scenario: Scenario, request: Request) -> None:
+    request.fields["temperature"] = 3
 
 
-def _no_model(stage: Stage, ask: Ask) -> None:
+def _no_model(scenario: Scenario, request: Request) -> None:
     LanguageModel.objects.update(is_enabled=False)
 
 
-def _bad_for_the_provider(stage: Stage, ask: Ask) -> None:
-    ask.fields["echo"] = "loud"
+def _bad_for_the_provider(scenario: Scenario, request: Request) -> None:
+    request.fields["echo"] = "loud"
 
 
-def _above_the_model(stage: Stage, ask: Ask) -> None:
-    ask.fields["max_tokens"] = 4097
+def _above_the_model(scenario: Scenario, request: Request) -> None:
+    request.fields["max_tokens"] = 4097
 
 
-def _revoked(stage: Stage, ask: Ask) -> None:
-    lifecycle.revoke_key(stage.key)
+def _revoked(scenario: Scenario, request: Request) -> None:
+    lifecycle.revoke_key(scenario.key)
 
 
-def _not_allowed(stage: Stage, ask: Ask) -> None:
-    stage.set_key(allowed_models=["a/b"])
+def _not_allowed(scenario: Scenario, request: Request) -> None:
+    scenario.set_key(allowed_models=["a/b"])
 
 
-def _requests_used_up(stage: Stage, ask: Ask) -> None:
-    stage.set_key(requests_per_minute=1, requests_full_at=Now() + timedelta(minutes=1))
+def _requests_used_up(scenario: Scenario, request: Request) -> None:
+    scenario.set_key(requests_per_minute=1, requests_full_at=Now() + timedelta(minutes=1))
 
 
-def _tokens_used_up(stage: Stage, ask: Ask) -> None:
-    stage.set_key(tokens_per_minute=5_000, tokens_full_at=Now() + timedelta(minutes=1))
+def _tokens_used_up(scenario: Scenario, request: Request) -> None:
+    scenario.set_key(tokens_per_minute=5_000, tokens_full_at=Now() + timedelta(minutes=1))
 
 
-def _limit_reached(stage: Stage, ask: Ask) -> None:
-    stage.spend_limit("FIXED")
+def _limit_reached(scenario: Scenario, request: Request) -> None:
+    scenario.spend_limit("FIXED")
 
 
-def _no_credits(stage: Stage, ask: Ask) -> None:
-    broke(stage)
+def _no_credits(scenario: Scenario, request: Request) -> None:
+    broke(scenario)
 
 
-ORDER: list[tuple[Callable[[Stage, Ask], None], int, str]] = [
+ORDER: list[tuple[Callable[[Scenario, Request], None], int, str]] = [
     (_no_key, 401, "you sent none"),
     (_bad_field, 400, "temperature must be"),
     (_no_model, 404, "does not exist"),
@@ -448,12 +448,12 @@ ORDER: list[tuple[Callable[[Stage, Ask], None], int, str]] = [
 @pytest.mark.parametrize(
     ("first", "second"), [pytest.param(*pair, id="".join(step[0].__name__ for step in pair)) for pair in combinations(ORDER, 2)]
 )
-def test_of_two_errors_the_first_in_order_is_reported(stage, first, second):
-    ask = stage.ask()
-    for wrong, _, _ in (second, first):
-        wrong(stage, ask)
+def test_of_two_errors_the_first_in_order_is_reported(scenario, first, second):
+    request = scenario.request()
+    for break_it, _, _ in (second, first):
+        break_it(scenario, request)
     before = chat.everything_written()
-    reply = ask.send()
+    reply = request.send()
     assert reply.status_code == first[1]
     assert first[2] in reply.json()["error"]["message"]
     assert chat.everything_written() == before

@@ -35,6 +35,7 @@ KEY = "sk-upstream-0123456789abcdef"  # the gateway must send it to the upstream
 KEY_ENV = "SCRIPTED_UPSTREAM_KEY"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
 DONE = b"data: [DONE]\n\n"
+EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"  # an interim response
 
 
 # --- Scripts ----------------------------------------------------------------------------------------------------

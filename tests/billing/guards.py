@@ -4,7 +4,7 @@ from django.db import connection
 
 
 def remove(*tables: str) -> None:
-    """Take away the tables' triggers, their CHECK constraints and the uniqueness of a reference."""
+    """Remove the tables' triggers, their CHECK constraints and the uniqueness of a reference."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(

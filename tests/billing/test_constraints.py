@@ -206,22 +206,22 @@ def test_entries_agree_with_their_account(alice):
 
 
 def test_an_account_that_stands_in_for_another_one_is_found_out(alice, bob):
-    """Bob, whose book is longer, takes the place of Alice while her new entry is looked at."""
+    """Bob, with more entries, takes Alice's id while her new entry is checked."""
     for _ in range(3):
         factories.credit(bob, 1)
     usage.check_deferred()
-    away = identifiers.uuid7()
+    unused_id = identifiers.uuid7()
 
     def move(old: UUID, new: UUID) -> None:
         execute(f"UPDATE billing_account SET id = '{new}' WHERE id = '{old}'")
 
     with refused(f"account {alice.pk} says balance 10000000000 and seq 1, its book 10000000005 and 2"):
-        move(alice.pk, away)
+        move(alice.pk, unused_id)
         move(bob.pk, alice.pk)
         add_entry(alice)
         execute("SET CONSTRAINTS entries_agree_with_their_account IMMEDIATE")
         move(alice.pk, bob.pk)
-        move(away, alice.pk)
+        move(unused_id, alice.pk)
 
 
 def test_an_entry_is_of_an_account_that_is_there(alice):

@@ -16,7 +16,7 @@ cents = st.integers(1, 5)
 nanos = st.one_of(st.integers(0, 3), st.integers(0, money.nanos(5)))
 
 
-class Book(state_machines.StateMachine):
+class LedgerStateMachine(state_machines.StateMachine):
     """Every rule runs the real code in a transaction of its own, and checks at its end what a commit would check."""
 
     holds: Bundle[Hold] = Bundle("holds")
@@ -138,4 +138,4 @@ class Book(state_machines.StateMachine):
 
 def test_the_ledger_equals_its_model_after_any_steps(db):
     with transaction.atomic():
-        state_machines.run(Book, runs=25, steps=30)
+        state_machines.run(LedgerStateMachine, runs=25, steps=30)

@@ -20,11 +20,11 @@ def test_cents_are_the_floor_of_the_exact_balance(nanos):
 
 
 @given(st.lists(amounts, max_size=30))
-def test_the_cents_of_a_ledger_add_up_and_chain(book):
+def test_the_cents_of_a_ledger_add_up_and_chain(amounts_nanos):
     balances = [0]
-    for amount in book:
+    for amount in amounts_nanos:
         balances.append(balances[-1] + amount)
-    shown = [money.entry_cents(amount_nanos=a, balance_after_nanos=b) for a, b in zip(book, balances[1:], strict=True)]
+    shown = [money.entry_cents(amount_nanos=a, balance_after_nanos=b) for a, b in zip(amounts_nanos, balances[1:], strict=True)]
     assert sum(shown) == money.floor_cents(balances[-1])
     for (before, after), cents in zip(pairwise(balances), shown, strict=True):
         assert money.floor_cents(before) + cents == money.floor_cents(after)

@@ -14,12 +14,12 @@ __all__ = ["spare", "upstream"]
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "_PAUSE_SECONDS", 0.01)  # between two attempts; nothing waits for what was scripted to fail
+    monkeypatch.setattr(attempts, "_PAUSE_SECONDS", 0.01)  # between two attempts, as these fail by script
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Who waits for a lock gives up soon. No connection outlives the test with that."""
+    """Waits for a lock end soon. No connection with that limit outlives the test."""
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=300")
     connection.close()
     PipelinedConnection.close_all()
@@ -35,3 +35,9 @@ def large(upstream: Upstream, db: None) -> Any:
     return factories.make_model(
         "acme/large", provider=provider, input="3.00", output="15.00", cached_input="0.30", upstream_model="large-2026"
     )
+
+
+@pytest.fixture
+def reading_images(large: Any) -> None:
+    large.image_support = True
+    large.save()

@@ -1,4 +1,4 @@
-"""Offers and questions by hand, for what is pure."""
+"""Offers and calls for tests that need no database."""
 
 from typing import Any
 

@@ -52,7 +52,7 @@ def flood(memory, refusal, demand=DEMAND, times=FLOOD_REFUSALS):
 
 
 def answer(memory, demand=DEMAND, key_id="key", cached=None) -> str:
-    """The class of the refusal that is repeated, or that the door is asked."""
+    """Return the class of the replayed refusal, or "asked" if admission must decide."""
     try:
         memory.replay(key_id, demand, cached)
     except errors.ApiError as refusal:
@@ -213,7 +213,7 @@ def test_a_request_with_a_possible_stored_reply_is_told_to_retry(memory, kind):
 
 
 def test_a_server_error_is_never_replayed(memory):
-    flood(memory, errors.ServiceUnavailable("away"))
+    flood(memory, errors.ServiceUnavailable("down"))
     assert answer(memory) == "asked"
 
 

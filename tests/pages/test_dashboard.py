@@ -27,7 +27,7 @@ def text(reply):
 
 
 def use(key, *, cost_nanos, number=1, day=None):
-    """A settled completion of the key: on its day and in the book."""
+    """Settle a completion of the key: on its spending day and in the ledger."""
     account = locks.lock_account(key.account_id)
     day = day or timezone.now().date()
     usage.reserve(key, day=day, amount_nanos=cost_nanos)
@@ -386,7 +386,7 @@ LIMIT = {"spending_type": "FIXED", "spending_limit": "1", "spending_period": ""}
 
 
 @pytest.mark.parametrize("page", KEY_PAGES)
-def test_an_anonymous_visitor_cannot_open_a_keys_pages(stranger, key, rows, page):
+def test_an_anonymous_user_cannot_open_a_keys_pages(stranger, key, rows, page):
     before = rows()
     for reply in (stranger.get(f"/dashboard/keys/{key.pk}/{page}"), stranger.post(f"/dashboard/keys/{key.pk}/{page}", LIMIT)):
         assert reply.status_code == 302
@@ -395,7 +395,7 @@ def test_an_anonymous_visitor_cannot_open_a_keys_pages(stranger, key, rows, page
     assert rows() == before
 
 
-def test_an_anonymous_visitor_cannot_make_a_key(stranger, alice, rows):
+def test_an_anonymous_user_cannot_make_a_key(stranger, alice, rows):
     before = rows()
     assert stranger.post("/dashboard/keys/new/", form_for(alice)).status_code == 302
     assert rows() == before

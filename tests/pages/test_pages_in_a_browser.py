@@ -182,11 +182,11 @@ def test_an_owner_of_two_accounts_switches(transactional_db, alice, open_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("options", [PHONE, {"viewport": {"width": 1200, "height": 800}}], ids=["phone", "desk"])
+@pytest.mark.parametrize("options", [PHONE, {"viewport": {"width": 1200, "height": 800}}], ids=["phone", "desktop"])
 def test_no_page_is_wider_than_its_window(busy, open_page, scheme, options):
     key = ApiKey.objects.get(name="production")
     page = open_page(color_scheme=scheme, **options)
-    size = "phone" if options is PHONE else "desk"
+    size = "phone" if options is PHONE else "desktop"
     page.goto("/dashboard/")
     picture(page, f"{size}-{scheme}-sign-in")
     assert fits(page)

@@ -262,7 +262,7 @@ def test_no_page_shows_a_digest(superuser, key, path):
     assert key.digest not in page.content.decode()
 
 
-# --- The book is read-only, for superusers too -----------------------------------------------------------------------
+# --- The ledger is read-only, for superusers too -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["billing/ledgerentry", "billing/hold", "keys/apikey", "keys/spendingday"])
@@ -414,11 +414,11 @@ def test_every_list_and_form_of_billing_opens(superuser, alice, key, model):
         assert superuser.get(f"/admin/billing/{model}/{objects[model].pk}/change/").status_code == 200
 
 
-# --- Who may -----------------------------------------------------------------------------------------------------
+# --- Permissions -----------------------------------------------------------------------------------------------------
 
 
-def doors(alice, key):
-    """Every page that support works with, and what it would send."""
+def support_pages(alice, key):
+    """Return every page of support with the form that it posts."""
     return {
         account_page(alice): {},
         account_page(alice, "credit"): {"amount": "5", "reason": "x", "reference": "A" * 22},
@@ -438,7 +438,7 @@ def doors(alice, key):
 
 def assert_gets_nothing(client, alice, key, rows, *, status):
     before = rows()
-    for path, form in doors(alice, key).items():
+    for path, form in support_pages(alice, key).items():
         for reply in (client.get(path), client.post(path, form)):
             assert reply.status_code == status, path
             content = reply.content.decode()
@@ -479,7 +479,7 @@ def test_each_action_takes_its_own_permission(alice, key, rows, missing, page):
     client = signed_in(make_staff("less@example.org", [one for one in SUPPORT_PERMISSIONS if one != missing]))
     path = account_page(alice, page) if page == "credit" else key_page(key, page)
     before = rows()
-    for reply in (client.get(path), client.post(path, doors(alice, key)[path])):
+    for reply in (client.get(path), client.post(path, support_pages(alice, key)[path])):
         assert reply.status_code == 403
     assert rows() == before
 
@@ -510,7 +510,7 @@ def test_a_form_without_its_csrf_token_does_nothing(support_user, alice, key, ro
     forger.force_login(support_user)
     before = rows()
     for path in (account_page(alice, "credit"), key_page(key, "limit"), key_page(key, "revoke")):
-        assert forger.post(path, doors(alice, key)[path]).status_code == 403
+        assert forger.post(path, support_pages(alice, key)[path]).status_code == 403
     assert rows() == before
 
 

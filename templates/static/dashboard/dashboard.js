@@ -1,7 +1,7 @@
-// What pages gain where scripts run. Everything works without.
+// Enhancements. Every page works without scripts.
 "use strict";
 
-// Times in the reader's zone; the title keeps UTC. Days are UTC days and stay so.
+// Show times in the reader's time zone, with UTC in the title. Days stay UTC days.
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const days = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 for (const time of document.querySelectorAll("time[datetime]")) {
@@ -9,7 +9,7 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   time.textContent = format.format(new Date(time.dateTime));
 }
 
-// A second click on a form that is under way does nothing.
+// Ignore a second click while a form is being sent.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();
@@ -26,7 +26,7 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
   });
 }
 
-// Browsers keep pages to come back to, whatever Cache-Control says. What is shown once must not wait there.
+// Browsers keep pages for the back button in spite of Cache-Control. Clear a secret, which must be shown only once.
 window.addEventListener("pagehide", () => {
   for (const element of document.querySelectorAll("[data-once]")) element.textContent = "It was shown once.";
 });

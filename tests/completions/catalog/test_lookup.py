@@ -152,8 +152,8 @@ def test_a_provider_with_its_key_makes_its_models_available(api, echo_model, mon
 
 
 def test_one_available_route_is_enough_and_is_used(api, echo_model):
-    away = factories.make_provider("away", is_enabled=False)
-    Route.objects.create(model=echo_model, provider=away, upstream_model="echo", priority=0)
+    disabled = factories.make_provider("disabled", is_enabled=False)
+    Route.objects.create(model=echo_model, provider=disabled, upstream_model="echo", priority=0)
     assert [model["available"] for model in api.get(LIST).json()["data"]] == [True]
     assert chat.ask(api).status_code == 200
 

@@ -16,7 +16,7 @@ class AccountModel:
     entries: list[int] = field(default_factory=list)
     retries: dict[str, "StoredKey"] = field(default_factory=dict)
 
-    def book(self, nanos: int) -> None:
+    def add_entry(self, nanos: int) -> None:
         self.balance += nanos
         self.entries.append(nanos)
 
@@ -143,7 +143,7 @@ class Model:
         if completion.state != "HELD":
             return None
         completion.state, completion.settled = "SETTLED", min(cost, completion.held)
-        completion.key.account.book(-completion.settled)
+        completion.key.account.add_entry(-completion.settled)
         if reply is None:
             self._delete_key(completion)
         else:

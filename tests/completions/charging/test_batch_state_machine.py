@@ -117,12 +117,12 @@ class BatchStateMachine(state_machines.StateMachine):
         payment = identifiers.short_uuid7()
         for _ in range(2):
             usage.buy(self.accounts[account], cents, payment)
-        self.account_models[account].book(cents * CENT)
+        self.account_models[account].add_entry(cents * CENT)
 
     @rule(account=st.integers(0, 1), cents=st.integers(1, 3))
     def refund(self, account: int, cents: int) -> None:
         usage.refund(self.accounts[account], cents, identifiers.short_uuid7())
-        self.account_models[account].book(-cents * CENT)
+        self.account_models[account].add_entry(-cents * CENT)
 
     @rule(key=which_key, given=limits)
     def limit(self, key: int, given: tuple[int, str | None] | None) -> None:

@@ -28,7 +28,7 @@ from tests.completions import settlements
 from tests.completions.charging.test_checkpoints import grow_old
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released, parsed
 from tests.completions.test_tasks import admit, at_once
-from tests.outage import where_the_database_is_away
+from tests.outage import with_the_database_unavailable
 from tests.waiting import meanwhile
 
 UNAVAILABLE = OperationalError("the database is unavailable")
@@ -69,7 +69,7 @@ def ask(api, **headers: str) -> Any:
 
 def read_during_outage(reply) -> bytes:
     PipelinedConnection.close_all()
-    return where_the_database_is_away(lambda: b"".join(reply.streaming_content))
+    return with_the_database_unavailable(lambda: b"".join(reply.streaming_content))
 
 
 def total(counter) -> float:
@@ -307,7 +307,7 @@ def test_the_command_fails_when_something_is_left(key, settings):
 @pytest.mark.django_db(transaction=True)
 def test_the_command_changes_nothing_while_the_database_is_unavailable(key, settings):
     completion_id = store(admit(key))
-    _, error = where_the_database_is_away(run)
+    _, error = with_the_database_unavailable(run)
     assert error.startswith("The database is unavailable: ")
     assert files(settings) == [f"{completion_id}.json"]
 

@@ -1,16 +1,28 @@
-"""The worst case of a request and the cost of its usage: to the nanodollar, the cost never above the worst case."""
+"""The worst case of a request and the cost of its usage, to the nanodollar. The cost is never above the worst case."""
+
+import json
+from datetime import timedelta
 
 import pytest
+from django.db.models.functions import Now
 from hypothesis import given
 from hypothesis import strategies as st
 
 from billing import money
+from billing.models import Hold
+from completions import tasks
+from completions.charging import checkpoints
 from completions.chat import ChatRequest, Contents, PriceList, Usage
+from completions.models import Completion, Price
 from completions.pricing import cost
+from tests import factories
+from tests.completions.content_parts import IMAGE, IMAGE_URL, PDF, SOUND, make_sibling_model, question_with
 from tests.completions.offers import make_offer
+from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, disconnect, events
+from tests.conftest import client_for
+from tests.upstream import CLOSE, DONE, FINISH, HANG, ROLE, refusal, stream, streamed, whole, words
 
 PRICES = st.integers(0, money.price_nanos("1000"))  # up to $1,000 per million tokens
-TOKENS = st.integers(0, 10_000_000)
 
 
 def request(body_bytes: int, content: str = "") -> ChatRequest:
@@ -32,6 +44,7 @@ def prices(input: str, output: str, cached_input: str | None = None, cache_write
 
 
 price_lists = st.builds(PriceList, PRICES, PRICES, PRICES, PRICES)
+price_lists_with_images = st.builds(PriceList, PRICES, PRICES, PRICES, PRICES, st.integers(0, money.nanos(100)))
 
 
 @st.composite
@@ -40,25 +53,70 @@ def usages(draw: st.DrawFn, prompt_max: int, completion_max: int) -> Usage:
     return Usage(prompt_tokens, draw(st.integers(0, completion_max)), cached_tokens=draw(st.integers(0, prompt_tokens)))
 
 
-@given(st.data(), price_lists, TOKENS, TOKENS)
-def test_usage_within_max_tokens_never_costs_more_than_the_worst_case(data, price, body_bytes, max_tokens):
-    usage = data.draw(usages(prompt_max=body_bytes, completion_max=max_tokens))
-    assert (
-        0
-        <= cost.usage_cost_nanos(usage, price)
-        <= cost.worst_case_nanos(request(body_bytes), make_offer(price=price), max_tokens)
+@st.composite
+def mixed_requests(draw):
+    """A valid request with text, images and perhaps a file."""
+    image_sizes = draw(st.lists(st.integers(30, 1_000_000), max_size=5))
+    text_bytes = draw(st.integers(0, 1_000_000))
+    file_at = draw(st.sampled_from(["", "messages[0].content[0].file"]))
+    return ChatRequest(
+        model="m",
+        messages=[],
+        max_tokens=None,
+        stream=False,
+        include_usage=False,
+        fields={},
+        body_bytes=draw(st.integers(50, 1_000)) + text_bytes + sum(image_sizes),
+        choices=draw(st.integers(1, 16)),
+        contents=Contents(text_bytes, len(image_sizes), "", file_at, sum(image_sizes)),
     )
 
 
-@given(price_lists, st.integers(0, 100_000), st.integers(0, money.nanos(100_000)))
-def test_affordable_tokens_are_the_most_that_the_budget_pays_for(price, body_bytes, budget_nanos):
-    affordable = cost.affordable_tokens(request(body_bytes), make_offer(price=price), budget_nanos)
+@st.composite
+def mixed_usages(draw, request, offer, max_tokens):
+    """Usage that a provider may report: at most a token per byte of text, and the model's maximum for each image."""
+    contents = request.contents
+    text_tokens = draw(st.integers(0, request.body_bytes - contents.image_bytes))
+    image_tokens = draw(st.integers(0, offer.image_tokens_max)) * contents.images
+    file_tokens = draw(st.integers(0, offer.context_window)) if contents.file_at else 0
+    prompt = min(text_tokens + image_tokens + file_tokens, offer.context_window)
+    cached = draw(st.integers(0, prompt))
+    written = draw(st.integers(0, prompt - cached))
+    return Usage(prompt, draw(st.integers(0, max_tokens * request.choices)), cached, written)
+
+
+@given(
+    st.data(),
+    mixed_requests(),
+    price_lists_with_images,
+    st.integers(1, 2_000_000),
+    st.integers(0, 20_000),
+    st.integers(1, 200_000),
+)
+def test_usage_within_its_limits_never_costs_more_than_the_hold(
+    data, request, price, context_window, image_tokens_max, max_tokens
+):
+    offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
+    usage = data.draw(mixed_usages(request, offer, max_tokens))
+    held_nanos = cost.worst_case_nanos(request, offer, max_tokens)
+    assert 0 <= cost.usage_cost_nanos(usage, price, request.contents.images) <= held_nanos
+
+
+@given(
+    mixed_requests(),
+    price_lists_with_images,
+    st.integers(1, 2_000_000),
+    st.integers(0, 20_000),
+    st.integers(0, money.nanos(100_000)),
+)
+def test_the_affordable_tokens_are_the_most_that_fit_the_budget(request, price, context_window, image_tokens_max, budget_nanos):
+    offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
+    affordable = cost.affordable_tokens(request, offer, budget_nanos)
     if affordable < 0:
-        assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), 0) > budget_nanos
+        assert cost.worst_case_nanos(request, offer, 0) > budget_nanos
     else:
-        assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), affordable) <= budget_nanos
-        if price.output_nanos:
-            assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), affordable + 1) > budget_nanos
+        assert cost.worst_case_nanos(request, offer, affordable) <= budget_nanos
+        assert not price.output_nanos or cost.worst_case_nanos(request, offer, affordable + 1) > budget_nanos
 
 
 @given(st.data(), price_lists)
@@ -102,7 +160,7 @@ def test_worked_examples_of_cost(price, usage, nanos):
     [
         (prices("0.15", "0.60"), 500, 200, 195_000),
         (prices("0.15", "0.60", cached_input="0.075"), 500, 200, 195_000),
-        (prices("0.15", "0.60", cached_input="0.30"), 500, 200, 270_000),  # whichever way of reading the prompt is dearest
+        (prices("0.15", "0.60", cached_input="0.30"), 500, 200, 270_000),  # the prompt is held at its dearest price
         (prices("3", "15", cache_write="3.75"), 1_000, 0, 3_750_000),
         (prices("0.0375", "0"), 1, 0, 38),
     ],
@@ -124,3 +182,138 @@ def test_a_debt_affords_nothing():
 )
 def test_a_prompt_is_estimated_at_four_bytes_a_token(text, tokens):
     assert cost.estimate_prompt_tokens(request(1_000, text)) == tokens
+
+
+# --- Holds -----------------------------------------------------------------------------------------------------------
+
+INPUT, OUTPUT = 3_000, 15_000  # nanodollars a token
+
+
+def sent_bytes(**fields):
+    """Return the size of the body that the test client sends."""
+    return len(json.dumps({"model": "acme/large", **fields}, separators=(",", ":")))
+
+
+@pytest.mark.usefixtures("reading_images")
+@pytest.mark.parametrize("images", [1, 2, 5])
+def test_the_hold_covers_each_image_at_the_models_image_tokens(api, alice, upstream, large, images):
+    large.image_tokens_max = 1_000
+    large.save()
+    messages = question_with(*[IMAGE] * images)
+    ask(api, messages=messages, max_tokens=10)
+    tokens = sent_bytes(messages=messages, max_tokens=10) - images * len(IMAGE_URL) + images * 1_000
+    assert alice.holds.get().amount_nanos == tokens * INPUT + 10 * OUTPUT
+
+
+@pytest.mark.usefixtures("reading_images")
+def test_the_bytes_of_an_image_are_not_held_as_text(bob, upstream):
+    factories.credit(bob, 5)
+    photograph = {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64," + "A" * 1_000_000}}
+    assert ask(client_for(factories.make_key(bob)[1]), messages=question_with(photograph), max_tokens=10).status_code == 200
+    assert bob.holds.get().amount_nanos < money.nanos(5)
+
+
+@pytest.mark.usefixtures("reading_images")
+def test_the_hold_covers_at_most_the_context_window(api, alice, upstream, large):
+    large.context_window = 9_000
+    large.save()
+    ask(api, messages=question_with(IMAGE, IMAGE), max_tokens=10)
+    assert alice.holds.get().amount_nanos == 9_000 * INPUT + 10 * OUTPUT
+
+
+@pytest.mark.usefixtures("reading_images")
+@pytest.mark.parametrize("part", [PDF, SOUND], ids=["document", "sound"])
+@pytest.mark.parametrize("others", [[], [IMAGE]], ids=["alone", "beside an image"])
+def test_the_hold_for_compressed_content_is_the_whole_context_window(api, alice, upstream, part, others):
+    ask(api, messages=question_with(part, *others), max_tokens=10)
+    assert alice.holds.get().amount_nanos == 128_000 * INPUT + 10 * OUTPUT
+
+
+@pytest.mark.usefixtures("reading_images")
+def test_the_hold_covers_the_price_of_each_image(api, alice, upstream, large):
+    large.prices.update(image_nanos=7_000_000)
+    messages = question_with(IMAGE, IMAGE)
+    ask(api, messages=messages, max_tokens=10)
+    tokens = sent_bytes(messages=messages, max_tokens=10) - 2 * len(IMAGE_URL) + 2 * 6_000
+    assert alice.holds.get().amount_nanos == tokens * INPUT + 10 * OUTPUT + 2 * 7_000_000
+
+
+def test_the_estimated_prompt_is_at_most_the_context_window(api, alice, upstream, large):
+    large.context_window, large.max_output_tokens = 100, 50
+    large.save()
+    upstream.will(whole("abcd", usage=None))
+    ask(api, messages=[{"role": "user", "content": "x" * 4_000}], max_tokens=10)
+    assert_charged(alice, "estimated", prompt=100, completion=1, nanos=100 * INPUT + OUTPUT)
+
+
+# --- The cost of images ---------------------------------------------------------------------------------------------
+
+EACH_NANOS = 7_000_001
+# Eleven bytes of text are estimated at three tokens, and each image at 85.
+ESTIMATE = {"prompt": 3 + 2 * 85}
+
+
+@pytest.fixture
+def image_price(large, reading_images):
+    large.prices.update(image_nanos=EACH_NANOS)
+
+
+def estimated(completion):
+    return {**ESTIMATE, "completion": completion, "nanos": ESTIMATE["prompt"] * INPUT + completion * OUTPUT + 2 * EACH_NANOS}
+
+
+@pytest.mark.usefixtures("image_price")
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+def test_each_image_is_charged_in_addition_to_reported_usage(api, alice, upstream, is_stream):
+    upstream.will(streamed() if is_stream else whole())
+    reply = ask(api, messages=question_with(IMAGE, IMAGE), stream=is_stream)
+    if is_stream:
+        events(reply)
+    else:
+        assert reply["x-gateway-cost"] == "0.014057002"
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000 + 2 * EACH_NANOS)
+    assert Completion.objects.get().images == 2
+
+
+@pytest.mark.usefixtures("image_price")
+def test_each_image_is_charged_when_usage_is_estimated(api, alice, upstream):
+    upstream.will(whole("abcdefgh", usage=None))
+    ask(api, messages=question_with(IMAGE, IMAGE))
+    assert_charged(alice, "estimated", **estimated(2))
+
+
+@pytest.mark.usefixtures("image_price")
+def test_each_image_is_charged_when_the_reply_breaks_off(api, alice, upstream):
+    upstream.will(stream(ROLE, words("abcdefgh"), CLOSE))
+    assert events(ask_streamed(api, messages=question_with(IMAGE, IMAGE)))[-1]["error"]["code"] == "upstream_error"
+    assert_charged(alice, "partial", **estimated(2))
+
+
+@pytest.mark.usefixtures("image_price")
+def test_each_image_is_charged_when_the_process_dies(api, alice, upstream, large):
+    upstream.will(stream(ROLE, words("abcdefgh"), HANG))
+    reply = ask_streamed(api, messages=question_with(IMAGE, IMAGE))
+    next(iter(reply.streaming_content))
+    checkpoints.write()
+    Price.objects.create(model=large, input_nanos=1, output_nanos=1, image_nanos=1)  # of later completions
+    Completion.objects.update(checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1))
+    assert tasks.release_expired_holds() == 1
+    assert_charged(alice, "recovered", **estimated(Completion.objects.get().completion_tokens))
+    disconnect(reply)
+    assert Hold.objects.get().state == Hold.State.SETTLED
+
+
+@pytest.mark.usefixtures("image_price")
+def test_an_image_is_free_when_the_upstream_did_not_reply(api, alice, upstream):
+    upstream.will(refusal(404))
+    assert ask(api, messages=question_with(IMAGE)).status_code == 502
+    assert_released(alice)
+
+
+@pytest.mark.usefixtures("image_price")
+def test_an_image_costs_the_price_of_the_model_that_replies(api, alice, large, upstream):
+    make_sibling_model("acme/good", large, image_support=True, input="1.00", output="2.00").prices.update(image_nanos=5)
+    upstream.will(refusal(404), stream(ROLE, FINISH, DONE))
+    events(ask_streamed(api, messages=question_with(IMAGE, IMAGE), models=["acme/good"]))
+    nanos = ESTIMATE["prompt"] * 1_000 + 2 * 5
+    assert_charged(alice, "estimated", prompt=ESTIMATE["prompt"], completion=0, nanos=nanos, model="acme/good")

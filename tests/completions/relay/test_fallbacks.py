@@ -219,8 +219,8 @@ def test_a_rerun_admission_keeps_the_keys_allowed_models(alice, dear, upstream, 
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["acme/large", "acme/small"])
     run, lost = batch._group_commit._run, []
 
-    def losing(visitors, again):
-        outcomes = run(visitors, again)
+    def losing(operations, is_rerun):
+        outcomes = run(operations, is_rerun)
         if not lost:
             lost.append(outcomes)
             raise OutcomeUnknown

@@ -20,7 +20,7 @@ def probe():
 
 
 def test_alive_needs_no_database(probe):
-    reply = outage.where_the_database_is_away(lambda: probe.get("/healthz"))
+    reply = outage.with_the_database_unavailable(lambda: probe.get("/healthz"))
     assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
 
 
@@ -41,7 +41,7 @@ def test_not_ready_while_a_migration_is_missing(db, probe, app):
 
 def test_not_ready_while_the_database_is_unavailable_and_ready_afterwards(db, probe):
     assert probe.get("/readyz").status_code == 200
-    reply = outage.where_the_database_is_away(lambda: probe.get("/readyz"))
+    reply = outage.with_the_database_unavailable(lambda: probe.get("/readyz"))
     error = chat.assert_error(reply, 503, "service_unavailable")
     assert error["message"] == "Not ready: the database does not answer."
     assert reply["retry-after"]

@@ -17,7 +17,7 @@ from rankings.models import DailyRank, Entry, Profile, Source, SourceState
 from rankings.pages import views as pages
 from rankings.publishing import publication
 from tests import factories
-from tests.outage import where_the_database_is_away
+from tests.outage import with_the_database_unavailable
 from tests.pages.conftest import owner_of, signed_in
 from tests.rankings.entries import forget, list_model, publish
 from tests.rankings.snapshots import make_alias, make_snapshot
@@ -374,11 +374,11 @@ def test_list_of_fifty_models_is_small(db):
 
 
 def test_database_outage_shows_the_last_data_or_an_error_page(listed, settings):
-    reply = where_the_database_is_away(lambda: get())
+    reply = with_the_database_unavailable(lambda: get())
     assert "The rankings cannot be read at the moment." in text(reply, 503)
     assert reply["Retry-After"]
     get()
-    assert models(where_the_database_is_away(lambda: get(search="gamma"))) == ["lab/gamma"]
+    assert models(with_the_database_unavailable(lambda: get(search="gamma"))) == ["lab/gamma"]
 
 
 # --- Empty lists --------------------------------------------------------------------------------------------------
@@ -512,12 +512,12 @@ def test_method_shows_the_weights_in_force(listed, settings):
 def test_aliases_of_the_board_are_shown_with_their_models(listed):
     RoutableAlias.objects.create(id="best/coding", model_ids=["gone/model", "lab/gamma", "acme/alpha"])
     RoutableAlias.objects.create(id="best/general", model_ids=["acme/alpha"])
-    RoutableAlias.objects.create(id="house/favourite", model_ids=["acme/alpha"])
+    RoutableAlias.objects.create(id="acme/favourite", model_ids=["acme/alpha"])
     show()
     page = text(get(board=CODING))
     assert "best/coding now lab/gamma" in page
     assert "best/general" not in page
-    assert "house/favourite" not in page
+    assert "acme/favourite" not in page
 
 
 # --- A model ------------------------------------------------------------------------------------------------------

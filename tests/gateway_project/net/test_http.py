@@ -1,0 +1,115 @@
+"""The pool of upstream connections: each response belongs to its request, and no connection is lost."""
+
+import socket
+import threading
+import time
+import traceback
+from types import SimpleNamespace
+
+import pytest
+
+from gateway_project.net import http
+from tests.upstream import EARLY_HINTS, HANG, reply, streamed, upstream, whole
+
+__all__ = ["upstream"]
+
+DEADLINES = SimpleNamespace(connect_seconds=5, first_byte_seconds=5, idle_seconds=5, total_seconds=5)
+
+
+def post(url, body=b"{}", seconds=5.0):
+    return http.post(url, headers={}, body=body, deadlines=DEADLINES, until=time.monotonic() + seconds)
+
+
+def test_a_connection_stays_reserved_after_an_interim_response(upstream):
+    upstream.will([EARLY_HINTS, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG], whole())
+    first = post(upstream.url)
+    second = post(upstream.url)
+    assert b"Hello you" in second.read_all()
+    assert [received.connection for received in upstream.requests] == [1, 2]
+    first.close()
+
+
+def test_a_connection_is_reused(upstream):
+    upstream.will(whole(), streamed(), whole())
+    for _ in range(3):
+        post(upstream.url).read_all()
+    assert [received.connection for received in upstream.requests] == [1, 1, 1]
+
+
+def test_a_connection_with_connection_close_is_not_reused(upstream):
+    upstream.will(reply(b"{}", Connection="close"))
+    for _ in range(2):
+        post(upstream.url).read_all()
+    assert [received.connection for received in upstream.requests] == [1, 2]
+
+
+@pytest.mark.parametrize("meanwhile", [b"", b"HTTP/1.1 408 Request Timeout\r\n\r\n"], ids=["closed", "sent more"])
+def test_an_idle_connection_that_became_readable_is_not_reused(meanwhile):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        threading.Thread(target=_reply_on_two_connections, args=(listener, meanwhile)).start()
+        for _ in range(2):
+            assert post(url).read_all() == b"{}"
+            time.sleep(0.1)  # the bytes sent meanwhile have arrived
+
+
+def _reply_on_two_connections(listener, meanwhile):
+    for _ in range(2):
+        with listener.accept()[0] as connection:
+            connection.recv(65_536)
+            connection.sendall(reply(b"{}")[0])
+            time.sleep(0.05)
+            connection.sendall(meanwhile)
+
+
+def test_a_response_sent_before_the_whole_request_is_read():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        threading.Thread(target=_refuse_early, args=(listener,)).start()
+        assert post(url, body=b"a" * 20_000_000).status == 413
+
+
+def _refuse_early(listener):
+    with listener.accept()[0] as connection:
+        connection.recv(65_536)
+        connection.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+
+
+def test_a_timeout_while_sending_returns_the_connection_to_the_pool(settings):
+    settings.UPSTREAM_CONNECTIONS_MAX = 1
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(http.TimedOut):
+            post(url, body=b"a" * 20_000_000, seconds=0.2)  # more than the socket buffers hold, and the peer does not read
+        threading.Thread(target=_reply_on_the_second_connection, args=(listener,)).start()
+        assert post(url).read_all() == b"{}"
+
+
+def test_a_timeout_waiting_for_a_connection_sends_nothing(settings, upstream):
+    settings.UPSTREAM_CONNECTIONS_MAX = 1
+    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG])
+    first = post(upstream.url)
+    with pytest.raises(http.ConnectFailed, match="no connection in time"):
+        post(upstream.url, seconds=0.2)
+    first.close()
+    assert len(upstream.requests) == 1
+
+
+def test_an_api_key_with_invalid_characters_is_not_shown_in_errors(upstream):
+    with pytest.raises(http.ConnectFailed) as failed:
+        http.post(
+            upstream.url,
+            headers={"Authorization": "Bearer sk-secret\n"},
+            body=b"{}",
+            deadlines=DEADLINES,
+            until=time.monotonic() + 5,
+        )
+    assert "secret" not in "".join(traceback.format_exception(failed.value))
+    assert upstream.requests == []
+
+
+def _reply_on_the_second_connection(listener):
+    with listener.accept()[0], listener.accept()[0] as second:
+        second.recv(65_536)
+        second.sendall(reply(b"{}")[0])
