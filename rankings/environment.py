@@ -1,7 +1,7 @@
 """Declares environment variables beside the code that uses them: those of the ranking sources and of the formula.
 
-Each is read once, when the module that declares it is imported. An invalid value stops the process, as in ``settings``. A Django
-setting overrides it, for tests: ``settings.RANKINGS_AA_API_KEY`` overrides ``GATEWAY_AA_API_KEY``.
+Each is read once, when the module that declares it is imported. An invalid value stops the process, as in ``settings``. Tests
+override a value with a Django setting: ``settings.RANKINGS_AA_API_KEY`` overrides ``GATEWAY_AA_API_KEY``.
 """
 
 from dataclasses import dataclass, field

@@ -40,7 +40,7 @@ def secret(alice: Any) -> str:
 
 @pytest.fixture
 def working_directory(tmp_path: Path, gateway: Gateway, echo_model: Any, secret: str) -> Path:
-    """A directory as ``make run`` leaves it."""
+    """A directory with the file that ``make run`` writes."""
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "quickstart.json").write_text(json.dumps({"api_key": secret}))
     return tmp_path

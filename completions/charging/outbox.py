@@ -220,7 +220,7 @@ def _drain_file(path: Path, resolve: Resolve) -> Outcome:
     except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:  # this account may be locked, and the next one not
         logger.warning("cannot settle %s yet: %r", path.stem, error)
         return Outcome.WAITING
-    except Exception as error:  # a bug of ours, which time does not cure
+    except Exception as error:  # a bug of the gateway: trying again does not help
         return _move_to_dead_letters(path, error)
     if not is_resolved:
         report_discrepancy(resolution)

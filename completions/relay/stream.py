@@ -86,7 +86,7 @@ def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkSt
     except GeneratorExit:
         progress.settle_disconnected(upstream)
         raise
-    except BaseException:  # a fault of ours
+    except BaseException:  # the gateway's own fault
         upstream.close()  # first: it generates on, and the database may be slow
         charge.release(progress.dispatch)
         raise

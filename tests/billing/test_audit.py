@@ -1,4 +1,4 @@
-"""Every invariant finds the violation that is planted for it, past every constraint, and no other invariant does."""
+"""Each violation, made with the constraints removed, is found by its own invariants and by no others."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def busy(alice: Account) -> Account:
-    """Alice after some days: credits, two completions, one hold open, one released."""
+    """Give Alice's account credits, two settled completions, an open hold and a released one."""
     usage.spend(alice, 5)
     usage.spend(alice, 7)
     usage.place(alice, 9, reference="open")
@@ -33,7 +33,7 @@ def busy(alice: Account) -> Account:
 
 @pytest.fixture
 def _unguarded(busy: Account) -> None:
-    """No trigger and no constraint stands in the way of this test's transaction."""
+    """Remove all triggers and constraints for the test's transaction."""
     guards.remove("billing_account", "billing_ledgerentry", "billing_hold")
 
 
@@ -167,7 +167,7 @@ def leave_a_hold_open(account: Account) -> None:
 BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
     (skip_a_seq, {"seq_has_no_gaps"}),
     (miscount_in_the_middle, {"balances_chain"}),
-    # The sum cannot be wrong while the chain and its end are right.
+    # While the chain and its end are right, the sum cannot be wrong.
     (begin_with_money_from_nowhere, {"balances_chain", "entries_sum_to_the_balance"}),
     (forget_an_entry, {"accounts_say_what_their_last_entry_says"}),
     (have_money_without_entries, {"accounts_say_what_their_last_entry_says", "entries_sum_to_the_balance"}),
@@ -285,7 +285,7 @@ def test_a_missing_trigger_is_reported(db, statement, state):
 
 
 def constraints(table: str) -> set[str]:
-    """The table's keys, foreign keys and checks. In PostgreSQL 18 every NOT NULL is one, too."""
+    """Return the table's keys, foreign keys and checks. In PostgreSQL 18 every NOT NULL is a constraint, too."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype IN ('p', 'u', 'f', 'c')", [table]
@@ -355,7 +355,7 @@ def test_the_audit_reads_one_snapshot_and_cannot_write():
 
     assert audit.verify(progress=look) == []
     assert seen == [("repeatable read",), ("on",)] * len(audit.invariants())
-    factories.make_account("Bob", cents=1)  # afterwards, the connection writes again
+    factories.make_account("Bob", cents=1)  # the same connection can write again afterwards
 
 
 def test_progress_names_every_invariant_in_turn(db):

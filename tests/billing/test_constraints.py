@@ -1,4 +1,4 @@
-"""The database refuses violations: one test for every constraint and every trigger."""
+"""The database refuses violations. Every constraint and every trigger has a test, which is named after it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 @contextmanager
 def refused(by: str) -> Iterator[None]:
-    """The statements in the block, or the checks at their commit, are refused by the constraint or trigger."""
+    """Expect the database to refuse the block, at once or by a check deferred to the commit, with this message."""
     with pytest.raises(IntegrityError, match=by), transaction.atomic():  # noqa: PT012  the block is the caller's
         yield
         usage.check_deferred()
@@ -33,7 +33,7 @@ def execute(sql: str) -> None:
 
 
 def add_entry(account: Account, **fields) -> LedgerEntry:
-    """Past the ledger: an entry that follows the last one, except as ``fields`` say."""
+    """Insert an entry without ``ledger``. It follows the last one, except for ``fields``."""
     amount = fields.pop("amount_nanos", 5)
     fields = {
         "type": "SUPPORT_CREDIT",
@@ -78,7 +78,7 @@ def test_a_book_begins_at_zero(bob):
         Account.objects.filter(pk=bob.pk).update(last_seq=-1)
 
 
-def test_an_account_with_a_book_stays(alice):
+def test_an_account_with_entries_cannot_be_deleted(alice):
     with pytest.raises(ProtectedError):
         alice.delete()
     with refused("foreign key"):
@@ -119,7 +119,7 @@ def test_a_reference_is_booked_once(alice):
 
 
 @pytest.mark.parametrize(("seq", "name"), [(1, "a_place_in_the_book_is_taken_once"), (0, "seq_counts_from_one")])
-def test_a_place_in_the_book_is_taken_once_even_without_the_chain(alice, seq, name):
+def test_a_seq_is_unique_even_without_the_trigger_of_the_chain(alice, seq, name):
     execute("SET CONSTRAINTS ALL IMMEDIATE")
     execute("ALTER TABLE billing_ledgerentry DISABLE TRIGGER entries_follow_each_other")
     with refused(name):
@@ -132,7 +132,7 @@ def test_entries_follow_each_other_without_gaps(alice, seq):
         add_entry(alice, seq=seq)
 
 
-def test_a_book_starts_with_seq_one(bob):
+def test_the_first_entry_has_seq_one(bob):
     with refused("seq 2 does not follow 0"):
         add_entry(bob, seq=2)
 
@@ -205,7 +205,7 @@ def test_entries_agree_with_their_account(alice):
         add_entry(alice)
 
 
-def test_an_account_that_stands_in_for_another_one_is_found_out(alice, bob):
+def test_an_account_cannot_take_the_id_of_another_one(alice, bob):
     """Bob, with more entries, takes Alice's id while her new entry is checked."""
     for _ in range(3):
         factories.credit(bob, 1)
@@ -224,7 +224,7 @@ def test_an_account_that_stands_in_for_another_one_is_found_out(alice, bob):
         move(unused_id, alice.pk)
 
 
-def test_an_entry_is_of_an_account_that_is_there(alice):
+def test_an_entry_needs_an_existing_account(alice):
     with refused(f"account {alice.pk} is not there"):
         execute(f"UPDATE billing_account SET id = '{identifiers.uuid7()}' WHERE id = '{alice.pk}'")
         add_entry(alice)
@@ -232,7 +232,7 @@ def test_an_entry_is_of_an_account_that_is_there(alice):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_transaction_that_leaves_book_and_account_apart_is_not_committed():
+def test_a_transaction_whose_entries_and_account_disagree_is_not_committed():
     account = factories.make_account("Alice", cents=1000)
     with pytest.raises(IntegrityError, match="its book"), transaction.atomic():
         add_entry(account)

@@ -1,4 +1,4 @@
-"""Money is reserved within the available balance, and a hold is resolved once."""
+"""Holds reserve money within the available balance, and are resolved once."""
 
 import pytest
 

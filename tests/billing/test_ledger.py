@@ -1,4 +1,4 @@
-"""The only writer of entries: an entry and the new balance, once for each reference."""
+"""``ledger`` writes an entry together with the new balance, once for each reference."""
 
 from uuid import UUID
 

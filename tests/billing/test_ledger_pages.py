@@ -20,7 +20,7 @@ TYPES = LedgerEntry.Type.values
 # --- Filters ------------------------------------------------------------------------------------------------------
 
 
-def test_every_filter_at_every_offset_gives_the_entries_that_match(entries, bobs_client):
+def test_every_filter_at_every_offset_returns_the_matching_entries(entries, bobs_client):
     times = [iso(entries[index].created_at) for index in (20, 5)]
     spans = [{}, {"from": times[0]}, {"to": times[1]}, {"from": times[0], "to": times[1]}, {"from": times[1], "to": times[1]}]
     filters = product([None, *TYPES], [None, "key-a", "key-b", "key-c"], spans)
@@ -40,7 +40,7 @@ def test_every_filter_at_every_offset_gives_the_entries_that_match(entries, bobs
 
 
 def test_from_is_inclusive_and_to_is_exclusive(entries, bobs_client):
-    moment = timestamps.iso_millis(entries[7].created_at)  # as the API shows it, less its microseconds
+    moment = timestamps.iso_millis(entries[7].created_at)  # as the API shows it, without microseconds
     since, until = listed(bobs_client, limit=100, **{"from": moment}), listed(bobs_client, limit=100, to=moment)
     assert since + until == ids(entries)
     assert str(entries[7].pk) in since
@@ -103,7 +103,7 @@ def test_another_accounts_key_finds_nothing(entries, api):
     ],
 )
 @pytest.mark.parametrize("path", [LEDGER, CSV])
-def test_an_invalid_filter_is_named(api, path, param, value):
+def test_an_invalid_filter_is_refused_by_name(api, path, param, value):
     chat.assert_error(api.get(path, {param: value}), 400, "invalid_request_error", param)
 
 
@@ -113,7 +113,7 @@ def test_an_unknown_type_lists_the_known_ones(api):
 
 
 @pytest.mark.parametrize("value", ["2026-11-21T00:00:00", "2026-11-21"])
-def test_a_time_without_its_offset_is_not_guessed(api, value):
+def test_a_time_without_an_offset_is_refused(api, value):
     message = api.get(LEDGER, {"from": value}).json()["error"]["message"]
     assert message == "from must say its offset from UTC: Z, or as +02:00 with the + written as %2B."
 
@@ -125,7 +125,7 @@ def test_a_range_that_ends_before_it_begins_is_refused(api):
     assert listed(api, **{"from": query["from"], "to": query["from"]}) == []
 
 
-def test_a_filtered_page_takes_as_many_queries_at_any_depth(entries, bobs_client, django_assert_num_queries):
+def test_a_filtered_page_takes_a_fixed_number_of_queries_at_any_depth(entries, bobs_client, django_assert_num_queries):
     listed(bobs_client)
     for query, queries in (
         ({"type": "USAGE_DEBIT"}, 3),
@@ -134,7 +134,7 @@ def test_a_filtered_page_takes_as_many_queries_at_any_depth(entries, bobs_client
         ({"from": iso(entries[20].created_at)}, 3),
     ):
         for offset in (0, 5, 1_000_000):
-            with django_assert_num_queries(queries):  # the key with its account, the entries, and where they begin
+            with django_assert_num_queries(queries):  # the key with its account, the entries, and where the page begins
                 listed(bobs_client, offset=offset, **query)
 
 
@@ -144,9 +144,9 @@ def test_a_deep_page_is_one_index_seek(entries, bobs_client):
             assert len(listed(bobs_client, limit=5, offset=15, **query)) == 5
         sql = queries[-1]["sql"]
         assert 'FROM "billing_ledgerentry"' in sql
-        assert sql.endswith(" LIMIT 5")  # and no OFFSET, which reads what it skips
+        assert sql.endswith(" LIMIT 5")  # no OFFSET, which would read what it skips
         with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # which suit a table so small
+            cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # preferred for small tables
             cursor.execute(f"EXPLAIN {sql}")
             plan = "\n".join(line for (line,) in cursor.fetchall())
         assert "Index Scan Backward using a_place_in_the_book_is_taken_once" in plan

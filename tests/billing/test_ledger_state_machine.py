@@ -1,4 +1,4 @@
-"""Random operations on one account; a model of a few lines says what must come of them."""
+"""Random operations on one account, whose results must equal those of a small model."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ nanos = st.one_of(st.integers(0, 3), st.integers(0, money.nanos(5)))
 
 
 class LedgerStateMachine(state_machines.StateMachine):
-    """Every rule runs the real code in a transaction of its own, and checks at its end what a commit would check."""
+    """A state machine whose rules run the real code, each in its own transaction with the deferred checks of a commit."""
 
     holds: Bundle[Hold] = Bundle("holds")
     payments: Bundle[tuple[str, int]] = Bundle("payments")
@@ -72,8 +72,8 @@ class LedgerStateMachine(state_machines.StateMachine):
         return self.try_to_place(nanos)
 
     @rule(target=holds, share=st.integers(1, 3), more=st.integers(0, 1))
-    def place_what_is_there(self, share: int, more: int) -> Any:
-        """All that is available, a half or a third of it; or a nanodollar more."""
+    def place_a_fraction(self, share: int, more: int) -> Any:
+        """Hold all, a half or a third of the available balance; or a nanodollar more, which is refused."""
         return self.try_to_place(max(self.available(), 0) // share + more)
 
     def try_to_place(self, nanos: int) -> Hold:
@@ -104,8 +104,8 @@ class LedgerStateMachine(state_machines.StateMachine):
         self.try_to_settle(hold, nanos)
 
     @rule(hold=holds, more=st.integers(0, 1))
-    def settle_what_was_held(self, hold: Hold, more: int) -> None:
-        """All of it; or a nanodollar more."""
+    def settle_all(self, hold: Hold, more: int) -> None:
+        """Settle the whole hold; or a nanodollar more, which is refused."""
         self.try_to_settle(hold, self.open.get(hold.pk, 0) + more)
 
     def try_to_settle(self, hold: Hold, nanos: int) -> None:

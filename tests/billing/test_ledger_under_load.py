@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """What ``work(0)`` to ``work(count - 1)`` return or raise, each in a thread and on a connection of its own."""
+    """Return what ``work(0)`` to ``work(count - 1)`` return or raise, each in its own thread and database connection."""
     outcomes: list[Any] = [None] * count
     barrier = threading.Barrier(count)
 

@@ -1,4 +1,4 @@
-"""Units of money: nothing is lost, and reported cents add up."""
+"""Conversions between units of money are exact, and reported cents add up."""
 
 from decimal import Decimal
 from itertools import pairwise

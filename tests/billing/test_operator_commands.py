@@ -1,4 +1,4 @@
-"""Commands for accounts, credits and the audit: JSON for programs, text for people, errors that name the argument."""
+"""Commands for accounts, credits and the audit: their JSON, their text, and errors that name the argument."""
 
 import json
 from io import StringIO
@@ -17,14 +17,14 @@ from tests import factories, usage
 
 
 def run(*argv: str) -> tuple[str, str]:
-    """What the command printed to stdout and to stderr."""
+    """Return what the command prints to stdout and to stderr."""
     stdout, stderr = StringIO(), StringIO()
     call_command(*argv, stdout=stdout, stderr=stderr)
     return stdout.getvalue(), stderr.getvalue()
 
 
 def answer(*argv: str) -> Any:
-    """The one JSON object on stdout."""
+    """Return the only JSON object on stdout."""
     return json.loads(run(*argv, "--json")[0])
 
 
@@ -125,7 +125,7 @@ def test_a_reference_of_another_grant_is_refused(alice):
         (["alice@example.org", "5.00", "--reason", "r"], "CENTS"),
         (["alice@example.org", "five", "--reason", "r"], "CENTS"),
         (["alice@example.org", "922337203686", "--reason", "r"], "CENTS"),
-        (["alice@example.org", "922337203685", "--reason", "r"], "CENTS"),  # alone it fits, on top of the balance it does not
+        (["alice@example.org", "922337203685", "--reason", "r"], "CENTS"),  # in bounds alone, but not when added to the balance
         (["alice@example.org", "5", "--reason", " "], "--reason"),
         (["alice@example.org", "5", "--reason", "r", "--reference", "r" * 201], "--reference"),
         (["alice@example.org", "5", "--reason", "r", "--account", "alice"], "--account"),
@@ -203,7 +203,7 @@ def test_an_account_to_verify_must_exist(db, account_id):
 
 @pytest.mark.django_db(transaction=True)
 def test_the_exit_status_says_whether_the_ledger_is_consistent(capsys, monkeypatch):
-    monkeypatch.setattr(django, "setup", lambda: None)  # again, it would leave later tests a log that capsys has closed
+    monkeypatch.setattr(django, "setup", lambda: None)  # else later tests log to a closed stream
     account = factories.make_account("Alice", cents=1000)
     ManagementUtility(["manage.py", "verify_ledger"]).execute()
     Account.objects.filter(pk=account.pk).update(held_nanos=7)

@@ -1,4 +1,4 @@
-"""GET /api/billing/balance and /api/billing/ledger, as specified."""
+"""GET /api/billing/balance and GET /api/billing/ledger."""
 
 import re
 from datetime import UTC, datetime
@@ -99,7 +99,7 @@ def test_the_first_tiny_debit_shows_a_cent_and_the_next_none(alice, api):
 
 @pytest.fixture
 def busy(alice: Account) -> Account:
-    """Alice with 25 entries, numbered in their references' order."""
+    """Give Alice 25 entries, whose references are numbered in order."""
     for _ in range(24):
         usage.spend(alice, 1)
     return alice
@@ -134,7 +134,7 @@ def test_pages_of_the_ledger(busy, api, query, first, last):
 def test_a_page_costs_the_same_however_deep(busy, api, django_assert_num_queries):
     api.get(LEDGER)
     for offset in (0, 20, 1_000_000):
-        with django_assert_num_queries(2):  # the key with its account, the entries
+        with django_assert_num_queries(2):  # one for the key with its account, one for the entries
             api.get(LEDGER, {"offset": offset})
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("echo_model")
 
 
 def admit(key: ApiKey) -> admission.Admitted:
-    """Admit a request, as a process that dies right after it."""
+    """Admit a request without resolving it, like a process that dies right after admission."""
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
     caller = Caller(key_id=key.pk, account_id=key.account_id)
     admitted = admission.admit(schema.parse(fields, body_bytes=100), [lookup.find_offer("demo/echo")], caller)

@@ -1,4 +1,4 @@
-"""Days of keys, completions and holds must agree, and the audit finds where they do not."""
+"""The audit finds disagreements between spending days, completions and holds."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ TODAY = datetime.now(UTC).date()
 
 @pytest.fixture
 def story(alice: Account, echo_model: Any) -> ApiKey:
-    """Alice's key after two completions that were charged, one that was released, and one that still runs."""
+    """A key of Alice's with two charged completions, a released one and a running one."""
     key, minted = factories.make_key(alice, limit_cents=500, type="FIXED")
     api = client_for(minted)
     for _ in range(4):
@@ -35,7 +35,7 @@ def story(alice: Account, echo_model: Any) -> ApiKey:
 
 
 def unsettle(account: Account, key: ApiKey) -> None:
-    """Two more completions: they were admitted, and one was released since."""
+    """Admit two more completions, and release one of them."""
     like = Completion.objects.order_by("id").first()
     for name in ("running", "released"):
         usage.reserve(key, day=TODAY, amount_nanos=100)

@@ -1,4 +1,4 @@
-"""Authorization: Bearer <API key>, over HTTP."""
+"""Authentication by ``Authorization: Bearer <API key>``, over HTTP."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -83,7 +83,7 @@ def junk(real):
 
 
 @pytest.mark.parametrize("what", junk(secret.mint("0" * 22)))
-def test_junk_is_refused_without_a_query(key, what, django_assert_num_queries):
+def test_a_malformed_key_is_refused_without_a_query(key, what, django_assert_num_queries):
     with django_assert_num_queries(0):
         assert_refused(get(junk(key[1])[what]))
 
@@ -178,7 +178,7 @@ def test_the_cache_of_unknown_secrets_is_bounded_and_expires(db, django_assert_n
             assert_refused(get(strangers[2]))
 
 
-def test_a_new_key_waits_a_moment_and_works_in_a_flood_of_unknown_secrets(alice):
+def test_a_new_key_is_delayed_but_works_in_a_flood_of_unknown_secrets(alice):
     strangers = [secret.mint(identifiers.short_uuid7()) for _ in range(20)]
     assert authentication._look_up_batch(strangers, again=False) == [None] * 20
     key, minted = factories.make_key(alice)
@@ -204,7 +204,7 @@ def test_a_known_key_costs_one_query(key, django_assert_num_queries):
 
 def test_keys_open_only_their_own_account(alice, bob):
     secrets = [factories.make_key(account)[1] for account in (alice, bob)]
-    for _ in range(2):  # looked up, then cached
+    for _ in range(2):  # looked up first, then cached
         assert [get(f"Bearer {each}").json()["balanceInCents"] for each in secrets] == [1000, 0]
 
 
@@ -213,7 +213,7 @@ def test_keys_work_after_a_rotation_of_the_pepper(key, settings):
     settings.KEY_PEPPERS = ["n" * 40, old]
     assert get(f"Bearer {key[1]}").status_code == 200
     settings.KEY_PEPPERS = ["n" * 40]
-    authentication._callers.clear()  # as in a process that starts with the settings of today
+    authentication._callers.clear()  # as in a process started with the new settings
     assert_refused(get(f"Bearer {key[1]}"))
 
 

@@ -1,4 +1,4 @@
-"""Limits per minute: exactly the limit in a burst, then evenly."""
+"""GCRA allows exactly the limit in a burst, then requests at even intervals."""
 
 from collections import deque
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ LIMITS = [1, 2, 3, 7, 11, 59, 60, 61, 999, 1000, 7_001]
 
 
 def burst(limit, *, cost=1, full_at=None, now=NOW):
-    """How many requests pass at one instant, and the decision that ended it."""
+    """Return how many requests pass at one instant, and the refusing decision."""
     passed = 0
     while (decision := gcra.decide(limit=limit, full_at=full_at, now=now, cost=cost)).allowed:
         passed, full_at = passed + 1, decision.full_at
@@ -97,7 +97,7 @@ def test_a_correction_is_at_most_an_hours_allowance(difference):
     requests=st.lists(st.tuples(st.integers(0, 40_000_000), st.integers(1, 60)), max_size=60),
 )
 def test_decisions_equal_those_of_a_token_bucket(limit, requests):
-    """The naive model: a bucket of whole microseconds, filled to the brim, where each unit costs its share of a minute."""
+    """Compare with a naive model: a full bucket of microseconds, from which each unit takes its share of a minute."""
     unit = -(-60_000_000 // limit)
     level, full_at, now = limit * unit, None, NOW
     for wait, cost in requests:

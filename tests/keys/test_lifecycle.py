@@ -1,4 +1,4 @@
-"""Keys are issued, limited and revoked."""
+"""Issuing, limiting and revoking keys."""
 
 import pytest
 from django.conf import settings

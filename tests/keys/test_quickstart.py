@@ -1,4 +1,4 @@
-"""The demo account: made once, kept, and repaired when a part is missing."""
+"""The demo account is created once, kept, and repaired when a part is missing."""
 
 import io
 import json
@@ -23,7 +23,7 @@ def path(db: None, tmp_path: Path, settings: Any) -> Path:
 
 
 def prepare(path: Path, **addresses: str) -> dict[str, Any]:
-    """What the command says it wrote."""
+    """Run the command, and return the facts that it wrote."""
     output = io.StringIO()
     call_command("prepare_quickstart", json=True, stdout=output, **addresses)
     assert json.loads(path.read_text()) == json.loads(output.getvalue())

@@ -87,10 +87,10 @@ def test_an_accounts_limit_applies_to_each_key_separately(alice, charlie, echo_m
 def test_a_default_limit_is_counted_on_the_keys_row_and_corrected_at_settlement(alice, echo_model):
     key, secret = factories.make_key(alice)
     before = pool.database_time()
-    reply = chat.ask(client_for(secret), max_tokens=1_900)  # counts 1,904, is 9
+    reply = chat.ask(client_for(secret), max_tokens=1_900)  # counted as 1,904 tokens, used 9
     assert reply["x-ratelimit-remaining-tokens"] == "96"
     row = ApiKey.objects.get()
-    # A request is half a minute of the allowance, a token 30 milliseconds.
+    # A request takes half a minute to become available again, a token 30 milliseconds.
     assert 29 < (row.requests_full_at - before).total_seconds() < 60
     assert 0.2 < (row.tokens_full_at - before).total_seconds() < 30
 
@@ -160,7 +160,7 @@ def test_the_first_read_reports_the_whole_allowance(client):
 
 def test_headers_cost_a_read_no_additional_query(client, django_assert_num_queries):
     client.get("/v1/usage")
-    with django_assert_num_queries(1):  # the key with its account; there is no such model, which no query need find out
+    with django_assert_num_queries(1):  # the key with its account; the missing model costs no query
         assert rates_of(client.get("/v1/models/%00"))
 
 
@@ -214,7 +214,7 @@ def test_an_upstream_failure_has_rate_limit_headers(client):
 
 def test_a_refusal_before_the_first_read_of_a_key_has_no_headers_and_reads_nothing(alice, django_assert_num_queries):
     client = client_for(factories.make_key(alice, requests_per_minute=10)[1])
-    with django_assert_num_queries(1):  # whose secret it is
+    with django_assert_num_queries(1):  # finds the key of the secret
         reply = chat.ask(client, temperature=3)
     assert (reply.status_code, rates_of(reply)) == (400, {})
 

@@ -1,4 +1,4 @@
-"""A flood of refused requests is answered from memory for a second: the same refusal without a query."""
+"""In a flood of refused requests, the refusal is replayed from memory for a second, without a query."""
 
 import gc
 import time
@@ -60,18 +60,18 @@ def answer(memory, demand=DEMAND, key_id="key", cached=None) -> str:
     return "asked"
 
 
-# --- RateLimits per minute ---------------------------------------------------------------------------------------------
+# --- Limits per minute ---------------------------------------------------------------------------------------------
 
 
-def seen(clock, **full_in: float) -> CachedRateLimit:
-    """A key of 60 requests and 60 tokens a minute, seen now, whose allowance will be back in so many seconds."""
+def cached_limit(clock, **full_in: float) -> CachedRateLimit:
+    """Return the state of a key with 60 requests and tokens per minute, all available again after ``full_in`` seconds."""
     full_at = {name: NOW + timedelta(seconds=seconds) for name, seconds in full_in.items()}
     state = RateLimitState(RateLimits(60, 60), full_at.get("requests"), full_at.get("tokens"))
     return CachedRateLimit(state, NOW, clock())
 
 
 def test_requests_per_minute_are_refused_until_the_next_one_is_free(memory, clock):
-    cached = seen(clock, requests=59.4)  # the next is free in 0.4 seconds
+    cached = cached_limit(clock, requests=59.4)  # the next request is available in 0.4 seconds
     assert answer(memory, cached=cached) == "RateLimitExceeded"
     clock.seconds += 0.39
     assert answer(memory, cached=cached) == "RateLimitExceeded"
@@ -80,7 +80,7 @@ def test_requests_per_minute_are_refused_until_the_next_one_is_free(memory, cloc
 
 
 def test_a_replayed_refusal_reports_the_remaining_wait(memory, clock):
-    cached = seen(clock, requests=60.5)
+    cached = cached_limit(clock, requests=60.5)
     clock.seconds += 0.25
     with pytest.raises(errors.RateLimitExceeded) as refused:
         memory.replay("key", DEMAND, cached)
@@ -90,7 +90,7 @@ def test_a_replayed_refusal_reports_the_remaining_wait(memory, clock):
 
 
 def test_cached_state_refuses_requests_for_one_second(memory, clock):
-    cached = seen(clock, requests=3_600)
+    cached = cached_limit(clock, requests=3_600)
     clock.seconds += 0.99
     assert answer(memory, cached=cached) == "RateLimitExceeded"
     clock.seconds += 0.02
@@ -98,7 +98,7 @@ def test_cached_state_refuses_requests_for_one_second(memory, clock):
 
 
 def test_tokens_per_minute_are_decided_by_admission_before_a_flood(memory, clock):
-    cached = seen(clock, tokens=51)  # 9 tokens are left
+    cached = cached_limit(clock, tokens=51)  # 9 tokens are left
     for _ in range(FLOOD_REFUSALS):
         assert answer(memory, cached=cached) == "asked"
         memory.record("key", errors.RateLimitExceeded("wait"), DEMAND)
@@ -107,7 +107,7 @@ def test_tokens_per_minute_are_decided_by_admission_before_a_flood(memory, clock
 
 
 def test_a_request_with_an_idempotency_key_reaches_admission_before_a_flood(memory, clock):
-    attempt, cached = replace(DEMAND, idempotency_key="retry"), seen(clock, requests=3_600)
+    attempt, cached = replace(DEMAND, idempotency_key="retry"), cached_limit(clock, requests=3_600)
     for _ in range(FLOOD_REFUSALS):
         assert answer(memory, attempt, cached=cached) == "asked"
         memory.record("key", errors.RateLimitExceeded("wait"), attempt)
@@ -233,7 +233,7 @@ def test_a_cached_refusal_keeps_no_request_alive(memory):
         raise broke()
 
     class Request:
-        """Large."""
+        """A request body that takes much memory."""
 
     gone: list = []
     try:
@@ -249,22 +249,22 @@ def test_a_cached_refusal_keeps_no_request_alive(memory):
 
 @pytest.fixture
 def stopped(monkeypatch):
-    """All within one second, however slow the machine."""
+    """Stop the cache's clock, so that the test runs within one second of it."""
     moment = time.monotonic()
     monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(lambda: moment))
 
 
 def later(monkeypatch) -> None:
-    """A second later."""
+    """Set the cache's clock to a second later, with an empty cache."""
     moment = time.monotonic() + 1
     monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(lambda: moment))
 
 
 @contextmanager
-def nothing_asked_of_keys_or_accounts():
+def no_query_of_keys_or_accounts():
     with CaptureQueriesContext(connection) as captured:
         yield
-    # The models are looked up each time: no cache keeps them here.
+    # Models are looked up in each request, as tests do not cache them.
     assert [query["sql"] for query in captured if "completions_" not in query["sql"]] == []
 
 
@@ -300,7 +300,7 @@ def test_a_flood_of_refused_requests_costs_a_bounded_number_of_transactions(alic
     client = client_for(secret)
     decided = [chat.ask(client, max_tokens=1) for _ in range(FLOOD_REFUSALS)]
     before = chat.everything_written()
-    with nothing_asked_of_keys_or_accounts():
+    with no_query_of_keys_or_accounts():
         repeated = [chat.ask(client, max_tokens=1) for _ in range(5)]
     assert chat.everything_written() == before
     for reply in [*decided, *repeated]:
@@ -325,7 +325,7 @@ def test_a_key_over_its_requests_per_minute_is_refused_without_a_query(alice, ec
     key, secret = factories.make_key(alice, requests_per_minute=1)
     client = client_for(secret)
     assert chat.ask(client).status_code == 200
-    with nothing_asked_of_keys_or_accounts():
+    with no_query_of_keys_or_accounts():
         reply = chat.ask(client)
     assert "requests per minute" in chat.assert_error(reply, 429, "rate_limit_exceeded")["message"]
     assert 59_000 < int(reply["retry-after-ms"]) < 61_000
@@ -358,7 +358,7 @@ def test_a_limit_removed_in_a_flood_has_no_effect_after_a_second(alice, echo_mod
 def test_unused_tokens_are_available_again_in_the_same_flood(alice, echo_model):
     client = client_for(factories.make_key(alice, tokens_per_minute=1_000)[1])
     refused = [chat.ask(client, max_tokens=1_000).status_code for _ in range(FLOOD_REFUSALS)]
-    served = [chat.ask(client, max_tokens=900).status_code for _ in range(3)]  # each counts 904, and is 9
+    served = [chat.ask(client, max_tokens=900).status_code for _ in range(3)]  # each is counted as 904 tokens, and uses 9
     assert (set(refused), served) == ({429}, [200, 200, 200])
 
 

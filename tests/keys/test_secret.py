@@ -1,4 +1,4 @@
-"""The format of a secret, and that only the secret matches its digest."""
+"""The format of secrets. Only the secret itself matches its digest."""
 
 import re
 

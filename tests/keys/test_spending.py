@@ -1,4 +1,4 @@
-"""The window of a spending limit: FIXED counts all days, RECURRING those of its period; a new limit applies at once."""
+"""Windows of spending limits: FIXED counts all days, RECURRING those of its period. A new limit applies at once."""
 
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -28,7 +28,7 @@ def _stopped_clock(db):
 
 @pytest.fixture
 def key(alice):
-    """It spent a cent, two, four, ... on each of some days; a sum says which days were counted."""
+    """A key that spent 1, 2, 4 ... cents on successive days, so that a sum tells which days were counted."""
     key, _ = factories.make_key(alice)
     for cents, day in [
         (1, TODAY),
@@ -91,7 +91,7 @@ PERIODS = SpendingPeriod.values
 
 
 def windows_on(keys, day):
-    """The first day of each key's window, and when it resets, for a request at noon of ``day``."""
+    """Return the first day of each key's window, and when it resets, for a request at noon of ``day``."""
     stepped_clock.step(datetime.combine(day, time(12), UTC))
     return {key.spending_period: (window.first_day, window.resets_at) for key in keys for window in [spending.read_window(key)]}
 
@@ -102,7 +102,7 @@ def midnight(year, month, day):
 
 @pytest.fixture
 def limited(alice):
-    """A key for each period."""
+    """Return a key for each period."""
     return [factories.make_key(alice, limit_cents=1, type="RECURRING", period=period)[0] for period in PERIODS]
 
 

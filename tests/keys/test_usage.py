@@ -1,4 +1,4 @@
-"""GET /v1/usage: the key, its limit and what is left, its usage and the balance; also when nothing is left."""
+"""GET /v1/usage: the key, its limit, its usage and the balance. It also replies when nothing is left."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -56,7 +56,7 @@ def test_a_new_key_has_used_nothing(key, program):
 
 def test_a_completion_is_counted_in_every_span(program, echo_model):
     reply = chat.ask(program).json()["usage"]
-    # 6 tokens at $0.50 and 3 at $1.50 a million
+    # 6 tokens at $0.50 and 3 at $1.50 per million
     expected = {
         "completions": 1,
         "promptTokens": reply["prompt_tokens"],
@@ -148,7 +148,7 @@ def test_it_answers_when_limit_and_account_are_exhausted(bob, echo_model):
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=10_000_000)
     client = client_for(secret)
     assert chat.ask(client).status_code == 429
-    for _ in range(3):  # nor do requests per minute apply
+    for _ in range(3):  # requests per minute do not apply either
         usage = usage_of(client)
     assert (usage["limit"]["remainingInCents"], usage["balance"]["balanceInCents"]) == (0, 0)
 

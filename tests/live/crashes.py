@@ -22,7 +22,7 @@ ROUNDS = 3
 
 
 class Charge(Enum):
-    """What the client of the dead process is charged in the end. The rest of the cost is the operator's loss."""
+    """The final charge for a request whose process died. The operator pays the rest of its cost."""
 
     NO_HOLD = "nothing: nothing was held"
     NOTHING = "nothing: the hold is released when it expires"

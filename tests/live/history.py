@@ -20,7 +20,7 @@ NANOS_PER_DOLLAR, NANOS_PER_CENT = 10**9, 10**7
 
 @dataclass(frozen=True)
 class Call:
-    """One request and all that its client was told. Times are in seconds, by one clock that all clients share."""
+    """One request and everything in its reply. Times are in seconds, by one clock that all clients share."""
 
     name: str
     key: str

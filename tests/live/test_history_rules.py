@@ -1,4 +1,4 @@
-"""Every rule of ``history`` finds its violations: one true history, with each violation planted in it once."""
+"""Every rule of ``history`` finds its violations, each added alone to a history without any."""
 
 import dataclasses
 from collections.abc import Callable

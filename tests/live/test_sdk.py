@@ -37,8 +37,8 @@ def test_it_completes(sdk, alice):
 
 def test_it_reads_the_provider_and_the_cost(sdk):
     raw = sdk.chat.completions.with_raw_response.create(model="demo/echo", messages=QUESTION)
-    told = [raw.headers[f"x-gateway-{name}"] for name in ("provider", "attempts", "cost")]
-    assert told == ["echo", "1", "0.0000075"]
+    values = [raw.headers[f"x-gateway-{name}"] for name in ("provider", "attempts", "cost")]
+    assert values == ["echo", "1", "0.0000075"]
 
 
 def test_it_streams(sdk, alice):

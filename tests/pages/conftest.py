@@ -1,4 +1,4 @@
-"""Users of pages: owners, and support staff with exactly the permissions they need."""
+"""Users of the pages: account owners, and support staff with exactly the permissions they need."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ SUPPORT_PERMISSIONS = [
 
 @pytest.fixture(autouse=True)
 def _quick_passwords(settings: Any) -> None:
-    """Made to be slow, the real hasher would take most of the time of these tests."""
+    """Use a fast hasher: the real one is slow by design, and would take most of the tests' time."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
@@ -42,7 +42,7 @@ def owner_of(account: Account) -> User:
 
 
 def make_staff(email: str, permissions: list[str]) -> User:
-    """Staff through a group, as support is set up; not a superuser."""
+    """Create a staff user with permissions through a group, as support is set up; not a superuser."""
     group = Group.objects.create(name=f"permissions of {email}")
     for permission in permissions:
         app, _, codename = permission.partition(".")
@@ -54,7 +54,7 @@ def make_staff(email: str, permissions: list[str]) -> User:
 
 @pytest.fixture
 def stranger() -> Client:
-    """Nobody: not signed in."""
+    """A client that is not signed in."""
     return Client()
 
 
@@ -80,7 +80,7 @@ def support(support_user: User) -> Client:
 
 @pytest.fixture
 def powerless(db: None) -> Client:
-    """Staff who may enter the admin and nothing in it."""
+    """A staff user without permissions: the admin opens, but no page in it."""
     return signed_in(make_staff("powerless@example.org", []))
 
 
@@ -99,7 +99,7 @@ _KEPT: list[type[Model]] = [User, Account, Membership, LedgerEntry, Hold, ApiKey
 
 @pytest.fixture
 def rows() -> Callable[[], dict[str, list[Any]]]:
-    """Every row that a page could have written, but for sign-in times: compare before and after."""
+    """Return every row that a page could write, except sign-in times, to compare before and after."""
 
     def read() -> dict[str, list[Any]]:
         kept = {model.__name__: list(model._default_manager.order_by("pk").values()) for model in _KEPT}
@@ -111,5 +111,5 @@ def rows() -> Callable[[], dict[str, list[Any]]]:
 
 
 def session_texts() -> str:
-    """Everything that sessions hold, in clear."""
+    """Return the decoded content of all sessions."""
     return str([session.get_decoded() for session in Session.objects.all()])

@@ -1,4 +1,4 @@
-"""Overview, statement and keys for their owner; other users cannot open them."""
+"""The dashboard's overview, statement and keys. Users of other accounts cannot open them."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ SECRET = re.compile(r"mgw_live_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
 
 
 def text(reply):
-    """What the page says, without its markup."""
+    """Return the page's text without markup."""
     assert reply.status_code == 200
     return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
 
@@ -370,7 +370,7 @@ def test_the_list_of_keys_takes_as_many_queries_for_many_as_for_one(owner, alice
     few = queries_of(owner, "/dashboard/keys/")
     for number in range(30):
         use(factories.make_key(alice, f"key {number}", limit_cents=5, type="FIXED")[0], cost_nanos=1)
-    assert queries_of(owner, "/dashboard/keys/") == few <= 8  # one of them asks the clock
+    assert queries_of(owner, "/dashboard/keys/") == few <= 8  # one reads the database's time
 
 
 def test_the_list_of_keys_pages(owner, alice):

@@ -1,4 +1,4 @@
-"""What owners and support do, in a real Chromium."""
+"""The tasks of owners and support, in a real Chromium."""
 
 import re
 from datetime import timedelta
@@ -23,7 +23,7 @@ SECRET = re.compile(r"mgw_live_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
 
 @transaction.atomic
 def use(key, number, *, cost_nanos, days_ago):
-    """A settled completion of the key, on a day of the last month."""
+    """Settle a completion of the key, on a day of the last month."""
     account = locks.lock_account(key.account_id)
     day = timezone.now().date() - timedelta(days=days_ago)
     usage.reserve(key, day=day, amount_nanos=cost_nanos)
@@ -33,7 +33,7 @@ def use(key, number, *, cost_nanos, days_ago):
 
 @pytest.fixture
 def busy(transactional_db, alice):
-    """Alice's account after a month of use, with names and figures as long as they get."""
+    """Alice's account after a month of use, with names and figures of the greatest length."""
     key, _ = factories.make_key(alice, "production", limit_cents=500, type="RECURRING", period="MONTHLY")
     factories.make_key(alice, "W" * 100, limit_cents=922_337_203_685, type="FIXED")
     for number in range(40):
@@ -96,7 +96,7 @@ def test_going_back_shows_no_secret_and_makes_no_key(transactional_db, alice, op
     page.get_by_role("button", name="Make the key").click()
     page.get_by_role("link", name="I have copied it").click()
     expect(page.get_by_role("heading", name="laptop")).to_be_visible()
-    with pytest.raises(playwright.Error, match="ERR_CACHE_MISS"):  # it kept nothing, and would ask before it posts again
+    with pytest.raises(playwright.Error, match="ERR_CACHE_MISS"):  # it would ask before it posts again
         page.go_back()
     assert ApiKey.objects.count() == 1
 

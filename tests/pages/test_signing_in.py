@@ -1,4 +1,4 @@
-"""Signing in and out, and which account a member sees."""
+"""Signing in and out, and the account that a member sees."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Support in the Django admin, with exactly the permissions it needs. Nobody else can open its pages."""
+"""The work of support in the Django admin, with exactly the permissions it needs. Other users cannot open its pages."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +40,7 @@ def text(reply):
 
 
 def credit_form(client, account, **fields):
-    """A filled-in form as the page gives it, with its reference."""
+    """Return a filled-in credit form with the page's reference."""
     page = client.get(account_page(account, "credit")).content.decode()
     reference = re.search(r'name="reference" value="(\w{22})"', page)[1]
     return {"amount": "5.00", "reason": "Sorry for the outage", "reference": reference, **fields}

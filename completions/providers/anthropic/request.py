@@ -216,7 +216,7 @@ def _ends_with_tool_result(conversation: Fields) -> bool:
 
 
 def _sampling(fields: Fields, model: Model, *, is_thinking: bool) -> Fields:
-    """Return at most one of the two: newer models refuse both together, and thinking excludes either."""
+    """Return temperature or top_p, at most one: newer models refuse both together, and thinking excludes either."""
     temperature, top_p = fields.get("temperature"), fields.get("top_p")
     if is_thinking or not model.takes_sampling:
         return {}

@@ -81,7 +81,7 @@ class StreamReader:
         return [*chunks, Chunk(b"[]", usage=usage)] if usage else chunks
 
     def _begin(self) -> list[Chunk]:
-        """Return the role, once."""
+        """Return the chunk with the role at the first call, then nothing."""
         if self._has_begun:
             return []
         self._has_begun = True

@@ -33,7 +33,7 @@ COST_NANOS = 6 * INPUT + 3 * OUTPUT
 
 @pytest.fixture(autouse=True)
 def _fresh_connection():
-    """No connection with another test's time limits."""
+    """Close connections, which may have another test's time limits."""
     PipelinedConnection.close_all()
 
 

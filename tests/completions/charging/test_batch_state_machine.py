@@ -303,7 +303,7 @@ class BatchStateMachine(state_machines.StateMachine):
 
     def check_rows(self) -> None:
         usage.check_deferred()
-        refusal_cache.process_cache.clear()  # time stands still here between two steps, so it would not expire
+        refusal_cache.process_cache.clear()  # time does not pass between two steps, so it would not expire
         rows = Account.objects.order_by("pk").values_list("balance_nanos", "held_nanos")
         assert list(rows) == [(model.balance, self.model.held(model)) for model in self.account_models]
         entries = LedgerEntry.objects.order_by("account_id", "amount_nanos").values_list("amount_nanos", flat=True)

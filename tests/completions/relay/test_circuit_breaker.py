@@ -331,7 +331,7 @@ def test_a_slow_probe_keeps_others_out_for_one_open_time_only(api, other, open_c
 
 
 def another_process_opens(seconds):
-    """The row says that the circuit is open; this process has not seen a failure."""
+    """Store an open circuit in the database row. This process has seen no failure."""
     circuit_breaker._circuits.clear()
     Route.objects.update(rests_until=Now() + timedelta(seconds=seconds))
 

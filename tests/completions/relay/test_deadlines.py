@@ -14,7 +14,7 @@ REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
 
 @pytest.fixture
 def deaf():
-    """An address that accepts no connection: its listen queue is full."""
+    """The address of a socket whose listen queue is full, so that it accepts no connection."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

@@ -31,7 +31,7 @@ def known(sources):
 
 
 def rows_of(category, change):
-    """Change every row of a category, wherever it is served."""
+    """Return a change of the source's replies that applies ``change`` to every row of a category."""
 
     def on(path, document):
         for item in document.get("rows", []) if path == ARENA else []:

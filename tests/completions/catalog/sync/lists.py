@@ -27,7 +27,7 @@ def listing(*entries: dict[str, Any], **headers: str) -> Reply:
 
 
 def entry(model_id: str = "acme/large", **changed: Any) -> dict[str, Any]:
-    """A model as OpenRouter writes it. Unchanged, it says of acme/large what the tests' catalog says."""
+    """Return a model as OpenRouter lists it. By default it agrees with acme/large in the tests' catalog."""
     fine = {
         "id": model_id,
         "canonical_slug": f"{model_id}-20260422",
@@ -46,7 +46,7 @@ def entry(model_id: str = "acme/large", **changed: Any) -> dict[str, Any]:
 
 
 def bare(model_id: str) -> dict[str, Any]:
-    """A model as OpenAI writes it."""
+    """Return a model as OpenAI lists it."""
     return {"id": model_id, "object": "model", "created": 1721172741, "owned_by": "acme"}
 
 
@@ -69,7 +69,7 @@ def make_model(provider: Provider, model_id: str = "acme/large", **fields: Any) 
 
 
 def catalog() -> list[list[tuple[Any, ...]]]:
-    """Every row of the catalog."""
+    """Return every row of the catalog."""
     return [list(table.objects.order_by("pk").values_list()) for table in (Provider, LanguageModel, Price, Route)]
 
 
