@@ -112,7 +112,7 @@ def _resolve_or_store(resolution: Resolution) -> int | None:
 
 def _resolve_and_compare(resolution: Resolution) -> int | None:
     charged_nanos = resolve(resolution)
-    if charged_nanos is None:  # by a sweeper; or by our own commit whose answer was lost, which is no discrepancy
+    if charged_nanos is None:  # resolved before: by a sweeper, or by our own commit whose answer was lost (no discrepancy)
         outbox.report_discrepancy(resolution)
     return charged_nanos
 
