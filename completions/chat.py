@@ -82,6 +82,8 @@ class Route:
     priority: int = 1
     weight: int = 1
     open_until: float = 0.0  # by the monotonic clock: until then its circuit is open, as its row says
+    key_fingerprint: str = ""  # of the provider's key and address
+    is_key_refused: bool = False  # the provider refused this key: this route is there to be probed
     drains: bool = False  # a reply is read to its end after its client disconnected: the provider charges for it anyway
 
 

@@ -10,6 +10,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Prefetch, Q
 from django.db.models.functions import Now
+from django.utils.crypto import salted_hmac
 
 from billing.models import Account
 from keys.models import ApiKey
@@ -17,6 +18,8 @@ from keys.models import ApiKey
 
 class Provider(models.Model):
     """A company or a server that runs models. Its key is in an environment variable, stored encrypted, or not needed."""
+
+    KEY_REFUSAL_CHARACTERS_MAX: ClassVar[int] = 400
 
     class Kind(models.TextChoices):
         OPENAI = "openai", "OpenAI-compatible"
@@ -45,6 +48,19 @@ class Provider(models.Model):
     sync = models.CharField(
         max_length=10, choices=Sync.choices, default=Sync.OFF, help_text="Its own list of models, once a day."
     )
+    # Written by relay.provider_keys. They say nothing once the key or the address is another than the one that was refused.
+    refused_key = models.CharField(
+        max_length=64, blank=True, default="", db_default="", editable=False, help_text="Fingerprint of the refused key."
+    )
+    key_refused_at = models.DateTimeField(null=True, editable=False, help_text="The last time.")
+    key_refusal = models.CharField(
+        max_length=KEY_REFUSAL_CHARACTERS_MAX,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The provider's status and words.",
+    )
 
     class Meta:
         constraints = [
@@ -67,8 +83,23 @@ class Provider(models.Model):
 
     @property
     def is_available(self) -> bool:
+        """Whether completions are sent to it: it is configured, and it did not refuse the key that it has now."""
+        return self.is_configured and not self.is_key_refused
+
+    @property
+    def is_configured(self) -> bool:
         """Whether completions can be sent to it: it is enabled, of a kind with an adapter, and has its key or needs none."""
         return self.is_enabled and self.kind in Provider.Kind.values and self._has_key
+
+    @property
+    def is_key_refused(self) -> bool:
+        return bool(self.refused_key) and self.refused_key == self.key_fingerprint
+
+    @property
+    def key_fingerprint(self) -> str:
+        """A keyed hash of address and key, which is another one after either has changed. It reveals neither."""
+        parts = (self.kind, self.base_url, self.sealed_api_key or self.key_in_environment)
+        return salted_hmac("completions.Provider.key_fingerprint", "\x00".join(parts), algorithm="sha256").hexdigest()
 
     @property
     def _has_key(self) -> bool:
@@ -90,7 +121,7 @@ class Obstacle(StrEnum):
     DISABLED = "is disabled"
     UNPRICED = "has no price in force"
     UNROUTED = "has no enabled route"
-    UNREACHABLE = "has no route to a provider that is enabled, supported and has its key"
+    UNREACHABLE = "has no route to a provider that is enabled, supported and has a key that it accepts"
 
 
 class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
@@ -98,9 +129,10 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
         """Prefetch ``prices_in_force`` (at most one) and ``enabled_routes`` with their providers.
 
         A route's ``open_time`` is how long its circuit stays open, by the database's clock, which all workers share;
-        negative when that time is over.
+        negative when that time is over. Its ``refused_time`` is how long ago its provider last refused a key.
         """
-        routes = Route.objects.filter(is_enabled=True).select_related("provider").annotate(open_time=F("rests_until") - Now())
+        times = {"open_time": F("rests_until") - Now(), "refused_time": Now() - F("provider__key_refused_at")}
+        routes = Route.objects.filter(is_enabled=True).select_related("provider").annotate(**times)
         return self.prefetch_related(
             Prefetch("prices", queryset=Price.objects.in_force(), to_attr="prices_in_force"),
             Prefetch("routes", queryset=routes, to_attr="enabled_routes"),

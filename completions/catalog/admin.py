@@ -24,6 +24,7 @@ class UndeletableAdmin(admin.ModelAdmin):
 class ProviderAdmin(UndeletableAdmin):
     form = ProviderForm
     list_display = ("slug", "kind", "base_url", "key", "is_enabled", "sync")
+    actions = ("forget_refusals",)
     list_filter = ("kind", "is_enabled", "sync")
     search_fields = ("slug", "base_url")
     ordering = ("slug",)
@@ -52,6 +53,22 @@ class ProviderAdmin(UndeletableAdmin):
 
     @admin.display(description="Key")
     def key(self, provider: Provider) -> str:
+        where = self._where_key_is(provider)
+        if not provider.is_key_refused or provider.key_refused_at is None:
+            return where
+        refused = f"{where}; the provider refused it on {provider.key_refused_at:%Y-%m-%d %H:%M} UTC: {provider.key_refusal}"
+        return f"{refused}. Its models are not available until the key is changed or accepted again"
+
+    @admin.action(description="Use the key again, which the provider refused", permissions=("change",))
+    def forget_refusals(self, request: HttpRequest, providers: QuerySet[Provider]) -> None:
+        refused = [provider for provider in providers if provider.is_key_refused]
+        for provider in refused:
+            provider.refused_key, provider.key_refused_at, provider.key_refusal = "", None, ""
+            provider.save(update_fields=["refused_key", "key_refused_at", "key_refusal"])
+            self.log_change(request, provider, "The refusal of its key was forgotten.")
+        self.message_user(request, f"{len(refused)} refused keys are used again.")
+
+    def _where_key_is(self, provider: Provider) -> str:
         if provider.sealed_api_key:
             return "stored here, encrypted"
         if not provider.api_key_env:

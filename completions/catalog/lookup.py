@@ -14,6 +14,8 @@ from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
 
+PROBE_SECONDS = 60  # after a provider refused its key, until it is asked again
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -59,7 +61,7 @@ def _look_up(model_ids: list[str], again: bool) -> list[Offer | None | Exception
 
 def _read_offer(model_id: str) -> Offer | None:
     model = _read_model(model_id)
-    if model is not None and model.is_available:
+    if model is not None and _is_offered(model):
         return _offer(model, model.prices_in_force[0])
     for target in _alias_targets(model_id):
         return replace(_offer(target, target.prices_in_force[0]), alias=model_id)
@@ -119,6 +121,18 @@ def incomplete_models(models: LanguageModelQuerySet) -> Iterator[tuple[LanguageM
                 yield model, obstacle
 
 
+def _is_offered(model: LanguageModel) -> bool:
+    """Whether the model is available, or would be if a provider that is due to be probed accepted its key."""
+    return model.is_available or (_is_listed(model) and any(_may_be_asked(route) for route in model.enabled_routes))
+
+
+def _may_be_asked(route: Route) -> bool:
+    """Whether the route's provider is available, or refused its key and is due to be asked whether it still does."""
+    provider, refused_time = route.provider, route.refused_time  # type: ignore[attr-defined]
+    is_due = provider.is_configured and refused_time is not None and refused_time.total_seconds() >= PROBE_SECONDS
+    return provider.is_available or is_due
+
+
 def _read_model(model_id: str) -> LanguageModel | None:
     if "\x00" in model_id:  # no id contains one, and PostgreSQL rejects a comparison with one
         return None
@@ -144,7 +158,7 @@ def _offer(model: LanguageModel, price: Price) -> Offer:
         function_calling=model.function_calling,
         price_id=price.pk,
         price=price_list(price),
-        routes=tuple(_route(route) for route in model.enabled_routes if route.provider.is_available),
+        routes=tuple(_route(route) for route in model.enabled_routes if _may_be_asked(route)),
     )
 
 
@@ -161,6 +175,8 @@ def _route(route: Route) -> chat.Route:
         priority=route.priority,
         weight=route.weight,
         open_until=time.monotonic() + route.open_time.total_seconds() if route.open_time else 0.0,  # type: ignore[attr-defined]
+        key_fingerprint=provider.key_fingerprint,
+        is_key_refused=provider.is_key_refused,
         drains=provider.drains,
     )
 

@@ -4,6 +4,7 @@ Owns everything that depends on a provider's wire format. Imports ``completions.
 ``completions.chat``, ``completions.sse`` and ``gateway_project``; knows nothing of routes, holds and the database.
 
 base       the Adapter protocol, ProviderFailed, and the errors that the caller sees
+key_refusals  tells a refusal of our API key from one of a request
 exchange   one HTTP request to an upstream and its response: deadlines, bounds, heartbeats, failures; used by all adapters
 wire       what the formats have in common: JSON, token counts, sizes of text
 echo       a provider without a network, for development and tests

@@ -23,7 +23,8 @@ class ProviderFailed(Exception):
 
     ``error`` is what the caller is told. ``upstream_worked`` is true when the upstream sent a 2xx status: inference began, so
     the prompt is charged. It is false when what followed that status was sent, but unreadable from its start.
-    ``wait_seconds`` is the upstream's Retry-After, if it gave one.
+    ``wait_seconds`` is the upstream's Retry-After, if it gave one. ``key_refusal`` is the upstream's status and reason where it
+    refuses our key or account.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class ProviderFailed(Exception):
         upstream_worked: bool,
         kind: FailureKind = FailureKind.ROUTE_UNUSABLE,
         wait_seconds: float | None = None,
+        key_refusal: tuple[int, str] | None = None,
     ) -> None:
         super().__init__(error.message)
         self.error = error
         self.upstream_worked = upstream_worked
         self.kind = kind
         self.wait_seconds = wait_seconds
+        self.key_refusal = key_refusal
 
 
 class Adapter(Protocol):

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from completions import sse
 from completions.chat import Call, Chunk, WholeReply
-from completions.providers import base
+from completions.providers import base, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
 from gateway_project import compact_json, errors
 from gateway_project.net import http
@@ -185,8 +185,16 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     return ProviderFailed(
-        base.status_error(status, reason, headers), upstream_worked=False, kind=base.failure_kind(status), wait_seconds=wait
+        base.status_error(status, reason, headers),
+        upstream_worked=False,
+        kind=base.failure_kind(status),
+        wait_seconds=wait,
+        key_refusal=_key_refusal(status, body.decode(errors="replace"), reason),
     )
+
+
+def _key_refusal(status: int, text: str, reason: str) -> tuple[int, str] | None:
+    return (status, reason) if key_refusals.is_about_key(status, text) else None
 
 
 def _body(response: http.UpstreamResponse) -> bytes:
@@ -213,11 +221,13 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
         return base.client_disconnected(upstream_worked=upstream_worked)
     reason = _presentable(call, str(error))
     logger.warning("provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, reason)
+    key_refusal = None
     if isinstance(error, InBandError):
         api_error, kind = base.status_error(error.status, reason), base.failure_kind(error.status)
+        key_refusal = _key_refusal(error.status, reason, reason)
     else:
         api_error, kind = _api_error(error, upstream_worked=upstream_worked), _failure_kind(error)
-    return ProviderFailed(api_error, upstream_worked=upstream_worked, kind=kind)
+    return ProviderFailed(api_error, upstream_worked=upstream_worked, kind=kind, key_refusal=key_refusal)
 
 
 def _failure_kind(error: Exception) -> FailureKind:

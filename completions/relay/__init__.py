@@ -6,7 +6,8 @@ for an upstream.
 The flow:
 
 1. ``attempts``           A ``Dispatch`` tries the routes in order, and some again, until one answers. Each attempt asks
-                          ``circuit_breaker`` whether the route may be used, and reports how it ended.
+                          ``circuit_breaker`` whether the route may be used, and reports how it ended; ``provider_keys`` notes
+                          which providers refuse our key.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for
                           the upstream and resolves the hold once, whatever happens.
 3. ``charge``             Decides what the reply is charged, and calls ``charging.settlement``.

@@ -23,7 +23,7 @@ from completions.charging.records import ServedBy
 from completions.chat import Call, Chunk, Route, WholeReply
 from completions.providers import base
 from completions.providers.base import FailureKind, ProviderFailed
-from completions.relay import circuit_breaker
+from completions.relay import circuit_breaker, provider_keys
 from gateway_project import dollars, errors
 from gateway_project.net import disconnects, draining, http
 
@@ -95,6 +95,8 @@ class Dispatch:
             earlier = failures.get(call.route.id)
             if earlier and not self._wait_for_retry(call, earlier):
                 continue
+            if not provider_keys.allows_request(call.route):
+                continue
             if not circuit_breaker.allows_request(call.route, self._account_id):
                 continue
             try:
@@ -121,14 +123,17 @@ class Dispatch:
         return list(calls.values())
 
     def _attempt(self, call: Call, send: Callable[[Call], Outcome]) -> Outcome:
-        """Make one attempt, and tell the circuit breaker how it ended."""
+        """Make one attempt. Tell the circuit breaker how it ended, and whether the provider accepts its key."""
         self.call = call
         self.attempts += 1
         self.attempted_at = time.monotonic()
         try:
             outcome = send(call)
         except ProviderFailed as error:
-            if error.kind in _FINAL:
+            if error.key_refusal:
+                status, reason = error.key_refusal
+                provider_keys.record_refusal(call.route, self._account_id, status=status, reason=reason)
+            if error.kind in _FINAL or error.key_refusal:
                 circuit_breaker.record_no_verdict(call.route, self._account_id)
             else:
                 circuit_breaker.record_failure(
@@ -139,6 +144,7 @@ class Dispatch:
             circuit_breaker.record_no_verdict(call.route, self._account_id)
             raise
         circuit_breaker.record_success(call.route)
+        provider_keys.record_success(call.route)
         return outcome
 
     def _complete(self, call: Call) -> WholeReply:

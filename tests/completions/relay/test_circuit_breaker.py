@@ -78,8 +78,8 @@ def row():
 
 @pytest.mark.parametrize(
     "failure",
-    [refusal(500), refusal(429), refusal(401), refusal(404), [RESET], [CLOSE], stream(b"nonsense")],
-    ids=["500", "429", "401", "404", "reset", "cut", "nonsense"],
+    [refusal(500), refusal(429), refusal(403), refusal(404), [RESET], [CLOSE], stream(b"nonsense")],
+    ids=["500", "429", "403", "404", "reset", "cut", "nonsense"],
 )
 def test_consecutive_failures_open_the_circuit(api, alice, other, upstream, failure):
     upstream.will(failure)

@@ -1,0 +1,111 @@
+"""Notes which providers refuse our API key, so that their models are not offered until the key is changed or accepted again.
+
+A provider's key counts as refused after ``_REFUSALS_401`` replies of 401 in a row, or ``_REFUSALS_403`` of 403, or as soon as
+the requests of a second account are refused: one caller's requests may be refused for what is in them. Each process counts the
+refusals that it sees, and any good reply of the provider begins the count anew.
+
+The provider's row then says so, with a fingerprint of the key and the address that were refused. All processes read it there
+with the catalog. Another key or another address has another fingerprint, so the row says nothing of them: whoever changes
+one need not clear the other. A refusal also passes by itself: once in ``lookup.PROBE_SECONDS`` a process lets one request for
+a model of the provider through, and a good reply clears the row.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import gevent
+from django.db.models.functions import Now
+
+from completions.catalog import lookup
+from completions.chat import Route
+from completions.models import Provider
+from gateway_project.db import pool
+
+logger = logging.getLogger("gateway.provider_keys")
+
+_REFUSALS_401 = 3
+_REFUSALS_403 = 5
+
+_ProviderKey = tuple[str, str]  # the slug, and the fingerprint of key and address
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """The refusals in a row of one key. ``account_ids`` holds two at most."""
+
+    count: int = 0
+    account_ids: set[UUID] = field(default_factory=set)
+
+
+_refusals: dict[_ProviderKey, _Refusals] = {}
+_next_probe_at: dict[_ProviderKey, float] = {}  # by the monotonic clock
+
+
+def allows_request(route: Route) -> bool:
+    """Return whether the provider may be asked now: not, if its key is refused and another request has just probed it."""
+    if not route.is_key_refused:
+        return True
+    key = _key(route)
+    if time.monotonic() < _next_probe_at.get(key, 0.0):
+        return False
+    _next_probe_at[key] = time.monotonic() + lookup.PROBE_SECONDS
+    return True
+
+
+def record_success(route: Route) -> None:
+    """Note that the provider accepts its key."""
+    if _refusals:
+        _refusals.pop(_key(route), None)
+    if route.is_key_refused:
+        _next_probe_at.pop(_key(route), None)
+        gevent.spawn(_write, _clear, route, "")
+
+
+def record_refusal(route: Route, account_id: UUID, *, status: int, reason: str) -> None:
+    """Count a refusal of the key. Write it to the provider's row when it was one too many, or when a probe failed."""
+    refusals = _refusals.setdefault(_key(route), _Refusals())
+    refusals.count += 1
+    if len(refusals.account_ids) < 2:
+        refusals.account_ids.add(account_id)
+    refusals_max = _REFUSALS_401 if status == 401 else _REFUSALS_403
+    if route.is_key_refused or len(refusals.account_ids) > 1 or refusals.count >= refusals_max:
+        gevent.spawn(_write, _mark, route, f"{status}: {reason}" if reason else str(status))
+
+
+def _key(route: Route) -> _ProviderKey:
+    return route.provider_slug, route.key_fingerprint
+
+
+def _mark(route: Route, reason: str) -> None:
+    provider = Provider.objects.filter(pk=route.provider_slug)
+    is_news = provider.exclude(refused_key=route.key_fingerprint).exists()
+    provider.update(
+        refused_key=route.key_fingerprint,
+        key_refused_at=Now(),
+        key_refusal=reason[: Provider.KEY_REFUSAL_CHARACTERS_MAX],
+    )
+    if is_news:
+        logger.warning(
+            "provider %s refuses its API key (%s): its models are not available until the key is changed or accepted again",
+            route.provider_slug,
+            reason,
+        )
+
+
+def _clear(route: Route, _: str) -> None:
+    refused = Provider.objects.filter(pk=route.provider_slug, refused_key=route.key_fingerprint)
+    if refused.update(refused_key="", key_refused_at=None, key_refusal=""):
+        logger.warning("provider %s accepts its API key again: its models are available", route.provider_slug)
+
+
+def _write(write: Callable[[Route, str], None], route: Route, reason: str) -> None:
+    try:
+        with pool.time_limit():
+            write(route, reason)
+    except pool.DATABASE_ERRORS as error:
+        logger.warning("cannot tell other processes whether provider %s accepts its key: %s", route.provider_slug, error)
+    finally:
+        pool.release_connection()

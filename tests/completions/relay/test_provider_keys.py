@@ -1,0 +1,294 @@
+"""A provider that refuses our API key: its models are not available until the key is changed or accepted again."""
+
+import logging
+from datetime import timedelta
+
+import gevent
+import pytest
+from django.db.models.functions import Now
+
+from completions.catalog import lookup
+from completions.models import Provider, RoutableAlias
+from completions.providers import key_refusals
+from completions.relay import provider_keys
+from gateway_project import secretbox
+from rankings.models import Source
+from rankings.publishing import publication
+from tests import factories
+from tests.chat import assert_error
+from tests.completions.routes import add, assert_answered
+from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, events, text
+from tests.conftest import client_for
+from tests.rankings import entries
+from tests.upstream import KEY, KEY_ENV, event, refusal, reply, stream, streamed, whole
+
+pytestmark = pytest.mark.usefixtures("large")
+
+BAD_KEY = refusal(401, f"Incorrect API key provided: {KEY}")
+NOT_OURS = b'{"error": {"message": "Your API key was reported as leaked.", "status": "PERMISSION_DENIED"}}'
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    provider_keys._refusals.clear()
+    provider_keys._next_probe_at.clear()
+    yield
+    gevent.sleep(0)  # what is still to be written to the provider's row is written while there is a database
+
+
+@pytest.fixture
+def other(charlie):
+    """A client of another account."""
+    return client_for(factories.make_key(charlie)[1])
+
+
+def catalog_is_read_again():
+    gevent.sleep(0)  # a greenlet of its own writes the row
+    lookup._offers.clear()
+
+
+def fail(*clients, status=502):
+    for client in clients:
+        catalog_is_read_again()
+        assert ask(client).status_code == status
+    catalog_is_read_again()
+
+
+def listed(client, **parameters):
+    return [model["id"] for model in client.get("/v1/models", parameters).json()["data"]]
+
+
+def let_a_minute_pass():
+    gevent.sleep(0)
+    Provider.objects.update(key_refused_at=Now() - timedelta(seconds=lookup.PROBE_SECONDS))
+    provider_keys._next_probe_at.clear()
+    lookup._offers.clear()
+
+
+@pytest.fixture
+def refused(api, upstream):
+    """The scripted provider has refused its key, and every model of it is not available."""
+    upstream.will(BAD_KEY)
+    fail(api, api, api)
+    upstream.requests.clear()
+
+
+# --- Until when a provider is available ---------------------------------------------------------------------------
+
+
+def test_models_of_a_provider_whose_key_is_refused_are_not_available(api, upstream, caplog):
+    RoutableAlias.objects.create(id="best/coding", model_ids=["acme/large", "demo/echo"])
+    factories.make_model("demo/echo")
+    publication.publish(Source.INTERNAL)
+    RoutableAlias.objects.update(model_ids=["acme/large", "demo/echo"])
+    upstream.will(BAD_KEY)
+    fail(api, api)
+    assert "acme/large" in listed(api)
+    with caplog.at_level(logging.WARNING, logger="gateway.provider_keys"):
+        fail(api)
+    assert "acme/large" not in listed(api)
+    assert "acme/large" in listed(api, available="false")
+    assert api.get("/v1/models/acme/large").json()["available"] is False
+    entries.forget()
+    ranked = client_for(None).get("/api/rankings").json()["rankings"]
+    available = {entry["model"]["id"]: entry["metadata"]["available"] for entry in ranked}
+    assert available == {"acme/large": False, "demo/echo": True}
+    assert api.get("/v1/models/best/coding").json()["alias_of"] == "demo/echo"
+    asked = len(upstream.requests)
+    assert_error(ask(api), 404, "model_not_found", "model")
+    assert len(upstream.requests) == asked
+    [line] = [record.getMessage() for record in caplog.records if record.name == "gateway.provider_keys"]
+    assert line.startswith("provider scripted refuses its API key (401: Incorrect API key provided: ***)")
+    assert_ledger_is_consistent()
+
+
+def test_refusals_of_two_accounts_are_enough(api, other, upstream):
+    upstream.will(BAD_KEY)
+    fail(api, other)
+    assert listed(api) == []
+
+
+def test_one_good_reply_between_two_refusals_begins_the_count_anew(api, upstream):
+    upstream.will(BAD_KEY, BAD_KEY, whole(), BAD_KEY, BAD_KEY)
+    fail(api, api)
+    fail(api, status=200)
+    fail(api, api)
+    assert listed(api) == ["acme/large"]
+
+
+@pytest.mark.parametrize("script", [BAD_KEY, stream(event({"error": {"code": 401, "message": "No credentials"}}))])
+def test_refusals_of_streams_count_too(api, upstream, script):
+    upstream.will(script)
+    for _ in range(3):
+        catalog_is_read_again()
+        assert ask_streamed(api).status_code == 502
+    catalog_is_read_again()
+    assert listed(api) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "refusals"),
+    [
+        (reply(NOT_OURS, status=403), 5),
+        (reply(b"", status=401), 3),
+    ],
+    ids=["403 about the key", "401 without a word"],
+)
+def test_every_kind_of_refusal_counts(api, upstream, script, refusals):
+    upstream.will(script)
+    for _ in range(refusals):
+        assert listed(api) == ["acme/large"]
+        fail(api)
+    assert listed(api) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        refusal(403, "Your input was flagged: it violates our usage policy for this organization."),
+        refusal(403, "Your account does not have access to model large-2026."),
+        refusal(403, "Forbidden"),
+        reply(b"<html>blocked by the firewall</html>", status=403),
+        refusal(404, "Incorrect API key provided"),
+        refusal(500, "Incorrect API key provided"),
+    ],
+    ids=["content", "model", "no reason", "firewall", "404", "500"],
+)
+def test_other_refusals_leave_the_provider_available(api, other, upstream, script, settings):
+    settings.CIRCUIT_FAILURES, settings.UPSTREAM_ATTEMPTS_MAX = 1_000, 1
+    upstream.will(script)
+    fail(*[api, other] * 4)
+    assert listed(api) == ["acme/large"]
+
+
+def test_another_route_serves_the_model(api, large, upstream, spare):
+    add(large, spare, api_key_env=KEY_ENV)
+    upstream.will(BAD_KEY)
+    for _ in range(3):
+        catalog_is_read_again()
+        assert_answered(ask(api), "spare", 2)
+    catalog_is_read_again()
+    assert listed(api) == ["acme/large"]
+    assert_answered(ask(api), "spare", 1)
+
+
+# --- Until somebody changes it ------------------------------------------------------------------------------------
+
+
+def set_environment(monkeypatch, upstream):
+    monkeypatch.setenv(KEY_ENV, "sk-another")
+
+
+def enter_key(monkeypatch, upstream):
+    sealed = secretbox.encrypt(KEY, purpose="provider:scripted")
+    Provider.objects.filter(pk="scripted").update(sealed_api_key=sealed)
+
+
+def change_address(monkeypatch, upstream):
+    Provider.objects.filter(pk="scripted").update(base_url=upstream.url.replace("127.0.0.1", "localhost"))
+
+
+@pytest.mark.parametrize("change", [set_environment, enter_key, change_address])
+def test_another_key_or_address_makes_its_models_available_at_once(api, upstream, refused, monkeypatch, change):
+    upstream.will(whole())
+    assert listed(api) == []
+    change(monkeypatch, upstream)
+    assert listed(api) == ["acme/large"]
+    lookup._offers.clear()
+    assert_answered(ask(api), "scripted", 1)
+
+
+def test_late_refusal_of_the_old_key_says_nothing_of_the_new_one(api, alice, monkeypatch):
+    old = lookup.find_offer("acme/large").routes[0]
+    monkeypatch.setenv(KEY_ENV, "sk-another")
+    for _ in range(3):
+        provider_keys.record_refusal(old, alice.pk, status=401, reason="no such key")
+    catalog_is_read_again()
+    assert Provider.objects.get(pk="scripted").key_refusal == "401: no such key"
+    assert listed(api) == ["acme/large"]
+
+
+# --- Until it answers again ---------------------------------------------------------------------------------------
+
+
+def test_one_request_a_minute_probes_the_provider(api, upstream, refused):
+    for _ in range(2):
+        let_a_minute_pass()
+        fail(api)
+        assert len(upstream.requests) == 1
+        assert_error(ask(api), 404, "model_not_found", "model")
+        assert len(upstream.requests) == 1
+        upstream.requests.clear()
+    assert listed(api) == []
+
+
+def test_requests_beside_the_probe_do_not_reach_the_provider(api, upstream, refused):
+    let_a_minute_pass()
+    upstream.will(refusal(500))
+    assert ask(api).status_code == 502
+    assert_error(ask(api), 503, "upstream_error")  # of the same reading of the catalog
+    assert len(upstream.requests) == 1
+
+
+def test_good_reply_to_a_probe_makes_the_models_available_again(api, upstream, refused, caplog):
+    let_a_minute_pass()
+    upstream.will(streamed())
+    with caplog.at_level(logging.WARNING, logger="gateway.provider_keys"):
+        assert text(events(ask_streamed(api))) == "Hello you"
+        catalog_is_read_again()
+    assert "provider scripted accepts its API key again" in caplog.text
+    assert listed(api) == ["acme/large"]
+    provider = Provider.objects.get(pk="scripted")
+    assert (provider.refused_key, provider.key_refused_at, provider.key_refusal) == ("", None, "")
+    upstream.will(whole())
+    assert_answered(ask(api), "scripted", 1)
+
+
+def test_probe_costs_the_caller_nothing_where_another_route_answers(api, large, upstream, spare, refused):
+    add(large, spare, api_key_env=KEY_ENV)
+    lookup._offers.clear()
+    assert_answered(ask(api), "spare", 1)
+    let_a_minute_pass()
+    assert_answered(ask(api), "spare", 2)
+
+
+def test_caller_who_may_not_spend_does_not_use_up_the_probe(api, bob, upstream, refused):
+    let_a_minute_pass()
+    poor = client_for(factories.make_key(bob)[1])
+    assert poor.post("/v1/chat/completions", {"model": "acme/large", "messages": MESSAGES}).status_code == 402
+    upstream.will(whole())
+    lookup._offers.clear()
+    assert_answered(ask(api), "scripted", 1)
+
+
+# --- What staff see -----------------------------------------------------------------------------------------------
+
+
+def test_admin_says_that_the_key_is_refused_and_can_use_it_again(api, upstream, refused, admin_client):
+    page = admin_client.get("/admin/completions/provider/").content.decode()
+    assert "the provider refused it on" in page
+    assert "401: Incorrect API key provided: ***" in page
+    assert KEY not in page
+    assert "scripted" in page
+    action = {"action": "forget_refusals", "_selected_action": ["scripted"]}
+    done = admin_client.post("/admin/completions/provider/", action, follow=True).content.decode()
+    assert "1 refused keys are used again." in done
+    assert "the provider refused it on" not in done
+    assert listed(api) == ["acme/large"]
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "is_about_key"),
+    [
+        (401, "", True),
+        (403, "Country, region, or territory not supported", True),
+        (403, "Generative Language API has not been used in project 1 before or it is disabled.", True),
+        (403, "Your API key does not have permission to use the specified resource", True),
+        (403, "", False),
+        (403, "x" * 5_000 + "api key", False),
+        (402, "API key without credit", False),
+        (400, "invalid API key", False),
+    ],
+)
+def test_words_tell_a_refused_key_from_a_refused_request(status, words, is_about_key):
+    assert key_refusals.is_about_key(status, words) is is_about_key
