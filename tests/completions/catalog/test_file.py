@@ -101,8 +101,24 @@ def test_a_file_creates_exactly_its_rows(load):
     load(VALID)
 
     assert list(Provider.objects.order_by("pk").values_list()) == [
-        ("openai", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "", True, 3, 30, 40, 600, True, "off"),
-        ("shed", "openai", "http://gpu-shed:8001/v1", "", "", True, None, None, None, None, False, "off"),
+        (
+            "openai",
+            "openai",
+            "https://api.openai.com/v1",
+            "OPENAI_API_KEY",
+            "",
+            True,
+            3,
+            30,
+            40,
+            600,
+            True,
+            "off",
+            "",
+            None,
+            "",
+        ),
+        ("shed", "openai", "http://gpu-shed:8001/v1", "", "", True, None, None, None, None, False, "off", "", None, ""),
     ]
     model = LanguageModel.objects.get()
     assert (model.pk, model.name, model.maker, model.category) == ("openai/gpt-4o-mini", "GPT-4o mini", "OpenAI", "CODING")
