@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from completions.models import Category, Provider
+from completions.models import Category, Provider, Route
 from gateway_project.db import pool
 from rankings.models import DailyRank, Source
 from rankings.pages import views as pages
@@ -52,6 +52,7 @@ def listed(empty_caches):
         )
     list_model("maker-1/model-1", rank=1, board="CODING", board_rank=2, overall=80.0)
     list_model("maker-2/model-2", rank=2, board="CODING", board_rank=1, overall=81.0)
+    Route.objects.filter(model="maker-2/model-5").update(provider="later")
     publish()
 
 
@@ -119,6 +120,17 @@ def test_reader_without_scripts_finds_the_best_model_for_coding(listed, open_pag
     page.get_by_label("Order").select_option("Descending")
     page.get_by_role("button", name="Show").click()
     assert first_models(page, 2) == ["Model 1 Turbo", "Model 2 Turbo"]
+
+
+def test_reader_leaves_out_models_that_cannot_be_called(listed, open_page):
+    page = open_page()
+    page.goto("/rankings")
+    expect(page.get_by_role("rowheader", name="Model 5 Turbo")).to_contain_text("not available")
+    page.get_by_label("Available now only").check()
+    page.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(re.compile(r"/rankings\?availableOnly=true$"))
+    expect(page.get_by_role("rowheader")).to_have_count(29)
+    expect(page.get_by_role("rowheader", name="Model 5 Turbo")).to_have_count(0)
 
 
 def test_pager_links_work_in_both_directions(listed, open_page):
