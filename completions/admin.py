@@ -70,5 +70,5 @@ class IdempotentRequestAdmin(ReadOnlyAdmin):
     fields = ("key", "account", "completion", "fingerprint", "is_stream", "is_kept", "is_too_large", "expires_at")
 
     @admin.display(boolean=True, description="reply kept")
-    def is_kept(self, known: IdempotentRequest) -> bool:
-        return known.sealed_reply is not None
+    def is_kept(self, request: IdempotentRequest) -> bool:
+        return request.sealed_reply is not None

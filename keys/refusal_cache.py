@@ -139,8 +139,8 @@ def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | No
 
 
 def _store(recent: _RecentRefusals, kind: RefusalKind, refusal: errors.ApiError, amount_nanos: int) -> None:
-    known = recent.by_kind.get(kind)
-    if (known is None and len(recent.by_kind) < _KINDS_MAX) or (known is not None and amount_nanos <= known[0]):
+    previous = recent.by_kind.get(kind)
+    if (previous is None and len(recent.by_kind) < _KINDS_MAX) or (previous is not None and amount_nanos <= previous[0]):
         recent.by_kind[kind] = (amount_nanos, _copy(refusal))
 
 

@@ -180,6 +180,6 @@ def _sum_by_day(changes: Sequence[SpendingChange]) -> list[dict[str, Any]]:
     """One row for each day of each key: ON CONFLICT refuses to touch a row twice, and each row is written once a batch."""
     days: dict[tuple[str, date], tuple[int, ...]] = {}
     for key_id, day, *amounts in changes:
-        known = days.get((key_id, day))
-        days[key_id, day] = tuple(map(add, known, amounts)) if known else tuple(amounts)
+        previous = days.get((key_id, day))
+        days[key_id, day] = tuple(map(add, previous, amounts)) if previous else tuple(amounts)
     return [SpendingChange(key_id, day, *amounts)._asdict() for (key_id, day), amounts in days.items()]

@@ -148,15 +148,15 @@ class AliasAdmin(admin.ModelAdmin):
             messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
             return
         name, model = form.cleaned_data, form.cleaned_data["model"]
-        said = f"“{name['external_key']}” means {model.pk if model else 'none of ours'}."
+        text = f"“{name['external_key']}” means {model.pk if model else 'none of ours'}."
         with transaction.atomic():
             alias, _ = Alias.objects.update_or_create(
                 **{column: name[column] for column in ("source", "key_kind", "external_key")},
                 defaults={"model": model, "method": Alias.Method.STAFF, "confidence": 1.0},
             )
-            self.log_change(request, alias, said)
+            self.log_change(request, alias, text)
             self._republish(request)
-        messages.success(request, said)
+        messages.success(request, text)
 
 
 def _waiting(chosen: list[Source], searched: str) -> list[UnmappedName]:

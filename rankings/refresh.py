@@ -114,7 +114,7 @@ def _lock(source: Source) -> Iterator[bool]:
 def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
     spec = registry.fetched_spec(state.source)
     access, last = spec.access(), mapping.latest_snapshot(spec.source)
-    known = state.validators if last and state.validators.get("mark") == access.mark else {}
+    previous_validators = state.validators if last and state.validators.get("mark") == access.mark else {}
     with ExitStack() as stack:
 
         def open_client(access: SourceAccess) -> SourceClient:
@@ -122,12 +122,12 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
             stack.callback(client.close)
             return client
 
-        run = SourceRun(open_client(access), str(known.get("revision") or ""), open_client)
+        run = SourceRun(open_client(access), str(previous_validators.get("revision") or ""), open_client)
         try:
-            fetched = _read(spec, run, known)
+            fetched = _read(spec, run, previous_validators)
             _require_plausible(spec, fetched, last, options)
         except Unchanged:
-            _succeeded(state, known)
+            _succeeded(state, previous_validators)
             return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
         except SourceFailed as failure:
             return _failed(state, access.mark, failure)
@@ -142,8 +142,8 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
     return _publish(snapshot, len(fetched.standings))
 
 
-def _read(spec: FetchedSourceSpec, run: SourceRun, known: dict[str, object]) -> FetchedSnapshot:
-    conditions = known.get("urls")
+def _read(spec: FetchedSourceSpec, run: SourceRun, validators: dict[str, object]) -> FetchedSnapshot:
+    conditions = validators.get("urls")
     if spec.is_conditional and isinstance(conditions, dict) and run.client.is_unchanged(conditions):
         raise Unchanged
     return spec.read(run)
@@ -152,8 +152,8 @@ def _read(spec: FetchedSourceSpec, run: SourceRun, known: dict[str, object]) -> 
 def _fingerprint(fetched: FetchedSnapshot) -> str:
     """Return the SHA-256 of the standings, in whatever order they came, with version and date."""
     rows = sorted(json.dumps(asdict(row), sort_keys=True) for row in fetched.standings)
-    said = json.dumps([rows, fetched.version, fetched.as_of and fetched.as_of.isoformat()])
-    return hashlib.sha256(said.encode()).hexdigest()
+    content = json.dumps([rows, fetched.version, fetched.as_of and fetched.as_of.isoformat()])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 # --- Checking --------------------------------------------------------------------------------------------------------

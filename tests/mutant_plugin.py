@@ -58,9 +58,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.option.mutants:
         return
-    known = {_plain(item.nodeid) for item in items}
+    collected = {_plain(item.nodeid) for item in items}
     mutant_tests = {test for mutant in MUTANTS.values() for test in mutant.tests}
-    if missing := {test for test in mutant_tests - known if _file(test) in map(_file, known)}:
+    if missing := {test for test in mutant_tests - collected if _file(test) in map(_file, collected)}:
         raise pytest.UsageError(f"mutants name tests that do not exist: {', '.join(sorted(missing))}")
     items[:] = [
         item for item in items if _plain(item.nodeid) in (MUTANTS[_of(item)].tests if _of(item) else mutant_tests - LONG)

@@ -55,12 +55,12 @@ def read(paths: Iterable[Path], *, known_providers: Iterable[str] = ()) -> Catal
     """
     errors: list[str] = []
     catalog = Catalog(as_of=None, providers={}, models={})
-    known = set(known_providers)
+    provider_slugs = set(known_providers)
     for path in paths:
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
-            known |= tables.declared_providers(values)
-            catalog = _merged(catalog, tables.validate(values, known_providers=known))
+            provider_slugs |= tables.declared_providers(values)
+            catalog = _merged(catalog, tables.validate(values, known_providers=provider_slugs))
         except OSError as error:
             errors.append(f"{path}: {error.strerror or 'cannot be read'}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

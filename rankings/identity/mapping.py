@@ -73,12 +73,12 @@ def _folded(kind: str, key: str) -> _Key:
 def load_curated(path: Path = CURATED) -> int:
     """Bring aliases and profiles up to date with the file, for models in the catalog. Return how many aliases changed."""
     tables: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["models"]
-    known = set(LanguageModel.objects.filter(pk__in=tables).values_list("pk", flat=True))
-    for model_id in sorted(known):
+    model_ids = set(LanguageModel.objects.filter(pk__in=tables).values_list("pk", flat=True))
+    for model_id in sorted(model_ids):
         wanted = {name: tables[model_id].get(name, default) for name, default in _PROFILE.items()}
         if not Profile.objects.filter(pk=model_id, **wanted).exists():
             Profile.objects.update_or_create(pk=model_id, defaults=wanted)
-    wanted_aliases = {key: row for model_id in sorted(known) for key, row in _curated(model_id, tables[model_id])}
+    wanted_aliases = {key: row for model_id in sorted(model_ids) for key, row in _curated(model_id, tables[model_id])}
     _delete_automatic(wanted_aliases)
     return _reconcile(Alias.objects.filter(method=Alias.Method.CURATED), wanted_aliases)
 
@@ -169,10 +169,10 @@ def chosen_standings(snapshot: Snapshot) -> dict[Category, dict[str, ChosenStand
 
     If several standings are one model's: the one that an explicit alias names; else the worst one. Never silently the best.
     """
-    known = _aliases(Source(snapshot.source))
+    aliases = _aliases(Source(snapshot.source))
     found: dict[tuple[Category, str], list[tuple[Standing, Alias]]] = defaultdict(list)
     for standing in snapshot.standings.all():
-        alias = _first(known, standing)
+        alias = _first(aliases, standing)
         if alias is not None and alias.model_id is not None:
             found[Category(standing.board), alias.model_id].append((standing, alias))
     boards: dict[Category, dict[str, ChosenStanding]] = defaultdict(dict)
@@ -190,8 +190,8 @@ def _choose(candidates: list[tuple[Standing, Alias]]) -> ChosenStanding:
 
 def unmatched(snapshot: Snapshot) -> list[Standing]:
     """Return one standing for each name that has no alias, in the order of rank."""
-    known = _aliases(Source(snapshot.source))
-    return [standing for standing in _names(snapshot) if _first(known, standing) is None]
+    aliases = _aliases(Source(snapshot.source))
+    return [standing for standing in _names(snapshot) if _first(aliases, standing) is None]
 
 
 def latest_snapshot(source: Source | str) -> Snapshot | None:
@@ -224,5 +224,5 @@ def _by_key(aliases: Iterable[Alias]) -> dict[_Key, Alias]:
     return {_folded(alias.key_kind, alias.external_key): alias for alias in in_order}
 
 
-def _first(known: dict[_Key, Alias], standing: Standing) -> Alias | None:
-    return next((known[key] for key in _alias_keys(standing) if key in known), None)
+def _first(aliases: dict[_Key, Alias], standing: Standing) -> Alias | None:
+    return next((aliases[key] for key in _alias_keys(standing) if key in aliases), None)

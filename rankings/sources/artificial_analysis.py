@@ -30,16 +30,16 @@ def read(run: SourceRun) -> FetchedSnapshot:
 def _models(client: SourceClient) -> tuple[str, list[dict[str, Any]]]:
     """Return the version of the index and the models of all pages. Raises ImplausibleData if the pages do not fit together."""
     models: dict[str, dict[str, Any]] = {}
-    described: tuple[float, float] | None = None
+    first_identity: tuple[float, float] | None = None
     for number in range(1, PAGES_MAX + 1):
         answer = client.get("/language/models/free", page=number)
         body = documents.table(answer.body, "a page")
         paging = documents.table(body.get("pagination"), "pagination")
         pages = documents.finite(paging.get("total_pages"), "total_pages", minimum=1, maximum=PAGES_MAX)
-        said = (documents.finite(body.get("intelligence_index_version"), "intelligence_index_version"), pages)
-        if paging.get("page") != number or said != (described or said):
+        page_identity = (documents.finite(body.get("intelligence_index_version"), "intelligence_index_version"), pages)
+        if paging.get("page") != number or page_identity != (first_identity or page_identity):
             raise ImplausibleData(f"page {number} does not fit the pages before it")
-        described = said
+        first_identity = page_identity
         for model in documents.rows(body.get("data"), "data"):
             key = documents.text(model.get("id"), "id")
             if models.setdefault(key, model) != model:
@@ -48,7 +48,7 @@ def _models(client: SourceClient) -> tuple[str, list[dict[str, Any]]]:
         if paging.get("has_more") is not (number < pages):
             raise ImplausibleData(f"page {number} of {pages:.0f} says has_more {paging.get('has_more')!r:.20}")
         if number == pages:
-            return f"{said[0]:g}", list(models.values())
+            return f"{page_identity[0]:g}", list(models.values())
         _require_quota(answer.headers)
     raise AssertionError("the last page returns")
 
@@ -58,8 +58,8 @@ def _require_quota(headers: Headers) -> None:
     left = headers.get("X-RateLimit-Remaining", "")
     if left.isdigit() and int(left) <= QUOTA_LEFT_MIN:
         reset = headers.get("X-RateLimit-Reset", "")
-        known = reset.isdigit() and len(reset) < 12
-        retry_at = datetime.fromtimestamp(int(reset), UTC) if known else datetime.now(UTC) + timedelta(days=1)
+        is_timestamp = reset.isdigit() and len(reset) < 12
+        retry_at = datetime.fromtimestamp(int(reset), UTC) if is_timestamp else datetime.now(UTC) + timedelta(days=1)
         raise SourceUnavailable(f"{left} requests are left of today's", retry_at=retry_at)
 
 

@@ -226,8 +226,8 @@ def without_repetitions(standings: list[StandingRow], notes: list[str]) -> list[
     """One row for each model on each board. Of several rows the worst stays: to take the best without a word would flatter."""
     kept: dict[tuple[str, str], StandingRow] = {}
     for row in standings:
-        known = kept.get((row.board, row.external_key))
-        if known is None or (row.value, -row.rank) < (known.value, -known.rank):
+        previous = kept.get((row.board, row.external_key))
+        if previous is None or (row.value, -row.rank) < (previous.value, -previous.rank):
             kept[row.board, row.external_key] = row
     if len(kept) < len(standings):
         notes.append(f"{len(standings) - len(kept)} rows repeat a model")

@@ -35,12 +35,12 @@ TOKEN = environment.text("GATEWAY_HF_TOKEN")  # Hugging Face's own word for its 
 def read(run: SourceRun) -> FetchedSnapshot:
     notes: list[str] = []
     standings: list[StandingRow] = []
-    boards = {board: known for board, known in BOARDS.items() if TOKEN.value or not known.is_gated}
-    for board, known in boards.items():
-        listed = documents.rows(run.client.get(f"/api/datasets/{known.dataset}/leaderboard").body, known.dataset)
-        run.client.say(f"{known.dataset}: {len(listed)} rows")
-        standings += _standings(board, listed, known.dataset, notes)
-    links = ", ".join(f"https://huggingface.co/datasets/{known.dataset}" for known in boards.values())
+    boards = {board: leaderboard for board, leaderboard in BOARDS.items() if TOKEN.value or not leaderboard.is_gated}
+    for board, leaderboard in boards.items():
+        listed = documents.rows(run.client.get(f"/api/datasets/{leaderboard.dataset}/leaderboard").body, leaderboard.dataset)
+        run.client.say(f"{leaderboard.dataset}: {len(listed)} rows")
+        standings += _standings(board, listed, leaderboard.dataset, notes)
+    links = ", ".join(f"https://huggingface.co/datasets/{leaderboard.dataset}" for leaderboard in boards.values())
     return FetchedSnapshot(standings=standings, attribution=ATTRIBUTION.format(boards=links), notes=notes)
 
 
@@ -54,9 +54,9 @@ def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, note
         if standing is None:
             dropped += 1
             continue
-        known = kept.get(standing.external_key.casefold())
-        repeated += known is not None
-        if known is None or _trust(standing) > _trust(known):
+        previous = kept.get(standing.external_key.casefold())
+        repeated += previous is not None
+        if previous is None or _trust(standing) > _trust(previous):
             kept[standing.external_key.casefold()] = standing
     if not kept:
         raise ImplausibleData(f"{dataset} has no usable row")

@@ -79,8 +79,8 @@ def test_the_command_sweeps_and_reports(alice, key, arguments):
     printed = io.StringIO()
     call_command("sweep_holds", *arguments, stdout=printed)
     assert_released(alice, "expired")
-    said = '{"resolved": 1}' if arguments else "1 holds of processes that died are resolved."
-    assert printed.getvalue() == f"{said}\n"
+    report = '{"resolved": 1}' if arguments else "1 holds of processes that died are resolved."
+    assert printed.getvalue() == f"{report}\n"
 
 
 def test_the_sweeper_ignores_a_running_hold(alice, key):

@@ -79,21 +79,21 @@ class History:
         return [entry for entry in self.ledger if entry["type"] == "USAGE_DEBIT"]
 
     @cached_property
-    def told(self) -> dict[str, list[Call]]:
-        """The calls by completion id. A call that was told no id, but has the same Idempotency-Key, is included."""
+    def by_completion_id(self) -> dict[str, list[Call]]:
+        """The calls by completion id, including those without one that have the same Idempotency-Key."""
         known = {call.retry_key: call.completion_id for call in self.calls if call.retry_key and call.completion_id}
-        told: dict[str, list[Call]] = {}
+        calls: dict[str, list[Call]] = {}
         for call in self.calls:
             if completion_id := call.completion_id or (call.is_unknown and known.get(call.retry_key)):
-                told.setdefault(completion_id, []).append(call)
-        return told
+                calls.setdefault(completion_id, []).append(call)
+        return calls
 
     @cached_property
     def spans(self) -> list[tuple[float, float]]:
         """For each entry, a time before which it did not exist, and a time from which on it did."""
         spans = []
         for entry in self.ledger:
-            calls = self.told.get(_completion_id(entry), [])
+            calls = self.by_completion_id.get(_completion_id(entry), [])
             begun = min((call.called_at for call in calls), default=-math.inf)
             there = min((call.replied_at for call in calls), default=math.inf)
             spans.append((begun, there if entry["type"] == "USAGE_DEBIT" else -math.inf))
@@ -177,15 +177,17 @@ def money_is_conserved(history: History) -> Iterator[str]:
 
 def an_acknowledged_completion_is_debited_once(history: History) -> Iterator[str]:
     debited = Counter(_completion_id(entry) for entry in history.debits)
-    for completion_id, calls in history.told.items():
+    for completion_id, calls in history.by_completion_id.items():
         if debited[completion_id] != 1:
             yield f"{completion_id}, which {calls[0].name} was told of, is debited {debited[completion_id]} times"
 
 
 def nothing_else_is_debited(history: History) -> Iterator[str]:
     """In particular no refused request."""
-    unexplained = Counter(entry["metadata"]["model"] for entry in history.debits if _completion_id(entry) not in history.told)
-    explained = {call.name for calls in history.told.values() for call in calls}
+    unexplained = Counter(
+        entry["metadata"]["model"] for entry in history.debits if _completion_id(entry) not in history.by_completion_id
+    )
+    explained = {call.name for calls in history.by_completion_id.values() for call in calls}
     possible = {
         call.retry_key or call.name: call.model for call in history.calls if call.is_unknown and call.name not in explained
     }
@@ -197,7 +199,7 @@ def debits_match_what_clients_were_told(history: History) -> Iterator[str]:
     for entry in history.debits:
         facts = entry["metadata"]
         charged = (facts["model"], facts["promptTokens"], facts["completionTokens"])
-        for call in history.told.get(_completion_id(entry), []):
+        for call in history.by_completion_id.get(_completion_id(entry), []):
             if call.prompt_tokens is not None and (call.model, call.prompt_tokens, call.completion_tokens) != charged:
                 yield f"{call.name} was told {call.prompt_tokens} and {call.completion_tokens} tokens of {call.model}: {facts}"
             if call.max_tokens is not None and facts["completionTokens"] > call.max_tokens:
@@ -205,19 +207,19 @@ def debits_match_what_clients_were_told(history: History) -> Iterator[str]:
 
 
 def a_retry_is_the_same_completion(history: History) -> Iterator[str]:
-    told: dict[str, set[str]] = {}
+    ids_by_key: dict[str, set[str]] = {}
     first = Counter(call.retry_key for call in history.calls if call.retry_key and call.completion_id and not call.is_replayed)
     for call in history.calls:
         if call.retry_key and call.completion_id:
-            told.setdefault(call.retry_key, set()).add(call.completion_id)
-    yield from (f"{retry_key} became {ids}" for retry_key, ids in told.items() if len(ids) > 1)
+            ids_by_key.setdefault(call.retry_key, set()).add(call.completion_id)
+    yield from (f"{retry_key} became {ids}" for retry_key, ids in ids_by_key.items() if len(ids) > 1)
     yield from (f"{retry_key} ran {count} times" for retry_key, count in first.items() if count > 1)
 
 
 def keys_spend_within_their_limits(history: History) -> Iterator[str]:
     spent_nanos: Counter[str] = Counter()
     for entry in history.debits:
-        spenders = {call.key for call in history.told.get(_completion_id(entry), []) if not call.is_replayed}
+        spenders = {call.key for call in history.by_completion_id.get(_completion_id(entry), []) if not call.is_replayed}
         if len(spenders) == 1:  # of two calls with one Idempotency-Key, either may be the one that ran
             spent_nanos[spenders.pop()] -= _nanos(entry)
     for key, limit_cents in history.limits_cents.items():

@@ -106,19 +106,21 @@ def call(port: int, secret: str, ask: Ask, name: str) -> Call:
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json", "Connection": "close"}
     if ask.retry_key:
         headers["Idempotency-Key"] = ask.retry_key
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
     called_at = time.monotonic()
     try:
         client.request("POST", "/v1/chat/completions", json.dumps(ask.fields), headers)
         for fact in _told(client, ask):
-            told.update(fact)
+            facts.update(fact)
     except (ConnectionError, http.client.HTTPException, TimeoutError):
         pass  # what it was told so far is recorded
     finally:
         client.close()
     fields = ask.fields
-    return Call(name, ask.key, fields["model"], called_at, max_tokens=fields.get("max_tokens"), retry_key=ask.retry_key, **told)
+    return Call(
+        name, ask.key, fields["model"], called_at, max_tokens=fields.get("max_tokens"), retry_key=ask.retry_key, **facts
+    )
 
 
 def _told(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str, Any]]:
@@ -168,15 +170,15 @@ def read_ledger(port: int, secret: str) -> LedgerReading:
     """Read all pages. New entries push older ones to the next page, which then begins with some of the previous page."""
     began_at = time.monotonic()
     newest_first: list[EntryJson] = []
-    known: set[str] = set()
+    seen_ids: set[str] = set()
     count, offset = PAGE, 0
     while count == PAGE:
         page = get(port, secret, f"/api/billing/ledger?limit={PAGE}&offset={offset}")
         entries, count, offset = page["entries"], page["count"], offset + PAGE
-        while entries and entries[0]["id"] in known:
+        while entries and entries[0]["id"] in seen_ids:
             entries.pop(0)
         newest_first += entries
-        known.update(entry["id"] for entry in entries)
+        seen_ids.update(entry["id"] for entry in entries)
     return LedgerReading(began_at, time.monotonic(), newest_first[::-1])
 
 

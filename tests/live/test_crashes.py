@@ -53,8 +53,8 @@ def test_a_killed_worker_leaves_a_consistent_ledger_at_most_one_charge_and_no_ho
     for turn in range(ROUNDS):
         account = factories.make_account(f"turn {turn}", cents=1_000)
         asking = Asking(gateway, factories.make_key(account)[1], point)
-        said = die(asking, fuse, upstream, account)
-        assert is_complete(said) == (point.name == "the end was sent")
+        received = die(asking, fuse, upstream, account)
+        assert is_complete(received) == (point.name == "the end was sent")
         eventually(lambda: holds(account) == HOLDS[point.charge])  # noqa: B023  the database still executes what was sent to it
         assert_ledger_is_consistent()
         if "HELD" in holds(account):
@@ -98,9 +98,9 @@ def die(asking: Asking, fuse: Fuse, upstream: Upstream, account: Account) -> byt
     if point.armed is Armed.AT_ONCE:
         fuse.arm(point)
     with asking.open() as client:
-        said = b""
+        received = b""
         if point.armed is not Armed.AT_ONCE:
-            said += read_until(client, TEXT.encode())
+            received += read_until(client, TEXT.encode())
             if point.armed is Armed.NOTED:
                 eventually(lambda: account.completions.get().relayed_bytes == len(TEXT))
             fuse.arm(point)
@@ -108,14 +108,14 @@ def die(asking: Asking, fuse: Fuse, upstream: Upstream, account: Account) -> byt
             gate.set()
         with suppress(ConnectionResetError):
             while data := client.recv(65_536):
-                said += data
+                received += data
     eventually(fuse.has_burnt)
     gate.set()
-    return said
+    return received
 
 
-def is_complete(said: bytes) -> bool:
-    return said.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+def is_complete(received: bytes) -> bool:
+    return received.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
 
 
 def holds(account: Account) -> list[str]:

@@ -17,8 +17,8 @@ CREDIT, A, B, LEFT, SILENT, RETRIED, LIMITED = range(7)  # indexes of entries
 
 
 def whole(name: str, called_at: float, replied_at: float, completion_id: str, **more: Any) -> Call:
-    told = {"status": 200, "completion_id": completion_id, "prompt_tokens": 10, "completion_tokens": 5, "max_tokens": 5}
-    return Call(name, more.pop("key", "plain"), MODEL, called_at, replied_at, **{**told, **more})
+    facts = {"status": 200, "completion_id": completion_id, "prompt_tokens": 10, "completion_tokens": 5, "max_tokens": 5}
+    return Call(name, more.pop("key", "plain"), MODEL, called_at, replied_at, **{**facts, **more})
 
 
 def debit(completion_id: str, prompt: int, reply: int, cost: str, amount: int, after: int) -> EntryJson:
@@ -99,7 +99,7 @@ def everywhere(seen: History, place: int, **changes: Any) -> None:
 
 
 def tell(seen: History, name: str, **changes: Any) -> None:
-    """Change what a client was told."""
+    """Change what a client received."""
     seen.calls[:] = [dataclasses.replace(call, **changes) if call.name == name else call for call in seen.calls]
 
 

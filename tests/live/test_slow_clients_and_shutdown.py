@@ -68,10 +68,10 @@ def test_a_shutdown_ends_streams_with_an_error_event_and_settles_them(transactio
         read_until(client, b"Hello you")
     gateway.terminate()
     for client in streams:
-        said = read_all(client)
-        last = json.loads(said.split(b"data: ")[-1].split(b"\n\n")[0])
+        received = read_all(client)
+        last = json.loads(received.split(b"data: ")[-1].split(b"\n\n")[0])
         assert last["error"]["code"] == "service_unavailable"
-        assert b"[DONE]" not in said
+        assert b"[DONE]" not in received
         client.close()
     wait_until_settled(alice)
     assert set(Completion.objects.values_list("settlement", flat=True)) == {"partial"}
@@ -87,9 +87,9 @@ def test_a_whole_reply_that_is_unfinished_at_shutdown_costs_nothing(transactiona
     while not Hold.objects.exists():
         pass
     gateway.terminate()
-    said = read_all(client)
-    assert b"503" in said.split(b"\r\n")[0]
-    assert b"service_unavailable" in said
+    received = read_all(client)
+    assert b"503" in received.split(b"\r\n")[0]
+    assert b"service_unavailable" in received
     client.close()
     assert Hold.objects.get().state == "RELEASED"
     assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()

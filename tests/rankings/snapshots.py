@@ -12,8 +12,8 @@ def make_snapshot(source, boards, *, age_hours=0, crowd=0):
     snapshot = Snapshot.objects.create(
         source=source, as_of=pool.database_time() - timedelta(hours=age_hours), fingerprint="f" * 64, attribution=f"by {source}"
     )
-    for board, said in boards.items():
-        everybody = {f"nobody-{number}": number for number in range(crowd)} | said
+    for board, given in boards.items():
+        everybody = {f"nobody-{number}": number for number in range(crowd)} | given
         figures = {name: figure if isinstance(figure, tuple) else (figure, {}) for name, figure in everybody.items()}
         values = [value for value, _ in figures.values()]
         Standing.objects.bulk_create(

@@ -27,8 +27,8 @@ def opus(db):
 @pytest.fixture
 def snapshot(opus):
     """A snapshot of twenty names, of which one is ours in an effort."""
-    said = {"claude-opus-4-6-thinking": 1499.0} | {f"other-{number}": 1400.0 - number for number in range(19)}
-    made = snapshots.make_snapshot(Source.LMSYS_ARENA, {"GENERAL": said})
+    values = {"claude-opus-4-6-thinking": 1499.0} | {f"other-{number}": 1400.0 - number for number in range(19)}
+    made = snapshots.make_snapshot(Source.LMSYS_ARENA, {"GENERAL": values})
     made.standings.filter(external_key__startswith="claude").update(organization="anthropic")
     return made
 

@@ -153,18 +153,18 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         """Write the history of the proposal and of the model, and show a message."""
         change = diff.describe_change(proposal.kind, proposal.old, proposal.new)
         verb = "Approved" if proposal.state == CatalogProposal.State.APPLIED else "Dismissed"
-        said = f"{verb} what {proposal.provider_id} lists of {proposal.subject}: {change}."
-        self.log_change(request, proposal, said)
+        text = f"{verb} what {proposal.provider_id} lists of {proposal.subject}: {change}."
+        self.log_change(request, proposal, text)
         if proposal.model and proposal.state == CatalogProposal.State.APPLIED:
-            self.log_change(request, proposal.model, said)
-        messages.success(request, _with_link(said, proposal))
+            self.log_change(request, proposal.model, text)
+        messages.success(request, _with_link(text, proposal))
 
 
-def _with_link(said: str, proposal: CatalogProposal) -> SafeString | str:
+def _with_link(text: str, proposal: CatalogProposal) -> SafeString | str:
     if proposal.kind != CatalogProposal.Kind.NEW_MODEL or not proposal.model_id:
-        return said
+        return text
     page = reverse("admin:completions_languagemodel_change", args=[quote(proposal.model_id)])
-    return format_html('{} It is switched off: <a href="{}">look it over</a>, and switch it on.', said, page)
+    return format_html('{} It is switched off: <a href="{}">look it over</a>, and switch it on.', text, page)
 
 
 def _lines(lines: list[str]) -> SafeString:

@@ -174,8 +174,8 @@ def _required(pricing: dict[str, Any], tables: list[dict[str, Any]], *fields: st
 
 
 def _highest(tables: list[dict[str, Any]], *fields: str) -> int:
-    said = [(field, table[field]) for table in tables for field in fields if table.get(field) is not None]
-    return max((_nanos(field, amount) for field, amount in said), default=0)
+    amounts = [(field, table[field]) for table in tables for field in fields if table.get(field) is not None]
+    return max((_nanos(field, amount) for field, amount in amounts), default=0)
 
 
 def _nanos(field: str, dollars_per_token: Any) -> int:

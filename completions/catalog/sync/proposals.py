@@ -146,10 +146,10 @@ def _require_plausible(
     """
     if not listed:
         raise SyncFailed("sent a list without a model")
-    known = set(before) or set(_routes(provider).filter(is_enabled=True).values_list("upstream_model", flat=True))
-    lost = [name for name in known if not parse.is_listed(listed, name)]
-    if len(lost) * 2 > len(known) and not accepts_losses:
-        raise SyncFailed(f"sent a list without {len(lost)} of {len(known)} models, which is not accepted")
+    previous = set(before) or set(_routes(provider).filter(is_enabled=True).values_list("upstream_model", flat=True))
+    lost = [name for name in previous if not parse.is_listed(listed, name)]
+    if len(lost) * 2 > len(previous) and not accepts_losses:
+        raise SyncFailed(f"sent a list without {len(lost)} of {len(previous)} models, which is not accepted")
 
 
 def _routes(provider: Provider) -> QuerySet[Route]:

@@ -53,6 +53,6 @@ class Command(OperatorCommand):
 
 
 def _sentence(report: catalog_file.Report, counts: dict[str, dict[str, int]]) -> str:
-    said = [f"{number} {noun} {what}" for noun, count in counts.items() for what, number in count.items() if number]
+    changes = [f"{number} {noun} {what}" for noun, count in counts.items() for what, number in count.items() if number]
     dated = f" Prices are of {report.as_of}." if report.as_of else ""
-    return f"{', '.join(said)}.{dated}"
+    return f"{', '.join(changes)}.{dated}"

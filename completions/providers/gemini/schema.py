@@ -119,10 +119,10 @@ def _types(schema: Schema) -> tuple[list[str], bool]:
     """Return the types of a value without null, and whether it may be null. Gemini wants a type for every value."""
     given = schema.get("type")
     named = [kind for kind in (given if isinstance(given, list) else [given]) if isinstance(kind, str)]
-    known = [kind for kind in dict.fromkeys(named) if kind in _TYPES]
+    kinds = [kind for kind in dict.fromkeys(named) if kind in _TYPES]
     nullable = "null" in named or schema.get("nullable") is True or None in _enum(schema)
-    if known:
-        return known, nullable
+    if kinds:
+        return kinds, nullable
     return ["object" if "properties" in schema else "array" if "items" in schema else "string"], nullable
 
 

@@ -42,25 +42,25 @@ class Command(OperatorCommand):
         self.write_result(options, facts, f"The demo is ready. How to use it is in {path}.")
 
 
-def _facts(known: dict[str, Any], *, base_url: str, api_url: str) -> dict[str, Any]:
-    """Return the content of the file. Keeps what is in ``known``, the previous content, if it still works."""
-    admin, admin_password = _person(ADMIN_EMAIL, known.get("admin"), is_staff=True, is_superuser=True)
-    owner, owner_password = _person(OWNER_EMAIL, known.get("owner"))
+def _facts(previous: dict[str, Any], *, base_url: str, api_url: str) -> dict[str, Any]:
+    """Return the content of the file. Keeps the parts of the previous content that still work."""
+    admin, admin_password = _person(ADMIN_EMAIL, previous.get("admin"), is_staff=True, is_superuser=True)
+    owner, owner_password = _person(OWNER_EMAIL, previous.get("owner"))
     account = _account()
     Membership.objects.get_or_create(account=account, user=owner)
     return {
         "base_url": base_url,
         "api_url": api_url,
-        "api_key": _api_key(account, known.get("api_key"), owner),
+        "api_key": _api_key(account, previous.get("api_key"), owner),
         "model": MODEL,
         "admin": {"email": admin.email, "password": admin_password},
         "owner": {"email": owner.email, "password": owner_password},
     }
 
 
-def _person(email: str, known: Any, **flags: bool) -> tuple[User, str]:
+def _person(email: str, previous: Any, **flags: bool) -> tuple[User, str]:
     """Return the user and the password: the one in the file, or a new one if the file has none."""
-    password = known.get("password") if isinstance(known, dict) else None
+    password = previous.get("password") if isinstance(previous, dict) else None
     user = User.objects.filter(email=email).first() or User(email=email)
     if not (password and user.pk and user.check_password(password)):
         password = password or secrets.token_urlsafe(16)
@@ -81,12 +81,12 @@ def _account() -> Account:
     return account
 
 
-def _api_key(account: Account, known: Any, owner: User) -> str:
+def _api_key(account: Account, previous: Any, owner: User) -> str:
     """Return the secret in the file if its key still works, otherwise the secret of a new key."""
-    key_id = secret.key_id(known) if isinstance(known, str) else None
+    key_id = secret.key_id(previous) if isinstance(previous, str) else None
     key = ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, expires_at=None).first() if key_id else None
-    if key and secret.matches(known, key.digest, settings.KEY_PEPPERS):
-        return str(known)
+    if key and secret.matches(previous, key.digest, settings.KEY_PEPPERS):
+        return str(previous)
     return lifecycle.issue_key(account, name="quickstart", created_by=owner)[1]
 
 

@@ -38,10 +38,10 @@ def debits():
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_retry_gets_the_same_reply_and_is_charged_once(api, alice, stream):
     first = ask(api, "a", stream=stream)
-    said = content(first)
+    first_content = content(first)
     again = ask(api, "a", stream=stream)
     assert (again.status_code, again["content-type"]) == (first.status_code, first["content-type"])
-    assert content(again) == said
+    assert content(again) == first_content
     assert (again["Idempotent-Replayed"], "Idempotent-Replayed" in first) == ("true", False)
     assert (debits(), Hold.objects.count(), Completion.objects.count()) == (1, 1, 1)
     assert audit.verify(alice.pk) == []
@@ -86,8 +86,8 @@ def test_a_retry_conflicts_while_its_request_runs(api):
     error = refused.json()["error"]
     assert (refused.status_code, error["code"], refused["retry-after"]) == (409, "request_in_progress", "1")
     assert (Completion.objects.count(), debits()) == (1, 0)
-    said = content(running)
-    assert content(ask(api, "a", stream=True)) == said
+    first_content = content(running)
+    assert content(ask(api, "a", stream=True)) == first_content
     assert debits() == 1
 
 
@@ -120,10 +120,10 @@ def test_a_retry_after_a_disconnect_gets_the_whole_reply(api, alice):
     disconnect(stream)
     assert Completion.objects.get().settlement == "reported"
     again = ask(api, "a", stream=True)
-    said = content(again)
+    first_content = content(again)
     assert again["Idempotent-Replayed"] == "true"
-    assert said.count(b"data: ") == 6  # the role, three words, the finish reason, [DONE]
-    assert said.endswith(b"data: [DONE]\n\n")
+    assert first_content.count(b"data: ") == 6  # the role, three words, the finish reason, [DONE]
+    assert first_content.endswith(b"data: [DONE]\n\n")
     assert debits() == 1
     assert audit.verify(alice.pk) == []
 
@@ -139,8 +139,8 @@ def test_an_expired_key_admits_a_new_request(api):
 
 def test_a_key_is_stored_for_a_day_and_then_deleted(api):
     ask(api, "a")
-    known = IdempotentRequest.objects.get()
-    assert known.expires_at - known.completion.created_at == timedelta(hours=24)
+    stored = IdempotentRequest.objects.get()
+    assert stored.expires_at - stored.completion.created_at == timedelta(hours=24)
     assert tasks.forget_idempotent_requests() == 0
     IdempotentRequest.objects.update(expires_at=pool.database_time())
     assert tasks.forget_idempotent_requests() == 1

@@ -205,8 +205,8 @@ def test_an_earlier_recovery_stands_and_the_difference_is_our_loss(alice, key, s
     assert outbox.drain(settlement.resolve) == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) - loss == 20_000 - estimated_nanos
-    said = f"{completion_id} was recovered for {estimated_nanos} nanodollars before it could be reported for 20000"
-    assert said in caplog.text
+    message = f"{completion_id} was recovered for {estimated_nanos} nanodollars before it could be reported for 20000"
+    assert message in caplog.text
     assert_charged(alice, "recovered", prompt=2, completion=1, nanos=estimated_nanos, model="demo/echo")
 
 

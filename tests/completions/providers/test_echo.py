@@ -45,8 +45,8 @@ def test_echo_repeats_the_last_user_message(api, alice):
 
 
 def test_echo_streams_word_by_word(api, alice):
-    said = events(ask(api, stream=True, stream_options={"include_usage": True}))
-    *chunks, counted, done = said
+    received = events(ask(api, stream=True, stream_options={"include_usage": True}))
+    *chunks, counted, done = received
     assert [event["choices"][0]["delta"] for event in chunks] == [
         {"role": "assistant", "content": ""},
         {"content": "one "},
@@ -92,10 +92,10 @@ def test_status_can_be_scripted(api, alice, status, ours, stream):
 
 
 def test_stream_can_be_broken_off(api, alice):
-    said = events(ask(api, stream=True, echo={"break_after_tokens": 2}))
-    assert text(said) == "one two "
-    assert said[-1]["error"]["code"] == "upstream_error"
-    assert "[DONE]" not in said
+    received = events(ask(api, stream=True, echo={"break_after_tokens": 2}))
+    assert text(received) == "one two "
+    assert received[-1]["error"]["code"] == "upstream_error"
+    assert "[DONE]" not in received
     charged(alice, "partial", prompt=6, completion=2)  # 22 bytes of prompt and 8 relayed, at 4 bytes per token
 
 
@@ -124,9 +124,9 @@ def test_disconnect_from_a_slow_stream_charges_what_was_relayed(api, alice):
 
 def test_delay_is_bounded_by_the_total_deadline(api, alice, settings):
     settings.UPSTREAM_TOTAL_SECONDS = 0.3
-    said = events(ask(api, stream=True, echo={"delay_seconds": 0.2}))
-    assert text(said) == "one "
-    assert "error" in said[-1]
+    received = events(ask(api, stream=True, echo={"delay_seconds": 0.2}))
+    assert text(received) == "one "
+    assert "error" in received[-1]
     charged(alice, "partial", prompt=6, completion=1)
 
 

@@ -175,8 +175,8 @@ def test_developer_message_becomes_an_instruction(api, upstream, kind):
     messages = [{"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}, HELLO]
     assert ask(api, messages=messages).status_code == 200
     body = upstream.requests[0].body
-    told = body["system"] if kind == "anthropic" else body["systemInstruction"]["parts"]
-    assert [each["text"] for each in told] == ["Be brief."]
+    instructions = body["system"] if kind == "anthropic" else body["systemInstruction"]["parts"]
+    assert [each["text"] for each in instructions] == ["Be brief."]
     assert len(turns(upstream, kind)) == 1
 
 

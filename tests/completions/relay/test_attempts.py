@@ -137,12 +137,12 @@ def test_the_first_route_is_retried_after_the_others_failed(api, alice, both, up
 
 @STREAMED
 @pytest.mark.parametrize(
-    ("status", "told"), [(408, 504), (429, 503), (500, 502), (502, 502), (503, 503), (504, 504), (529, 503)]
+    ("status", "reply_status"), [(408, 504), (429, 503), (500, 502), (502, 502), (503, 503), (504, 504), (529, 503)]
 )
-def test_a_failed_retry_is_reported(api, alice, large, upstream, status, told, is_streamed):
+def test_a_failed_retry_is_reported(api, alice, large, upstream, status, reply_status, is_streamed):
     upstream.will(refusal(status, "their own words"))
     answer = ask(api, stream=is_streamed)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (told, "upstream_error")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (reply_status, "upstream_error")
     assert "their own words" not in answer.content.decode()
     assert len(upstream.requests) == 2
     assert_attempts(2)
@@ -262,9 +262,9 @@ def test_a_stream_that_fails_before_its_first_word_moves_to_another_route(api, a
 def test_no_further_attempt_after_the_client_received_a_byte(api, alice, both, upstream, spare, end):
     upstream.will(stream(ROLE, words("Hello "), 0.05, end))
     answer = ask_streamed(api)
-    said = events(answer)
-    assert text(said) == "Hello "
-    assert said[-1]["error"]["code"] == "upstream_error"
+    received = events(answer)
+    assert text(received) == "Hello "
+    assert received[-1]["error"]["code"] == "upstream_error"
     assert_answered(answer, "scripted", 1)
     assert (len(upstream.requests), len(spare.requests)) == (1, 0)
     assert_charged(alice, "partial", prompt=5, completion=2, nanos=5 * 3_000 + 2 * 15_000)

@@ -57,10 +57,10 @@ def test_an_upstream_that_falls_silent_is_cut_at_its_idle_deadline(api, alice, l
     """The heartbeat interval, 12 seconds here, does not matter."""
     change_provider(large, idle_seconds=1)
     upstream.will(stream(ROLE, words("Hello "), HANG))
-    said = events(ask_streamed(api))
+    received = events(ask_streamed(api))
     assert upstream.requests[0].disconnected.wait(5)
-    assert (text(said), said[-1]["error"]["code"]) == ("Hello ", "upstream_error")
-    assert "in time" in said[-1]["error"]["message"]
+    assert (text(received), received[-1]["error"]["code"]) == ("Hello ", "upstream_error")
+    assert "in time" in received[-1]["error"]["message"]
     assert_charged(alice, "partial", prompt=5, completion=2, nanos=5 * 3_000 + 2 * 15_000)
 
 
@@ -74,10 +74,10 @@ def test_the_idle_deadline_is_between_two_reads(api, alice, large, upstream, set
 def test_an_upstream_is_cut_at_its_total_deadline(api, alice, large, upstream):
     change_provider(large, total_seconds=1)
     upstream.will(stream(ROLE, *[step for _ in range(100) for step in (words("abcd"), 0.1)]))
-    said = events(ask_streamed(api))
-    assert said[-1]["error"]["code"] == "upstream_error"
+    received = events(ask_streamed(api))
+    assert received[-1]["error"]["code"] == "upstream_error"
     assert upstream.requests[0].disconnected.wait(5)
-    tokens = len(text(said)) // 4
+    tokens = len(text(received)) // 4
     assert 1 <= tokens < 50
     assert_charged(alice, "partial", prompt=5, completion=tokens, nanos=5 * 3_000 + tokens * 15_000)
 
@@ -114,9 +114,9 @@ def test_clients_get_heartbeats_while_an_upstream_sends_only_comments(api, alice
 def test_a_slow_client_does_not_trigger_the_idle_deadline(api, alice, large, upstream, settings):
     settings.UPSTREAM_IDLE_SECONDS = settings.STREAM_HEARTBEAT_SECONDS = 0.2
     upstream.will(stream(ROLE, 0.05, words("Hello "), 0.5, words("you"), FINISH, usage(), DONE))
-    said = []
+    received = []
     for chunk in ask_streamed(api).streaming_content:
-        said.append(chunk)
-        gevent.sleep(0.6 if len(said) == 2 else 0)
-    assert b"".join(said).endswith(DONE)
+        received.append(chunk)
+        gevent.sleep(0.6 if len(received) == 2 else 0)
+    assert b"".join(received).endswith(DONE)
     assert_charged(alice, "reported", **REPORTED)

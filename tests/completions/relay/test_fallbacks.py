@@ -77,8 +77,8 @@ def test_a_fallback_answers_under_its_own_name_and_at_its_own_price(api, alice, 
     spare.will(streamed() if is_streamed else whole())
     answer = ask(api, models=["acme/small"], stream=is_streamed, max_tokens=20)
     if is_streamed:
-        *said, done = events(answer)
-        assert ({chunk["model"] for chunk in said}, text(said), done) == ({"acme/small"}, "Hello you", "[DONE]")
+        *received, done = events(answer)
+        assert ({chunk["model"] for chunk in received}, text(received), done) == ({"acme/small"}, "Hello you", "[DONE]")
     else:
         assert answer.json()["model"] == "acme/small"
     assert_answered(answer, "elsewhere", 2)
@@ -143,8 +143,8 @@ def test_an_invalid_request_is_sent_to_no_fallback(api, alice, upstream, spare):
 def test_a_fallback_that_breaks_off_is_charged_at_its_own_price(api, alice, upstream, spare):
     upstream.will(refusal(500))
     spare.will(stream(ROLE, words("Hello "), 0.05, RESET))
-    said = events(ask_streamed(api, models=["acme/small"]))
-    assert said[-1]["error"]["code"] == "upstream_error"
+    received = events(ask_streamed(api, models=["acme/small"]))
+    assert received[-1]["error"]["code"] == "upstream_error"
     assert_charged(alice, "partial", prompt=5, completion=2, nanos=5 * 1_000 + 2 * 2_000, model="acme/small")
 
 

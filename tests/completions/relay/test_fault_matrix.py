@@ -106,9 +106,13 @@ def broken(name: str, *steps: Any, whole: Script, outcome: Refused, charge: Char
 
 def counted(name: str, value: Any, charge: Charge) -> Fault:
     """A complete reply with this usage."""
-    told = [] if value is None else [usage(value)]
+    usage_events = [] if value is None else [usage(value)]
     return Fault(
-        name, whole(usage=value), Answered(charge), stream(ROLE, words("Hello ", "you"), FINISH, *told, DONE), Answered(charge)
+        name,
+        whole(usage=value),
+        Answered(charge),
+        stream(ROLE, words("Hello ", "you"), FINISH, *usage_events, DONE),
+        Answered(charge),
     )
 
 
@@ -256,20 +260,20 @@ def check_answered(answer: Any, raw: bytes, outcome: Answered) -> None:
     if not answer.streaming:
         assert json.loads(raw)["choices"][0]["message"]["content"] == "Hello you"
         return
-    said = parsed(raw)
-    assert text(said) == "Hello you"
-    assert [event for event in said if event == "[DONE]" or "error" in event] == ["[DONE]"]
-    assert said[-1] == "[DONE]"
+    received = parsed(raw)
+    assert text(received) == "Hello you"
+    assert [event for event in received if event == "[DONE]" or "error" in event] == ["[DONE]"]
+    assert received[-1] == "[DONE]"
 
 
 def check_broken_off(answer: Any, raw: bytes, outcome: BrokenOff) -> None:
     assert answer.status_code == 200
-    said = parsed(raw)
-    assert text(said) == "Hello "
-    assert "[DONE]" not in said
-    assert [event for event in said if "error" in event] == said[-1:]
-    assert said[-1]["error"]["code"] == "upstream_error"
-    assert list(said[-1]) == ["error"]
+    received = parsed(raw)
+    assert text(received) == "Hello "
+    assert "[DONE]" not in received
+    assert [event for event in received if "error" in event] == received[-1:]
+    assert received[-1]["error"]["code"] == "upstream_error"
+    assert list(received[-1]) == ["error"]
 
 
 def check_charged(account: Any, charge: Charge, lost_nanos: int) -> None:

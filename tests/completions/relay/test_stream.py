@@ -92,11 +92,11 @@ def test_a_stream_begins_with_the_role_and_ends_with_done(api, alice, upstream):
     upstream.will(streamed())
     answer = ask_streamed(api)
     raw = b"".join(answer.streaming_content)
-    said = parsed(raw)
+    received = parsed(raw)
     [completion] = alice.completions.all()
     assert raw.endswith(b"\n\ndata: [DONE]\n\n")
-    assert [event for event in said if event == "[DONE]"] == ["[DONE]"]
-    *chunks, _ = said
+    assert [event for event in received if event == "[DONE]"] == ["[DONE]"]
+    *chunks, _ = received
     assert {event["id"] for event in chunks} == {completion.pk}
     [created] = {event["created"] for event in chunks}
     assert created == pytest.approx(completion.created_at.timestamp(), abs=2)
@@ -105,7 +105,7 @@ def test_a_stream_begins_with_the_role_and_ends_with_done(api, alice, upstream):
     assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert [event["choices"][0]["finish_reason"] for event in chunks] == [None, None, None, "stop"]
     assert not any("usage" in event for event in chunks)
-    assert text(said) == "Hello you"
+    assert text(received) == "Hello you"
     assert answer["Cache-Control"] == "no-cache"
     assert answer["X-Accel-Buffering"] == "no"
     assert_charged(alice, "reported", **REPORTED)
@@ -167,8 +167,8 @@ def test_impossible_usage_is_replaced_by_an_estimate(api, alice, upstream, given
 @pytest.mark.parametrize("given", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
 def test_impossible_usage_of_a_stream_is_replaced_by_an_estimate(api, alice, upstream, given):
     upstream.will(stream(ROLE, words("Hello ", "you"), FINISH, usage(given), DONE))
-    *_, told, done = events(ask_streamed(api, stream_options={"include_usage": True}))
-    assert (told["usage"]["total_tokens"], done) == (PROMPT_ESTIMATE + 3, "[DONE]")
+    *_, reported, done = events(ask_streamed(api, stream_options={"include_usage": True}))
+    assert (reported["usage"]["total_tokens"], done) == (PROMPT_ESTIMATE + 3, "[DONE]")
     assert_charged(alice, "estimated", **ESTIMATED)
 
 
@@ -212,8 +212,8 @@ def test_usage_above_the_hold_charges_the_hold_and_counts_a_loss(api, alice, ups
 )
 def test_cached_tokens_have_their_own_price_within_the_prompt(api, alice, upstream, cached, counted, nanos):
     upstream.will(whole(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": cached}}))
-    told = ask(api).json()["usage"]["prompt_tokens_details"]
-    assert told == {"cached_tokens": counted, "cache_write_tokens": 0}
+    reported = ask(api).json()["usage"]["prompt_tokens_details"]
+    assert reported == {"cached_tokens": counted, "cache_write_tokens": 0}
     assert_charged(alice, "reported", prompt=9, completion=2, cached=counted, nanos=nanos)
 
 
@@ -262,11 +262,11 @@ PARTIAL = {"prompt": PROMPT_ESTIMATE, "completion": 2, "nanos": PROMPT_ESTIMATE 
 def test_a_stream_that_breaks_ends_in_one_error_event_and_is_charged_so_far(api, alice, upstream, settings, steps, pause):
     settings.STREAM_HEARTBEAT_SECONDS, settings.UPSTREAM_IDLE_SECONDS, settings.UPSTREAM_EVENT_BYTES_MAX = 0.1, 0.2, 10_000
     upstream.will(stream(ROLE + words("Hello "), *pause, *steps))
-    said = events(ask_streamed(api))
-    assert "[DONE]" not in said
-    assert text(said) == "Hello "
-    assert [event for event in said if "error" in event] == said[-1:]
-    last = said[-1]
+    received = events(ask_streamed(api))
+    assert "[DONE]" not in received
+    assert text(received) == "Hello "
+    assert [event for event in received if "error" in event] == received[-1:]
+    last = received[-1]
     assert last["error"]["code"] == "upstream_error"
     assert set(last["error"]) == {"message", "type", "code", "param"}
     assert "secret" not in last["error"]["message"]
@@ -315,9 +315,9 @@ def test_silence_before_the_first_chunk_is_a_timeout_and_costs_the_prompt(api, a
 def test_a_slow_stream_is_relayed_until_the_total_deadline(api, alice, upstream, settings):
     settings.UPSTREAM_TOTAL_SECONDS = 0.5
     upstream.will(stream(ROLE, *[step for _ in range(100) for step in (words("x"), 0.1)]))
-    said = events(ask_streamed(api))
-    assert "error" in said[-1]
-    relayed = len(text(said))
+    received = events(ask_streamed(api))
+    assert "error" in received[-1]
+    relayed = len(text(received))
     assert 2 <= relayed <= 6
     assert upstream.requests[0].disconnected.wait(5)
     tokens = -(-relayed // 4)
@@ -393,9 +393,9 @@ def test_the_log_names_the_completion_and_never_its_content(api, alice, upstream
     assert (whole_line.name, whole_line.cost) == ("gateway.request", "0.000057")
     streamed_id = Completion.objects.latest("id").pk
     assert {"gateway.request", "gateway.settlement"} == {line.name for line in caplog.records if names(line, streamed_id)}
-    said = caplog.text + "".join(str(vars(line)) for line in caplog.records)
-    assert "private" not in said
-    assert "mgw_live_" not in said
+    logged = caplog.text + "".join(str(vars(line)) for line in caplog.records)
+    assert "private" not in logged
+    assert "mgw_live_" not in logged
 
 
 def names(line, completion_id):
@@ -441,9 +441,9 @@ def test_a_settlement_that_fails_on_a_lock_is_retried(api, alice, upstream, monk
     keeper = threading.Thread(target=keep_locked, args=[alice, locked, 0.5])
     keeper.start()
     assert locked.wait(5)
-    said = events(answer)
+    received = events(answer)
     keeper.join()
-    if said[-1] == "[DONE]":
+    if received[-1] == "[DONE]":
         assert_charged(alice, "reported", **REPORTED)
     else:
         assert_charged(alice, "partial", **PARTIAL)

@@ -132,8 +132,8 @@ def assert_usage(chunks: list[dict], include_usage: bool) -> None:
     if include_usage:
         assert chunks[-1]["choices"] == []
         assert [each["usage"] is None for each in chunks] == [True] * (len(chunks) - 1) + [False]
-        told = chunks[-1]["usage"]
-        assert told["total_tokens"] == told["prompt_tokens"] + told["completion_tokens"]
+        reported = chunks[-1]["usage"]
+        assert reported["total_tokens"] == reported["prompt_tokens"] + reported["completion_tokens"]
 
 
 def assert_same_wherever_cut(raw: bytes) -> None:

@@ -48,11 +48,11 @@ def test_attribution_links_the_boards(sources):
 @pytest.mark.parametrize("value", [0.412, 1, 100.1, -3, None, "86.2", True, 10**400])
 def test_value_off_the_scale_is_left_out_and_counted(sources, board, value):
     board[10]["value"] = value
-    said = []
-    refreshed(SOURCE, say=said.append)
+    messages = []
+    refreshed(SOURCE, say=messages.append)
     assert len(standings(SOURCE)) == 99
     assert board[10]["modelId"] not in standings(SOURCE)
-    assert "1 values of TIGER-Lab/MMLU-Pro are off its scale" in said
+    assert "1 values of TIGER-Lab/MMLU-Pro are off its scale" in messages
 
 
 @pytest.mark.parametrize("value", [0, 1.01, 100])

@@ -152,8 +152,8 @@ def test_a_sixth_source_is_published_and_counts_in_internal(sixth):
     assert (entry.model_id, entry.rank, entry.quality) == ("acme/model-3", 4, 87)
     assert entry.confidence == pytest.approx(0.8, abs=1e-3)
     internal = Entry.objects.get(source="INTERNAL", board="GENERAL")
-    [said] = [said for said in internal.inputs["sources"] if said["source"] == "SIXTH"]
-    assert (said["weight"], said["is_heard"]) == (0.1, True)
+    [source_inputs] = [source_inputs for source_inputs in internal.inputs["sources"] if source_inputs["source"] == "SIXTH"]
+    assert (source_inputs["weight"], source_inputs["is_heard"]) == (0.1, True)
     assert internal.quality == pytest.approx(100 * 26.5 / 30)
 
 

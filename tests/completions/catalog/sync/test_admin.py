@@ -73,7 +73,7 @@ def propose(kind: str = "price", old: Any = None, new: Any = None, **fields: Any
     return CatalogProposal.objects.create(kind=kind, **values, **{**defaults, **fields})
 
 
-def said(reply: Any) -> list[str]:
+def messages_shown(reply: Any) -> list[str]:
     return [str(message) for message in reply.context["messages"]]
 
 
@@ -178,7 +178,7 @@ def test_an_approved_price_is_in_force_at_once_and_logged_and_the_old_one_stays(
     reply = press(office, "approve", proposal)
 
     sentence = "Approved what barn lists of acme/large: input $3.00 -> $2.50."
-    assert said(reply) == [sentence]
+    assert messages_shown(reply) == [sentence]
     assert state(proposal) == ("applied", "staff@example.org")
     assert Price.objects.values().get(pk=old["id"]) == old
     offered = lookup.find_offer("acme/large").price
@@ -197,8 +197,8 @@ def test_a_second_click_is_told_that_the_proposal_is_decided(large, office):
     proposal = propose()
     press(office, "approve", proposal)
 
-    assert said(press(office, "approve", proposal)) == [f"Proposal {proposal.pk} is applied already."]
-    assert said(press(office, "dismiss", proposal)) == [f"Proposal {proposal.pk} is applied already."]
+    assert messages_shown(press(office, "approve", proposal)) == [f"Proposal {proposal.pk} is applied already."]
+    assert messages_shown(press(office, "dismiss", proposal)) == [f"Proposal {proposal.pk} is applied already."]
     assert Price.objects.count() == 2
     assert state(proposal) == ("applied", "staff@example.org")
     assert "formaction" not in office.get(f"{PAGE}{proposal.pk}/change/").content.decode()
@@ -229,7 +229,7 @@ def test_a_proposal_is_not_applied_if_the_catalog_has_changed_since(large, offic
     reply = press(office, "approve", proposal)
 
     outdated = "is outdated: the catalog has changed since, and the next sync compares again"
-    assert said(reply) == [f"Proposal {proposal.pk} {outdated}."]
+    assert messages_shown(reply) == [f"Proposal {proposal.pk} {outdated}."]
     assert (state(proposal), catalog()) == (("pending", None), before)
     assert not LogEntry.objects.exists()
 
@@ -260,7 +260,7 @@ def test_approving_a_model_as_gone_disables_its_route_only(large, office):
     assert dict(Route.objects.values_list("provider", "is_enabled")) == {"barn": False, "echo": True}
     assert [route.id for route in lookup.find_offer("acme/large").routes] == [other.pk]
     again = propose("gone", {"upstream_model": "acme/large"}, {})
-    assert said(press(office, "approve", again)) == [
+    assert messages_shown(press(office, "approve", again)) == [
         f"Proposal {again.pk} is outdated: the route is disabled, or does not exist."
     ]
 
@@ -304,7 +304,7 @@ def test_a_new_model_that_cannot_be_created_is_refused(large, office, new, reaso
     proposal = propose("new_model", {}, new, upstream_model="small-1")
     before = catalog()
 
-    assert said(press(office, "approve", proposal)) == [f"Proposal {proposal.pk} {reason}."]
+    assert messages_shown(press(office, "approve", proposal)) == [f"Proposal {proposal.pk} {reason}."]
     assert (state(proposal), catalog()) == (("pending", None), before)
 
 
@@ -317,7 +317,7 @@ def test_dismissing_changes_only_the_proposal(large, office):
 
     reply = press(office, "dismiss", proposal)
 
-    assert said(reply) == ["Dismissed what barn lists of acme/large: input $3.00 -> $2.50."]
+    assert messages_shown(reply) == ["Dismissed what barn lists of acme/large: input $3.00 -> $2.50."]
     assert (state(proposal), catalog()) == (("dismissed", "staff@example.org"), before)
     assert [entry.content_type.model for entry in LogEntry.objects.all()] == ["catalogproposal"]
 
@@ -329,7 +329,7 @@ def test_a_proposal_that_cannot_be_decided_does_not_stop_the_others(large, offic
 
     reply = office.post(PAGE, {"action": f"{verb}_selected", "_selected_action": [each.pk for each in chosen]}, follow=True)
 
-    assert said(reply)[0] == f"Proposal {decided.pk} is dismissed already."
+    assert messages_shown(reply)[0] == f"Proposal {decided.pk} is dismissed already."
     now = "applied" if verb == "approve" else "dismissed"
     assert [state(each)[0] for each in chosen] == ["dismissed", now, now]
     assert LanguageModel.objects.count() == (2 if verb == "approve" else 1)

@@ -67,10 +67,10 @@ def claude(upstream, db):
     return model
 
 
-def choices(said):
+def choices(received):
     """Return the choices of a stream's events, without the [DONE]."""
-    assert said.pop() == "[DONE]"
-    return [choice for each in said for choice in each["choices"]]
+    assert received.pop() == "[DONE]"
+    return [choice for each in received for choice in each["choices"]]
 
 
 # --- Requests ----------------------------------------------------------------------------------------------------
@@ -212,11 +212,11 @@ def test_stream_becomes_our_chunks(api, alice, upstream):
         thoughts("Let me ", "see.") + text("It is ", "sunny.", index=1) + tool("toolu_1", "weather", '{"a":', "1}", index=2)
     )
     upstream.will(stream(start(), PING, blocks, message_delta("tool_use"), STOP))
-    said = events(ask_streamed(api))
-    assert len({(each["id"], each["created"], each["model"], each["object"]) for each in said[:-1]}) == 1
-    assert not any("usage" in each for each in said[:-1])
+    received = events(ask_streamed(api))
+    assert len({(each["id"], each["created"], each["model"], each["object"]) for each in received[:-1]}) == 1
+    assert not any("usage" in each for each in received[:-1])
     opening = {"index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
-    assert [(choice["delta"], choice["finish_reason"]) for choice in choices(said)] == [
+    assert [(choice["delta"], choice["finish_reason"]) for choice in choices(received)] == [
         ({"role": "assistant", "content": ""}, None),
         ({"reasoning_content": "Let me "}, None),
         ({"reasoning_content": "see."}, None),
@@ -257,9 +257,9 @@ SPELLINGS = {
 @pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
 def test_stream_is_read_in_every_spelling(api, alice, upstream, steps):
     upstream.will(stream(*steps))
-    said = events(ask_streamed(api))
-    assert all_text(said) == 'Hello "type":"error" é漢😀 \\ \nyou'
-    assert [choice["finish_reason"] for choice in choices(said) if choice["finish_reason"]] == ["stop"]
+    received = events(ask_streamed(api))
+    assert all_text(received) == 'Hello "type":"error" é漢😀 \\ \nyou'
+    assert [choice["finish_reason"] for choice in choices(received) if choice["finish_reason"]] == ["stop"]
     assert_charged(alice, "reported", **REPORTED)
 
 
@@ -313,8 +313,8 @@ def test_usage_beyond_the_hold_costs_the_hold(api, alice, upstream):
 
 def test_stop_reason_refusal_becomes_content_filter(api, alice, upstream):
     upstream.will(stream(start(), message_delta("refusal"), STOP))
-    said = events(ask_streamed(api))
-    assert [choice["finish_reason"] for choice in choices(said)] == [None, "content_filter"]
+    received = events(ask_streamed(api))
+    assert [choice["finish_reason"] for choice in choices(received)] == [None, "content_filter"]
     assert_charged(alice, "reported", **REPORTED)
 
 
@@ -335,9 +335,9 @@ ERRORS = [
 @pytest.mark.parametrize(("kind", "status", "words"), ERRORS, ids=[row[0] for row in ERRORS])
 def test_error_before_the_first_text_is_an_error_status_and_costs_nothing(api, alice, upstream, before, kind, status, words):
     upstream.will(stream(before + event(error(kind, "secret words"))))
-    told = assert_error(ask_streamed(api), status, "upstream_error")
-    assert words in told["message"]
-    assert "secret" not in told["message"]
+    failure = assert_error(ask_streamed(api), status, "upstream_error")
+    assert words in failure["message"]
+    assert "secret" not in failure["message"]
     assert_released(alice)
 
 
@@ -426,8 +426,8 @@ REFUSALS = [
 def test_refusal_is_translated_and_costs_nothing(api, alice, upstream, theirs, kind, ours, code, stream):
     upstream.will(refusal(theirs, kind, "a reason.", retry_after="7"))
     answer = ask(api, stream=stream)
-    told = assert_error(answer, ours, code)
-    assert ("a reason." in told["message"]) == (ours == 400)
+    failure = assert_error(answer, ours, code)
+    assert ("a reason." in failure["message"]) == (ours == 400)
     assert answer.get("Retry-After") == ("7" if ours == 503 else None)
     assert len(upstream.requests) == 1
     assert_released(alice)
@@ -447,8 +447,8 @@ def test_exhausted_credit_of_ours_is_not_reported_as_the_callers(api, alice, ups
         reply(json.dumps(error("invalid_request_error", reason)).encode()),
     ):
         upstream.will(script)
-        told = assert_error(ask(api), 502, "upstream_error")
-        assert told["message"] == "The model's provider failed."
+        failure = assert_error(ask(api), 502, "upstream_error")
+        assert failure["message"] == "The model's provider failed."
     assert reason[:20] in caplog.text  # for the operator
 
 
@@ -459,6 +459,6 @@ def test_api_key_is_in_no_message_and_no_log(api, upstream, caplog):
         for script, fields in [(refusal(400, kind, f"key {KEY}."), {}), (broken, {"stream": True})]:
             upstream.will(script)
             answer = ask(api, **fields)
-            told = str(events(answer)) if answer.streaming else answer.content.decode()
-            assert KEY[:12] not in told
+            shown = str(events(answer)) if answer.streaming else answer.content.decode()
+            assert KEY[:12] not in shown
     assert KEY[:12] not in caplog.text

@@ -318,8 +318,10 @@ def test_arguments_with_a_lone_surrogate_are_kept():
     [call] = answer(called).choices[0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"q": "a?"}
     chunks = read(start() + block_start(0, called) + block_stop(0) + message_delta("tool_use") + STOP)
-    said = "".join(call["function"].get("arguments", "") for delta in deltas(chunks) for call in delta.get("tool_calls", []))
-    assert json.loads(said) == {"q": "a\ud83d"}
+    arguments = "".join(
+        call["function"].get("arguments", "") for delta in deltas(chunks) for call in delta.get("tool_calls", [])
+    )
+    assert json.loads(arguments) == {"q": "a\ud83d"}
 
 
 @pytest.mark.parametrize(

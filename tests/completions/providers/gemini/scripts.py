@@ -14,8 +14,8 @@ def response(*parts: dict[str, Any], finish: str | None = None, usage: Any = Non
     candidate: dict[str, Any] = {"content": {"parts": list(parts), "role": "model"} if parts else {"role": "model"}, "index": 0}
     if finish:
         candidate["finishReason"] = finish
-    said = {"candidates": [candidate], "modelVersion": "gemini-3.5-flash", "responseId": "r-1", **fields}
-    return said if usage is None else {**said, "usageMetadata": usage}
+    body = {"candidates": [candidate], "modelVersion": "gemini-3.5-flash", "responseId": "r-1", **fields}
+    return body if usage is None else {**body, "usageMetadata": usage}
 
 
 def whole(*texts: str, finish: str = "STOP", usage: Any = USAGE, parts: tuple[dict[str, Any], ...] = ()) -> Script:
@@ -56,8 +56,8 @@ HELLO = [
 
 
 def error(code: int, status: str, message: str = "a reason", *details: dict[str, Any]) -> dict[str, Any]:
-    said = {"code": code, "message": message, "status": status}
-    return {"error": {**said, "details": list(details)} if details else said}
+    body = {"code": code, "message": message, "status": status}
+    return {"error": {**body, "details": list(details)} if details else body}
 
 
 BAD_KEY = error(

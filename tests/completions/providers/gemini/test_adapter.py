@@ -189,8 +189,8 @@ def test_blocked_prompt_is_an_empty_reply_and_is_charged(api, alice, upstream, s
     upstream.will(streamed(blocked) if stream else answered(blocked))
     answer = ask(api, stream=stream)
     if stream:
-        said = events(answer)
-        assert (text(said), said[-2]["choices"][0]["finish_reason"], said[-1]) == ("", "content_filter", "[DONE]")
+        received = events(answer)
+        assert (text(received), received[-2]["choices"][0]["finish_reason"], received[-1]) == ("", "content_filter", "[DONE]")
     else:
         [choice] = answer.json()["choices"]
         assert (choice["message"]["content"], choice["finish_reason"]) == ("", "content_filter")
@@ -263,13 +263,13 @@ def test_refusal_is_translated_and_costs_nothing(api, alice, upstream, theirs, o
 
 
 @pytest.mark.parametrize(
-    ("headers", "delay", "told"),
+    ("headers", "delay", "retry_after"),
     [({}, "37s", "37"), ({}, "36.9s", "37"), ({}, "3600s", None), ({"retry_after": "5"}, "37s", "5"), ({}, "soon", None)],
 )
-def test_short_retry_delay_is_passed_on(api, alice, upstream, headers, delay, told):
+def test_short_retry_delay_is_passed_on(api, alice, upstream, headers, delay, retry_after):
     upstream.will(answered(gemini.exhausted(delay), status=429, **headers))
     answer = ask(api)
-    assert (answer.status_code, answer.get("Retry-After")) == (503, told)
+    assert (answer.status_code, answer.get("Retry-After")) == (503, retry_after)
     assert_released(alice)
 
 
@@ -362,14 +362,14 @@ def test_endless_event_is_bounded(api, alice, upstream, settings):
 
 
 def test_api_key_is_in_no_message_and_no_log(api, upstream, caplog):
-    told = f"Bad key {KEY}"
+    message = f"Bad key {KEY}"
     for script, fields in [
-        (answered(error(400, "INVALID_ARGUMENT", told), status=400), {}),
-        (streamed(text_response("a"), 0.05, error(400, "INVALID_ARGUMENT", told)), {"stream": True}),
+        (answered(error(400, "INVALID_ARGUMENT", message), status=400), {}),
+        (streamed(text_response("a"), 0.05, error(400, "INVALID_ARGUMENT", message)), {"stream": True}),
     ]:
         upstream.will(script)
         answer = ask(api, **fields)
-        heard = str(events(answer)) if answer.streaming else answer.content.decode()
-        assert "Bad key" in heard
-        assert KEY not in heard
+        shown = str(events(answer)) if answer.streaming else answer.content.decode()
+        assert "Bad key" in shown
+        assert KEY not in shown
     assert KEY not in caplog.text

@@ -268,9 +268,9 @@ def test_whole_reply_to_a_blocked_prompt_is_empty_with_content_filter():
 def test_logprobs_are_translated():
     chosen = [{"token": "Hé", "tokenId": 1, "logProbability": -0.5}, {"token": "!", "tokenId": 2, "logProbability": -1.5}]
     top = [{"candidates": [chosen[0], {"token": "Yo", "tokenId": 3, "logProbability": -2.5}]}]
-    said = response({"text": "Hé!"}, finish="STOP")
-    said["candidates"][0]["logprobsResult"] = {"chosenCandidates": chosen, "topCandidates": top}
-    [choice] = parse_reply(json.dumps(said).encode()).choices
+    body = response({"text": "Hé!"}, finish="STOP")
+    body["candidates"][0]["logprobsResult"] = {"chosenCandidates": chosen, "topCandidates": top}
+    [choice] = parse_reply(json.dumps(body).encode()).choices
     first = {"token": "Hé", "logprob": -0.5, "bytes": [72, 195, 169]}
     yo = {"token": "Yo", "logprob": -2.5, "bytes": [89, 111]}
     last = {"token": "!", "logprob": -1.5, "bytes": [33], "top_logprobs": []}
