@@ -54,7 +54,7 @@ class UnmappedName:
 
 
 class MappingForm(forms.Form):
-    """One click: a name means this model, or none of ours."""
+    """A form of one click, which maps a name to this model, or to none of ours."""
 
     source = forms.ChoiceField(choices=lambda: [(source, source) for source in _fetched_sources()])
     key_kind = forms.CharField(max_length=20)

@@ -154,7 +154,7 @@ class SourceSpec:
     license: License | None = None
 
     def access(self) -> SourceAccess:
-        """How this deployment reaches the source."""
+        """Return how this deployment reaches the source."""
         return SourceAccess("")
 
     def may_be_shown(self) -> bool:
@@ -223,7 +223,7 @@ def ranked(standings: list[tuple[Any, float]]) -> list[tuple[Any, float, int]]:
 
 
 def without_repetitions(standings: list[StandingRow], notes: list[str]) -> list[StandingRow]:
-    """One row for each model on each board. Of several rows the worst stays: to take the best without a word would flatter."""
+    """Return one row for each model on each board. Of several rows the worst is kept: the best would flatter the model."""
     kept: dict[tuple[str, str], StandingRow] = {}
     for row in standings:
         previous = kept.get((row.board, row.external_key))

@@ -147,7 +147,7 @@ def _standing(board: Category, row: dict[str, Any]) -> StandingRow:
 
 
 def rating_precision(lower: float | None, upper: float | None) -> float:
-    """How far a rating may be believed, by its 95 % interval: a share."""
+    """Return how far a rating may be believed, by its 95 % interval, as a share."""
     if lower is None or upper is None:
         return PRECISION_WITHOUT_INTERVAL
     return min(1.0, max(PRECISION_MIN, 1 - (upper - lower) / 2 / INTERVAL_HALF_MAX))

@@ -12,18 +12,18 @@ from rankings.sources.base import FetchedSourceSpec, SourceSpec
 
 
 def spec(source: Source | str) -> SourceSpec:
-    """Raises ValueError for what is not the id of a source."""
+    """Return the spec of a source. Raises ValueError for an unknown id."""
     found: SourceSpec = import_module(f"rankings.sources.{Source(source).lower()}").SPEC
     return found
 
 
 def specs() -> list[SourceSpec]:
-    """All of them, in the order of ``Source``."""
+    """Return all specs, in the order of ``Source``."""
     return [spec(source) for source in Source]
 
 
 def fetched_spec(source: Source | str) -> FetchedSourceSpec:
-    """Raises TypeError for INTERNAL, which is not fetched."""
+    """Return the spec of a fetched source. Raises TypeError for INTERNAL, which is computed."""
     found = spec(source)
     if not isinstance(found, FetchedSourceSpec):
         raise TypeError(f"{source} is computed, not fetched")
@@ -31,10 +31,10 @@ def fetched_spec(source: Source | str) -> FetchedSourceSpec:
 
 
 def fetched_specs() -> list[FetchedSourceSpec]:
-    """All but INTERNAL, in the order of ``Source``."""
+    """Return all specs but INTERNAL's, in the order of ``Source``."""
     return [found for found in specs() if isinstance(found, FetchedSourceSpec)]
 
 
 def weighted_specs() -> list[FetchedSourceSpec]:
-    """Those that count in the quality of INTERNAL, the heaviest first."""
+    """Return the specs with a weight in INTERNAL's quality score, the heaviest first."""
     return sorted((found for found in fetched_specs() if found.weight), key=lambda found: -found.weight)

@@ -168,7 +168,7 @@ def _with_link(text: str, proposal: CatalogProposal) -> SafeString | str:
 
 
 def _lines(lines: list[str]) -> SafeString:
-    """One line each, without breaks inside, so that old and new values stand in the same rows."""
+    """Join the values, each on one line, so that old and new values line up."""
     return format_html_join(SafeString("<br>"), "{}", ((line.replace(" ", "\N{NO-BREAK SPACE}"),) for line in lines))
 
 

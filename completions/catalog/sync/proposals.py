@@ -186,7 +186,7 @@ def _subject(found: CatalogProposal | Difference) -> tuple[str, str, str]:
 
 
 def _content(found: CatalogProposal | Difference) -> tuple[str, ...]:
-    """What a dismissal covers. For a new model that is the model itself, whatever it cost on that day."""
+    """Return what a dismissal covers: for a new model the model itself, at any price."""
     values = () if found.kind == Kind.NEW_MODEL else (found.old, found.new)
     return (*_subject(found), *(json.dumps(each, sort_keys=True) for each in values))
 
