@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
@@ -70,3 +71,24 @@ def _number(name: str, value: str) -> float:
 def words(name: str, default: str = "") -> list[str]:
     """Read a comma-separated list."""
     return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+
+
+def origins(name: str) -> list[str]:
+    """Read a comma-separated list of origins such as ``https://example.com``, or a single ``*`` for all of them.
+
+    Returns them as browsers send them. Anything else raises: a path, a user name, ``null``, a pattern, or ``*`` among others.
+    """
+    values = [value.lower() for value in words(name)]
+    for value in values:
+        if not (_ORIGIN.fullmatch(value) or values == ["*"]):
+            raise ImproperlyConfigured(
+                f"{name} must have origins such as https://example.com, without a path, or only *; it has {value!r}."
+            )
+    return [_without_default_port(value) for value in values]
+
+
+_ORIGIN = re.compile(r"https?://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
+
+
+def _without_default_port(origin: str) -> str:
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")

@@ -40,6 +40,22 @@ ALLOWED_HOSTS = [
 ]
 CSRF_TRUSTED_ORIGINS = environment.words("GATEWAY_CSRF_TRUSTED_ORIGINS")
 
+# Pages of these origins may call the API from browsers; see gateway_project.web.cors.
+GATEWAY_CORS_ORIGINS = environment.origins("GATEWAY_CORS_ORIGINS")
+CORS_ALLOW_ALL_ORIGINS = GATEWAY_CORS_ORIGINS == ["*"]
+CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else GATEWAY_CORS_ORIGINS
+CORS_URLS_REGEX = r"/*(v1|api)(/|$)"
+CORS_ALLOW_METHODS = ("GET", "POST")
+# Browsers read * as every header but Authorization. The names are for those that do not know it yet.
+CORS_ALLOW_HEADERS = ("*", "authorization", "content-type", "idempotency-key")
+CORS_EXPOSE_HEADERS = (
+    "*",
+    *("x-request-id", "retry-after", "retry-after-ms", "x-should-retry", "idempotent-replayed"),
+    *(f"x-gateway-{fact}" for fact in ("provider", "attempts", "cost")),
+    *(f"x-ratelimit-{fact}-{what}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),
+)
+CORS_PREFLIGHT_MAX_AGE = 7_200  # seconds; Chromium keeps none longer
+
 # --- Apps, middleware and templates ------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
@@ -52,6 +68,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_filters",
     "drf_spectacular",
+    "corsheaders",
     "gateway_project.apps.GatewayConfig",
     "billing.apps.BillingConfig",
     "keys.apps.KeysConfig",
@@ -62,6 +79,7 @@ INSTALLED_APPS = [
 # The Page* classes add sessions, CSRF, messages and so on to pages. API requests skip all of them in one step.
 MIDDLEWARE = [
     "gateway_project.web.request_log.RequestLogMiddleware",
+    "gateway_project.web.cors.ApiCorsMiddleware",
     "gateway_project.web.hosts.AddressMiddleware",
     "gateway_project.web.page_middleware.PageTextMiddleware",
     "gateway_project.web.page_middleware.PageSecurityMiddleware",

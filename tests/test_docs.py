@@ -97,7 +97,7 @@ def prose(page: str) -> str:
 
 # --- Settings -----------------------------------------------------------------------------------------------------
 
-_READERS = {"get", "setdefault", "text", "boolean", "integer", "words", "numbers"}
+_READERS = {"get", "setdefault", "text", "boolean", "integer", "words", "numbers", "origins"}
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 
 

@@ -2,6 +2,7 @@
 
 - ``request_log``         an id and a log line for every request
 - ``hosts``               routes by host name; which requests are for the API
+- ``cors``                requests of pages of other origins
 - ``page_middleware``     Django's middleware for pages, skipped for API requests
 - ``strict_json``         the parser of request bodies
 - ``error_replies``       replies to exceptions of views

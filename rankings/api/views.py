@@ -17,7 +17,6 @@ from rankings.api.serializers import RankingsSerializer
 
 _HEADERS = {
     "Cache-Control": f"public, max-age={replies.FRESH_SECONDS}",
-    "Access-Control-Allow-Origin": "*",  # safe: a reply holds nothing of any one user
     "Link": '<https://creativecommons.org/licenses/by/4.0/>; rel="license"',
 }
 _QUERIES_MAX = 4_096
