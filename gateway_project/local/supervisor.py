@@ -216,21 +216,26 @@ def _is_ready(address: Address) -> bool:
 
 def _announce(directory: Path, facts: dict[str, Any]) -> None:
     write_line(f"""
-The gateway is ready. Try:
+The gateway is ready at {facts["api_url"]}
+
+  API key    {facts["api_key"]}
+  Dashboard  {facts["base_url"]}/dashboard/  {facts["owner"]["email"]}  {facts["owner"]["password"]}
+  Admin      {facts["base_url"]}/admin/      {facts["admin"]["email"]}  {facts["admin"]["password"]}
+  Data       {directory} (all of this is in its quickstart.json)
+
+Try it:
 
   curl {facts["api_url"]}/v1/chat/completions \\
     -H "Authorization: Bearer {facts["api_key"]}" -H "Content-Type: application/json" \\
     -d '{{"model": "{facts["model"]}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
 
+  # or in Python, after pip install openai
   from openai import OpenAI
   client = OpenAI(base_url="{facts["api_url"]}/v1", api_key="{facts["api_key"]}")
   reply = client.chat.completions.create(model="{facts["model"]}", messages=[{{"role": "user", "content": "Hello"}}])
   print(reply.choices[0].message.content)
 
-  Dashboard  {facts["base_url"]}/dashboard/  {facts["owner"]["email"]}  {facts["owner"]["password"]}
-  Admin      {facts["base_url"]}/admin/      {facts["admin"]["email"]}  {facts["admin"]["password"]}
-
-All of this is in {directory / "quickstart.json"}. Ctrl-C stops everything.
+Ctrl-C stops everything. The next start keeps the data.
 """)
 
 

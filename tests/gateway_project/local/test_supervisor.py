@@ -34,6 +34,30 @@ def test_the_gateway_serves_and_prints_what_to_try(running):
         assert hint in log
 
 
+def test_the_announcement_fits_on_one_screen(running):
+    facts, log = running.quickstart(), running.log()
+    announcement = log[log.index("The gateway is ready") : log.index("Ctrl-C stops everything")].splitlines()
+    assert len(announcement) < 24
+    assert announcement[0] == f"The gateway is ready at {facts['api_url']}"
+    assert f"Data       {running.var} " in "\n".join(announcement)
+    for person in ("owner", "admin"):
+        assert [line for line in announcement if line.endswith(f"{facts[person]['email']}  {facts[person]['password']}")]
+
+
+def test_background_work_that_did_nothing_is_not_in_the_log(running):
+    code = """
+from completions.tasks import release_expired_holds
+from gateway_project.celery import app
+release_expired_holds.delay()
+while not any(release_expired_holds.name in worker["total"] for worker in (app.control.inspect().stats() or {}).values()):
+    pass
+print("THE WORKER RAN IT")
+"""
+    assert "THE WORKER RAN IT" in running.manage("shell", "-c", code).stdout
+    assert "release_expired_holds" not in running.log()
+    assert "Sending due task" not in running.log()
+
+
 def test_the_quickstart_file_is_complete_and_readable_by_its_owner_only(running):
     facts = running.quickstart()
     assert list(facts) == ["base_url", "api_url", "api_key", "model", "admin", "owner"]
