@@ -223,14 +223,11 @@ The gateway is ready at {facts["api_url"]}
   Admin      {facts["base_url"]}/admin/      {facts["admin"]["email"]}  {facts["admin"]["password"]}
   Data       {directory} (all of this is in its quickstart.json)
 
-Try it:
-
   curl {facts["api_url"]}/v1/chat/completions \\
     -H "Authorization: Bearer {facts["api_key"]}" -H "Content-Type: application/json" \\
     -d '{{"model": "{facts["model"]}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
 
-  # or in Python, after pip install openai
-  from openai import OpenAI
+  from openai import OpenAI  # pip install openai
   client = OpenAI(base_url="{facts["api_url"]}/v1", api_key="{facts["api_key"]}")
   reply = client.chat.completions.create(model="{facts["model"]}", messages=[{{"role": "user", "content": "Hello"}}])
   print(reply.choices[0].message.content)
