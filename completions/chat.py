@@ -9,19 +9,26 @@ from typing import Any
 class Contents:
     """What the messages contain, counted in one pass. ``image_at`` and ``file_at`` name the first such part, or are "".
 
-    ``image_bytes`` is the size of the images' data URLs. A file is a document or a sound, whose tokens cannot be estimated.
+    ``prompt_bytes`` is the most tokens that the text of the messages can be, with what a chat template adds. A file is a
+    document or a sound, whose tokens cannot be estimated. ``message_fields`` are the fields that messages have beside role and
+    content.
     """
 
     text_bytes: int = 0  # UTF-8
     images: int = 0
     image_at: str = ""
     file_at: str = ""
-    image_bytes: int = 0
+    prompt_bytes: int = 0
+    message_fields: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check."""
+    """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check.
+
+    ``prompt_bytes`` is the most tokens that the text of the prompt can be: of the messages, and of every other field that a
+    provider may add to the prompt.
+    """
 
     model: str
     messages: list[dict[str, Any]]
@@ -29,7 +36,7 @@ class ChatRequest:
     stream: bool
     include_usage: bool
     fields: dict[str, Any]
-    body_bytes: int
+    prompt_bytes: int
     max_tokens_field: str = "max_tokens"  # which of its two names the request used
     choices: int = 1
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``

@@ -72,11 +72,12 @@ class ChatCompletionsView(RatedView):
 
     @extend_schema(auth=_AUTH, request=ChatRequestSerializer, responses=_RESPONSES)
     def post(self, request: Request) -> HttpResponseBase:
-        caller, body_bytes = request.user, strict_json.content_length(request)
+        caller = request.user
         assert isinstance(caller, Caller)
+        strict_json.content_length(request)
         fields = request.data
         assert isinstance(fields, dict)  # the parser raises on anything else
-        chat = schema.parse(fields, body_bytes=body_bytes)
+        chat = schema.parse(fields)
         with refusal_cache.replay_or_record_for_models(
             caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
         ):

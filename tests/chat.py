@@ -36,6 +36,14 @@ def events(reply: Any) -> list[Any]:
     return [item if item == "[DONE]" else json.loads(item) for item in data]
 
 
+def prompt_bytes(messages: list[dict[str, Any]]) -> int:
+    """Return the tokens that the documentation promises to hold for messages of text and images, without those of images."""
+    contents = [message["content"] for message in messages]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    texts = [content for content in contents if isinstance(content, str)] + [part.get("text", "") for part in parts]
+    return 24 + 20 * len(messages) + 8 * len(parts) + sum(len(text.encode()) for text in texts)
+
+
 def everything_written() -> dict[str, list[dict[str, Any]]]:
     """Return all rows of all tables that a completion may write."""
     return {table.__name__: list(table.objects.order_by("pk").values()) for table in WRITTEN}

@@ -5,5 +5,6 @@ Owns the rules that hold for every model. Imports ``completions.chat`` and ``gat
 
 schema    the whole body
 messages  the ``messages`` array: roles, parts, tool calls
+prompt    which fields are part of the prompt, and the most tokens that they can be; which fields are never sent upstream
 fields    readers of single fields, also for the adapters
 """

@@ -19,7 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 from completions.chat import Contents
+from completions.request import prompt
 from completions.request.fields import Fields, check_array, check_name, check_object, check_string, read_required, refuse
+
+_ROLE_AND_CONTENT = frozenset({"role", "content"})
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 AUDIO_FORMATS = ("wav", "mp3", "flac", "opus", "pcm16", "aac", "aiff", "m4a", "ogg")
@@ -37,7 +40,7 @@ def check(messages: list[Any], *, images_max: int, allow_remote_images: bool) ->
     checker = _Checker(images_max, allow_remote_images)
     for index, message in enumerate(messages):
         checker.check_message(message, f"messages[{index}]")
-    return Contents(checker.text_bytes, checker.images, checker.image_at, checker.file_at, checker.image_bytes)
+    return checker.contents()
 
 
 def message_text(message: Fields) -> str:
@@ -53,16 +56,30 @@ class _Checker:
 
     def __init__(self, images_max: int, allow_remote_images: bool) -> None:
         self._images_max, self._allow_remote_images = images_max, allow_remote_images
-        self.text_bytes = self.images = self.image_bytes = 0
-        self.image_at = self.file_at = ""
+        self._text_bytes = self._prompt_bytes = self._images = 0
+        self._image_at = self._file_at = ""
+        self._message_fields: set[str] = set()
+        self._is_quoted = False  # of the message that is being checked: whether templates write its content as JSON
+
+    def contents(self) -> Contents:
+        return Contents(
+            text_bytes=self._text_bytes,
+            images=self._images,
+            image_at=self._image_at,
+            file_at=self._file_at,
+            prompt_bytes=self._prompt_bytes,
+            message_fields=frozenset(self._message_fields),
+        )
 
     def check_message(self, message: Any, path: str) -> None:
         role = read_required(check_object(message, path), "role", path)
         if role not in ROLES:
             refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
         content = message.get("content")
+        self._is_quoted = role in ("tool", "function")
+        self._prompt_bytes += prompt.MESSAGE_TOKENS
         if isinstance(content, str):
-            self._count_text(content)
+            self._count_content(content)
         elif isinstance(content, list):
             self._check_parts(content, role, f"{path}.content")
         elif content is not None:
@@ -77,6 +94,9 @@ class _Checker:
             check_string(read_required(message, "name", path), f"{path}.name")
         if message.get("name") is not None:
             check_string(message["name"], f"{path}.name")
+        if others := prompt.others(message, _ROLE_AND_CONTENT):
+            self._prompt_bytes += prompt.count_json(others)
+            self._message_fields.update(others)
 
     def _check_assistant(self, message: Fields, path: str) -> None:
         if message.get("refusal") is not None:
@@ -114,12 +134,15 @@ class _Checker:
         if not isinstance(kind, str) or kind not in allowed:
             refuse(f"{path}.type", f"must be {' or '.join(allowed)} in a message of this role")
         allowed[kind](self, part, path)
+        self._prompt_bytes += prompt.PART_TOKENS
+        if others := prompt.others(part, {"type", kind}):
+            self._prompt_bytes += prompt.count_json(others)
 
     def _check_text(self, part: Fields, path: str) -> None:
-        self._count_text(check_string(read_required(part, "text", path), f"{path}.text"))
+        self._count_content(check_string(read_required(part, "text", path), f"{path}.text"))
 
     def _check_refusal(self, part: Fields, path: str) -> None:
-        self._count_text(check_string(read_required(part, "refusal", path), f"{path}.refusal"))
+        self._count_content(check_string(read_required(part, "refusal", path), f"{path}.refusal"))
 
     def _check_image(self, part: Fields, path: str) -> None:
         image_path = f"{path}.image_url"
@@ -131,11 +154,12 @@ class _Checker:
             refuse(f"{image_path}.url", f"must be a data URL of a base64-encoded image (data:image/png;base64,...){suffix}")
         if image.get("detail") not in (None, *IMAGE_DETAILS):
             refuse(f"{image_path}.detail", f"must be one of {', '.join(IMAGE_DETAILS)}")
-        self.images += 1
-        self.image_bytes += 0 if is_remote else len(url)
-        if self.images > self._images_max:
+        self._images += 1
+        if others := prompt.others(image, {"detail"} if is_remote else {"url", "detail"}):
+            self._prompt_bytes += prompt.count_json(others)
+        if self._images > self._images_max:
             refuse(image_path, f"is one image too many: a request may have {self._images_max}")
-        self.image_at = self.image_at or image_path
+        self._image_at = self._image_at or image_path
 
     def _check_audio(self, part: Fields, path: str) -> None:
         audio_path = f"{path}.input_audio"
@@ -143,7 +167,7 @@ class _Checker:
         check_string(read_required(audio, "data", audio_path), f"{audio_path}.data")
         if read_required(audio, "format", audio_path) not in AUDIO_FORMATS:
             refuse(f"{audio_path}.format", f"must be one of {', '.join(AUDIO_FORMATS)}")
-        self.file_at = self.file_at or audio_path
+        self._file_at = self._file_at or audio_path
 
     def _check_file(self, part: Fields, path: str) -> None:
         file_path = f"{path}.file"
@@ -153,10 +177,18 @@ class _Checker:
         data = check_string(read_required(file, "file_data", file_path), f"{file_path}.file_data")
         if ":" in data and data[:5].lower() != "data:":  # an address, which some providers would fetch
             refuse(f"{file_path}.file_data", "must be the file itself, as a data URL; files are not fetched from addresses")
-        self.file_at = self.file_at or file_path
+        self._file_at = self._file_at or file_path
+
+    # --- Counting ---------------------------------------------------------------------------------------------------
+
+    def _count_content(self, text: str) -> None:
+        text_bytes = prompt.count_text(text)
+        self._text_bytes += text_bytes
+        self._prompt_bytes += prompt.count_quoted(text) if self._is_quoted else text_bytes
 
     def _count_text(self, text: str) -> None:
-        self.text_bytes += len(text) if text.isascii() else len(text.encode())
+        """Count text for the estimate only; the field that it is in counts for the prompt as a whole."""
+        self._text_bytes += prompt.count_text(text)
 
 
 _PartCheck = Callable[[_Checker, Fields, str], None]

@@ -28,7 +28,7 @@ from typing import Any
 from django.conf import settings
 
 from completions.chat import ChatRequest
-from completions.request import messages
+from completions.request import messages, prompt
 from completions.request.fields import (
     Fields,
     check_array,
@@ -56,14 +56,17 @@ RESPONSE_FORMATS = ("text", "json_object", "json_schema")
 TOOL_CHOICES = ("none", "auto", "required")
 
 
-def parse(fields: Fields, *, body_bytes: int) -> ChatRequest:
-    """Return the checked body. ``body_bytes`` is its size as it was received. Raises InvalidRequest."""
+def parse(fields: Fields) -> ChatRequest:
+    """Return the checked body. Raises InvalidRequest."""
     stream = read_boolean(fields, "stream")
     _check_sampling(fields)
     _check_reply_format(fields)
     _check_tools(fields)
     _check_labels(fields)
     model, conversation = _read_model(fields), _read_messages(fields)
+    contents = messages.check(
+        conversation, images_max=settings.REQUEST_IMAGES_MAX, allow_remote_images=settings.REQUEST_REMOTE_IMAGES
+    )
     max_tokens_field = _max_tokens_field(fields)
     return ChatRequest(
         model=model,
@@ -72,15 +75,11 @@ def parse(fields: Fields, *, body_bytes: int) -> ChatRequest:
         stream=stream,
         include_usage=_read_include_usage(fields, stream),
         fields=fields,
-        body_bytes=body_bytes,
+        prompt_bytes=contents.prompt_bytes + prompt.count_fields(fields),
         max_tokens_field=max_tokens_field,
         choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_read_fallbacks(fields, model),
-        contents=messages.check(
-            conversation,
-            images_max=settings.REQUEST_IMAGES_MAX,
-            allow_remote_images=settings.REQUEST_REMOTE_IMAGES,
-        ),
+        contents=contents,
     )
 
 

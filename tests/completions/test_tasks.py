@@ -33,7 +33,7 @@ def admit(key: ApiKey) -> admission.Admitted:
     """Admit a request without resolving it, like a process that dies right after admission."""
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
     caller = Caller(key_id=key.pk, account_id=key.account_id)
-    admitted = admission.admit(schema.parse(fields, body_bytes=100), [lookup.find_offer("demo/echo")], caller)
+    admitted = admission.admit(schema.parse(fields), [lookup.find_offer("demo/echo")], caller)
     assert isinstance(admitted, admission.Admitted)
     return admitted
 
@@ -51,7 +51,7 @@ def key(alice: Account) -> ApiKey:
 def test_an_expired_hold_is_released_everywhere(alice, key):
     admitted = admit(key)
     alice.refresh_from_db()
-    assert alice.held_nanos == 100 * 500 + 100 * 1_500 == SpendingDay.objects.get(key=key).held_nanos
+    assert alice.held_nanos == 49 * 500 + 100 * 1_500 == SpendingDay.objects.get(key=key).held_nanos
     expire(admitted)
     assert tasks.release_expired_holds() == 1
     assert_released(alice, "expired")
@@ -87,7 +87,7 @@ def test_the_sweeper_ignores_a_running_hold(alice, key):
     admitted = admit(key)
     assert tasks.release_expired_holds() == 0
     alice.refresh_from_db()
-    assert alice.held_nanos == 200_000
+    assert alice.held_nanos == 174_500
     assert Hold.objects.get().state == Hold.State.HELD
     assert Completion.objects.get(pk=admitted.completion.id).settlement is None
     assert_ledger_is_consistent()

@@ -10,37 +10,12 @@ from urllib.parse import urlsplit
 
 from completions.chat import Call, ChatRequest
 from completions.providers.openai import messages
+from completions.request.prompt import UNPAID_FIELDS
 
 Fields = dict[str, Any]
 
-# Some upstream reads each of these as another token limit, as more choices, as another model or as a dearer service than the
-# one that is priced. The hold pays for none of it.
-_UNPAID = {
-    "best_of",
-    "compound_custom",
-    "enable_search",
-    "fallbacks",
-    "inference_geo",
-    "max_new_tokens",
-    "max_output_tokens",
-    "mcp_servers",
-    "models",
-    "n_predict",
-    "num_predict",
-    "options",
-    "plugins",
-    "prediction",
-    "preset",
-    "provider",
-    "route",
-    "search_parameters",
-    "search_settings",
-    "service_tier",
-    "speed",
-    "web_search_options",
-}
 # Never copied from the caller's body: the fields that ``body`` sets itself, the echo provider's, and the unpaid ones.
-_NOT_COPIED = {"echo", "max_tokens", "max_completion_tokens", "stream_options"} | _UNPAID
+_NOT_COPIED = {"echo", "max_tokens", "max_completion_tokens", "models", "stream_options"} | UNPAID_FIELDS
 
 # Accepted by every one of the providers below.
 _COMMON = frozenset(

@@ -3,6 +3,7 @@
 The order of refusals is in ``tests/test_error_table.py``.
 """
 
+import json
 import math
 import re
 from datetime import UTC, datetime, time, timedelta
@@ -24,7 +25,7 @@ INPUT, OUTPUT = 500, 1_500  # nanodollars a token: the factory's $0.50 and $1.50
 
 def worst_case(raw: bytes, max_tokens: int) -> int:
     """Return what the documentation promises to hold, computed apart from the code."""
-    return len(raw) * INPUT + max_tokens * OUTPUT
+    return chat.prompt_bytes(json.loads(raw)["messages"]) * INPUT + max_tokens * OUTPUT
 
 
 def caller(account: Account, **fields):
@@ -107,7 +108,7 @@ def test_a_refusal_for_funds_names_the_affordable_max_tokens(echo_model, balance
     client = caller(with_balance(balance_nanos))[1]
 
     def ask(max_tokens: int):
-        return chat.send(client, chat.body(max_tokens=max_tokens).ljust(200))  # the same length for any number of digits
+        return chat.send(client, chat.body(max_tokens=max_tokens))
 
     error = chat.assert_error(ask(4_000), 402, "insufficient_quota")
     affordable = int(re.search(r"It affords max_tokens up to (\d+)\.", error["message"])[1])

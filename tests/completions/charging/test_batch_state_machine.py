@@ -6,6 +6,7 @@ It calls what the gateway calls: admission, settlement, the sweeper, checkpoints
 import contextlib
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
@@ -140,7 +141,7 @@ class BatchStateMachine(state_machines.StateMachine):
         return max(there_is + more, NEED_MIN)
 
     def admission_call(self, key: int, need: int, retry: str | None, body: str) -> Callable[[], Any]:
-        request = schema.parse(FIELDS, body_bytes=need - 1)
+        request = replace(schema.parse(FIELDS), prompt_bytes=need - 1)
         caller = Caller(key_id=self.keys[key].pk, account_id=self.keys[key].account_id)
         return lambda: admission.admit(request, [self.offer], caller, IdempotencyKey(retry, body) if retry else None)
 

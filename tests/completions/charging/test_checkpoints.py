@@ -161,8 +161,6 @@ def admitted_long_ago():
     [account] = Account.objects.filter(name="Alice")
     key, _ = factories.make_key(account)
     fields = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
-    admitted = admission.admit(
-        schema.parse(fields, body_bytes=100), [lookup.find_offer("demo/echo")], Caller(key.pk, account.pk)
-    )
+    admitted = admission.admit(schema.parse(fields), [lookup.find_offer("demo/echo")], Caller(key.pk, account.pk))
     Completion.objects.update(created_at=Now() - 2 * checkpoints.ABANDONED_AFTER)
     return admitted

@@ -1,6 +1,5 @@
 """The worst case of a request and the cost of its usage, to the nanodollar. The cost is never above the worst case."""
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -16,7 +15,8 @@ from completions.chat import ChatRequest, Contents, PriceList, Usage
 from completions.models import Completion, Price
 from completions.pricing import cost
 from tests import factories
-from tests.completions.content_parts import IMAGE, IMAGE_URL, PDF, SOUND, make_sibling_model, question_with
+from tests.chat import prompt_bytes
+from tests.completions.content_parts import IMAGE, PDF, SOUND, make_sibling_model, question_with
 from tests.completions.offers import make_offer
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, disconnect, events
 from tests.conftest import client_for
@@ -25,7 +25,7 @@ from tests.upstream import CLOSE, DONE, FINISH, HANG, ROLE, refusal, stream, str
 PRICES = st.integers(0, money.price_nanos("1000"))  # up to $1,000 per million tokens
 
 
-def request(body_bytes: int, content: str = "") -> ChatRequest:
+def request(size: int, content: str = "") -> ChatRequest:
     return ChatRequest(
         model="m",
         messages=[{"role": "user", "content": content}],
@@ -33,7 +33,7 @@ def request(body_bytes: int, content: str = "") -> ChatRequest:
         stream=False,
         include_usage=False,
         fields={},
-        body_bytes=body_bytes,
+        prompt_bytes=size,
         contents=Contents(text_bytes=len(content.encode())),
     )
 
@@ -56,7 +56,6 @@ def usages(draw: st.DrawFn, prompt_max: int, completion_max: int) -> Usage:
 @st.composite
 def mixed_requests(draw):
     """A valid request with text, images and perhaps a file."""
-    image_sizes = draw(st.lists(st.integers(30, 1_000_000), max_size=5))
     text_bytes = draw(st.integers(0, 1_000_000))
     file_at = draw(st.sampled_from(["", "messages[0].content[0].file"]))
     return ChatRequest(
@@ -66,9 +65,9 @@ def mixed_requests(draw):
         stream=False,
         include_usage=False,
         fields={},
-        body_bytes=draw(st.integers(50, 1_000)) + text_bytes + sum(image_sizes),
+        prompt_bytes=draw(st.integers(44, 1_000)) + text_bytes,
         choices=draw(st.integers(1, 16)),
-        contents=Contents(text_bytes, len(image_sizes), "", file_at, sum(image_sizes)),
+        contents=Contents(text_bytes, draw(st.integers(0, 5)), "", file_at),
     )
 
 
@@ -76,7 +75,7 @@ def mixed_requests(draw):
 def mixed_usages(draw, request, offer, max_tokens):
     """Usage that a provider may report: at most a token per byte of text, and the model's maximum for each image."""
     contents = request.contents
-    text_tokens = draw(st.integers(0, request.body_bytes - contents.image_bytes))
+    text_tokens = draw(st.integers(0, request.prompt_bytes))
     image_tokens = draw(st.integers(0, offer.image_tokens_max)) * contents.images
     file_tokens = draw(st.integers(0, offer.context_window)) if contents.file_at else 0
     prompt = min(text_tokens + image_tokens + file_tokens, offer.context_window)
@@ -156,7 +155,7 @@ def test_worked_examples_of_cost(price, usage, nanos):
 
 
 @pytest.mark.parametrize(
-    ("price", "body_bytes", "max_tokens", "nanos"),
+    ("price", "prompt_bytes", "max_tokens", "nanos"),
     [
         (prices("0.15", "0.60"), 500, 200, 195_000),
         (prices("0.15", "0.60", cached_input="0.075"), 500, 200, 195_000),
@@ -165,8 +164,8 @@ def test_worked_examples_of_cost(price, usage, nanos):
         (prices("0.0375", "0"), 1, 0, 38),
     ],
 )
-def test_worked_examples_of_the_worst_case(price, body_bytes, max_tokens, nanos):
-    assert cost.worst_case_nanos(request(body_bytes), make_offer(price=price), max_tokens) == nanos
+def test_worked_examples_of_the_worst_case(price, prompt_bytes, max_tokens, nanos):
+    assert cost.worst_case_nanos(request(prompt_bytes), make_offer(price=price), max_tokens) == nanos
 
 
 def test_free_tokens_are_affordable_without_limit():
@@ -189,11 +188,6 @@ def test_a_prompt_is_estimated_at_four_bytes_a_token(text, tokens):
 INPUT, OUTPUT = 3_000, 15_000  # nanodollars a token
 
 
-def sent_bytes(**fields):
-    """Return the size of the body that the test client sends."""
-    return len(json.dumps({"model": "acme/large", **fields}, separators=(",", ":")))
-
-
 @pytest.mark.usefixtures("reading_images")
 @pytest.mark.parametrize("images", [1, 2, 5])
 def test_the_hold_covers_each_image_at_the_models_image_tokens(api, alice, upstream, large, images):
@@ -201,7 +195,7 @@ def test_the_hold_covers_each_image_at_the_models_image_tokens(api, alice, upstr
     large.save()
     messages = question_with(*[IMAGE] * images)
     ask(api, messages=messages, max_tokens=10)
-    tokens = sent_bytes(messages=messages, max_tokens=10) - images * len(IMAGE_URL) + images * 1_000
+    tokens = prompt_bytes(messages) + images * 1_000
     assert alice.holds.get().amount_nanos == tokens * INPUT + 10 * OUTPUT
 
 
@@ -234,7 +228,7 @@ def test_the_hold_covers_the_price_of_each_image(api, alice, upstream, large):
     large.prices.update(image_nanos=7_000_000)
     messages = question_with(IMAGE, IMAGE)
     ask(api, messages=messages, max_tokens=10)
-    tokens = sent_bytes(messages=messages, max_tokens=10) - 2 * len(IMAGE_URL) + 2 * 6_000
+    tokens = prompt_bytes(messages) + 2 * 6_000
     assert alice.holds.get().amount_nanos == tokens * INPUT + 10 * OUTPUT + 2 * 7_000_000
 
 

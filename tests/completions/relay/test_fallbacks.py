@@ -13,7 +13,7 @@ from completions.models import Completion, LanguageModel, RoutableAlias
 from gateway_project.db.group_commit import OutcomeUnknown
 from keys.models import ApiKey
 from tests import factories
-from tests.chat import assert_error, body
+from tests.chat import assert_error, body, prompt_bytes
 from tests.completions.routes import add, assert_answered, once
 from tests.completions.rows import (
     MESSAGES,
@@ -55,10 +55,10 @@ def make(model_id, server, **fields):
     return factories.make_model(model_id, provider=provider, upstream_model=model_id.upper(), **price, **fields)
 
 
-def worst(model_id, body_bytes, max_tokens):
-    """Return the nanodollars for so many bytes of prompt and so many generated tokens."""
+def worst(model_id, tokens, max_tokens):
+    """Return the nanodollars for so many tokens of prompt and so many generated tokens."""
     prices = {"acme/large": (3_000, 15_000), "acme/small": (1_000, 2_000), "acme/dear": (30_000, 150_000)}[model_id]
-    return body_bytes * prices[0] + max_tokens * prices[1]
+    return tokens * prices[0] + max_tokens * prices[1]
 
 
 def held_nanos(account):
@@ -158,7 +158,7 @@ def test_the_hold_pays_for_the_dearest_model_that_may_answer(api, dear, alice, m
     raw = body(model="acme/large", messages=MESSAGES, max_tokens=100, models=models)
     answer = api.generic("POST", "/v1/chat/completions", raw, content_type="application/json")
     assert answer.status_code == 200
-    assert held_nanos(alice) == worst(dearest, len(raw), 100)
+    assert held_nanos(alice) == worst(dearest, prompt_bytes(MESSAGES), 100)
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 

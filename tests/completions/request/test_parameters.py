@@ -8,7 +8,7 @@ import pytest
 
 from completions.models import Completion
 from completions.providers.openai.request import QUIRKS
-from tests.chat import assert_error, everything_written
+from tests.chat import assert_error, everything_written, prompt_bytes
 from tests.completions.rows import MESSAGES, PROMPT_ESTIMATE, ask, ask_streamed, assert_charged, events
 from tests.conftest import client_for
 from tests.factories import make_key
@@ -515,9 +515,7 @@ def test_two_choices_are_held_and_charged(api, alice, upstream):
     answer = ask(api, n=2, max_tokens=100).json()
     assert [(choice["index"], choice["message"]["content"]) for choice in answer["choices"]] == [(0, "Hello"), (1, "Hi")]
     assert answer["usage"]["completion_tokens"] == 5
-    sent = {"model": "acme/large", "messages": MESSAGES, "n": 2, "max_tokens": 100}
-    body_bytes = len(json.dumps(sent, separators=(",", ":")))
-    assert alice.holds.get().amount_nanos == body_bytes * 3_000 + 2 * 100 * 15_000
+    assert alice.holds.get().amount_nanos == prompt_bytes(MESSAGES) * 3_000 + 2 * 100 * 15_000
     assert upstream.requests[0].body["max_tokens"] == 100  # of each choice
     assert_charged(alice, "reported", prompt=9, completion=5, nanos=9 * 3_000 + 5 * 15_000)
 

@@ -7,7 +7,7 @@ import pytest
 
 from completions.models import Completion, Price
 from tests import factories
-from tests.chat import assert_error
+from tests.chat import assert_error, prompt_bytes
 from tests.completions.providers.anthropic.scripts import (
     PING,
     STOP,
@@ -100,8 +100,8 @@ def test_limit_that_the_hold_pays_for_is_sent_without_max_tokens(api, alice, ups
     ask(api)
     cap = upstream.requests[0].body["max_tokens"]
     assert cap == 4096
-    body_bytes = len(json.dumps({"model": "acme/large", "messages": MESSAGES}, separators=(",", ":")))
-    assert alice.holds.get().amount_nanos == body_bytes * 3_750 + cap * 15_000  # as if the whole prompt were written to a cache
+    # As if the whole prompt were written to a cache.
+    assert alice.holds.get().amount_nanos == prompt_bytes(MESSAGES) * 3_750 + cap * 15_000
 
 
 def test_stream_is_requested(api, upstream):

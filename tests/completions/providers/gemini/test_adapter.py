@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests import factories
+from tests.chat import prompt_bytes
 from tests.completions import rows
 from tests.completions.providers.gemini import scripts as gemini
 from tests.completions.providers.gemini.scripts import (
@@ -78,8 +79,7 @@ def test_stream_is_requested_as_events(api, upstream):
 def test_limit_that_the_hold_pays_for_is_sent_without_max_tokens(api, alice, upstream):
     ask(api)
     assert upstream.requests[0].body["generationConfig"] == {"maxOutputTokens": 4096}
-    body_bytes = len(json.dumps({"model": MODEL, "messages": MESSAGES}, separators=(",", ":")))
-    assert alice.holds.get().amount_nanos == body_bytes * 3_000 + 4096 * 15_000
+    assert alice.holds.get().amount_nanos == prompt_bytes(MESSAGES) * 3_000 + 4096 * 15_000
 
 
 def test_model_name_is_escaped_in_the_address(api, upstream, flash):

@@ -13,6 +13,7 @@ from completions.catalog import lookup
 from completions.providers.openai.adapter import OpenAIAdapter
 from completions.providers.openai.request import QUIRKS
 from tests import factories
+from tests.chat import prompt_bytes
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import (
     CLOSE,
@@ -55,8 +56,7 @@ def test_limit_that_the_hold_pays_for_is_sent_without_max_tokens(api, alice, ups
     cap = upstream.requests[0].body["max_tokens"]
     assert cap == 4096  # an eighth of $10 would buy more than the model generates
     hold = alice.holds.get()
-    body_bytes = len(json.dumps({"model": "acme/large", "messages": MESSAGES}, separators=(",", ":")))
-    assert hold.amount_nanos == body_bytes * 3_000 + cap * 15_000
+    assert hold.amount_nanos == prompt_bytes(MESSAGES) * 3_000 + cap * 15_000
 
 
 CAPS = [{"max_tokens": 17}, {"max_completion_tokens": 17}, {"max_tokens": None, "max_completion_tokens": 17}]

@@ -1,0 +1,120 @@
+"""What of a request is its prompt, and the most tokens that its text can be. Pure.
+
+The hold pays for that many tokens, so it must be an upper bound for every provider. No text has more tokens than bytes of
+UTF-8. Counted are the bytes of everything that a provider may put before the model, also in fields that this gateway does not
+know:
+
+- what messages say: as it is, because chat templates copy it
+- tools, schemas, calls of tools and their results, unknown fields: as compact JSON, because templates write them so
+- a fixed allowance for what a template adds to each message and to each part, and to the request
+
+Not counted are white space and escapes in the caller's own JSON (``\\u00e9`` is one character of two bytes), and fields that
+say how to generate, or who asks. The sum is never more than the bytes of the body, because the allowances are smaller than what
+JSON needs around a message, a part and the whole.
+"""
+
+from collections.abc import Set
+
+from completions.request.fields import Fields
+from gateway_project import compact_json
+
+# Allowances, in tokens. Templates add the role and two to six control tokens to a message, one or two around a part, and the
+# start of the reply and sometimes a default instruction to the request. Each is less than JSON needs around the same.
+REQUEST_TOKENS = 24
+MESSAGE_TOKENS = 20
+PART_TOKENS = 8
+
+# Never sent to a provider. Some upstream reads each of these as another token limit, as a longer prompt, as more choices, as
+# another model or as a dearer service than the one that is priced. The hold pays for none of it.
+UNPAID_FIELDS = frozenset(
+    {
+        "best_of",
+        "chat_template",
+        "compound_custom",
+        "enable_search",
+        "fallbacks",
+        "inference_geo",
+        "max_new_tokens",
+        "max_output_tokens",
+        "mcp_servers",
+        "n_predict",
+        "num_predict",
+        "options",
+        "plugins",
+        "prediction",
+        "preset",
+        "provider",
+        "route",
+        "search_parameters",
+        "search_settings",
+        "service_tier",
+        "speed",
+        "web_search_options",
+    }
+)
+# The fields that no provider adds to the prompt. ``messages`` are counted while they are checked.
+_NOT_PROMPT = UNPAID_FIELDS | {
+    "echo",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "metadata",
+    "modalities",
+    "model",
+    "models",
+    "n",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "prompt_cache_key",
+    "reasoning_effort",
+    "safety_identifier",
+    "seed",
+    "stop",
+    "store",
+    "stream",
+    "stream_options",
+    "temperature",
+    "top_logprobs",
+    "top_p",
+    "user",
+    "verbosity",
+}
+
+_ESCAPED = bytes(range(32)) + b'"\\'
+_ESCAPED_BY_NUMBER = bytes(set(range(32)) - set(b"\b\t\n\f\r"))  # as six bytes instead of two, such as \u0001
+
+
+def count_fields(fields: Fields) -> int:
+    """Return the most tokens that the fields of a checked body, other than ``messages``, can add to the prompt."""
+    counted = others(fields, _NOT_PROMPT)
+    return REQUEST_TOKENS + (count_json(counted) if counted else 0)
+
+
+def others(fields: Fields, counted_elsewhere: Set[str]) -> Fields:
+    """Return the fields that are not counted elsewhere. A null is absent."""
+    if fields.keys() <= counted_elsewhere:
+        return {}
+    return {name: value for name, value in fields.items() if name not in counted_elsewhere and value is not None}
+
+
+def count_json(fields: Fields) -> int:
+    """Return the bytes of fields as compact JSON, without the outermost braces."""
+    return len(compact_json.dumps(fields)) - 2
+
+
+def count_text(text: str) -> int:
+    """Return the bytes of UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def count_quoted(text: str) -> int:
+    """Return the bytes of a text as JSON, without the quotes. Four times as fast as to write it: results of tools are long."""
+    encoded = text.encode()
+    return len(encoded) + _occurrences(encoded, _ESCAPED) + 4 * _occurrences(encoded, _ESCAPED_BY_NUMBER)
+
+
+def _occurrences(encoded: bytes, characters: bytes) -> int:
+    return len(encoded) - len(encoded.translate(None, characters))
