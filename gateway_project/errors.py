@@ -121,7 +121,7 @@ class TiedUp(RateLimitExceeded):
 
 
 class SpendingLimitReached(RateLimitExceeded):
-    """The key's own limit. Pass ``Retry-After`` only when the limit resets."""
+    """The key's own limit leaves nothing, or too little for this request. Pass ``Retry-After`` only when the limit resets."""
 
     fixed_headers = {"x-should-retry": "false"}
 

@@ -117,17 +117,20 @@ def resets_at(period: str | None, first_day: date) -> datetime | None:
 def require_available(window: SpendingWindow | None, need_nanos: int, now: datetime) -> None:
     """Refuse a request that does not fit its key's limit. A key without a limit (None) is never refused.
 
-    Raises TiedUp (429) when it would fit without what running requests hold, otherwise SpendingLimitReached (429).
+    Raises TiedUp (429) when it would fit without what running requests hold, otherwise SpendingLimitReached (429). Only when
+    nothing is left does its message say that the limit is reached.
     """
     if window is None or window.available_nanos >= need_nanos:
         return
     if window.unspent_nanos >= need_nanos:
         raise errors.TiedUp("The key's spending limit would do, but running requests hold it. Try again in a moment.")
     headers = errors.retry_after(window.resets_at - now) if window.resets_at else {}
+    limit = f"key's spending limit of ${dollars.format_plain(window.limit_nanos)}"
+    if window.unspent_nanos == 0:
+        raise errors.SpendingLimitReached(f"The {limit} is reached.", headers=headers)
     raise errors.SpendingLimitReached(
-        f"The key's spending limit of ${dollars.format_plain(window.limit_nanos)} is reached:"
-        f" ${dollars.format_plain(window.spent_nanos)} is spent"
-        f" and this request may cost up to ${dollars.format_plain(need_nanos)}.",
+        f"This request may cost up to ${dollars.format_plain(need_nanos)},"
+        f" but the {limit} has only ${dollars.format_plain(window.unspent_nanos)} left.",
         headers=headers,
     )
 

@@ -64,12 +64,13 @@ class Scenario:
         assert rows.objects.update(**columns)
         return self.request()
 
-    def spend_limit(self, type: str, period: str | None = None) -> Request:
-        """Set a limit of one cent, all of it spent today."""
+    def spend_limit(self, type: str, period: str | None = None, *, left_nanos: int = 0) -> Request:
+        """Set a limit of one cent, all of it spent today but ``left_nanos``."""
         lifecycle.set_spending_limit(self.key, limit_cents=1, type=type, period=period)
         today = pool.database_time().date()
-        usage.reserve(self.key, day=today, amount_nanos=10_000_000)
-        usage.commit(self.key, day=today, held_nanos=10_000_000, spent_nanos=10_000_000, prompt_tokens=1, completion_tokens=1)
+        spent_nanos = 10_000_000 - left_nanos
+        usage.reserve(self.key, day=today, amount_nanos=spent_nanos)
+        usage.commit(self.key, day=today, held_nanos=spent_nanos, spent_nanos=spent_nanos, prompt_tokens=1, completion_tokens=1)
         return self.request()
 
     def exceed_rate_limit(self, **columns: Any) -> Request:
@@ -268,6 +269,12 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "account tied up": (tied_up_account, *TOO_MUCH, SOON),
     "window tied up": (tied_up_window, *TOO_MUCH, SOON),
     "FIXED limit": (lambda scenario: scenario.spend_limit("FIXED"), *TOO_MUCH, NEVER),
+    "FIXED limit has too little left": (lambda scenario: scenario.spend_limit("FIXED", left_nanos=1), *TOO_MUCH, NEVER),
+    "DAILY limit has too little left": (
+        lambda scenario: scenario.spend_limit("RECURRING", "DAILY", left_nanos=100_000),
+        *TOO_MUCH,
+        TO_RESET,
+    ),
     "DAILY limit": (lambda scenario: scenario.spend_limit("RECURRING", "DAILY"), *TOO_MUCH, TO_RESET),
     "WEEKLY limit": (lambda scenario: scenario.spend_limit("RECURRING", "WEEKLY"), *TOO_MUCH, TO_RESET),
     "MONTHLY limit": (lambda scenario: scenario.spend_limit("RECURRING", "MONTHLY"), *TOO_MUCH, TO_RESET),

@@ -143,8 +143,15 @@ class AdmissionRequest:
         budget_nanos = _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
         min_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
         need_nanos = cost.worst_case_nanos(request, offer, min_tokens)
-        spending.require_available(window, need_nanos, now)
-        _require_funds(request, offer, account, need_nanos)
+        try:
+            spending.require_available(window, need_nanos, now)
+            holds.require_available(account, need_nanos)
+        except errors.ApiError as refusal:
+            available_nanos = _min_nanos(account.available_nanos, window.available_nanos if window else None)
+            affordable_tokens = cost.affordable_tokens(request, offer, available_nanos)
+            if affordable_tokens > 0:
+                refusal.message += f" It affords {request.max_tokens_field} up to {affordable_tokens}."
+            raise
         return min_tokens
 
     def _record(self, now: datetime, window: SpendingWindow | None) -> CompletionRecord:
@@ -218,16 +225,6 @@ def _admitted_offers(
 
 def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
     return nanos if limit_nanos is None else min(nanos, limit_nanos)
-
-
-def _require_funds(request: ChatRequest, offer: Offer, account: Account, need_nanos: int) -> None:
-    try:
-        holds.require_available(account, need_nanos)
-    except errors.ApiError as refusal:
-        affordable_tokens = cost.affordable_tokens(request, offer, account.available_nanos)
-        if affordable_tokens > 0:
-            refusal.message += f" It affords max_tokens up to {affordable_tokens}."
-        raise
 
 
 def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:

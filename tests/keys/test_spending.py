@@ -229,7 +229,7 @@ def test_a_limit_held_by_running_requests_is_refused_as_tied_up(key):
     assert refusal.headers == {"Retry-After": "1", "retry-after-ms": "1000"}
 
 
-def test_a_reached_recurring_limit_says_when_it_resets(key):
+def test_a_recurring_limit_with_too_little_left_says_when_it_resets(key):
     lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
     refusal = refused(key, 9 * CENT + 1, NOW)
     assert type(refusal) is errors.SpendingLimitReached
@@ -237,7 +237,7 @@ def test_a_reached_recurring_limit_says_when_it_resets(key):
     wait = 8 * 3600 + 30 * 60
     assert refusal.headers == {"x-should-retry": "false", "Retry-After": str(wait), "retry-after-ms": str(1000 * wait)}
     assert refusal.message == (
-        "The key's spending limit of $0.10 is reached: $0.01 is spent and this request may cost up to $0.090000001."
+        "This request may cost up to $0.090000001, but the key's spending limit of $0.10 has only $0.09 left."
     )
 
 

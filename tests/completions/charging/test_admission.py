@@ -13,6 +13,7 @@ import pytest
 from billing import ledger, locks
 from billing.models import Account, Hold
 from completions.models import Completion
+from gateway_project import dollars
 from gateway_project.db import pool
 from keys import lifecycle, rate_limit_cache
 from keys.models import ApiKey, SpendingDay
@@ -308,6 +309,53 @@ def test_a_limit_of_zero_allows_nothing(alice, echo_model):
     client = caller(alice, limit_cents=0, type="FIXED")[1]
     error = chat.assert_error(chat.ask(client), 429, "rate_limit_exceeded")
     assert "spending limit of $0.00 is reached" in error["message"]
+
+
+@pytest.mark.parametrize(("type", "period"), LIMITS)
+def test_a_refusal_by_a_limit_that_has_some_left_names_what_fits(alice, echo_model, type, period):
+    raw = chat.body(max_tokens=4_000)
+    key, client = caller(alice, limit_cents=1, type=type, period=period)
+    left_nanos = worst_case(raw, 100)
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - left_nanos)
+    reply = chat.send(client, raw)
+    error = chat.assert_error(reply, 429, "rate_limit_exceeded")
+    need, left = (dollars.format_plain(nanos) for nanos in (worst_case(raw, 4_000), left_nanos))
+    assert error["message"] == (
+        f"This request may cost up to ${need}, but the key's spending limit of $0.01 has only ${left} left."
+        " It affords max_tokens up to 100."
+    )
+    assert reply["x-should-retry"] == "false"
+    chat.assert_error(chat.ask(client, max_tokens=101), 429, "rate_limit_exceeded")
+    assert chat.ask(client, max_tokens=100).status_code == 200
+
+
+def test_a_spent_limit_is_reached(alice, echo_model):
+    key, client = caller(alice, limit_cents=1, type="FIXED")
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT)
+    error = chat.assert_error(chat.ask(client, max_tokens=1), 429, "rate_limit_exceeded")
+    assert error["message"] == "The key's spending limit of $0.01 is reached."
+
+
+def test_a_limit_that_does_not_pay_for_the_prompt_names_no_max_tokens(alice, echo_model):
+    key, client = caller(alice, limit_cents=1, type="FIXED")
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - 1)
+    error = chat.assert_error(chat.ask(client, max_tokens=1), 429, "rate_limit_exceeded")
+    assert error["message"].endswith("has only $0.000000001 left.")
+
+
+def test_what_fits_a_limit_is_no_more_than_the_account_affords(echo_model):
+    raw = chat.body(max_tokens=4_000)
+    key, client = caller(with_balance(worst_case(raw, 50)), limit_cents=1, type="FIXED")
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - worst_case(raw, 100))
+    error = chat.assert_error(chat.send(client, raw), 429, "rate_limit_exceeded")
+    assert error["message"].endswith("It affords max_tokens up to 50.")
+
+
+@pytest.mark.parametrize("limit", [{}, {"limit_cents": 1, "type": "FIXED"}], ids=["funds", "limit"])
+def test_a_refusal_uses_the_callers_name_for_max_tokens(echo_model, limit):
+    client = caller(with_balance(1_000_000), **limit)[1]
+    error = chat.ask(client, max_completion_tokens=4_000, n=1).json()["error"]
+    assert " It affords max_completion_tokens up to " in error["message"]
 
 
 def test_without_max_tokens_a_nearly_spent_limit_shortens_the_reply(alice, echo_model):
