@@ -62,6 +62,7 @@ class ChatCompletionsView(RatedView):
     """One chat request. Authentication identifies the caller from a cache; admission checks whether its key may spend."""
 
     authentication_classes = [CallerAuthentication]
+    dispatched: Dispatch | None = None
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
@@ -86,10 +87,18 @@ class ChatCompletionsView(RatedView):
         admitted = admission.admit(chat, offers, caller, idempotency_key)
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
-        dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
+        self.dispatched = dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # for the log
         body = ReplyStream(dispatch) if chat.stream else whole.relay(dispatch)
-        return _reply(body, is_stream=chat.stream, headers={**admitted.headers, **dispatch.headers()})
+        return _reply(body, is_stream=chat.stream, headers=admitted.headers)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Add the headers about the dispatch, also to an error after the first attempt."""
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if self.dispatched and self.dispatched.attempts:
+            for name, value in self.dispatched.headers().items():
+                response[name] = value
+        return response
 
 
 def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:

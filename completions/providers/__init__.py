@@ -6,6 +6,7 @@ Owns everything that depends on a provider's wire format. Imports ``completions.
 base       the Adapter protocol, ProviderFailed, and the errors that the caller sees
 key_refusals  tells a refusal of our API key from one of a request
 exchange   one HTTP request to an upstream and its response: deadlines, bounds, heartbeats, failures; used by all adapters
+ignored_fields  which fields of a request a provider is not sent, for a header of the reply
 wire       what the formats have in common: JSON, token counts, sizes of text
 echo       a provider without a network, for development and tests
 openai, anthropic, gemini  a folder each, with the same modules and names: adapter; request (``check``, ``body``); messages;

@@ -53,6 +53,12 @@ class Adapter(Protocol):
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
 
+    def ignored_fields(self, call: Call) -> list[str]:
+        """Return the fields of the request that the provider is not sent, and that nothing else of what is sent stands for.
+
+        A field of messages is named "messages.<field>". Fields deeper than that are not named.
+        """
+
     def complete(self, call: Call) -> WholeReply:
         """Return the whole reply. Raises ProviderFailed."""
 

@@ -21,13 +21,14 @@ import gevent
 from django.conf import settings
 
 from completions.chat import Call, ChatRequest, Chunk, Usage, WholeReply
-from completions.providers import base
+from completions.providers import base, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
 from completions.request.fields import check_object, refuse
 from gateway_project import compact_json, errors
 
 _WORD = re.compile(r"\S+\s*|\s+")
+_READ_FIELDS = ignored_fields.HONOURED | {"echo"}
 _TOKENS_PER_MESSAGE = 3  # as a chat template would add
 
 
@@ -38,6 +39,9 @@ class EchoAdapter:
         if request.choices > 1:
             refuse("n", "must be 1 for this model")
         _Script.read(request)
+
+    def ignored_fields(self, call: Call) -> list[str]:
+        return ignored_fields.find(call.request, _READ_FIELDS, ())
 
     def complete(self, call: Call) -> WholeReply:
         _raise_scripted_status(call)

@@ -184,10 +184,14 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     status, wait_seconds = interpret(response.status, body)
     wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
+    error, kind = base.status_error(status, reason, headers), base.failure_kind(status)
+    if response.header("x-should-retry").strip().lower() == "false":
+        error.headers["x-should-retry"] = "false"
+        kind = FailureKind.ROUTE_UNUSABLE if kind is FailureKind.RETRYABLE else kind
     return ProviderFailed(
-        base.status_error(status, reason, headers),
+        error,
         upstream_worked=False,
-        kind=base.failure_kind(status),
+        kind=kind,
         wait_seconds=wait,
         key_refusal=_key_refusal(status, body.decode(errors="replace"), reason),
     )

@@ -21,7 +21,7 @@ from completions import providers
 from completions.charging.admission import Admitted
 from completions.charging.records import ServedBy
 from completions.chat import Call, Chunk, Route, WholeReply
-from completions.providers import base
+from completions.providers import base, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import circuit_breaker, provider_keys
 from gateway_project import dollars, errors
@@ -74,10 +74,15 @@ class Dispatch:
         return round((self.first_text_at - self.attempted_at) * 1000), round((self.last_text_at - self.first_text_at) * 1000)
 
     def headers(self) -> dict[str, str]:
-        """Return the reply headers about the dispatch, as far as they are known when the reply begins."""
+        """Return the reply headers about the dispatch, as far as they are known when the reply begins.
+
+        The provider is the one of the latest attempt: the one that answered, if any did.
+        """
         headers = {"x-gateway-provider": self.call.route.provider_slug, "x-gateway-attempts": str(self.attempts)}
         if self.charged_nanos is not None:
             headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
+        if ignored := providers.ADAPTERS[self.call.route.kind].ignored_fields(self.call):
+            headers["x-gateway-ignored-fields"] = ignored_fields.header_value(ignored)
         return headers
 
     def complete(self) -> WholeReply:

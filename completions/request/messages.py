@@ -16,12 +16,14 @@ parts  of the user: text, image_url, input_audio, file; of the assistant: text, 
 
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from completions.chat import Contents
 from completions.request import prompt
 from completions.request.fields import Fields, check_array, check_name, check_object, check_string, read_required, refuse
 
+_FIELDS_NOTED_MAX = 50
 _ROLE_AND_CONTENT = frozenset({"role", "content"})
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
@@ -96,7 +98,7 @@ class _Checker:
             check_string(message["name"], f"{path}.name")
         if others := prompt.others(message, _ROLE_AND_CONTENT):
             self._prompt_bytes += prompt.count_json(others)
-            self._message_fields.update(others)
+            self._note_fields(others, role)
 
     def _check_assistant(self, message: Fields, path: str) -> None:
         if message.get("refusal") is not None:
@@ -185,6 +187,11 @@ class _Checker:
         text_bytes = prompt.count_text(text)
         self._text_bytes += text_bytes
         self._prompt_bytes += prompt.count_quoted(text) if self._is_quoted else text_bytes
+
+    def _note_fields(self, others: Fields, role: str) -> None:
+        if len(self._message_fields) < _FIELDS_NOTED_MAX:  # the caller may invent any number
+            names = (name for name in others if name != "name" or role != "function")  # there it is the call that is answered
+            self._message_fields.update(islice(names, _FIELDS_NOTED_MAX))
 
     def _count_text(self, text: str) -> None:
         """Count text for the estimate only; the field that it is in counts for the prompt as a whole."""

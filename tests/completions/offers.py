@@ -6,7 +6,8 @@ from completions.chat import Call, ChatRequest, Deadlines, Offer, PriceList, Rou
 
 
 def make_offer(kind: str = "openai", upstream_model: str = "m", price: PriceList | None = None, **fields: Any) -> Offer:
-    route = Route(1, kind, kind, "http://127.0.0.1:9", "k", upstream_model, Deadlines(5, 120, 120, 900))
+    base_url = fields.pop("base_url", "http://127.0.0.1:9")
+    route = Route(1, kind, kind, base_url, "k", upstream_model, Deadlines(5, 120, 120, 900))
     defaults = {"context_window": 10**9, "max_output_tokens": 4_096, "image_support": True, "image_tokens_max": 6_000}
     return Offer(
         model_id="acme/m",

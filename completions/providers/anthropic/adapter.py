@@ -18,6 +18,9 @@ class AnthropicAdapter:
     def check(self, request: ChatRequest) -> None:
         anthropic_request.check(request)
 
+    def ignored_fields(self, call: Call) -> list[str]:
+        return anthropic_request.ignored_fields(call)
+
     def complete(self, call: Call) -> WholeReply:
         return exchange.read_whole(call, _post(call, stream=False), parse_reply)
 

@@ -8,17 +8,37 @@ Only the fields named here are sent. Others could cost what no price in the cata
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from completions.chat import Call, ChatRequest
 from completions.providers.anthropic import messages
+from completions.providers.ignored_fields import HONOURED, find
 from completions.request.fields import Fields, check_object, refuse
 
 _THINKING_TOKENS_MIN = 1_024  # Anthropic's
 _THINKING_TOKENS_MAX = 32_000  # above this, Anthropic advises against replies that are not streamed
 # reasoning_effort -> percent of ``max_tokens`` that may be spent on thinking, for models that take a budget.
 _BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95, "max": 95}
+# These are sent to some models, or instead of one another. The others are always translated, or refused by ``check``.
+_SOMETIMES_TRANSLATED = frozenset({"metadata", "reasoning_effort", "safety_identifier", "temperature", "top_p", "user"})
+_TRANSLATED_FIELDS = (
+    HONOURED
+    | _SOMETIMES_TRANSLATED
+    | {
+        "cache_control",
+        "functions",
+        "logprobs",
+        "parallel_tool_calls",
+        "response_format",
+        "stop",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+    }
+)
+_TRANSLATED_MESSAGE_FIELDS = frozenset({"function_call", "tool_call_id", "tool_calls"})
 _TOOL_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 
@@ -35,7 +55,7 @@ def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /v1/messages."""
     fields = call.request.fields
     conversation, tools, model = _conversation(call.request), _tools(fields), Model.named(call.route.upstream_model)
-    thinking = _thinking(call, model, conversation, tools)
+    thinking = _thinking(call, model, tools.get("tool_choice", {}), lambda: conversation)
     output_config = {**thinking.pop("output_config", {}), **_output_format(fields)}
     return {
         "model": call.route.upstream_model,
@@ -50,6 +70,24 @@ def body(call: Call, *, stream: bool) -> Fields:
         **_user(fields),
         **messages.cache_control(fields),
     }
+
+
+def ignored_fields(call: Call) -> list[str]:
+    """Return the fields that ``body`` leaves out."""
+    ignored = find(call.request, _TRANSLATED_FIELDS, _TRANSLATED_MESSAGE_FIELDS)
+    fields = call.request.fields
+    if fields.keys().isdisjoint(_SOMETIMES_TRANSLATED):
+        return ignored
+    model, tool_choice = Model.named(call.route.upstream_model), _tool_choice(fields) if fields.get("tools") else {}
+    thinking = _thinking(call, model, tool_choice, lambda: _conversation(call.request))
+    user_id = _user(fields).get("metadata", {}).get("user_id")
+    is_sent = {
+        **{name: name in _sampling(fields, model, is_thinking="thinking" in thinking) for name in ("temperature", "top_p")},
+        **{name: fields.get(name) == user_id for name in ("user", "safety_identifier")},
+        "metadata": not fields.get("metadata") or fields["metadata"] == {"user_id": user_id},
+        "reasoning_effort": bool(thinking) or (fields.get("reasoning_effort") == "none" and not model.may_think_unasked),
+    }
+    return [*ignored, *(name for name, sent in is_sent.items() if fields.get(name) is not None and not sent)]
 
 
 def _conversation(request: ChatRequest) -> Fields:
@@ -172,25 +210,30 @@ class Model:
         return self.version >= (4, 8)
 
     @property
+    def may_think_unasked(self) -> bool:
+        """Whether a reply may have thinking that was not asked for: since 5."""
+        return self.version >= (5, 0)
+
+    @property
     def thinks_by_default(self) -> bool:
         """Whether thinking has to be disabled: since 5. Fable and Mythos refuse to disable it; unknown names might."""
         return (5, 0) <= self.version < (99, 0) and self.family not in ("fable", "mythos")
 
 
-def _thinking(call: Call, model: Model, conversation: Fields, tools: Fields) -> Fields:
+def _thinking(call: Call, model: Model, tool_choice: Fields, conversation: Callable[[], Fields]) -> Fields:
     """Return ``reasoning_effort`` as the fields that the model understands; empty where it cannot think."""
     effort = call.request.fields.get("reasoning_effort")
     if effort is None:
         return {}
     if effort == "none":
         return {"thinking": {"type": "disabled"}} if model.thinks_by_default else {}
-    is_tool_forced = tools.get("tool_choice", {}).get("type") in ("any", "tool")
+    is_tool_forced = tool_choice.get("type") in ("any", "tool")
     if is_tool_forced and not model.thinks_when_tool_is_forced:
         return {}
     if model.takes_effort:
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": _effort(effort, model)}}
     budget = _budget_tokens(effort, call.max_tokens)
-    if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(conversation):
+    if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(conversation()):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 

@@ -17,6 +17,9 @@ class GeminiAdapter:
     def check(self, request: ChatRequest) -> None:
         gemini_request.check(request)
 
+    def ignored_fields(self, call: Call) -> list[str]:
+        return gemini_request.ignored_fields(call)
+
     def complete(self, call: Call) -> WholeReply:
         return exchange.read_whole(call, _post(call, "generateContent", stream=False), response.parse_reply)
 

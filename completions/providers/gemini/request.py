@@ -15,6 +15,7 @@ from completions.pricing import cost
 from completions.providers.gemini import messages
 from completions.providers.gemini import schema as gemini_schema
 from completions.providers.gemini.schema import ExpansionBudget
+from completions.providers.ignored_fields import HONOURED, find
 from completions.request.fields import Fields, check_object, check_string, read_integer, refuse
 
 _EXPANSION_BYTES_MAX = 262_144  # to expand more definitions would hold up the other requests of the worker
@@ -37,6 +38,22 @@ _SAMPLING_FIELDS = {
     "frequency_penalty": "frequencyPenalty",
     "presence_penalty": "presencePenalty",
 }
+# What ``body`` translates or ``check`` refuses; Gemini may always call several tools at once.
+_TRANSLATED_FIELDS = HONOURED | {
+    *_SAMPLING_FIELDS,
+    "functions",
+    "logprobs",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "response_format",
+    "seed",
+    "stop",
+    "tool_choice",
+    "tools",
+    "top_k",
+    "top_logprobs",
+}
+_TRANSLATED_MESSAGE_FIELDS = frozenset({"function_call", "tool_call_id", "tool_calls"})
 _TOOL_CHOICE_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 
@@ -52,6 +69,12 @@ def check(request: ChatRequest) -> None:
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of generateContent and of streamGenerateContent, which is the same: the address asks for a stream."""
     return _translate(call.request, call.route.upstream_model, call.max_tokens)
+
+
+def ignored_fields(call: Call) -> list[str]:
+    """Return the fields that ``body`` leaves out."""
+    ignored = find(call.request, _TRANSLATED_FIELDS, _TRANSLATED_MESSAGE_FIELDS)
+    return ignored if call.request.fields.get("parallel_tool_calls") is not False else [*ignored, "parallel_tool_calls"]
 
 
 def _translate(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fields:

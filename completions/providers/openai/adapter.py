@@ -15,6 +15,9 @@ class OpenAIAdapter:
     def check(self, request: ChatRequest) -> None:
         openai_request.check(request)
 
+    def ignored_fields(self, call: Call) -> list[str]:
+        return openai_request.ignored_fields(call)
+
     def complete(self, call: Call) -> WholeReply:
         return exchange.read_whole(call, _post(call, stream=False), parse_reply)
 

@@ -5,10 +5,12 @@ fields that the hold does not pay for are left out, and, for the hosts in ``QUIR
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from completions.chat import Call, ChatRequest
+from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.openai import messages
 from completions.request.prompt import UNPAID_FIELDS
 
@@ -52,6 +54,7 @@ _OPENAI = _COMMON | {
     "user",
     "verbosity",
 }
+_USUAL_FIELDS = HONOURED | _OPENAI
 _MISTRAL = _COMMON - {"functions", "function_call"} | {"metadata", "prompt_mode", "random_seed", "safe_prompt"}
 _GROQ = _COMMON | {
     "disable_tool_validation",
@@ -126,6 +129,21 @@ def body(call: Call, *, stream: bool) -> Fields:
     if stream and quirk.stream_options:
         fields["stream_options"] = {**(call.request.fields.get("stream_options") or {}), **quirk.stream_options}
     return fields
+
+
+def ignored_fields(call: Call) -> list[str]:
+    """Return the fields that ``body`` leaves out."""
+    quirk = QUIRKS.get(urlsplit(call.route.base_url).hostname or "", Quirk())
+    if quirk.accepted_fields is not None:
+        return find(call.request, _with_honoured(quirk.accepted_fields), quirk.accepted_message_fields)
+    if call.request.fields.keys() <= _USUAL_FIELDS:
+        return []
+    return [name for name in find(call.request, _USUAL_FIELDS) if name in _NOT_COPIED or name != name.casefold()]
+
+
+@cache
+def _with_honoured(accepted_fields: frozenset[str]) -> frozenset[str]:
+    return HONOURED | accepted_fields
 
 
 def _copied_fields(given: Fields, quirk: Quirk) -> Fields:
