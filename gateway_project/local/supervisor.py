@@ -229,8 +229,8 @@ The gateway is ready at {facts["api_url"]}
 
   from openai import OpenAI  # pip install openai
   client = OpenAI(base_url="{facts["api_url"]}/v1", api_key="{facts["api_key"]}")
-  reply = client.chat.completions.create(model="{facts["model"]}", messages=[{{"role": "user", "content": "Hello"}}])
-  print(reply.choices[0].message.content)
+  messages = [{{"role": "user", "content": "Hello"}}]
+  print(client.chat.completions.create(model="{facts["model"]}", messages=messages))
 
 Ctrl-C stops everything. The next start keeps the data.
 """)
