@@ -1,6 +1,6 @@
 """Public, cacheable rankings of models, merged from several sources. Every id in them can be sent as ``model``.
 
-Imports ``completions.models`` (the catalog) and leaves of ``gateway_project``; no other app imports this one. The layers, from
+Imports ``completions.models`` (the catalog) and ``gateway_project``; no other app imports this one. The layers, from
 top to bottom; each imports only what is below it:
 
 - ``admin``, ``apps``

@@ -77,7 +77,7 @@ def sign_in(page: Any, email: str, path: str = "/dashboard/") -> None:
 
 
 def picture(page, name):
-    """Kept in GATEWAY_PICTURES, if that is set, to look at."""
+    """Save a screenshot into the directory GATEWAY_PICTURES, if it is set."""
     if os.environ.get("GATEWAY_PICTURES"):
         page.screenshot(path=Path(os.environ["GATEWAY_PICTURES"]) / f"{name}.png", full_page=True)
 

@@ -21,7 +21,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Received:
-    """A request that arrived. The names of headers are in lower case."""
+    """A received request. The names of headers are in lower case."""
 
     path: str
     headers: dict[str, str]
@@ -79,7 +79,7 @@ def serving(server_class: type[Server] = DocumentServer) -> Iterator[Server]:  #
 
     class HTTPServer(ThreadingHTTPServer):
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Some tests are about clients that close the connection early."""
+            """Ignore connections that a client closes early, as some tests do."""
 
     httpd = HTTPServer(("127.0.0.1", 0), Handler)
     server = server_class(httpd.server_address[1])

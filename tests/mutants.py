@@ -372,7 +372,7 @@ mutant(
     without_trigger("billing_ledgerentry", "entries_are_never_changed"),
     f"{CONSTRAINTS}::test_entries_are_never_changed",
     f"{CONSTRAINTS}::test_entries_are_never_changed_by_deleting_them",
-    CONSISTENT_LEDGER,  # the audit asks for the guards, too
+    CONSISTENT_LEDGER,  # the audit also checks that the guards exist
 )
 mutant(
     "entries_can_be_truncated",
@@ -516,7 +516,7 @@ mutant(
 # --- Limits ------------------------------------------------------------------------------------------------------------
 
 SPENDING = "keys/test_spending.py"
-# A place where it is another day now than in UTC, whenever now is.
+# A time zone in which it is another day than in UTC at the time of the test.
 ELSEWHERE = "Etc/GMT-14" if datetime.now(UTC).hour >= 11 else "Etc/GMT+12"
 
 mutant(
@@ -612,7 +612,7 @@ mutant(
     "completions/charging/test_idempotency.py::test_a_revoked_api_key_gets_no_replay",
 )
 
-# One of these the state machine must find by itself; it draws the same steps in every run.
+# Of these the state machine must find one by itself. It draws the same steps in every run.
 mutant(
     "a_week_begins_a_day_late",
     "What is spent on a Monday does not count against a WEEKLY limit.",

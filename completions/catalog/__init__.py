@@ -1,6 +1,6 @@
 """The catalog: providers, models, dated prices and routes; which of them serve a request, and how they are changed.
 
-Imports ``billing.money`` and leaves of ``gateway_project``; of ``completions`` the models, ``chat``, ``pricing`` and
+Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models, ``chat``, ``pricing`` and
 ``providers``. ``charging`` and ``relay`` import it, never the other way round.
 
 - ``lookup``       finds what is offered under a model id, with a short cache; lists the models that callers see

@@ -1,4 +1,5 @@
-"""The sources of the rankings: what each one is, and how its data is read. Imports ``rankings.models`` and leaves only.
+"""The sources of the rankings: what each one is, and how its data is read. Imports ``rankings.models``,
+``rankings.environment`` and ``gateway_project``.
 
 - ``registry``   finds the spec of each source by its id
 - ``internal``, ``lmsys_arena``, ``huggingface``, ``artificial_analysis``, ``openrouter``   a source each: everything that

@@ -19,7 +19,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Waits for a lock end soon. No connection with that limit outlives the test."""
+    """End every wait for a lock after 0.3 seconds. Connections with this limit are closed after the test."""
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=300")
     connection.close()
     PipelinedConnection.close_all()

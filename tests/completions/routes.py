@@ -63,7 +63,7 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 def once(condition: Callable[[], Any], *acts: Callable[[], Any]) -> gevent.Greenlet:
-    """In a greenlet, wait for the condition and then run the acts in order, while a request waits for its upstream."""
+    """In a greenlet, wait for the condition and then run the acts in order. A request waits for its upstream meanwhile."""
 
     def run() -> None:
         wait_until(condition)
@@ -75,5 +75,5 @@ def once(condition: Callable[[], Any], *acts: Callable[[], Any]) -> gevent.Green
 
 
 def has_played(upstream: Upstream, steps: int) -> Callable[[], bool]:
-    """Return a condition: the upstream has played so many steps for its first request."""
+    """Return a condition: the upstream has played this number of steps of its first reply."""
     return lambda: bool(upstream.requests) and upstream.requests[0].played >= steps

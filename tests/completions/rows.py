@@ -50,7 +50,7 @@ def text(events: list[Any]) -> str:
 def assert_charged(
     account: Account, settlement: str, *, prompt: int, completion: int, nanos: int, cached: int = 0, model: Any = "acme/large"
 ) -> None:
-    """Assert that there is one completion, settled so, with one entry, and that the rest of its hold is free again."""
+    """Assert that the only completion is settled in this way, has one entry, and holds nothing more."""
     before_nanos = account.balance_nanos
     account.refresh_from_db()
     [done] = Completion.objects.filter(account=account)
@@ -75,7 +75,7 @@ def assert_charged(
 
 
 def assert_released(account: Account, settlement: str = "released") -> None:
-    """Assert that there is one completion, which cost nothing: its hold is free again and the ledger has no entry for it."""
+    """Assert that the only completion cost nothing: its hold is released, and it has no entry."""
     before_nanos = account.balance_nanos
     account.refresh_from_db()
     [done] = Completion.objects.filter(account=account)
@@ -90,5 +90,5 @@ def assert_released(account: Account, settlement: str = "released") -> None:
 
 
 def assert_ledger_is_consistent() -> None:
-    """Assert that the audit finds nothing, the guards included."""
+    """Assert that the audit finds no violation and no missing constraint."""
     assert audit.verify() == []

@@ -1,4 +1,4 @@
-"""The audit checks each admission against the spending limit of its time: it finds those that exceed it, and no others."""
+"""The audit finds exactly the admissions that exceeded the spending limit of their time."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -25,7 +25,7 @@ A_MOMENT = timedelta(microseconds=1)
 
 @pytest.fixture(autouse=True)
 def _dear(db: None) -> None:
-    """A model whose replies cost so much that two are nearly a cent."""
+    """A model of which two replies cost nearly a cent."""
     factories.make_model("demo/dear", output="1500")
 
 
@@ -98,7 +98,7 @@ def ran(db: None) -> Callable[..., str]:
 def _ran(
     key: ApiKey, at: datetime, *, held: int = 10, cost: int | None = 10, limit: int | None = None, since: date | None = None
 ) -> str:
-    """Insert a completion that was admitted at that time, bypassing admission. One without a cost still runs."""
+    """Insert a completion admitted at this time, without admission. Without a cost it is still running."""
     completion_id = identifiers.short_uuid7()
     is_settled = cost is not None
     Hold.objects.create(

@@ -58,12 +58,12 @@ def test_an_expired_hold_is_released_everywhere(alice, key):
     key.refresh_from_db()
     assert key.tokens_full_at - admitted.completion.created_at < timedelta(
         seconds=3
-    )  # not the 6 that 102 of 1,000 a minute take to return
+    )  # not the 6 seconds in which 102 of 1,000 tokens per minute become available again
 
 
 def test_finding_abandoned_completions_reads_open_holds_only(db):
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")  # PostgreSQL would read tables as small as these whole
+        cursor.execute("SET LOCAL enable_seqscan = off")  # else PostgreSQL would scan such small tables
     with CaptureQueriesContext(connection) as queries:
         assert tasks._abandoned() == []
     with connection.cursor() as cursor:

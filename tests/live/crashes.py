@@ -82,7 +82,7 @@ POINTS = [
 
 
 class Fuse:
-    """The file that says at which point the next process dies. The dying process renames it."""
+    """A file that names the point at which the next process dies. The dying process renames it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -160,5 +160,5 @@ class Watch:
 
 
 def watch() -> None:
-    """From now on this process may die at an armed point."""
+    """Watch the product's functions, so that this process dies at an armed point."""
     Watch(Fuse(Path(os.environ[FILE_ENV]))).install()

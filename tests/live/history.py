@@ -90,7 +90,7 @@ class History:
 
     @cached_property
     def spans(self) -> list[tuple[float, float]]:
-        """For each entry, a time before which it did not exist, and a time from which on it did."""
+        """For each entry, a time before which it did not exist, and a time after which it did."""
         spans = []
         for entry in self.ledger:
             calls = self.by_completion_id.get(_completion_id(entry), [])
@@ -183,7 +183,7 @@ def an_acknowledged_completion_is_debited_once(history: History) -> Iterator[str
 
 
 def nothing_else_is_debited(history: History) -> Iterator[str]:
-    """In particular no refused request."""
+    """Nothing else is debited, in particular no refused request."""
     unexplained = Counter(
         entry["metadata"]["model"] for entry in history.debits if _completion_id(entry) not in history.by_completion_id
     )

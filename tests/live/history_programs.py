@@ -111,10 +111,10 @@ def call(port: int, secret: str, ask: Ask, name: str) -> Call:
     called_at = time.monotonic()
     try:
         client.request("POST", "/v1/chat/completions", json.dumps(ask.fields), headers)
-        for fact in _told(client, ask):
+        for fact in _received(client, ask):
             facts.update(fact)
     except (ConnectionError, http.client.HTTPException, TimeoutError):
-        pass  # what it was told so far is recorded
+        pass  # what has arrived is recorded
     finally:
         client.close()
     fields = ask.fields
@@ -123,7 +123,7 @@ def call(port: int, secret: str, ask: Ask, name: str) -> Call:
     )
 
 
-def _told(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str, Any]]:
+def _received(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str, Any]]:
     """Yield facts in the order of their arrival, until the client disconnects."""
     if ask.disconnects_after_events == 0:
         return

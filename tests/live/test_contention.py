@@ -39,7 +39,7 @@ def gateway(workers, transactional_db, gateways):
 
 @pytest.fixture
 def gate(upstream):
-    """The upstream sends nothing until a test opens this gate."""
+    """An event until which the upstream sends nothing."""
     factories.make_model(
         "acme/dear", provider=factories.make_provider("scripted", kind="openai", base_url=upstream.url), input="1", output="90"
     )
@@ -48,7 +48,7 @@ def gate(upstream):
 
 @pytest.fixture
 def body(workers, upstream, gate):
-    """A request whose worst case costs a cent: for a whole reply with one worker, for a stream with four."""
+    """Return a request whose worst case costs a cent: for a whole reply with one worker, for a stream with four."""
     is_stream = workers != "1"
     upstream.will(
         stream(gate, ROLE, words("Hello you"), FINISH, usage(USAGE), DONE) if is_stream else [gate, *whole(usage=USAGE)]
@@ -93,7 +93,7 @@ def kinds(answers: list[Answer]) -> set[tuple[Any, ...]]:
     }
 
 
-def wait_as_told(refused: list[Answer]) -> None:
+def wait_retry_after(refused: list[Answer]) -> None:
     """Sleep for the Retry-After: until then a worker with many refusals may repeat them from its cache."""
     time.sleep(max(int(one.headers["retry-after"]) for one in refused))
 
@@ -117,7 +117,7 @@ def test_a_balance_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_spen
     assert kinds(refused) == {(429, "rate_limit_exceeded", "1", None)}
     assert [one.status for one in served] == [200] * SERVED
     assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS)
-    wait_as_told(refused)
+    wait_retry_after(refused)
     late = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]
     assert kinds(late) == {(402, "insufficient_quota", None, "false")}
     assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS)
@@ -129,7 +129,7 @@ def test_a_spending_limit_for_ten_serves_ten_and_refuses_others_as_tied_up_then_
     assert kinds(refused) == {(429, "rate_limit_exceeded", "1", None)}
     assert [one.status for one in served] == [200] * SERVED
     assert_ten_are_charged(alice, from_nanos=10_000_000_000)
-    wait_as_told(refused)
+    wait_retry_after(refused)
     late = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]
     assert kinds(late) == {(429, "rate_limit_exceeded", None, "false")}
     assert_ten_are_charged(alice, from_nanos=10_000_000_000)

@@ -53,7 +53,7 @@ def test_a_disconnect_before_the_first_word_is_charged_for_the_prompt(gateway, u
 
 
 def test_a_waiting_client_is_served(gateway, upstream, large, alice, secret):
-    """The same connection may carry the next request meanwhile, and other clients come and go."""
+    """The client pipelines another request meanwhile, and another client connects and disconnects."""
     upstream.will(refusal(429, retry_after="1"), whole())
     client = ask(gateway, secret, stream=False)
     eventually(lambda: upstream.requests)

@@ -81,7 +81,7 @@ class Program:
         self._process.stdin.flush()
 
     def end(self) -> list[Any]:
-        """Wait for its end, and return its records. A reader ends when its input does."""
+        """Wait until the process ends, and return its records. A reader ends when its input is closed."""
         self._process.communicate()
         assert self._process.returncode == 0
         return history_programs.parse_output(self._file.read_text())

@@ -1,4 +1,4 @@
-"""The official SDK of OpenAI, which our users have, against a running gateway."""
+"""OpenAI's official SDK against a running gateway."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def sdk(gateway: Any, key: Any) -> Any:
         yield client
 
 
-def test_it_completes(sdk, alice):
+def test_it_returns_a_whole_completion(sdk, alice):
     answer = sdk.chat.completions.create(model="demo/echo", messages=QUESTION)
     assert answer.choices[0].message.content == "one two three"
     assert answer.choices[0].finish_reason == "stop"

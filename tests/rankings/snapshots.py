@@ -8,7 +8,7 @@ from rankings.sources import registry
 
 
 def make_snapshot(source, boards, *, age_hours=0, crowd=0):
-    """Make a snapshot of {board: {name: value, or (value, facts)}}. ``crowd``: so many more models on each board, at 0, 1.."""
+    """Create a snapshot of {board: {name: value, or (value, facts)}}. ``crowd`` is the number of other models on each board."""
     snapshot = Snapshot.objects.create(
         source=source, as_of=pool.database_time() - timedelta(hours=age_hours), fingerprint="f" * 64, attribution=f"by {source}"
     )
@@ -33,7 +33,7 @@ def make_snapshot(source, boards, *, age_hours=0, crowd=0):
 
 
 def make_alias(source, name, model_id, confidence=1.0):
-    """Make an alias: by ``name`` the source means our model."""
+    """Create an alias: the source calls our model ``name``."""
     method = Alias.Method.STAFF if confidence == 1 else Alias.Method.RULE
     return Alias.objects.create(
         source=source,

@@ -1,4 +1,4 @@
-"""Makes rows of streams that have ended: when, how fast, and with how many tokens."""
+"""Creates rows of ended streams with their times and tokens."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from gateway_project.db import pool
 
 
 def streamed(caller, model_id, first_token_ms, streamed_ms, tokens, *, hours_ago=0, **columns):
-    """Make a stream that ended well, unless ``columns`` say otherwise."""
+    """Create a stream that ended successfully, except for ``columns``."""
     account, key = caller
     at = pool.database_time() - timedelta(hours=hours_ago)
     model = LanguageModel.objects.get(pk=model_id)

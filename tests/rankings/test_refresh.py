@@ -47,7 +47,7 @@ def minutes_until_next(source=SOURCE):
 
 
 def grow_old(source=SOURCE, **ago):
-    """Make the next run due, as if the last one had been so long ago."""
+    """Make the next run due."""
     SourceState.objects.filter(pk=source).update(next_attempt_at=pool.database_time() - timedelta(**ago))
 
 
@@ -292,7 +292,7 @@ def test_beat_starts_a_task_for_each_source_every_minute(settings, monkeypatch):
 
 
 def test_workers_refresh_other_sources_while_one_hangs():
-    """Redis, a Celery worker and beat, as `make run` starts them."""
+    """Start Redis, a Celery worker and beat, as `make run` does."""
     served, hold, launch = Sources(), threading.Event(), Launch()
     try:
         for _ in range(3):  # as many as attempts, should one be given up

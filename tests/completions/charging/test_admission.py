@@ -51,7 +51,7 @@ def tie_up(account: Account, nanos: int) -> None:
 
 
 def max_tokens_sent() -> int:
-    """Return the max_tokens that the upstream was told: the scripted reply is longer, so it is cut there."""
+    """Return the max_tokens that the upstream received: the scripted reply is longer, so it is cut there."""
     return Completion.objects.get(pk__startswith="chatcmpl-").completion_tokens
 
 
@@ -389,7 +389,7 @@ def test_a_limit_applies_to_its_own_key_only(alice, echo_model):
 @pytest.mark.parametrize("limit", [1, 2, 7])
 def test_a_burst_admits_exactly_the_requests_per_minute(alice, echo_model, limit):
     key, client = caller(alice, requests_per_minute=limit)
-    # A minute's allowance returns while we ask, one in 60 / limit seconds: far longer than the burst takes.
+    # Requests become available again during the burst, one in 60 / limit seconds: far longer than the burst takes.
     statuses = [chat.ask(client, max_tokens=1).status_code for _ in range(limit + 2)]
     assert statuses == [200] * limit + [429] * 2
     assert SpendingDay.objects.get(key=key).completions == limit
@@ -464,7 +464,7 @@ def test_a_client_that_waits_for_retry_after_is_admitted(alice, echo_model):
 
 def test_settlement_corrects_the_count_of_tokens(alice, echo_model):
     key, client = caller(alice, tokens_per_minute=1_000)
-    chat.ask(client, max_tokens=900)  # counts 904, is 9
+    chat.ask(client, max_tokens=900)  # counted as 904 tokens, uses 9
     reply = chat.ask(client, max_tokens=1)
     used = 1_000 - int(reply["x-ratelimit-remaining-tokens"])
     assert used <= 9 + 5
@@ -473,7 +473,7 @@ def test_settlement_corrects_the_count_of_tokens(alice, echo_model):
 
 def test_settlement_counts_tokens_beyond_the_estimate(alice, echo_model):
     key, client = caller(alice, tokens_per_minute=100)
-    chat.ask(client, echo={"reply": "word " * 500})  # counts 4, is 506
+    chat.ask(client, echo={"reply": "word " * 500})  # counted as 4 tokens, uses 506
     reply = chat.ask(client, max_tokens=1)
     chat.assert_error(reply, 429, "rate_limit_exceeded")
     assert int(reply["retry-after"]) > 60  # more than a minute's allowance was used

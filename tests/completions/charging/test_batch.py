@@ -66,7 +66,7 @@ def ask(secret: str, raw: bytes = WHOLE, **extra: Any) -> Any:
 
 
 def in_one_batch(threads: ThreadPoolExecutor, other: tuple[ApiKey, str], *works: Callable[[], Any]) -> list["Future[Any]"]:
-    """Submit these while another request's batch waits for a lock, so that they share the next batch, in this order."""
+    """Submit operations while another request's batch waits for a lock, so that they share the next batch, in this order."""
     key, secret = other
     with meanwhile(lambda: locks.lock_account(key.account_id)):
         begin(threads, lambda: ask(secret))
@@ -243,7 +243,7 @@ def test_a_commit_whose_answer_is_lost_takes_effect_once(alice, monkeypatch, num
 
 @pytest.mark.parametrize("number", [1, 2], ids=["admission", "settlement"])
 def test_a_commit_that_is_answered_too_late_takes_effect_once(alice, monkeypatch, number):
-    """The connection is sound; the time limit of the wait ends."""
+    """The connection works, but the wait for the answer exceeds its time limit."""
     run, committed = _Pipeline.run, []
 
     def run_and_time_out(self: _Pipeline, statements: Any) -> Any:

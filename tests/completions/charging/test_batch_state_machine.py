@@ -36,7 +36,7 @@ from tests.completions import settlements
 from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model
 
 CENT = 10_000_000
-NEED_MIN = 3  # nanodollars; a token costs one: two tokens of the prompt, and one that may be generated
+NEED_MIN = 3  # nanodollars, at one per token: two tokens of prompt, and one that may be generated
 PROMPT_TOKENS = 2  # the estimate for the word below
 FIELDS = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
 REPLY = b'{"id": "chatcmpl-1"}'
@@ -57,13 +57,13 @@ limits = st.one_of(
 retries = st.sampled_from([None, "a", "b"])
 bodies = st.sampled_from(["one", "another"])
 endings = st.sampled_from(["settle", "settle", "settle", "break off", "release", "expire", "recover"])
-# Share 0: that many nanodollars. Else a share of what may be held, with or without regard to holds, a nanodollar more or less.
+# Share 0: this many nanodollars. Else a share of what may be held, with or without open holds, plus or minus a nanodollar.
 sizes = st.one_of(
     st.tuples(st.just(0), st.booleans(), st.integers(NEED_MIN, CENT)),
     st.tuples(st.integers(1, 3), st.booleans(), st.integers(-1, 1)),
 )
 all_or_more = st.tuples(st.just(1), st.booleans(), st.integers(0, 1))
-# That many quarters of what was held, and that many nanodollars more.
+# Quarters of the held amount, and nanodollars to add.
 costs = st.tuples(st.integers(0, 4), st.integers(-1, 1))
 
 Size = tuple[int, bool, int]
@@ -105,7 +105,7 @@ class BatchStateMachine(state_machines.StateMachine):
 
     @rule(edge=st.sampled_from(EDGES), microseconds=st.integers(-1, 1))
     def go_to_the_edge(self, edge: str, microseconds: int) -> None:
-        """Set the clock to where a new window begins, or to a microsecond before or after that."""
+        """Set the clock to the start of a new window, or to a microsecond before or after."""
         days = (self.model.now.date() + timedelta(days=days) for days in range(1, 33))
         begins = {"midnight": lambda day: True, "Monday": lambda day: day.weekday() == 0, "the first": lambda day: day.day == 1}
         first = next(day for day in days if begins[edge](day))
@@ -153,7 +153,7 @@ class BatchStateMachine(state_machines.StateMachine):
     @precondition(lambda self: self.admitted)
     @rule(place=which, neighbour=st.integers(0, 1), body=bodies)
     def ask_again(self, place: int, neighbour: int, body: str) -> None:
-        """Ask with the same Idempotency-Key and the same body or another one; perhaps with the other API key of the account."""
+        """Send a request with a used Idempotency-Key, with the same body or another one, with either API key of the account."""
         completion = self.admitted_at(place)[1]
         key = self.key_models.index(completion.key) // 2 * 2 + neighbour
         retry = completion.retry or "a"
@@ -163,7 +163,7 @@ class BatchStateMachine(state_machines.StateMachine):
 
     @rule(key=which_key, microseconds=st.integers(-1, 1), size=sizes)
     def ask_at_the_edge(self, key: int, microseconds: int, size: Size) -> None:
-        """Ask where the key's own window ends, or a microsecond before or after that."""
+        """Send a request when the key's window ends, or a microsecond before or after."""
         self.go_to_its_edge(self.key_models[key], microseconds)
         self.ask(key, size, None, "one")
 
@@ -225,7 +225,7 @@ class BatchStateMachine(state_machines.StateMachine):
     @precondition(lambda self: self.admitted)
     @rule(place=which, ending=endings, cost=costs, times=st.integers(1, 2))
     def end(self, place: int, ending: str, cost: Cost, times: int) -> None:
-        """End it once, or try a second time, which changes nothing."""
+        """End the completion, or end it a second time, which changes nothing."""
         for _ in range(times):
             outcome = self.ending_call(place, ending, self.cost(place, cost))()
             charged = self.model_ending(place, ending, self.cost(place, cost))
@@ -264,7 +264,7 @@ class BatchStateMachine(state_machines.StateMachine):
         is_lost=st.booleans(),
     )
     def share_a_batch(self, settling: list[Any], admitting: list[Any], is_lost: bool) -> None:
-        """Settlements are decided first, whatever came first. When the answer is lost, a rerun changes nothing."""
+        """Settlements are decided before admissions, in any order of arrival. After a lost answer a rerun changes nothing."""
         endings = [(place, ending, self.cost(place, cost)) for place, ending, cost in settling if self.admitted]
         # A retry in the batch that settles its request conflicts, though its reply is stored a moment later: so none here.
         admissions = [(key, self.need(key, size), None if endings else retry, body) for key, size, retry, body in admitting]
@@ -281,7 +281,7 @@ class BatchStateMachine(state_machines.StateMachine):
     @precondition(lambda self: self.admitted)
     @rule(place=which, ending=endings, cost=costs, size=all_or_more, is_later=st.booleans())
     def settle_and_ask(self, place: int, ending: str, cost: Cost, size: Size, is_later: bool) -> None:
-        """Settle one while its key asks again; perhaps in the next window, where what the settlement frees does not count."""
+        """Settle while the same key sends a request, perhaps in the next window, in which the freed money does not count."""
         key = self.admitted_at(place)[1].key
         if is_later:
             self.go_to_its_edge(key, 0)

@@ -73,7 +73,7 @@ def test_an_old_checkpoint_is_charged_and_the_rest_of_the_hold_is_freed(api, ali
     assert LedgerEntry.objects.get(reference=done.pk).amount_nanos == -done.cost_nanos
     alice.refresh_from_db()
     assert (alice.held_nanos, Hold.objects.get().state) == (0, "SETTLED")
-    disconnect(reply)  # the process was not dead after all, but its settlement comes too late
+    disconnect(reply)  # the process still runs, but its settlement comes too late
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
     assert audit.verify(alice.pk) == []
 

@@ -25,20 +25,13 @@ from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 from tests.chat import everything_written
 from tests.completions import settlements
-from tests.completions.charging.test_checkpoints import grow_old
+from tests.completions.charging.test_checkpoints import FIELDS, grow_old
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released, parsed
 from tests.completions.test_tasks import admit, at_once
 from tests.outage import with_the_database_unavailable
 from tests.waiting import meanwhile
 
 UNAVAILABLE = OperationalError("the database is unavailable")
-FIELDS = {
-    "model": "demo/echo",
-    "messages": [{"role": "user", "content": "Say a lot"}],
-    "stream": True,
-    "max_tokens": 50,
-    "echo": {"reply": "four bytes " * 20},
-}
 
 
 @pytest.fixture(autouse=True)
@@ -56,14 +49,14 @@ def files(settings) -> list[str]:
 
 
 def store(admitted, *ending: Any) -> str:
-    """Store a settlement of 20 tokens for 20,000 nanodollars, or one that ends like ``ending``."""
+    """Store a settlement of 20 tokens for 20,000 nanodollars, or the given one."""
     ending = ending or (Completion.Settlement.REPORTED, Usage(10, 10), 20_000)
     outbox.store(Resolution(admitted.completion, settlements.served_by(admitted), *ending), UNAVAILABLE)
     return admitted.completion.id
 
 
 def ask(api, **headers: str) -> Any:
-    """Begin a stream; nothing of it is read yet."""
+    """Begin a stream without reading any of it."""
     return api.post("/v1/chat/completions", FIELDS, headers=headers)
 
 

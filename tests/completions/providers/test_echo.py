@@ -16,7 +16,7 @@ from tests.completions.rows import (
 
 pytestmark = pytest.mark.usefixtures("echo_model")
 
-# 500 nanodollars a prompt token, 1,500 a generated one; a token is a word with the space after it, 3 more a message.
+# 500 nanodollars per prompt token, 1,500 per generated one. A token is a word with the space after it; a message has 3 more.
 QUESTION = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "one two three"}]
 PROMPT = 3 + 2 + 3 + 3
 

@@ -1,4 +1,4 @@
-"""Several routes and retries: which route is asked in which order, how often, and until when. All is one completion."""
+"""Several routes and retries: the order of the routes, the number of attempts, and their time limit, within one completion."""
 
 import threading
 from collections import Counter
@@ -339,7 +339,7 @@ def test_an_attempt_that_uses_up_the_deadline_is_the_last(api, alice, both, upst
 
 @pytest.fixture
 def ends():
-    """A connection: the server's socket and the client's."""
+    """Return the two sockets of a connection: the server's and the client's."""
     both = gevent.socket.socketpair()
     yield both
     for end in both:

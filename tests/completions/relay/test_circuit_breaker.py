@@ -1,4 +1,4 @@
-"""The circuit breaker: a route that fails repeatedly is not asked for a while, then one request probes it."""
+"""The circuit breaker: a route that fails repeatedly gets no requests for a while, then one request probes it."""
 
 import threading
 from datetime import timedelta
@@ -38,7 +38,7 @@ def other(charlie):
 
 @pytest.fixture
 def open_circuit(api, other, upstream):
-    """The circuit is open for all accounts, and the upstream has recovered."""
+    """Open the circuit for all accounts, and let the upstream recover."""
     upstream.will(refusal(500))
     fail(api, other, *[api] * (FAILURES - 2))
     upstream.will(whole())
@@ -51,7 +51,7 @@ def fail(*clients):
 
 
 def assert_open(client, upstream, seconds):
-    """The client gets 503 with Retry-After at once, and the upstream gets no request."""
+    """Assert that the client gets 503 with Retry-After at once, and the upstream no request."""
     asked = len(upstream.requests)
     answer = ask(client)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "upstream_error")

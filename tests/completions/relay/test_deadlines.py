@@ -36,7 +36,7 @@ def test_an_upstream_that_accepts_no_connection_is_unreachable(api, alice, large
     assert_released(alice)
 
 
-def test_another_route_is_asked_when_an_upstream_accepts_no_connection(api, alice, large, deaf, spare):
+def test_another_route_is_tried_when_an_upstream_accepts_no_connection(api, alice, large, deaf, spare):
     change_provider(large, base_url=deaf, connect_seconds=1)
     add(large, spare)
     assert_answered(ask(api), "spare", 2)
@@ -54,7 +54,7 @@ def test_an_upstream_that_does_not_begin_in_time_is_not_retried(api, alice, larg
 
 
 def test_an_upstream_that_falls_silent_is_cut_at_its_idle_deadline(api, alice, large, upstream):
-    """The heartbeat interval, 12 seconds here, does not matter."""
+    """The idle deadline applies, whatever the heartbeat interval, 12 seconds here."""
     change_provider(large, idle_seconds=1)
     upstream.will(stream(ROLE, words("Hello "), HANG))
     received = events(ask_streamed(api))

@@ -1,4 +1,4 @@
-"""Disconnects within a stream: the upstream is freed at once, or read to its end when its provider charges for all anyway."""
+"""Disconnects within a stream: the upstream connection is closed at once, or read to its end if the provider charges anyway."""
 
 import threading
 

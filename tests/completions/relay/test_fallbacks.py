@@ -56,7 +56,7 @@ def make(model_id, server, **fields):
 
 
 def worst(model_id, tokens, max_tokens):
-    """Return the nanodollars for so many tokens of prompt and so many generated tokens."""
+    """Return the worst-case cost in nanodollars of these tokens of prompt and these generated tokens."""
     prices = {"acme/large": (3_000, 15_000), "acme/small": (1_000, 2_000), "acme/dear": (30_000, 150_000)}[model_id]
     return tokens * prices[0] + max_tokens * prices[1]
 
@@ -103,7 +103,7 @@ def test_the_requested_model_answers_when_it_can(api, alice, upstream, spare):
 @pytest.mark.parametrize(
     ("models", "first"), [(["acme/dear", "acme/small"], "acme/dear"), (["acme/small", "acme/dear"], "acme/small")]
 )
-def test_fallbacks_are_asked_in_their_order(api, dear, alice, upstream, spare, models, first):
+def test_fallbacks_are_tried_in_their_order(api, dear, alice, upstream, spare, models, first):
     upstream.will(refusal(401))
     assert ask(api, models=models).json()["model"] == first
     assert [asked.body["model"] for asked in spare.requests] == [first.upper()]
@@ -351,7 +351,7 @@ def test_a_crash_within_a_fallback_is_charged_at_the_fallbacks_price(api, alice,
     assert_charged(alice, "recovered", prompt=5, completion=5, nanos=5 * 1_000 + 5 * 2_000, model="acme/small")
     done = Completion.objects.get()
     assert (done.model_id, done.provider_id, done.attempts) == ("acme/small", "elsewhere", 2)
-    disconnect(reply)  # the process was not dead after all, but its settlement comes too late
+    disconnect(reply)  # the process still runs, but its settlement comes too late
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
 
 

@@ -1,4 +1,4 @@
-"""Our streams conform to what clients of OpenAI's API rely on, by a parser that is independent of ours, however they are cut.
+"""Streams conform to what clients of OpenAI's API rely on, however they are split. The parser is independent of the gateway's.
 
 The parser follows the HTML standard's section on server-sent events and shares no code with the gateway's.
 """
@@ -24,7 +24,7 @@ from tests.upstream import DONE, FINISH, KEY_ENV, RESET, ROLE, USAGE, chunk, eve
 
 @dataclass
 class EventSource:
-    """A browser's view of the bytes: messages with their data, the names of all fields, and the comments."""
+    """A parser of event streams as in browsers: messages with their data, the names of all fields, and the comments."""
 
     messages: list[tuple[str, str]] = field(default_factory=list)  # type and data
     fields: set[str] = field(default_factory=set)
@@ -272,7 +272,7 @@ def test_streams_of_other_wire_formats_conform(api, upstream, kind, options):
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_text_arrives_unchanged_however_it_was_cut(api, large, upstream, texts, places):
-    """The upstream's bytes are cut; the independent parser reads ours."""
+    """The upstream's bytes are split at any point; the independent parser reads the gateway's."""
     upstream.will(stream(*cut(ROLE + words(*texts) + FINISH + usage() + DONE, places)))
     chunks = assert_conforms(b"".join(ask_streamed(api).streaming_content))
     assert "".join(each["choices"][0]["delta"].get("content") or "" for each in chunks) == "".join(texts)
@@ -307,7 +307,7 @@ def test_a_stream_that_breaks_ends_in_one_error_event_without_done(api, large, u
 
 
 def test_the_conformance_check_finds_every_kind_of_violation():
-    """Each of these violations must fail the checks above."""
+    """Each violation must fail one of the checks above."""
     good = ROLE + words("x") + FINISH + DONE
     judged = good.replace(b"up-1", b"chatcmpl-1").replace(b"upstream-name", b"acme/large")
     assert_conforms(judged)

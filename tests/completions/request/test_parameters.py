@@ -26,7 +26,7 @@ def capable(large):
 
 @pytest.fixture
 def played_as(upstream, monkeypatch):
-    """Give the upstream the quirks of a known host."""
+    """Treat the scripted upstream as this known host, with its quirks."""
 
     def play(host):
         monkeypatch.setitem(QUIRKS, urlsplit(upstream.url).hostname, QUIRKS[host])

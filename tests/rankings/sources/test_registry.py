@@ -95,7 +95,7 @@ def remove_id(name):
 
 
 def read_what_is_read_at_start(monkeypatch):
-    """The ids and their settings are read at import, which came before the sixth source."""
+    """Read the ids and their settings again: they were read at import, before the sixth source was added."""
     published = parameters.FormulaParameters()
     monkeypatch.setattr(parameters, "PUBLISHED", published)
     for name, values in (("SOURCE_WEIGHTS", published.source_weights), ("HALF_LIVES_HOURS", published.half_lives_hours)):
