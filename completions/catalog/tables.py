@@ -104,7 +104,7 @@ class About(_Table):
 
 
 class ProviderTable(_Table):
-    """[providers.NAME] without an address, as the built-in echo has it."""
+    """A table [providers.NAME] of a provider without an address, such as the built-in echo."""
 
     kind: Annotated[str, _one_of(Provider.Kind.values)]
     connect_seconds: _Seconds | None = None

@@ -45,7 +45,7 @@ Resolve = Callable[[Resolution], int | None]  # commits a resolution; returns No
 
 
 class Outcome(Enum):
-    """What became of a file."""
+    """The result of draining one file."""
 
     RESOLVED = "resolved"
     ALREADY_RESOLVED = "already resolved"

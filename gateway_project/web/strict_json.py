@@ -16,7 +16,7 @@ DEPTH_MAX = 64
 
 
 class StrictJSONParser(BaseParser):
-    """DRF's parser. Raises ApiErrors, which have a status each, instead of DRF's ParseError."""
+    """A DRF parser of strict JSON. Raises ApiErrors, which have a status each, instead of DRF's ParseError."""
 
     media_type = "application/json"
 

@@ -86,7 +86,7 @@ def _standing(board: Category, item: dict[str, Any]) -> StandingRow | None:
 
 
 def _trust(standing: StandingRow) -> tuple[bool, float]:
-    """Sort key: of several rows of a model a verified one stays, else the worst. Never silently the best."""
+    """Return a sort key: of several rows of a model a verified one is kept, else the worst."""
     return standing.facts["verified"], -standing.value
 
 

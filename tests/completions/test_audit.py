@@ -214,7 +214,7 @@ def test_each_admission_is_checked_in_its_own_window(key, ran):
     assert found() == sorted([daily, weekly])
 
 
-def test_one_account_can_be_asked_about(key, charlie, ran):
+def test_one_account_can_be_audited(key, charlie, ran):
     other, _ = factories.make_key(charlie)
     ran(other, MONDAY, cost=8, since=MONDAY.date(), limit=10)
     exceeding = ran(key, MONDAY, limit=9)

@@ -204,7 +204,7 @@ def test_a_settlement_forgets_tied_up_refusals(memory):
 
 
 @pytest.mark.parametrize("kind", ["funds", "tied up", "limit"])
-def test_a_request_with_a_possible_stored_reply_is_told_to_retry(memory, kind):
+def test_a_request_with_a_possible_stored_reply_gets_a_retryable_error(memory, kind):
     flood(memory, KINDS[kind])
     with pytest.raises(errors.RateLimitExceeded) as refused:
         memory.replay("key", replace(DEMAND, idempotency_key="retry"))

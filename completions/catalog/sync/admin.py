@@ -24,7 +24,7 @@ _DECIDE = "completions.change_catalogproposal"
 
 @admin.register(UpstreamList)
 class UpstreamListAdmin(ReadOnlyAdmin):
-    """When each list was last accepted, and why the last request failed. The body is left out: it can be megabytes long."""
+    """Shows when each list was last accepted, and why its last request failed. Leaves out the body, which can be large."""
 
     list_display = ("provider", "url", "confirmed_at", "failure", "retry_at")
     ordering = ("provider",)

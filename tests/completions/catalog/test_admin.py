@@ -205,7 +205,7 @@ def test_a_stored_key_can_be_replaced_and_forgotten(shed, root):
     assert shed.sealed_api_key == ""
 
 
-def test_a_provider_created_with_a_key_is_asked_with_it(root):
+def test_requests_to_a_provider_created_with_a_key_send_it(root):
     fields = provider_fields(slug="barn", kind="openai", base_url="http://ollama:11434/v1/", api_key=SECRET)
     assert save(root, "provider", None, fields).status_code == 302
 

@@ -189,7 +189,7 @@ def test_a_small_balance_holds_the_tokens_that_it_pays_for(echo_model):
     assert account.balance_nanos >= 0
 
 
-def test_a_model_with_a_small_maximum_is_asked_for_that(alice):
+def test_a_model_with_a_small_maximum_gets_it_as_max_tokens(alice):
     factories.make_model("demo/echo", max_output_tokens=50)
     chat.ask(caller(alice)[1], **long_reply())
     assert max_tokens_sent() == 50

@@ -189,7 +189,7 @@ def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settin
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
-def test_an_earlier_recovery_stands_and_the_difference_is_our_loss(alice, key, settings, caplog):
+def test_an_earlier_recovery_is_kept_and_the_difference_is_an_operator_loss(alice, key, settings, caplog):
     admitted = admit(key)
     completion_id = store(admitted)
     settlement.recover(Completion.objects.get(), relayed_bytes=4)

@@ -28,7 +28,7 @@ def answering(is_streamed, content="Hello you"):
     return streamed(content) if is_streamed else whole(content)
 
 
-def said_by(answer):
+def text_of_reply(answer):
     return text(events(answer)) if answer.streaming else answer.json()["choices"][0]["message"]["content"]
 
 
@@ -106,7 +106,7 @@ PASSING = {
 def test_a_retryable_failure_is_retried_once(api, alice, large, upstream, first, is_streamed):
     upstream.will(first, answering(is_streamed))
     answer = ask(api, stream=is_streamed)
-    assert said_by(answer) == "Hello you"
+    assert text_of_reply(answer) == "Hello you"
     assert_answered(answer, "scripted", 2)
     assert len(upstream.requests) == 2
     assert upstream.requests[0].body == upstream.requests[1].body
@@ -115,11 +115,11 @@ def test_a_retryable_failure_is_retried_once(api, alice, large, upstream, first,
 
 @STREAMED
 @pytest.mark.parametrize("first", PASSING.values(), ids=PASSING.keys())
-def test_another_route_is_asked_before_a_retry(api, alice, both, upstream, spare, first, is_streamed):
+def test_another_route_is_tried_before_a_retry(api, alice, both, upstream, spare, first, is_streamed):
     upstream.will(first)
     spare.will(answering(is_streamed, "from the spare"))
     answer = ask(api, stream=is_streamed)
-    assert said_by(answer) == "from the spare"
+    assert text_of_reply(answer) == "from the spare"
     assert_answered(answer, "spare", 2)
     assert (len(upstream.requests), len(spare.requests)) == (1, 1)
     assert_charged(alice, "reported", **REPORTED)
@@ -129,7 +129,7 @@ def test_the_first_route_is_retried_after_the_others_failed(api, alice, both, up
     upstream.will(refusal(500), whole("at last"))
     spare.will(refusal(401))
     answer = ask(api)
-    assert said_by(answer) == "at last"
+    assert text_of_reply(answer) == "at last"
     assert_answered(answer, "scripted", 3)
     assert (len(upstream.requests), len(spare.requests)) == (2, 1)
     assert_charged(alice, "reported", **REPORTED)
@@ -158,7 +158,7 @@ def test_an_unreachable_upstream_is_retried_or_replaced_by_another_route(api, al
     add(large, spare)
     spare.will(answering(is_streamed))
     answer = ask(api, stream=is_streamed)
-    assert said_by(answer) == "Hello you"
+    assert text_of_reply(answer) == "Hello you"
     assert_answered(answer, "spare", 2)
 
 
@@ -176,7 +176,7 @@ def test_a_long_retry_after_is_passed_on_to_the_client(api, alice, large, upstre
     assert_released(alice)
 
 
-def test_another_route_is_asked_instead_of_a_long_wait(api, alice, both, upstream, spare):
+def test_another_route_is_tried_instead_of_a_long_wait(api, alice, both, upstream, spare):
     upstream.will(refusal(429, retry_after="30"))
     assert_answered(ask(api), "spare", 2)
     assert_charged(alice, "reported", **REPORTED)
@@ -223,11 +223,11 @@ ELSEWHERE = {
 
 @STREAMED
 @pytest.mark.parametrize("first", ELSEWHERE.values(), ids=ELSEWHERE.keys())
-def test_a_provider_at_fault_is_asked_once_and_another_route_answers(api, alice, both, upstream, spare, first, is_streamed):
+def test_an_unusable_route_is_tried_once_and_another_route_replies(api, alice, both, upstream, spare, first, is_streamed):
     upstream.will(first)
     spare.will(answering(is_streamed))
     answer = ask(api, stream=is_streamed)
-    assert said_by(answer) == "Hello you"
+    assert text_of_reply(answer) == "Hello you"
     assert_answered(answer, "spare", 2)
     assert (len(upstream.requests), len(spare.requests)) == (1, 1)
     assert_charged(alice, "reported", **REPORTED)
@@ -386,7 +386,7 @@ def test_a_client_that_sends_more_bytes_is_not_disconnected(api, alice, large, u
     gate = threading.Event()
     upstream.will([gate, *answering(is_streamed)])
     once(has_played(upstream, 0), lambda: ends[1].sendall(b"POST / HTTP/1.1\r\n"), gate.set)
-    assert said_by(ask_from(api, ends[0], is_streamed)) == "Hello you"
+    assert text_of_reply(ask_from(api, ends[0], is_streamed)) == "Hello you"
     assert ends[0].recv(100) == b"POST / HTTP/1.1\r\n"  # the check has read none of it
     assert_charged(alice, "reported", **REPORTED)
 
@@ -396,7 +396,7 @@ def test_a_reply_with_an_idempotency_key_is_awaited_after_a_disconnect(api, alic
     gate = threading.Event()
     upstream.will([gate, *answering(is_streamed)])
     once(has_played(upstream, 0), ends[1].close, gate.set)
-    assert said_by(ask_from(api, ends[0], is_streamed, HTTP_IDEMPOTENCY_KEY="once")) == "Hello you"
+    assert text_of_reply(ask_from(api, ends[0], is_streamed, HTTP_IDEMPOTENCY_KEY="once")) == "Hello you"
     assert_charged(alice, "reported", **REPORTED)
 
 

@@ -314,7 +314,7 @@ def test_an_invalid_request_is_no_verdict_and_the_next_one_probes(api, other, op
     assert circuit_breaker._circuits == {}
 
 
-def test_a_slow_probe_keeps_others_out_for_one_open_time_only(api, other, open_circuit, upstream, settings):
+def test_a_slow_probe_blocks_other_requests_for_one_open_time_only(api, other, open_circuit, upstream, settings):
     settings.CIRCUIT_OPEN_SECONDS = 0.2
     gate = threading.Event()
     upstream.will([gate, *whole()], whole())

@@ -109,7 +109,7 @@ def test_fallbacks_are_tried_in_their_order(api, dear, alice, upstream, spare, m
     assert [asked.body["model"] for asked in spare.requests] == [first.upper()]
 
 
-def test_the_next_fallback_is_asked_when_one_fails(api, dear, alice, upstream, spare):
+def test_the_next_fallback_is_tried_when_one_fails(api, dear, alice, upstream, spare):
     upstream.will(refusal(401))
     spare.will(refusal(403), whole())
     answer = ask(api, models=["acme/dear", "acme/small"])
@@ -118,7 +118,7 @@ def test_the_next_fallback_is_asked_when_one_fails(api, dear, alice, upstream, s
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=PRICES["acme/small"][2], model="acme/small")
 
 
-def test_all_routes_of_a_model_are_asked_before_its_fallbacks(api, large, alice, upstream, spare):
+def test_all_routes_of_a_model_are_tried_before_its_fallbacks(api, large, alice, upstream, spare):
     add(large, spare, "large-elsewhere")
     upstream.will(refusal(401))
     answer = ask(api, models=["acme/small"])
@@ -321,7 +321,7 @@ def test_an_empty_or_redundant_list_of_models_changes_nothing(api, alice, upstre
     assert len(upstream.requests) == 2
 
 
-def test_a_model_named_twice_is_asked_once(api, alice, upstream, spare):
+def test_a_model_named_twice_is_tried_once(api, alice, upstream, spare):
     RoutableAlias.objects.create(id="best/cheap", model_ids=["acme/small"])
     upstream.will(refusal(401))
     spare.will(refusal(403))

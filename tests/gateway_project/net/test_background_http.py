@@ -210,7 +210,7 @@ def test_gzip_and_a_byte_order_mark_are_removed(fetch, server):
     assert fetch().json() == {"rows": ["é"]}
 
 
-def test_a_compression_that_was_not_asked_for_is_refused(fetch, server, pauses):
+def test_a_compression_that_was_not_requested_is_refused(fetch, server, pauses):
     server.will(reply(b"...", Content_Encoding="br"))
     with pytest.raises(InvalidDocument, match="sent a compression that it was not asked for"):
         fetch()

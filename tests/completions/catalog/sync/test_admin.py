@@ -193,7 +193,7 @@ def test_an_approved_price_is_in_force_at_once_and_logged_and_the_old_one_stays(
     ]
 
 
-def test_a_second_click_is_told_that_the_proposal_is_decided(large, office):
+def test_a_second_click_shows_that_the_proposal_is_decided(large, office):
     proposal = propose()
     press(office, "approve", proposal)
 

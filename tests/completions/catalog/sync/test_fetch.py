@@ -94,7 +94,7 @@ def test_a_lasting_failure_is_reported_and_the_stored_list_stays(large, lists, s
 
 
 @pytest.mark.parametrize("retry_after", ["3600", "Fri, 31 Dec 2100 23:59:59 GMT"])
-def test_a_provider_that_asks_for_a_long_wait_is_not_asked_before(large, lists, sync, retry_after):
+def test_a_provider_that_requests_a_long_wait_gets_no_request_before(large, lists, sync, retry_after):
     lists.will(reply(status=429, Retry_After=retry_after), listing(entry()))
 
     with pytest.raises(CommandError, match="barn answered 429"):

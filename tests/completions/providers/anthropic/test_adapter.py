@@ -255,7 +255,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_stream_is_read_in_every_spelling(api, alice, upstream, steps):
+def test_stream_is_read_in_every_valid_framing(api, alice, upstream, steps):
     upstream.will(stream(*steps))
     received = events(ask_streamed(api))
     assert all_text(received) == 'Hello "type":"error" é漢😀 \\ \nyou'

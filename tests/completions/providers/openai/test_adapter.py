@@ -442,7 +442,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_stream_is_read_in_every_spelling(api, alice, upstream, steps):
+def test_stream_is_read_in_every_valid_framing(api, alice, upstream, steps):
     upstream.will(stream(*steps))
     said = events(ask_streamed(api))
     assert text(said) == 'Hello "finish_reason":null é漢😀 \\ \nyou'
