@@ -42,7 +42,7 @@ WHERE key.account_id = %(account)s AND account.id NOT IN (%(account)s, %(example
 ENTRIES = """
 INSERT INTO billing_ledgerentry
     (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, created_at)
-SELECT uuidv7(), book.account_id, place.seq, made.type, made.amount_nanos,
+SELECT uuidv7(), busy.account_id, place.seq, made.type, made.amount_nanos,
     credits * 1000000000000 + (place.seq - credits) * example.amount_nanos, made.reference, made.metadata, made.spender,
     example.created_at + n * interval '1 millisecond'
 FROM generate_series(0, %(entries)s - 1) AS n
@@ -52,7 +52,7 @@ JOIN (
     SELECT account_id, min(id) FILTER (WHERE name = 'busy') AS key, min(id) FILTER (WHERE name = 'rare') AS rare_key,
         row_number() OVER (ORDER BY account_id) - 1 AS number
     FROM keys_apikey WHERE account_id <> %(example)s GROUP BY account_id
-) AS book USING (number)
+) AS busy USING (number)
 JOIN billing_ledgerentry AS example ON example.account_id = %(example)s AND example.type = 'USAGE_DEBIT'
 CROSS JOIN LATERAL (
     SELECT 'SUPPORT_CREDIT' AS type, 1000000000000 AS amount_nanos, 'support:' || n AS reference, '{}'::jsonb AS metadata,
