@@ -101,16 +101,16 @@ def test_running_requests_are_reported_as_held(alice, key, program):
     now = pool.database_time()
     usage.place(alice, 1, reference="running", expires_at=now + timedelta(hours=1))
     usage.reserve(key[0], day=now.date(), amount_nanos=1)
-    told = usage_of(program)
-    assert told["balance"] == {
+    reported = usage_of(program)
+    assert reported["balance"] == {
         "balanceInCents": 1000,
         "balanceInDollars": 10.0,
         "heldInDollars": "0.000000001",
         "availableInDollars": "9.999999999",
     }
-    assert told["limit"]["heldInDollars"] == "0.000000001"
-    assert told["limit"]["remainingInDollars"] == "0.999999999"
-    assert told["limit"]["remainingInCents"] == 99
+    assert reported["limit"]["heldInDollars"] == "0.000000001"
+    assert reported["limit"]["remainingInDollars"] == "0.999999999"
+    assert reported["limit"]["remainingInCents"] == 99
 
 
 def test_a_fixed_limit_counts_all_days_and_never_resets(key, program):
