@@ -7,7 +7,6 @@ binary search: reading a page costs one index seek wherever it is.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
 
 from django.db import connection
 from django.db.models import F, QuerySet, Window
@@ -24,8 +23,6 @@ LIMIT_DEFAULT, LIMIT_MAX = 10, 100  # entries on a page of the API
 @dataclass(frozen=True)
 class EntryFilter:
     """Selects entries by type, by spender, and by ``since <= created_at < until``. None selects all."""
-
-    model: ClassVar = LedgerEntry  # for django-filter
 
     type: str | None = None
     spender: str | None = None

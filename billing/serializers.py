@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from billing import money
@@ -12,12 +13,27 @@ from gateway_project import timestamps
 class BalanceSerializer(serializers.Serializer[Account]):
     """The balance, rounded down in both units."""
 
-    balanceInCents = serializers.IntegerField()
-    balanceInDollars = serializers.FloatField()
+    balanceInCents = serializers.IntegerField(help_text="Rounded down.")
+    balanceInDollars = serializers.FloatField(help_text="Rounded down to a whole cent.")
 
     def to_representation(self, account: Account) -> dict[str, Any]:
         cents = money.floor_cents(account.balance_nanos)
         return {"balanceInCents": cents, "balanceInDollars": cents / 100}
+
+
+@extend_schema_serializer(
+    description="Which fields there are depends on the type. A purchase has the payment's id, named for the processor."
+)
+class LedgerEntryMetadataSerializer(serializers.Serializer[Any]):
+    model = serializers.CharField(required=False, help_text="The model that answered. In USAGE_DEBIT, as the next six.")
+    tokens = serializers.IntegerField(required=False, min_value=0)
+    completionId = serializers.CharField(required=False)
+    promptTokens = serializers.IntegerField(required=False, min_value=0)
+    completionTokens = serializers.IntegerField(required=False, min_value=0)
+    costInDollars = serializers.CharField(required=False, help_text="Exactly.")
+    settlement = serializers.CharField(required=False, help_text="How the tokens were counted.")
+    stripePaymentId = serializers.CharField(required=False, help_text="In CREDIT_PURCHASE.")
+    reason = serializers.CharField(required=False, help_text="In SUPPORT_CREDIT and REFUND_DEBIT.")
 
 
 class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
@@ -25,10 +41,10 @@ class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
 
     id = serializers.CharField()
     type = serializers.ChoiceField(choices=LedgerEntry.Type.choices)
-    amountInCents = serializers.IntegerField()
-    balanceAfterInCents = serializers.IntegerField()
-    metadata = serializers.DictField()
-    createdAt = serializers.CharField(help_text="ISO 8601 with milliseconds and Z")
+    amountInCents = serializers.IntegerField(help_text="The change of balanceAfterInCents; negative for debits.")
+    balanceAfterInCents = serializers.IntegerField(help_text="Rounded down.")
+    metadata = LedgerEntryMetadataSerializer()
+    createdAt = serializers.DateTimeField(help_text="ISO 8601 with milliseconds and Z.")
 
     def to_representation(self, entry: LedgerEntry) -> dict[str, Any]:
         return {
@@ -45,4 +61,4 @@ class LedgerPageSerializer(serializers.Serializer[Any]):
     entries = LedgerEntrySerializer(many=True)
     limit = serializers.IntegerField()
     offset = serializers.IntegerField()
-    count = serializers.IntegerField(help_text="Entries in this response")
+    count = serializers.IntegerField(help_text="How many entries this reply has.")

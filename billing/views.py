@@ -12,11 +12,20 @@ from billing.filters import LedgerFilterSet, LedgerPageFilterSet
 from billing.ledger_pages import EntryPage
 from billing.models import Account, LedgerEntry
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
+from gateway_project import errors
+from gateway_project.web import openapi
 from gateway_project.web.query_parameters import FilteredView
+
+_ERRORS = openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey)
 
 
 class BalanceView(APIView):
-    @extend_schema(responses=BalanceSerializer)
+    @extend_schema(
+        operation_id="retrieveBalance",
+        summary="Retrieve the balance",
+        description="The account's balance. Holds of running requests are not subtracted.",
+        responses={200: BalanceSerializer, **openapi.error_responses(errors.InvalidApiKey)},
+    )
     def get(self, request: Request) -> Response:
         return Response(BalanceSerializer(_account(request)).data)
 
@@ -25,7 +34,13 @@ class LedgerView(FilteredView):
     queryset = LedgerEntry.objects.none()
     filterset_class = LedgerPageFilterSet
 
-    @extend_schema(filters=True, responses=LedgerPageSerializer)
+    @extend_schema(
+        operation_id="listLedgerEntries",
+        summary="List ledger entries",
+        description="A page of the account's entries that match the filters, the most recent first.",
+        filters=True,
+        responses={200: LedgerPageSerializer, **_ERRORS},
+    )
     def get(self, request: Request) -> Response:
         page = self.select(EntryPage())
         entries = ledger_pages.read_page(_account(request), limit=page.limit, offset=page.offset, entry_filter=page)
@@ -38,7 +53,13 @@ class LedgerCsvView(FilteredView):
     queryset = LedgerEntry.objects.none()
     filterset_class = LedgerFilterSet
 
-    @extend_schema(filters=True, responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR})
+    @extend_schema(
+        operation_id="downloadLedger",
+        summary="Download ledger entries as a CSV file",
+        description="All entries of the account that match the filters, the most recent first, with a header line.",
+        filters=True,
+        responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR, **_ERRORS},
+    )
     def get(self, request: Request) -> StreamingHttpResponse:
         return ledger_csv.download(_account(request), self.select(ledger_pages.ALL_ENTRIES))
 

@@ -7,14 +7,17 @@ from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from billing import money
 from completions.catalog.lookup import Listing
+from completions.models import Category
 from completions.request import schema
-from completions.request.messages import ROLES
+from completions.request.fields import NAME_PATTERN
+from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project import dollars
+from keys.models import SpendingPeriod, SpendingType
 
 
 def model_object(listing: Listing) -> dict[str, Any]:
@@ -53,157 +56,332 @@ def _per_token(nanos_per_million: int | None) -> str | None:
 
 
 # --- Shapes for the OpenAPI description -------------------------------------------------------------------------
+#
+# Docstrings are for developers and do not appear in the description: ``help_text`` and ``description`` do.
 
-
-_PART = {
+_TEXT = {"type": "string"}
+_CONTENT = {
+    "oneOf": [
+        _TEXT,
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["type"],
+                "properties": {
+                    "type": {"type": "string", "enum": ["text", "image_url", "input_audio", "file", "refusal"]},
+                    "text": _TEXT,
+                    "image_url": {
+                        "type": "object",
+                        "required": ["url"],
+                        "properties": {
+                            "url": {"type": "string", "description": "A data URL of a base64-encoded image."},
+                            "detail": {"type": "string", "enum": list(IMAGE_DETAILS), "nullable": True},
+                        },
+                    },
+                    "input_audio": {
+                        "type": "object",
+                        "required": ["data", "format"],
+                        "properties": {
+                            "data": {"type": "string", "description": "Base64."},
+                            "format": {"type": "string", "enum": list(AUDIO_FORMATS)},
+                        },
+                    },
+                    "file": {
+                        "type": "object",
+                        "required": ["file_data"],
+                        "properties": {"file_data": {"type": "string", "description": "A data URL."}, "filename": _TEXT},
+                    },
+                    "refusal": _TEXT,
+                },
+            },
+        },
+    ]
+}
+_NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
+_TOOL_CALLS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["id"],
+        "properties": {
+            "id": _TEXT,
+            "type": {"type": "string", "enum": ["function", "custom"]},
+            "function": {
+                "type": "object",
+                "required": ["name", "arguments"],
+                "properties": {"name": _NAME, "arguments": {"type": "string", "description": "A JSON object, as text."}},
+            },
+            "custom": {"type": "object", "required": ["name", "input"], "properties": {"name": _NAME, "input": _TEXT}},
+        },
+    },
+}
+_TOOLS = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": schema.TOOLS_MAX,
+    "items": {
+        "type": "object",
+        "required": ["type"],
+        "properties": {
+            "type": {"type": "string", "enum": ["function", "custom"]},
+            "function": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": _NAME,
+                    "description": _TEXT,
+                    "parameters": {"type": "object", "nullable": True, "description": "A JSON schema."},
+                },
+            },
+        },
+    },
+}
+_TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, {"type": "object"}]}
+_STOP = {"oneOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": schema.STOPS_MAX}]}
+_RESPONSE_FORMAT = {
     "type": "object",
     "required": ["type"],
     "properties": {
-        "type": {"type": "string", "enum": ["text", "image_url", "input_audio", "file", "refusal"]},
-        "text": {"type": "string"},
-        "image_url": {"type": "object", "description": "url: a data URL; detail: the resolution to read it at."},
-        "input_audio": {"type": "object", "description": "data: base64; format: wav, mp3 and others."},
-        "file": {"type": "object", "description": "file_data: a data URL; filename."},
-        "refusal": {"type": "string"},
+        "type": {"type": "string", "enum": list(schema.RESPONSE_FORMATS)},
+        "json_schema": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {"name": _NAME, "schema": {"type": "object", "nullable": True}},
+        },
     },
 }
+_LOGIT_BIAS = {"type": "object", "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}}
+_METADATA = {"type": "object", "maxProperties": 16, "additionalProperties": {"type": "string", "maxLength": 512}}
 
 
-@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": _PART}]})
-class ContentField(serializers.JSONField):
-    """Text, or an array of parts."""
+class SchemaField(serializers.JSONField):
+    """A field that is described by a JSON schema."""
+
+    def __init__(self, json_schema: dict[str, Any], **options: Any) -> None:
+        super().__init__(**options)
+        described: Any = self
+        extend_schema_field(json_schema)(described)
 
 
-class MessageSerializer(serializers.Serializer[Any]):
+def _optional(field: type[serializers.Field[Any, Any, Any, Any]], *arguments: Any, **options: Any) -> Any:
+    return field(*arguments, required=False, allow_null=True, **options)
+
+
+class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=ROLES)
-    content = ContentField(
-        required=False, allow_null=True, help_text="Required, except in a message of an assistant that called a tool."
+    content = SchemaField(
+        _CONTENT,
+        required=False,
+        allow_null=True,
+        help_text="Text, or an array of parts. Required, except in a message of an assistant that called a tool.",
     )
     name = serializers.CharField(required=False)
-    tool_calls = serializers.ListField(child=serializers.DictField(), required=False, help_text="In a message of an assistant.")
+    tool_calls = SchemaField(_TOOL_CALLS, required=False, help_text="In a message of an assistant.")
     tool_call_id = serializers.CharField(required=False, help_text="In a message of a tool.")
     refusal = serializers.CharField(required=False, allow_null=True)
 
 
 class StreamOptionsSerializer(serializers.Serializer[Any]):
-    include_usage = serializers.BooleanField(required=False, allow_null=True)
+    include_usage = serializers.BooleanField(
+        required=False, allow_null=True, help_text="Whether a last chunk before [DONE] reports the usage."
+    )
     include_obfuscation = serializers.BooleanField(
         required=False, allow_null=True, help_text="Has no effect: obfuscation is never sent."
     )
 
 
-def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) -> Any:
-    return field(required=False, allow_null=True, **options)
-
-
-class ChatRequestSerializer(serializers.Serializer[Any]):
-    """A null counts as absent. Fields that are not listed are passed on to providers that accept them."""
-
-    model = serializers.CharField(max_length=schema.MODEL_CHARACTERS_MAX)
+@extend_schema_serializer(
+    description="A null counts as absent. Fields that are not listed are passed on to providers that accept them."
+)
+class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
+    model = serializers.CharField(
+        min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models that is available."
+    )
     models = _optional(
         serializers.ListField,
-        child=serializers.CharField(),
+        child=serializers.CharField(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
         max_length=schema.FALLBACKS_MAX,
         help_text="Models to try in turn when the first cannot serve the request.",
     )
-    messages = serializers.ListField(child=MessageSerializer(), min_length=1, max_length=settings.REQUEST_MESSAGES_MAX)
-    max_tokens = _optional(serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX)
+    messages = serializers.ListField(
+        child=ChatCompletionRequestMessageSerializer(), min_length=1, max_length=settings.REQUEST_MESSAGES_MAX
+    )
+    max_tokens = _optional(
+        serializers.IntegerField,
+        min_value=1,
+        max_value=schema.MAX_TOKENS_MAX,
+        help_text="The most tokens to generate for each choice; at most the model's max_output_tokens.",
+    )
     max_completion_tokens = _optional(
-        serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="Another name for max_tokens."
+        serializers.IntegerField,
+        min_value=1,
+        max_value=schema.MAX_TOKENS_MAX,
+        help_text="Another name for max_tokens. Send one of the two.",
     )
     temperature = _optional(serializers.FloatField, min_value=0, max_value=2)
     top_p = _optional(serializers.FloatField, min_value=0, max_value=1)
     frequency_penalty = _optional(serializers.FloatField, min_value=-2, max_value=2)
     presence_penalty = _optional(serializers.FloatField, min_value=-2, max_value=2)
-    n = _optional(serializers.IntegerField, min_value=1, max_value=schema.CHOICES_MAX)
-    stop = _optional(serializers.JSONField, help_text=f"A string, or up to {schema.STOPS_MAX} of them.")
-    seed = _optional(serializers.IntegerField)
-    logit_bias = _optional(serializers.DictField)
+    n = _optional(serializers.IntegerField, min_value=1, max_value=schema.CHOICES_MAX, help_text="How many replies.")
+    stop = _optional(SchemaField, _STOP)
+    seed = _optional(serializers.IntegerField, min_value=schema.SEED_MIN, max_value=schema.SEED_MAX)
+    logit_bias = _optional(SchemaField, _LOGIT_BIAS, help_text="By token.")
     logprobs = _optional(serializers.BooleanField)
-    top_logprobs = _optional(serializers.IntegerField, min_value=0, max_value=20)
-    tools = _optional(serializers.ListField, child=serializers.DictField(), min_length=1, max_length=schema.TOOLS_MAX)
-    tool_choice = _optional(serializers.JSONField, help_text="none, auto, required, or an object that names a function.")
+    top_logprobs = _optional(serializers.IntegerField, min_value=0, max_value=20, help_text="Only with logprobs.")
+    tools = _optional(SchemaField, _TOOLS)
+    tool_choice = _optional(SchemaField, _TOOL_CHOICE, help_text="none, auto, required, or an object that names a function.")
     parallel_tool_calls = _optional(serializers.BooleanField)
-    response_format = _optional(serializers.DictField, help_text="type: text, json_object or json_schema.")
+    response_format = _optional(SchemaField, _RESPONSE_FORMAT)
     reasoning_effort = _optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS)
     verbosity = _optional(serializers.ChoiceField, choices=schema.VERBOSITIES)
     user = _optional(serializers.CharField)
-    metadata = _optional(serializers.DictField, help_text="Up to 16 strings.")
-    store = _optional(serializers.BooleanField)
+    metadata = _optional(SchemaField, _METADATA, help_text="Up to 16 strings, under names of at most 64 characters.")
+    store = _optional(serializers.BooleanField, help_text="Has no effect: nothing is stored.")
     stream = serializers.BooleanField(required=False, allow_null=True, default=False)
-    stream_options = StreamOptionsSerializer(required=False, allow_null=True)
+    stream_options = StreamOptionsSerializer(required=False, allow_null=True, help_text="Only with stream.")
 
 
-class AnswerMessageSerializer(serializers.Serializer[Any]):
-    role = serializers.CharField()
+class ChatCompletionMessageSerializer(serializers.Serializer[Any]):
+    role = serializers.CharField(help_text="assistant")
     content = serializers.CharField(allow_blank=True, allow_null=True)
     refusal = serializers.CharField(required=False, allow_null=True)
-    tool_calls = serializers.ListField(child=serializers.DictField(), required=False)
+    tool_calls = SchemaField(_TOOL_CALLS, required=False)
     reasoning_content = serializers.CharField(
         required=False, help_text="The thinking of the model, if its provider returns it."
     )
 
 
-class ChoiceSerializer(serializers.Serializer[Any]):
+class ChatCompletionChoiceSerializer(serializers.Serializer[Any]):
     index = serializers.IntegerField()
-    message = AnswerMessageSerializer()
+    message = ChatCompletionMessageSerializer()
     logprobs = serializers.DictField(required=False, allow_null=True)
-    finish_reason = serializers.CharField()
+    finish_reason = serializers.CharField(help_text="stop, length, tool_calls, content_filter, or another of the provider's.")
 
 
-class PromptTokensSerializer(serializers.Serializer[Any]):
-    cached_tokens = serializers.IntegerField()
-    cache_write_tokens = serializers.IntegerField()
+class PromptTokensDetailsSerializer(serializers.Serializer[Any]):
+    cached_tokens = serializers.IntegerField(min_value=0)
+    cache_write_tokens = serializers.IntegerField(min_value=0)
 
 
-class CompletionTokensSerializer(serializers.Serializer[Any]):
-    reasoning_tokens = serializers.IntegerField()
+class CompletionTokensDetailsSerializer(serializers.Serializer[Any]):
+    reasoning_tokens = serializers.IntegerField(min_value=0)
 
 
-class TokensSerializer(serializers.Serializer[Any]):
-    prompt_tokens = serializers.IntegerField()
-    completion_tokens = serializers.IntegerField()
-    total_tokens = serializers.IntegerField()
-    prompt_tokens_details = PromptTokensSerializer()
-    completion_tokens_details = CompletionTokensSerializer()
+class CompletionUsageSerializer(serializers.Serializer[Any]):
+    prompt_tokens = serializers.IntegerField(min_value=0)
+    completion_tokens = serializers.IntegerField(min_value=0)
+    total_tokens = serializers.IntegerField(min_value=0)
+    prompt_tokens_details = PromptTokensDetailsSerializer()
+    completion_tokens_details = CompletionTokensDetailsSerializer()
 
 
 class ChatCompletionSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    object = serializers.CharField()
-    created = serializers.IntegerField(help_text="Unix seconds")
-    model = serializers.CharField()
-    choices = ChoiceSerializer(many=True)
-    usage = TokensSerializer()
+    id = serializers.CharField(help_text="The ledger entry of the completion has the same id.")
+    object = serializers.CharField(help_text="chat.completion")
+    created = serializers.IntegerField(help_text="Unix time in seconds.")
+    model = serializers.CharField(help_text="The model that answered.")
+    choices = ChatCompletionChoiceSerializer(many=True)
+    usage = CompletionUsageSerializer(help_text="The tokens that are charged.")
+
+
+_UNIT_PRICE = "US dollars per token, exactly."
+
+
+class ModelPricingSerializer(serializers.Serializer[Any]):
+    prompt = serializers.CharField(help_text=_UNIT_PRICE)
+    completion = serializers.CharField(help_text=_UNIT_PRICE)
+    input_cache_read = serializers.CharField(allow_null=True, help_text=f"{_UNIT_PRICE} null: as prompt.")
+    input_cache_write = serializers.CharField(allow_null=True, help_text=f"{_UNIT_PRICE} null: as prompt.")
+    image = serializers.CharField(
+        allow_null=True, help_text="US dollars for each image of the prompt, beside its tokens. null: nothing."
+    )
+
+
+class ModelArchitectureSerializer(serializers.Serializer[Any]):
+    input_modalities = serializers.ListField(child=serializers.CharField(), help_text="text, image")
+    output_modalities = serializers.ListField(child=serializers.CharField(), help_text="text")
+
+
+class ModelCapabilitiesSerializer(serializers.Serializer[Any]):
+    image_support = serializers.BooleanField()
+    function_calling = serializers.BooleanField()
 
 
 class ModelSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    object = serializers.CharField()
-    created = serializers.IntegerField()
-    owned_by = serializers.CharField()
+    id = serializers.CharField(help_text="What to send as model.")
+    object = serializers.CharField(help_text="model")
+    created = serializers.IntegerField(help_text="Unix time in seconds.")
+    owned_by = serializers.CharField(help_text="The maker of the model.")
     name = serializers.CharField()
-    available = serializers.BooleanField()
-    category = serializers.CharField()
-    context_window = serializers.IntegerField()
-    max_output_tokens = serializers.IntegerField()
-    pricing = serializers.DictField()
-    architecture = serializers.DictField()
-    capabilities = serializers.DictField()
+    available = serializers.BooleanField(help_text="Whether completions are served now.")
+    category = serializers.ChoiceField(choices=Category.values)
+    context_window = serializers.IntegerField(min_value=1)
+    max_output_tokens = serializers.IntegerField(min_value=1)
+    pricing = ModelPricingSerializer()
+    architecture = ModelArchitectureSerializer()
+    capabilities = ModelCapabilitiesSerializer()
     commercial_use = serializers.BooleanField()
     license = serializers.CharField(allow_null=True)
     alias_of = serializers.CharField(required=False, help_text="The model that the id currently stands for.")
 
 
 class ModelListSerializer(serializers.Serializer[Any]):
-    object = serializers.CharField()
+    object = serializers.CharField(help_text="list")
     data = ModelSerializer(many=True)  # type: ignore[assignment]
 
 
+_EXACT_DOLLARS = "US dollars, exactly."
+
+
+class UsageKeySerializer(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    name = serializers.CharField(allow_blank=True)
+    createdAt = serializers.DateTimeField()
+    expiresAt = serializers.DateTimeField(allow_null=True)
+
+
+class UsageLimitSerializer(serializers.Serializer[Any]):
+    spendingLimit = serializers.IntegerField(min_value=0, help_text="Cents.")
+    spendingType = serializers.ChoiceField(choices=SpendingType.values)
+    spendingPeriod = serializers.ChoiceField(choices=SpendingPeriod.values, allow_null=True, help_text="null if FIXED.")
+    spentInDollars = serializers.CharField(help_text=_EXACT_DOLLARS)
+    heldInDollars = serializers.CharField(help_text=f"Held by running requests. {_EXACT_DOLLARS}")
+    remainingInCents = serializers.IntegerField(help_text="Rounded down.")
+    remainingInDollars = serializers.CharField(help_text=_EXACT_DOLLARS)
+    resetsAt = serializers.DateTimeField(allow_null=True, help_text="null if FIXED.")
+
+
+class UsageRateLimitsSerializer(serializers.Serializer[Any]):
+    requestsPerMinute = serializers.IntegerField(allow_null=True, min_value=1)
+    tokensPerMinute = serializers.IntegerField(allow_null=True, min_value=1)
+
+
+class UsageSumsSerializer(serializers.Serializer[Any]):
+    completions = serializers.IntegerField(min_value=0)
+    promptTokens = serializers.IntegerField(min_value=0)
+    completionTokens = serializers.IntegerField(min_value=0)
+    totalTokens = serializers.IntegerField(min_value=0)
+    costInDollars = serializers.CharField(help_text=_EXACT_DOLLARS)
+
+
+class UsageSpansSerializer(serializers.Serializer[Any]):
+    today = UsageSumsSerializer()
+    thisMonth = UsageSumsSerializer()
+    total = UsageSumsSerializer()
+
+
+class UsageBalanceSerializer(serializers.Serializer[Any]):
+    balanceInCents = serializers.IntegerField(help_text="Rounded down.")
+    balanceInDollars = serializers.FloatField(help_text="Rounded down to a whole cent.")
+    heldInDollars = serializers.CharField(help_text=f"Held by running requests. {_EXACT_DOLLARS}")
+    availableInDollars = serializers.CharField(help_text=f"What a new request may hold. {_EXACT_DOLLARS}")
+
+
 class UsageSerializer(serializers.Serializer[Any]):
-    object = serializers.CharField()
-    key = serializers.DictField()
-    limit = serializers.DictField(allow_null=True)
-    rateLimits = serializers.DictField()
-    usage = serializers.DictField()
-    balance = serializers.DictField()
+    object = serializers.CharField(help_text="usage")
+    key = UsageKeySerializer()
+    limit = UsageLimitSerializer(allow_null=True, help_text="null for a key without a spending limit.")
+    rateLimits = UsageRateLimitsSerializer(help_text="The limits that apply. null: no limit.")
+    usage = UsageSpansSerializer(help_text="Settled completions of this key, by the UTC day of their admission.")
+    balance = UsageBalanceSerializer(help_text="The account's.")

@@ -18,22 +18,21 @@ from completions.relay.attempts import Dispatch
 from completions.relay.stream import ReplyStream
 from completions.request import schema
 from completions.serializers import (
+    ChatCompletionRequestSerializer,
     ChatCompletionSerializer,
-    ChatRequestSerializer,
     ModelListSerializer,
     ModelSerializer,
     UsageSerializer,
     model_object,
 )
 from gateway_project import errors
-from gateway_project.web import strict_json, wrong_paths
+from gateway_project.web import openapi, strict_json, wrong_paths
 from keys import rate_limit_cache, refusal_cache
 from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
 from keys.models import ApiKey
 from keys.usage import describe_usage
 
 _AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
-_RESPONSES = {(200, "application/json"): ChatCompletionSerializer, (200, "text/event-stream"): OpenApiTypes.STR}
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -42,6 +41,39 @@ _AVAILABLE_PARAMETER = OpenApiParameter(
     "available",
     type={"type": "string", "enum": list(_AVAILABLE), "default": "true"},
     description="Models that can be called with this key now, those that cannot, or all.",
+)
+
+_COMPLETION_DESCRIPTION = (
+    "Sends a conversation to a model and returns its reply, whole or as a stream of server-sent events. Each event of a stream "
+    "is `data: ` and a chat.completion.chunk; the last is `data: [DONE]`. A stream that fails after its beginning ends with "
+    '`data: {"error": {...}}` instead.'
+)
+_IDEMPOTENCY_KEY = OpenApiParameter(
+    idempotency.HEADER,
+    {"type": "string", "minLength": 1, "maxLength": idempotency.CHARACTERS_MAX, "pattern": "^[ -~]+$"},
+    OpenApiParameter.HEADER,
+    description="A repetition with the same key and the same body gets the reply of the first, and is charged once.",
+)
+_COMPLETION_HEADERS = [
+    openapi.response_header("x-gateway-provider", str, "The provider that answered.", [200]),
+    openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", [200]),
+    openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
+    openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
+]
+_COMPLETION_ERRORS = (
+    errors.InvalidRequest,
+    errors.InvalidApiKey,
+    errors.InsufficientQuota,
+    errors.ModelNotFound,
+    errors.RequestTimeout,
+    errors.RequestInProgress,
+    errors.LengthRequired,
+    errors.RequestTooLarge,
+    errors.UnsupportedMediaType,
+    errors.RateLimitExceeded,
+    errors.UpstreamFailed,
+    errors.UpstreamOverloaded,
+    errors.UpstreamTimeout,
 )
 
 
@@ -71,7 +103,19 @@ class ChatCompletionsView(RatedView):
             # DRF's request and its view refer to each other through this. Without it they are freed now, not by the collector.
             self.request.parser_context.clear()
 
-    @extend_schema(auth=_AUTH, request=ChatRequestSerializer, responses=_RESPONSES)
+    @extend_schema(
+        operation_id="createChatCompletion",
+        summary="Generate a reply",
+        description=_COMPLETION_DESCRIPTION,
+        auth=_AUTH,
+        parameters=[_IDEMPOTENCY_KEY, *_COMPLETION_HEADERS],
+        request=ChatCompletionRequestSerializer,
+        responses={
+            (200, "application/json"): ChatCompletionSerializer,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+            **openapi.error_responses(*_COMPLETION_ERRORS),
+        },
+    )
     def post(self, request: Request) -> HttpResponseBase:
         caller = request.user
         assert isinstance(caller, Caller)
@@ -109,14 +153,31 @@ def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str
 
 
 class ModelListView(RatedView):
-    @extend_schema(operation_id="v1_models_list", parameters=[_AVAILABLE_PARAMETER], responses=ModelListSerializer)
+    @extend_schema(
+        operation_id="listModels",
+        summary="List the models",
+        description="Models with their prices and limits, by id. A key that is restricted to some models sees only those.",
+        parameters=[_AVAILABLE_PARAMETER],
+        responses={
+            200: ModelListSerializer,
+            **openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded),
+        },
+    )
     def get(self, request: Request) -> Response:
         listings = lookup.list_models(_allowed(request), available=_available(request))
         return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
 
 
 class ModelView(RatedView):
-    @extend_schema(responses=ModelSerializer)
+    @extend_schema(
+        operation_id="retrieveModel",
+        summary="Retrieve a model",
+        description="One model. The slashes in its id are not encoded.",
+        responses={
+            200: ModelSerializer,
+            **openapi.error_responses(errors.InvalidApiKey, errors.ModelNotFound, errors.RateLimitExceeded),
+        },
+    )
     def get(self, request: Request, model_id: str) -> Response:
         listing = lookup.find_listing(model_id, _allowed(request))
         return Response(model_object(listing))
@@ -125,7 +186,12 @@ class ModelView(RatedView):
 class UsageView(RatedView):
     """What the key and its account have used and have left. Also replies when either is exhausted: then a caller asks."""
 
-    @extend_schema(responses=UsageSerializer)
+    @extend_schema(
+        operation_id="retrieveUsage",
+        summary="Retrieve the key's usage",
+        description="What the key has used, its limits, and the account's balance. Also when one of them is used up.",
+        responses={200: UsageSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+    )
     def get(self, request: Request) -> Response:
         return Response(describe_usage(_key(request)))
 

@@ -187,10 +187,24 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "One API key and one prepaid balance for every language model.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "DISABLE_DOCSTRING_DESCRIPTIONS": True,  # they are written for developers
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "ENUM_SUFFIX": "",
+    "ENUM_NAME_OVERRIDES": {
+        "Role": "completions.request.messages.ROLES",
+        "ReasoningEffort": "completions.request.schema.REASONING_EFFORTS",
+        "Verbosity": "completions.request.schema.VERBOSITIES",
+        "Category": "completions.models.Category.values",
+        "RankingSource": "rankings.models.Source.values",
+        "LedgerEntryType": "billing.models.LedgerEntry.Type",
+        "SpendingType": "keys.models.SpendingType.values",
+        "SpendingPeriod": "keys.models.SpendingPeriod.values",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "gateway_project.web.openapi.describe_errors",
         "keys.openapi.describe_rates",
+        "gateway_project.web.openapi.describe_servers",
     ],
 }
 

@@ -17,10 +17,12 @@ class BearerKeyScheme(OpenApiAuthenticationExtension):
 
 
 def describe_rates(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Add the rate-limit headers to every reply under /v1, errors included. A postprocessing hook of drf-spectacular."""
+    """Add the rate-limit headers to every reply to a key under /v1, errors included. A hook of drf-spectacular."""
     for path, operations in result["paths"].items():
         for operation in operations.values() if path.startswith("/v1/") else ():
-            for response in operation["responses"].values():
+            for status, response in operation["responses"].items():
+                if status == "401":
+                    continue  # the reply is to no key
                 response["headers"] = {**response.get("headers", {}), **_RATE_HEADERS}
     return result
 

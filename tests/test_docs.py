@@ -29,7 +29,7 @@ from billing.filters import LedgerPageFilterSet
 from completions.catalog import file as catalog_file
 from completions.models import Completion, Price
 from completions.providers import ADAPTERS
-from completions.serializers import ChatRequestSerializer
+from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors, metrics, urls_health
 from gateway_project.web import request_log
 from rankings.api.filters import RankingFilter
@@ -427,7 +427,7 @@ def test_documented_paths_are_exactly_those_of_the_openapi_document():
 
 def test_documented_request_fields_and_bounds_are_those_of_the_serializer():
     table = {row[0].strip("`"): row for row in rows(section(API, "## POST /v1/chat/completions"))}
-    fields = ChatRequestSerializer().fields
+    fields = ChatCompletionRequestSerializer().fields
     assert set(table) == set(fields)
     for name, field in fields.items():
         assert table[name][2] == ("yes" if field.required else "no")

@@ -24,7 +24,7 @@ from gateway_project.db.pipelined_transaction import Statement
 
 HEADER = "Idempotency-Key"
 RETENTION = timedelta(hours=24)
-_CHARACTERS_MAX = 255
+CHARACTERS_MAX = 255
 _PURPOSE = "idempotent-reply"
 
 
@@ -49,8 +49,8 @@ def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
     value = request.META.get("HTTP_IDEMPOTENCY_KEY")
     if value is None:
         return None
-    if not (0 < len(value) <= _CHARACTERS_MAX and value.isascii() and value.isprintable()):
-        raise errors.wrong(HEADER, f"must have 1 to {_CHARACTERS_MAX} printable ASCII characters")
+    if not (0 < len(value) <= CHARACTERS_MAX and value.isascii() and value.isprintable()):
+        raise errors.wrong(HEADER, f"must have 1 to {CHARACTERS_MAX} printable ASCII characters")
     canonical_body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return IdempotencyKey(value, hashlib.sha256(canonical_body).hexdigest())
 

@@ -12,7 +12,8 @@ from gateway_project import errors
 
 Fields = dict[str, Any]
 
-_NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,128}")
+NAME_PATTERN = "[a-zA-Z0-9_.:-]{1,128}"
+_NAME = re.compile(NAME_PATTERN)
 
 
 def refuse(path: str, reason: str) -> NoReturn:

@@ -46,6 +46,7 @@ from completions.request.fields import (
 
 MODEL_CHARACTERS_MAX = 200
 MAX_TOKENS_MAX = 2**31 - 1
+SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
 CHOICES_MAX = 16
 STOPS_MAX = 16
 TOOLS_MAX = 128
@@ -140,7 +141,7 @@ def _check_sampling(fields: Fields) -> None:
     read_number(fields, "top_p", 0, 1)
     read_number(fields, "frequency_penalty", -2, 2)
     read_number(fields, "presence_penalty", -2, 2)
-    read_integer(fields, "seed", -(2**63), 2**63 - 1)
+    read_integer(fields, "seed", SEED_MIN, SEED_MAX)
     read_choice(fields, "reasoning_effort", REASONING_EFFORTS)
     read_choice(fields, "verbosity", VERBOSITIES)
     _check_logit_bias(fields)

@@ -3,10 +3,14 @@
 from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+
+from gateway_project import errors
 
 
 @require_safe
@@ -24,20 +28,80 @@ def _rendered_document() -> bytes:
     return rendered
 
 
+def error_responses(*conditions: type[errors.ApiError]) -> dict[int, OpenApiResponse]:
+    """Return the descriptions of the errors that an operation may reply with, by status, for ``extend_schema``."""
+    by_status: dict[int, list[type[errors.ApiError]]] = {}
+    of_all: list[type[errors.ApiError]] = [errors.InternalError, errors.ServiceUnavailable]
+    for condition in [*conditions, *of_all]:
+        by_status.setdefault(condition.status, []).append(condition)
+    return {
+        status: OpenApiResponse(_ERROR_REFERENCE, description=" or ".join(sorted({each.code for each in group})))
+        for status, group in sorted(by_status.items())
+    }
+
+
+def response_header(name: str, type: Any, description: str, statuses: list[int | str]) -> OpenApiParameter:
+    """Return the description of a header of the replies with these statuses, for ``extend_schema``."""
+    return OpenApiParameter(name, type, OpenApiParameter.HEADER, response=statuses, description=description)
+
+
 def describe_errors(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    """Add the error reply, which has the same shape everywhere, to every operation. A hook of drf-spectacular."""
+    """Add the error reply, which has the same shape everywhere, and the headers of errors. A hook of drf-spectacular."""
     result.setdefault("components", {}).setdefault("schemas", {})["Error"] = _ERROR_SCHEMA
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     for operations in result["paths"].values():
         for operation in operations.values():
-            operation["responses"]["default"] = {"description": "An error", "content": content}
+            responses = operation["responses"]
+            content = {"application/json": {"schema": _ERROR_REFERENCE}}
+            responses["default"] = {"description": "Any other error", "content": content}
+            for status, response in responses.items():
+                response["description"] = response["description"] or "Success"
+                headers = response.setdefault("headers", {})
+                headers.update({name: _HEADERS[name] for name in ("x-request-id", *_ERROR_HEADERS.get(status, ()))})
     return result
 
 
+def describe_servers(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Add the addresses at which the paths are served. A hook of drf-spectacular."""
+    api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
+    # Relative to the address of this description, where the gateway's own name is not known.
+    result["servers"] = [{"url": _url(base_host) if base_host else "/"}]
+    for path, operations in result["paths"].items():
+        for operation in operations.values() if path.startswith("/v1/") and api_host != base_host else ():
+            operation["servers"] = [{"url": _url(api_host)}]
+    return result
+
+
+def _url(host: str) -> str:
+    return f"{'http' if settings.GATEWAY_DEVELOPMENT else 'https'}://{host}"
+
+
 _TEXT = {"type": "string"}
-_ERROR_FIELDS = {"message": _TEXT, "type": _TEXT, "code": _TEXT, "param": {"type": "string", "nullable": True}}
+_ERROR_FIELDS = {
+    "message": {"type": "string", "description": "For people; the words may change."},
+    "type": _TEXT,
+    "code": {"type": "string", "description": "For programs."},
+    "param": {"type": "string", "nullable": True, "description": "The field or parameter that is wrong."},
+}
 _ERROR_SCHEMA = {
     "type": "object",
     "required": ["error"],
     "properties": {"error": {"type": "object", "required": list(_ERROR_FIELDS), "properties": _ERROR_FIELDS}},
+}
+_ERROR_REFERENCE = {"$ref": "#/components/schemas/Error"}
+_HEADERS: dict[str, dict[str, Any]] = {
+    "x-request-id": {"description": "The id of the request. Quote it when you ask for help.", "schema": _TEXT},
+    "WWW-Authenticate": {"description": "Bearer", "schema": _TEXT},
+    "x-should-retry": {
+        "description": "false: a retry does not help. OpenAI's clients obey it.",
+        "schema": {"type": "string", "enum": ["false"]},
+    },
+    "Retry-After": {"description": "When to retry, in seconds.", "schema": {"type": "integer", "minimum": 1}},
+    "retry-after-ms": {"description": "When to retry, in milliseconds.", "schema": {"type": "integer", "minimum": 1}},
+}
+_ERROR_HEADERS = {
+    "401": ["WWW-Authenticate"],
+    "402": ["x-should-retry"],
+    "409": ["Retry-After"],
+    "429": ["Retry-After", "retry-after-ms", "x-should-retry"],
+    "503": ["Retry-After"],
 }

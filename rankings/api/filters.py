@@ -1,17 +1,12 @@
 """The query parameters of GET /api/rankings, declared once: for checks, for defaults and for the OpenAPI description."""
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
-import django_filters
-from django import forms
 from django.http import QueryDict
-from drf_spectacular.utils import OpenApiParameter
 
 from completions.models import Category
-from gateway_project import errors
-from rankings.models import Entry, Source
+from gateway_project.web.query_parameters import Boolean, Choice, ParameterSet, Text, WholeNumber
+from rankings.models import Source
 from rankings.publishing.listing import SORTS, Leaderboard
 
 LIMIT_MAX = 100
@@ -39,87 +34,28 @@ class RankingsQuery:
 DEFAULTS = RankingsQuery()
 
 
-class _WholeNumberField(forms.RegexField):
-    """A field that takes digits alone: Django's own also takes " 5", "+5" and "5.0"."""
+class RankingFilter(ParameterSet):
+    """The parameters, by name. They fill in a RankingsQuery; ``apply`` filters a leaderboard in memory by it."""
 
-    def __init__(self, minimum: int, maximum: int, **options: Any) -> None:
-        self._minimum, self._maximum = minimum, maximum
-        super().__init__(r"\A[0-9]{1,9}\Z", **options)
-
-    def clean(self, value: Any) -> int | None:
-        out_of_bounds = forms.ValidationError(f"must be an integer between {self._minimum} and {self._maximum}")
-        try:
-            text = super().clean(value)
-        except forms.ValidationError:
-            raise out_of_bounds from None
-        number = int(text) if text else None
-        if number is not None and not self._minimum <= number <= self._maximum:
-            raise out_of_bounds
-        return number
-
-
-class _Choice(django_filters.ChoiceFilter):
-    """One of a few words. ``schema`` describes it in OpenAPI."""
-
-    def __init__(self, choices: tuple[str, ...], default: str | None = None, help_text: str = "") -> None:
-        self.schema = {"type": "string", "enum": list(choices), **({"default": str(default)} if default else {})}
-        message = {"invalid_choice": f"must be one of {', '.join(choices)}"}
-        super().__init__(choices=[(choice, choice) for choice in choices], error_messages=message, help_text=help_text)
-
-
-class _Flag(_Choice):
-    def __init__(self, help_text: str) -> None:
-        super().__init__(("true", "false"), help_text=help_text)
-        self.schema = {"type": "boolean"}
-
-
-class _WholeNumber(django_filters.Filter):
-    field_class = _WholeNumberField
-
-    def __init__(self, minimum: int, maximum: int, default: int) -> None:
-        self.schema = {"type": "integer", "minimum": minimum, "maximum": maximum, "default": default}
-        super().__init__(minimum=minimum, maximum=maximum)
-
-
-class _Text(django_filters.CharFilter):
-    def __init__(self, characters_max: int, **options: Any) -> None:
-        self.schema = {"type": "string", "maxLength": characters_max}
-        super().__init__(max_length=characters_max, **options)
-
-
-class RankingFilter(django_filters.FilterSet):
-    """The parameters, by name. ``apply`` filters a leaderboard in memory by them, not a queryset."""
-
-    source = _Choice(tuple(Source.values), DEFAULTS.source)
-    board = _Choice(
-        tuple(Category.values), DEFAULTS.board, "The leaderboard: the source's ranks and scores for this kind of work."
+    source = Choice(tuple(Source.values), default=DEFAULTS.source, description="Whose ranks and scores.")
+    board = Choice(
+        tuple(Category.values),
+        default=DEFAULTS.board,
+        description="The leaderboard: the source's ranks and scores for this kind of work.",
     )
-    category = _Choice(tuple(Category.values), help_text="Only models whose own category this is.")
-    limit = _WholeNumber(1, LIMIT_MAX, DEFAULTS.limit)
-    offset = _WholeNumber(0, OFFSET_MAX, DEFAULTS.offset)
-    sortBy = _Choice(tuple(SORTS), DEFAULTS.sort_by)
-    sortOrder = _Choice(ORDERS, DEFAULTS.sort_order)
-    search = _Text(SEARCH_CHARACTERS_MAX, help_text="In the name, the provider or the id, in any case.")
-    commercialOnly = _Flag(help_text="Only models that may be used commercially.")
-    availableOnly = _Flag(help_text="Only models that can be called now.")
-
-    class Meta:
-        model = Entry
-        fields: tuple[str, ...] = ()
-
-
-def openapi_parameters() -> list[OpenApiParameter]:
-    return [
-        OpenApiParameter(name, type=each.schema, description=each.extra.get("help_text", ""))
-        for name, each in RankingFilter.base_filters.items()
-    ]
-
-
-@cache
-def _form_class() -> type[forms.Form]:
-    """Return the form that checks the parameters. Cached, since building the class takes longer than the rest of a reply."""
-    form: type[forms.Form] = RankingFilter(queryset=Entry.objects.none()).get_form_class()
-    return form
+    category = Choice(tuple(Category.values), description="Only models whose own category this is.")
+    limit = WholeNumber(1, LIMIT_MAX, default=DEFAULTS.limit, description="The most models to return.")
+    offset = WholeNumber(0, OFFSET_MAX, default=DEFAULTS.offset, description="How many of the models that match to skip.")
+    sortBy = Choice(tuple(SORTS), default=DEFAULTS.sort_by, attribute="sort_by", description="What to sort by.")
+    sortOrder = Choice(ORDERS, default=DEFAULTS.sort_order, attribute="sort_order", description="Ascending or descending.")
+    search = Text(
+        SEARCH_CHARACTERS_MAX,
+        allow_empty=True,
+        strip=True,
+        description="Only models that have this in their name, provider or id, in any case.",
+    )
+    commercialOnly = Boolean(attribute="commercial_only", description="Only models that may be used commercially.")
+    availableOnly = Boolean(attribute="available_only", description="Only models that can be called now.")
 
 
 def parse(parameters: QueryDict) -> RankingsQuery:
@@ -127,25 +63,8 @@ def parse(parameters: QueryDict) -> RankingsQuery:
 
     Raises InvalidRequest, which names the first parameter that is wrong.
     """
-    form = _form_class()(parameters)
-    for name in form.fields:
-        if parameters.get(name) == "" and name != "search":
-            raise errors.wrong(name, "must not be empty")
-    for name, messages in form.errors.items():
-        raise errors.wrong(name, str(messages[0]).rstrip("."))
-    given = form.cleaned_data
-    return RankingsQuery(
-        source=given["source"] or DEFAULTS.source,
-        board=given["board"] or DEFAULTS.board,
-        category=given["category"] or DEFAULTS.category,
-        limit=DEFAULTS.limit if given["limit"] is None else given["limit"],
-        offset=DEFAULTS.offset if given["offset"] is None else given["offset"],
-        sort_by=given["sortBy"] or DEFAULTS.sort_by,
-        sort_order=given["sortOrder"] or DEFAULTS.sort_order,
-        search=given["search"].strip(),
-        commercial_only=given["commercialOnly"] == "true",
-        available_only=given["availableOnly"] == "true",
-    )
+    query: RankingsQuery = RankingFilter(parameters, DEFAULTS).select()
+    return query
 
 
 def apply(query: RankingsQuery, leaderboard: Leaderboard) -> Leaderboard:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from completions.models import Category
@@ -26,9 +27,8 @@ class BenchmarksSerializer(serializers.Serializer[Any]):
     humanEval = serializers.FloatField(allow_null=True, min_value=0, max_value=100)
 
 
+@extend_schema_serializer(description="null: not measured.")
 class ScoresSerializer(serializers.Serializer[Any]):
-    """null where no source has measured it."""
-
     overall = serializers.FloatField(allow_null=True, min_value=0, max_value=100)
     quality = serializers.FloatField(allow_null=True, min_value=0, max_value=100)
     speed = serializers.FloatField(allow_null=True, min_value=0, max_value=100)

@@ -7,13 +7,16 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.http import parse_etags
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
+from gateway_project import errors
+from gateway_project.web import openapi
+from gateway_project.web.query_parameters import FilteredView
 from rankings.api import filters, replies
-from rankings.api.filters import RankingsQuery
+from rankings.api.filters import RankingFilter, RankingsQuery
 from rankings.api.serializers import RankingsSerializer
+from rankings.models import Entry
 
 _HEADERS = {
     "Cache-Control": f"public, max-age={replies.FRESH_SECONDS}",
@@ -23,7 +26,18 @@ _QUERIES_MAX = 4_096
 _parsed_queries: dict[str, RankingsQuery] = {}  # by query string; valid ones only
 
 
-class RankingsView(APIView):
+_IF_NONE_MATCH = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of an earlier reply.")
+_REPLY_HEADERS = [
+    openapi.response_header("ETag", str, "Names the data. Send it back as If-None-Match.", [200, 304]),
+    openapi.response_header("Cache-Control", str, "How long the reply may be kept.", [200, 304]),
+    openapi.response_header("Link", str, "The license of the data.", [200, 304]),
+    openapi.response_header("Access-Control-Allow-Origin", str, "Pages of any origin may read the reply.", [200, 304]),
+]
+
+
+class RankingsView(FilteredView):
+    queryset = Entry.objects.none()
+    filterset_class = RankingFilter
     authentication_classes: list[Any] = []
     permission_classes: list[Any] = []
 
@@ -39,9 +53,21 @@ class RankingsView(APIView):
 
         return view
 
-    @extend_schema(auth=[], parameters=filters.openapi_parameters(), responses=RankingsSerializer)
+    @extend_schema(
+        operation_id="listRankings",
+        summary="List models by rank",
+        description="Models in the order of one of five sources. Needs no key.",
+        auth=[],
+        filters=True,
+        parameters=[_IF_NONE_MATCH, *_REPLY_HEADERS],
+        responses={
+            200: RankingsSerializer,
+            304: OpenApiResponse(description="The data has not changed since the reply with the given ETag."),
+            **openapi.error_responses(errors.InvalidRequest),
+        },
+    )
     def get(self, request: Request) -> HttpResponse:
-        query = filters.parse(request.query_params)
+        query = self.select(filters.DEFAULTS)
         if len(_parsed_queries) >= _QUERIES_MAX:
             _parsed_queries.clear()
         _parsed_queries[request.META.get("QUERY_STRING", "")] = query

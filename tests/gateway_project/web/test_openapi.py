@@ -1,5 +1,8 @@
 """GET /api/openapi.json: the description of the API is valid, complete, and matches the code."""
 
+import inspect
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,6 +10,8 @@ from django.core.management import call_command
 from django.urls import get_resolver
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.validation import validate_schema
+from rest_framework.fields import Field
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from billing.models import LedgerEntry
@@ -14,7 +19,9 @@ from completions.models import RoutableAlias
 from completions.request import schema
 from completions.request.messages import ROLES
 from completions.views import UnknownPathView
-from tests import chat
+from gateway_project import errors
+from gateway_project.web import openapi
+from tests import chat, factories, usage
 from tests.conftest import client_for
 
 PATHS = {
@@ -30,6 +37,7 @@ PATHS = {
 
 
 PUBLIC = {"/api/rankings"}
+ERRORS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)]
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +100,115 @@ def test_every_operation_but_the_public_one_takes_a_bearer_key_and_describes_err
     assert set(error["properties"]["error"]["required"]) == {"message", "type", "code", "param"}
 
 
+RATE_HEADERS = {f"x-ratelimit-{name}-{what}" for name in ("limit", "remaining", "reset") for what in ("requests", "tokens")}
+
+
 @pytest.mark.parametrize(("path", "method"), PATHS.items())
-def test_only_replies_under_v1_describe_rate_limit_headers(document, path, method):
-    names = {f"x-ratelimit-{name}-{what}" for name in ("limit", "remaining", "reset") for what in ("requests", "tokens")}
-    for response in document["paths"][path][method]["responses"].values():
-        assert set(response.get("headers", {})) == (names if path.startswith("/v1/") else set())
+def test_only_replies_to_a_key_under_v1_describe_rate_limit_headers(document, path, method):
+    for status, response in document["paths"][path][method]["responses"].items():
+        described = {name for name in response["headers"] if name.startswith("x-ratelimit-")}
+        assert described == (RATE_HEADERS if path.startswith("/v1/") and status != "401" else set())
+
+
+@pytest.mark.parametrize(("path", "method"), PATHS.items())
+def test_every_reply_describes_its_request_id(document, path, method):
+    assert all("x-request-id" in response["headers"] for response in document["paths"][path][method]["responses"].values())
+
+
+def test_a_completion_describes_its_headers(document):
+    operation = document["paths"]["/v1/chat/completions"]["post"]
+    described = operation["responses"]["200"]["headers"]
+    own = {"x-gateway-provider", "x-gateway-attempts", "x-gateway-cost", "Idempotent-Replayed"}
+    assert set(described) == {*own, *RATE_HEADERS, "x-request-id"}
+    assert described["x-gateway-attempts"]["schema"]["type"] == "integer"
+    assert all(header["description"] for header in described.values())
+
+
+def test_a_completion_takes_an_idempotency_key(document, api, echo_model):
+    [parameter] = document["paths"]["/v1/chat/completions"]["post"]["parameters"]
+    assert (parameter["in"], parameter["name"], parameter.get("required", False)) == ("header", "Idempotency-Key", False)
+    bounds, fields = parameter["schema"], {"model": "demo/echo", "messages": [{"role": "user", "content": "hi"}]}
+    for length, status in ((bounds["minLength"], 200), (bounds["maxLength"], 200), (0, 400), (bounds["maxLength"] + 1, 400)):
+        assert api.post(chat.PATH, fields, headers={"Idempotency-Key": "k" * length}).status_code == status
+    for key in (" ~!", "\x7f", "\xe9", "a\tb"):
+        matches = re.search(bounds["pattern"], key) is not None
+        assert (api.post(chat.PATH, fields, headers={"Idempotency-Key": key}).status_code == 200) is matches
+
+
+@pytest.mark.parametrize(("path", "method"), PATHS.items())
+def test_errors_are_described_by_status_with_their_codes_and_headers(document, path, method):
+    responses = document["paths"][path][method]["responses"]
+    described = {int(status) for status in responses if status not in ("200", "304", "default")}
+    assert {500, 503} <= described <= {error.status for error in ERRORS}
+    assert (401 in described) is (path not in PUBLIC)
+    if path == "/v1/chat/completions":
+        assert described == {error.status for error in ERRORS} - {403, 405}
+    for status in described:
+        response = responses[str(status)]
+        assert response["content"] == responses["default"]["content"]
+        codes = {error.code for error in ERRORS if error.status == status}
+        assert set(response["description"].split(" or ")) <= codes
+        if path == "/v1/chat/completions":
+            sent = {name for error in ERRORS if error.status == status for name in error.fixed_headers}
+            assert sent <= set(response["headers"])
+
+
+def test_the_servers_are_relative_where_one_address_serves_everything(document):
+    assert document["servers"] == [{"url": "/"}]
+    assert not any("servers" in document["paths"][path][method] for path, method in PATHS.items())
+
+
+def test_the_servers_are_the_two_addresses_where_there_are_two(settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.org", "example.org"
+    settings.ALLOWED_HOSTS, settings.GATEWAY_DEVELOPMENT = ["api.example.org", "example.org"], False
+    openapi._rendered_document.cache_clear()
+    try:
+        document = client_for(None).get("/api/openapi.json", headers={"Host": "example.org"}).json()
+    finally:
+        openapi._rendered_document.cache_clear()
+    validate_schema(document)
+    assert document["servers"] == [{"url": "https://example.org"}]
+    for path, method in PATHS.items():
+        servers = document["paths"][path][method].get("servers")
+        assert servers == ([{"url": "https://api.example.org"}] if path.startswith("/v1/") else None)
+
+
+def descriptions(part: Any) -> Iterator[str]:
+    """Every description and summary in the document."""
+    if isinstance(part, list):
+        for item in part:
+            yield from descriptions(item)
+    elif isinstance(part, dict):
+        yield from (part[name] for name in ("description", "summary", "title") if isinstance(part.get(name), str))
+        for item in part.values():
+            yield from descriptions(item)
+
+
+def test_no_description_is_a_docstring(document):
+    """Docstrings are written for developers."""
+    documented: list[Any] = [Serializer, APIView, Field]
+    for each in documented:
+        documented.extend(each.__subclasses__())
+    docstrings = {inspect.cleandoc(each.__doc__) for each in documented if each.__doc__}
+    methods = {method for each in documented for method in vars(each).values() if inspect.isfunction(method)}
+    docstrings |= {inspect.cleandoc(method.__doc__) for method in methods if method.__doc__}
+    assert docstrings.isdisjoint(descriptions(document))
+
+
+def test_every_operation_and_reply_is_described(document):
+    for operations in document["paths"].values():
+        for operation in (operations[method] for method in ("get", "post") if method in operations):
+            assert operation["summary"]
+            assert operation["description"].endswith(".")
+            assert all(response["description"] for response in operation["responses"].values())
+            assert all(parameter["description"] for parameter in operation.get("parameters", []) if parameter["in"] != "path")
+
+
+def test_names_of_schemas_are_plain(document):
+    names = set(document["components"]["schemas"])
+    assert {"ChatCompletionRequest", "ChatCompletion", "ChatCompletionMessage", "CompletionUsage", "Model", "Usage"} <= names
+    assert {"LedgerEntry", "LedgerEntryType", "Category", "RankingSource", "Role", "SpendingType", "Error"} <= names
+    assert [name for name in names if re.search("Serializer|Enum|Answer|Tokens$", name)] == []
 
 
 def test_every_operation_has_a_unique_id(document):
@@ -110,7 +222,10 @@ def test_a_chat_request_has_its_fields_and_bounds(document):
     request = resolve(document, body["content"]["application/json"]["schema"])
     assert set(request["required"]) == {"model", "messages"}
     fields = request["properties"]
-    assert (fields["model"]["type"], fields["model"]["maxLength"]) == ("string", schema.MODEL_CHARACTERS_MAX)
+    for model in (fields["model"], fields["models"]["items"]):
+        assert (model["type"], model["minLength"], model["maxLength"]) == ("string", 1, schema.MODEL_CHARACTERS_MAX)
+    assert fields["models"]["maxItems"] == schema.FALLBACKS_MAX
+    assert (fields["tools"]["minItems"], fields["tools"]["maxItems"]) == (1, schema.TOOLS_MAX)
     assert (fields["messages"]["type"], fields["messages"]["minItems"], fields["messages"]["maxItems"]) == ("array", 1, 2_048)
     bounds = {name: (field["type"], field["minimum"], field["maximum"]) for name, field in fields.items() if "minimum" in field}
     assert bounds == {
@@ -122,6 +237,7 @@ def test_a_chat_request_has_its_fields_and_bounds(document):
         "presence_penalty": ("number", -2, 2),
         "n": ("integer", 1, schema.CHOICES_MAX),
         "top_logprobs": ("integer", 0, 20),
+        "seed": ("integer", -(2**63), 2**63 - 1),
     }
     assert (fields["stream"]["type"], fields["stream"]["default"]) == ("boolean", False)
     assert all(fields[name]["nullable"] for name in fields if name not in ("model", "messages"))
@@ -146,12 +262,10 @@ def test_a_completion_is_described_as_json_and_as_an_event_stream(document):
 def test_the_described_completion_has_the_fields_of_a_served_one(document, api, echo_model):
     content = document["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]["application/json"]
     completion, served = resolve(document, content["schema"])["properties"], chat.ask(api).json()
-    usage = resolve(document, completion["usage"])["properties"]
+    usage = described_names(document, completion["usage"])
     assert set(completion) == set(served)
     assert set(resolve(document, completion["choices"]["items"])["properties"]) == set(served["choices"][0])
-    assert set(usage) == set(served["usage"])
-    for details in ("prompt_tokens_details", "completion_tokens_details"):
-        assert set(resolve(document, usage[details])["properties"]) == set(served["usage"][details])
+    assert usage == served_names(served["usage"])
 
 
 def test_the_ledger_has_its_parameters_bounds_and_defaults(document):
@@ -191,8 +305,36 @@ def test_the_other_replies_describe_their_fields(document):
 
 
 def test_the_described_model_has_the_fields_of_a_served_one(document, api, echo_model):
-    described = set(reply_fields(document, "/v1/models/{model_id}"))
+    fields = reply_fields(document, "/v1/models/{model_id}")
+    served = served_names(api.get("/v1/models/demo/echo").json())
+    for name in ("pricing", "architecture", "capabilities"):
+        assert described_names(document, fields[name]) == served[name]
+    described = set(fields)
     assert described == set(api.get("/v1/models/demo/echo").json()) | {"alias_of"}
     RoutableAlias.objects.create(id="best/general", model_ids=["demo/echo"])
     assert described == set(api.get("/v1/models/best/general").json())
-    assert set(reply_fields(document, "/v1/usage")) == set(api.get("/v1/usage").json())
+
+
+def described_names(document: dict, part: dict) -> Any:
+    """The names of an object's fields, and of the fields of those that are objects."""
+    part = resolve(document, part.get("allOf", [part])[0])
+    return {name: described_names(document, field) for name, field in part.get("properties", {}).items()}
+
+
+def served_names(value: Any) -> Any:
+    return {name: served_names(field) for name, field in value.items()} if isinstance(value, dict) else {}
+
+
+def test_the_described_usage_is_the_served_one(document, alice):
+    served = client_for(factories.make_key(alice, limit_cents=1, type="RECURRING", period="DAILY")[1]).get("/v1/usage").json()
+    content = document["paths"]["/v1/usage"]["get"]["responses"]["200"]["content"]["application/json"]
+    assert described_names(document, content["schema"]) == served_names(served)
+
+
+def test_the_described_entries_are_the_served_ones(document, alice, api, echo_model):
+    chat.ask(api)
+    usage.buy(alice, 5, "pi_1")
+    entry = described_names(document, reply_fields(document, "/api/billing/ledger")["entries"]["items"])
+    entries = api.get("/api/billing/ledger").json()["entries"]
+    assert set(entry["metadata"]) == {name for each in entries for name in each["metadata"]}
+    assert all(set(each) == set(entry) for each in entries)

@@ -39,6 +39,30 @@ NO_WHOLE_NUMBERS = [
 ]
 
 
+BOOLEANS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
+NO_BOOLEANS = [
+    "",
+    " ",
+    "TRUE",
+    "FALSE",
+    "tRue",
+    "yes",
+    "no",
+    "on",
+    "off",
+    "t",
+    "f",
+    "y",
+    "n",
+    "2",
+    "01",
+    "-1",
+    "\uff11",
+    " true",
+    "null",
+]
+
+
 @pytest.mark.parametrize(("text", "number"), WHOLE_NUMBERS.items())
 @pytest.mark.parametrize("path", [LEDGER, RANKINGS])
 def test_ascii_digits_are_a_number(api, path, text, number):
@@ -62,7 +86,20 @@ def test_both_apis_refuse_a_number_in_the_same_words(api, text):
     assert replies[0].content == replies[1].content
 
 
-@pytest.mark.parametrize(("path", "param"), [(LEDGER, "apiKey")])
+@pytest.mark.parametrize(("text", "value"), BOOLEANS.items())
+def test_a_boolean_is_written_as_in_json_as_in_python_or_as_a_digit(api, text, value):
+    reply = api.get(RANKINGS, {"commercialOnly": text})
+    assert reply.status_code == 200
+    assert reply.content == api.get(RANKINGS, {"commercialOnly": "true" if value else "false"}).content
+
+
+@pytest.mark.parametrize("text", NO_BOOLEANS)
+def test_other_text_is_no_boolean(api, text):
+    error = chat.assert_error(api.get(RANKINGS, {"commercialOnly": text}), 400, "invalid_request_error", "commercialOnly")
+    assert error["message"] == f"commercialOnly must {'not be empty' if text == '' else 'be true or false'}."
+
+
+@pytest.mark.parametrize(("path", "param"), [(LEDGER, "apiKey"), (RANKINGS, "search")])
 def test_text_has_no_nul_characters(api, path, param):
     error = chat.assert_error(api.get(path, {param: "a\x00b"}), 400, "invalid_request_error", param)
     assert error["message"] == f"{param} must not contain NUL characters."

@@ -10,7 +10,7 @@ from django.test import RequestFactory
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from completions.serializers import ChatRequestSerializer
+from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors
 from gateway_project.web import strict_json
 from tests import chat
@@ -187,7 +187,7 @@ through_http = settings(max_examples=150, suppress_health_check=[HealthCheck.fun
 def almost_valid_body(draw: st.DrawFn) -> bytes:
     """Draw a valid body with a few changes: values replaced, names removed or added, bytes overwritten."""
     fields: dict[str, Any] = json.loads(json.dumps(WELL))
-    for name in draw(st.lists(st.sampled_from([*WELL, *ChatRequestSerializer().fields, *UNDESCRIBED]), max_size=2)):
+    for name in draw(st.lists(st.sampled_from([*WELL, *ChatCompletionRequestSerializer().fields, *UNDESCRIBED]), max_size=2)):
         fields[name] = copy.deepcopy(draw(ODD))
     for name in draw(st.lists(st.sampled_from(list(WELL)), max_size=1)):
         fields.pop(name, None)
@@ -229,7 +229,7 @@ def test_almost_valid_requests_never_cause_an_internal_error(api, echo_model, ra
 @given(value=OBJECTS)
 @through_http
 def test_unknown_fields_are_ignored(api, echo_model, value):
-    known = {*WELL, *ChatRequestSerializer().fields, *UNDESCRIBED}
+    known = {*WELL, *ChatCompletionRequestSerializer().fields, *UNDESCRIBED}
     reply = chat.send(api, json.dumps({**{name: item for name, item in value.items() if name not in known}, **WELL}).encode())
     assert reply.status_code == 200
     assert reply.json()["choices"][0]["message"]["content"] == "yes"

@@ -333,7 +333,7 @@ def test_filters_commute(listed):
         ("category", "general", "must be one of GENERAL, CODING"),
         ("board", "general", "must be one of GENERAL, CODING"),
         ("board", "", "must not be empty"),
-        ("availableOnly", "yes", "must be one of true, false"),
+        ("availableOnly", "yes", "must be true or false"),
         ("limit", "0", "must be an integer between 1 and 100"),
         ("limit", "101", "must be an integer between 1 and 100"),
         ("limit", "-1", "must be an integer"),
@@ -348,8 +348,8 @@ def test_filters_commute(listed):
         ("sortBy", "elo", "must be one of rank, score, name, change"),
         ("sortOrder", "ascending", "must be one of asc, desc"),
         ("search", "x" * 201, "at most 200 characters"),
-        ("search", "a\x00b", "Null characters"),
-        ("commercialOnly", "yes", "must be one of true, false"),
+        ("search", "a\x00b", "must not contain NUL characters"),
+        ("commercialOnly", "yes", "must be true or false"),
         ("commercialOnly", "", "must not be empty"),
     ],
 )
@@ -526,11 +526,11 @@ def test_five_hundred_models_are_listed(db):
 
 def test_openapi_describes_the_parameters(db):
     document = client_for(None).get("/api/openapi.json").json()["paths"][PATH]["get"]
-    described = {each["name"]: each["schema"] for each in document["parameters"]}
+    described = {each["name"]: each["schema"] for each in document["parameters"] if each["in"] == "query"}
     assert set(described) == set(filters.RankingFilter.base_filters)
     assert described["limit"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 50}
-    assert described["source"]["enum"] == list(Source.values)
-    assert described["board"] == {"type": "string", "enum": list(Category.values), "default": "GENERAL"}
+    assert set(described["source"]["enum"]) == set(Source.values)
+    assert described["board"] == {"type": "string", "enum": sorted(Category.values), "default": "GENERAL"}
     assert described["availableOnly"] == {"type": "boolean"}
     assert "security" not in document
     assert connection.vendor == "postgresql"

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from completions.models import Category
+from gateway_project.web import query_parameters
 from rankings import environment, tasks
 from rankings.api import filters
 from rankings.models import Alias, Entry, Snapshot, Source, SourceState
@@ -102,7 +103,7 @@ def read_what_is_read_at_start(monkeypatch):
         monkeypatch.setattr(parameters, name, environment.numbers(getattr(parameters, name).variable, dict(values)))
     choices = [(source, source) for source in Source.values]
     monkeypatch.setitem(filters.RankingFilter.base_filters["source"].extra, "choices", choices)
-    filters._form_class.cache_clear()
+    query_parameters.form_class.cache_clear()
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def sixth(db, settings, monkeypatch, sources: Sources):
     finally:
         remove_id("SIXTH")
         monkeypatch.undo()
-        filters._form_class.cache_clear()
+        query_parameters.form_class.cache_clear()
         entries.forget()
         pages.forget()
 
