@@ -54,10 +54,12 @@ _IDEMPOTENCY_KEY = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="A repetition with the same key and the same body gets the reply of the first, and is charged once.",
 )
+_ATTEMPTED: list[int | str] = [200, 400, 502, 503, 504]  # the statuses of replies after an attempt at a provider
 _COMPLETION_HEADERS = [
-    openapi.response_header("x-gateway-provider", str, "The provider that answered.", [200]),
-    openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", [200]),
+    openapi.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
+    openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
     openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
+    openapi.response_header("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
     openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
 ]
 _COMPLETION_ERRORS = (

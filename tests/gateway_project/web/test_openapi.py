@@ -118,10 +118,12 @@ def test_every_reply_describes_its_request_id(document, path, method):
 def test_a_completion_describes_its_headers(document):
     operation = document["paths"]["/v1/chat/completions"]["post"]
     described = operation["responses"]["200"]["headers"]
-    own = {"x-gateway-provider", "x-gateway-attempts", "x-gateway-cost", "Idempotent-Replayed"}
+    own = {f"x-gateway-{name}" for name in ("provider", "attempts", "cost", "ignored-fields")} | {"Idempotent-Replayed"}
     assert set(described) == {*own, *RATE_HEADERS, "x-request-id"}
     assert described["x-gateway-attempts"]["schema"]["type"] == "integer"
     assert all(header["description"] for header in described.values())
+    for status in ("502", "503", "504"):
+        assert {"x-gateway-provider", "x-gateway-attempts"} <= set(operation["responses"][status]["headers"])
 
 
 def test_a_completion_takes_an_idempotency_key(document, api, echo_model):
