@@ -151,7 +151,7 @@ def _replay(recent: _RecentRefusals, kinds: list[RefusalKind], demand: Admission
             continue
         if demand.idempotency_key is not None and kind in (_money(demand), _tied_up(demand)):
             raise errors.RateLimitExceeded(
-                "Too many requests with this key were refused just now. Try again in a recent.",
+                "Too many requests with this key were refused just now. Try again in a moment.",
                 headers=errors.retry_after(timedelta(seconds=_TTL_SECONDS)),
             )
         raise _copy(refusal)
