@@ -3,12 +3,13 @@
 Owns everything that depends on a provider's wire format. Imports ``completions.request``, ``completions.pricing``,
 ``completions.chat``, ``completions.sse`` and ``gateway_project``; knows nothing of routes, holds and the database.
 
-base       the Adapter protocol, ProviderFailed, and the errors that the caller sees
-key_refusals  tells a refusal of our API key from one of a request
-exchange   one HTTP request to an upstream and its response: deadlines, bounds, heartbeats, failures; used by all adapters
+base            the Adapter protocol, ProviderFailed, and the errors that the caller sees
+key_refusals    tells a refusal of our API key from one of a request
+exchange        one HTTP request to an upstream and its response: deadlines, bounds, heartbeats, failures; used by all adapters
+error_body      what an upstream says about an error, in any of the shapes that upstreams use
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply
-wire       what the formats have in common: JSON, token counts, sizes of text
-echo       a provider without a network, for development and tests
+wire            what the formats have in common: JSON, token counts, sizes of text
+echo            a provider without a network, for development and tests
 openai, anthropic, gemini  a folder each, with the same modules and names: adapter; request (``check``, ``body``); messages;
            response (``parse_reply``, ``StreamReader``, ``parse_usage``)
 

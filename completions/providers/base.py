@@ -72,13 +72,23 @@ class Adapter(Protocol):
 # --- Errors for the caller --------------------------------------------------------------------------------------
 
 
-def status_error(status: int, reason: str = "", headers: dict[str, str] | None = None) -> errors.ApiError:
+def status_error(
+    status: int,
+    reason: str = "",
+    headers: dict[str, str] | None = None,
+    *,
+    code: str | None = None,
+    param: str | None = None,
+) -> errors.ApiError:
     """Return the error for an upstream's status that is not 2xx. A 401, 402 or 403 is about our account: it is not passed on.
 
-    ``reason``, the upstream's message, is passed on when the request is invalid; ``headers`` when the caller may retry.
+    ``reason``, the upstream's message, is passed on when the request is invalid, with its ``code`` and its ``param``;
+    ``headers`` when the caller may retry.
     """
     if status in (400, 413, 422):
-        return errors.InvalidRequest(f"The model's provider refused the request: {reason or 'no reason given'}")
+        error = errors.InvalidRequest(f"The model's provider refused the request: {reason or 'no reason given'}", param=param)
+        error.code = code or error.code
+        return error
     if status in (429, 503, 529):
         return overloaded(headers)
     if status in (408, 504):

@@ -5,8 +5,10 @@ An adapter adds only its wire format.
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import gevent
@@ -14,14 +16,18 @@ from django.conf import settings
 
 from completions import sse
 from completions.chat import Call, Chunk, WholeReply
-from completions.providers import base, key_refusals
+from completions.providers import base, error_body, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
+from completions.providers.error_body import UpstreamError
 from gateway_project import compact_json, errors
 from gateway_project.net import http
 
 logger = logging.getLogger("gateway.providers")
 
 _MESSAGE_CHARACTERS_MAX = 300
+_READ_CHARACTERS_MAX = 10_000  # of a message, to find its first printable ones
+_PARAM = re.compile(r"[A-Za-z_][\w.\[\]-]{0,99}", re.ASCII)  # the path of a field
+_UNREAD_BYTES_MAX = 10_000  # kept of a stream that has no events: it may be an error
 _TURN_SECONDS = 0.01  # a stream that arrives as fast as it is read yields to other greenlets this often
 
 # Maps a refusal's status and body to the status it should have had, and to the seconds to wait as text ("" for none).
@@ -35,9 +41,18 @@ class UnusableResponse(Exception):
 class InBandError(UnusableResponse):
     """An error within a response whose HTTP status was 2xx. ``status`` is the status that would have been right."""
 
-    def __init__(self, reason: str, status: int) -> None:
-        super().__init__(reason)
+    def __init__(self, error: UpstreamError, status: int) -> None:
+        super().__init__(error.message)
+        self.error = error
         self.status = status
+
+
+def in_band_error(parsed: Any) -> InBandError:
+    """Return the exception for parsed JSON that is an error, and that came with a 2xx status."""
+    error = error_body.from_json(parsed)
+    if not error.message and isinstance(parsed, dict):  # not all of it: there may be text of a reply beside the error
+        error = replace(error, message=f"it reports {json.dumps(parsed.get('error'))}")
+    return InBandError(error, error.status or (400 if error.caller_code else 500))
 
 
 def _as_received(status: int, body: bytes) -> tuple[int, str]:
@@ -134,32 +149,40 @@ def read_each_event(read: Callable[[bytes], list[Chunk]], events: list[bytes]) -
 
 def read_whole(call: Call, response: http.UpstreamResponse, parse: Callable[[bytes], WholeReply]) -> WholeReply:
     """Return the reply that ``parse`` makes of the whole body. Closes the response. Raises ProviderFailed."""
+    body = b""
     try:
-        return parse(response.read_all())
+        body = response.read_all()
+        return parse(body)
     except (http.OutboundError, UnusableResponse) as error:
-        raise provider_failure(call, error, upstream_worked=not isinstance(error, UnusableResponse)) from error
+        upstream_worked = not isinstance(error, UnusableResponse)
+        raise provider_failure(call, _explained(error, response, body), upstream_worked=upstream_worked) from error
     finally:
         response.close()
 
 
 def read_stream(call: Call, response: http.UpstreamResponse, reader: EventReader) -> Generator[list[Chunk], None, None]:
     """Yield the chunks that ``reader`` makes, as ``base.Adapter.stream`` documents. Closes the response at the end."""
+    start = bytearray()
     try:
-        yield from _read(response, reader)
+        yield from _read(response, reader, start)
     except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
         if not reader.has_finish_reason:
             upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse)
-            raise provider_failure(call, error, upstream_worked=upstream_worked) from error
+            explained = error if reader.has_passed_on else _explained(error, response, bytes(start))
+            raise provider_failure(call, explained, upstream_worked=upstream_worked) from error
     finally:
         response.close()
 
 
-def _read(response: http.UpstreamResponse, reader: EventReader) -> Iterator[list[Chunk]]:
+def _read(response: http.UpstreamResponse, reader: EventReader, start: bytearray) -> Iterator[list[Chunk]]:
+    """Yield the chunks. ``start`` receives the bytes before the first chunk, up to a bound."""
     decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
     for received in reads(response):
         if received is None:
             yield []
             continue
+        if not reader.has_passed_on:
+            start += received[: _UNREAD_BYTES_MAX - len(start)]
         found, failure = reader.read_events(decoder.feed(received))
         if found:
             yield found
@@ -173,18 +196,35 @@ def _read(response: http.UpstreamResponse, reader: EventReader) -> Iterator[list
         raise http.ConnectionBroken("the stream ended without a finish reason")
 
 
+def _explained(error: Exception, response: http.UpstreamResponse, body: bytes) -> Exception:
+    """Return what to report for a response of which nothing could be used: the error in its body, or what kind of body it is.
+
+    Some servers refuse a request for a stream with status 200 and one JSON object.
+    """
+    if not isinstance(error, UnusableResponse) or isinstance(error, InBandError):
+        return error
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        parsed = None
+    return in_band_error(parsed) if error_body.is_error(parsed) else UnusableResponse(f"{error} ({_kind(response, body)})")
+
+
 # --- Failing ----------------------------------------------------------------------------------------------------
 
 
 def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInterpreter) -> ProviderFailed:
     """Return the failure for a status that is not 2xx."""
     body = _body(response)
-    reason = _presentable(call, parse_error(body))
-    logger.warning("provider %s answered %s: %s", call.route.provider_slug, response.status, reason)
+    upstream_error = error_body.parse(body)
     status, wait_seconds = interpret(response.status, body)
+    location = response.header("location") if 300 <= response.status < 400 else ""
+    reason = f"it redirects to {location}" if location else upstream_error.message
+    reason = _presentable(call, reason or f"no reason given ({_kind(response, body)})")
+    logger.warning("provider %s answered %s: %s", call.route.provider_slug, response.status, reason)
     wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
-    error, kind = base.status_error(status, reason, headers), base.failure_kind(status)
+    error, kind = _status_error(call, status, upstream_error, headers), base.failure_kind(status)
     if response.header("x-should-retry").strip().lower() == "false":
         error.headers["x-should-retry"] = "false"
         kind = FailureKind.ROUTE_UNUSABLE if kind is FailureKind.RETRYABLE else kind
@@ -201,6 +241,33 @@ def _key_refusal(status: int, text: str, reason: str) -> tuple[int, str] | None:
     return (status, reason) if key_refusals.is_about_key(status, text) else None
 
 
+def _status_error(call: Call, status: int, error: UpstreamError, headers: dict[str, str] | None = None) -> errors.ApiError:
+    reason, param = _presentable(call, error.message), _caller_param(call, error.param)
+    return base.status_error(status, reason, headers, code=error.caller_code, param=param)
+
+
+def _caller_param(call: Call, param: str) -> str | None:
+    """Return the param of an upstream's error when it names a field of the caller's request."""
+    if not _PARAM.fullmatch(param):
+        return None
+    name, rest = re.split(r"(?=[.\[])", param, maxsplit=1) if re.search(r"[.\[]", param) else (param, "")
+    if name in ("max_tokens", "max_completion_tokens"):  # it may have been sent by its other name
+        name = call.request.max_tokens_field
+    return name + rest if name in call.request.fields else None
+
+
+def _kind(response: http.UpstreamResponse, body: bytes) -> str:
+    """Describe a body that cannot be read: its size, its type, its compression, and the title of a page.
+
+    No other text of it: that may be a reply, which is the caller's.
+    """
+    described = f"{len(body)} bytes of {response.header('content-type') or 'no type'}"
+    if encoding := response.header("content-encoding"):
+        return f"{described}, compressed with {encoding}"
+    page_title = error_body.title(body)
+    return f"{described}: {page_title}" if page_title else described
+
+
 def _body(response: http.UpstreamResponse) -> bytes:
     try:
         return response.read_all()
@@ -209,8 +276,9 @@ def _body(response: http.UpstreamResponse) -> bytes:
 
 
 def _presentable(call: Call, text: str) -> str:
-    """Return the upstream's message on one line of bounded length, without our API key."""
-    printable = "".join(character for character in text if character.isprintable())
+    """Return the upstream's message on one line of bounded length, without control characters and without our API key."""
+    one_line = " ".join(text[:_READ_CHARACTERS_MAX].split())
+    printable = "".join(character for character in one_line if character.isprintable())
     return printable.replace(call.route.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
 
 
@@ -227,7 +295,7 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     logger.warning("provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, reason)
     key_refusal = None
     if isinstance(error, InBandError):
-        api_error, kind = base.status_error(error.status, reason), base.failure_kind(error.status)
+        api_error, kind = _status_error(call, error.status, error.error), base.failure_kind(error.status)
         key_refusal = _key_refusal(error.status, reason, reason)
     else:
         api_error, kind = _api_error(error, upstream_worked=upstream_worked), _failure_kind(error)
@@ -248,13 +316,3 @@ def _api_error(error: Exception, *, upstream_worked: bool) -> errors.ApiError:
     if isinstance(error, UnusableResponse) and not upstream_worked:
         return base.unreadable()
     return base.broke_off()
-
-
-def parse_error(body: bytes) -> str:
-    """Return the message of an error object, in any provider's shape (Gemini's is in a list). "" when there is none."""
-    try:
-        parsed = json.loads(body)
-        error = (parsed[0] if isinstance(parsed, list) else parsed)["error"]
-        return str(error if isinstance(error, str) else error["message"])
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        return ""

@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, NoReturn
 
 from completions.request.fields import Fields, refuse
 from gateway_project import errors
@@ -45,16 +45,22 @@ def replace_lone_surrogates(body: bytes, parsed: Any) -> Any:
     return json.loads(json.dumps(parsed, ensure_ascii=False).encode(errors="replace"))
 
 
-def is_token_count(value: Any) -> TypeGuard[int]:
-    """Return whether the value is a number of tokens that a model could have read or written."""
-    return type(value) is int and 0 <= value <= _TOKENS_MAX
+def token_count(value: Any) -> int | None:
+    """Return a number of tokens that a model could have read or written; None when the value is none.
+
+    Some upstreams send 20.0, and others "20".
+    """
+    is_digits = isinstance(value, str) and len(value) <= len(str(_TOKENS_MAX)) and value.isascii() and value.isdigit()
+    if is_digits or (type(value) is float and value.is_integer()):
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= _TOKENS_MAX else None
 
 
 def detail_tokens(usage: Fields, group: str, name: str) -> int:
     """Return an optional count from a details object of a usage object; 0 when it is missing or impossible."""
     details = usage.get(group)
     value = details.get(name) if isinstance(details, dict) else None
-    return value if is_token_count(value) else 0
+    return token_count(value) or 0
 
 
 def text_bytes(text: str) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from completions.chat import Chunk, Usage, WholeReply
 from completions.pricing import cost
 from completions.providers import wire
+from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
 from gateway_project import compact_json
 
@@ -119,7 +120,7 @@ class StreamReader:
         return self._arguments_chunks(tool_call, compact_json.dumps_text(tool_call.input))
 
     def _end(self, stop_reason: str | None, usage: Any) -> list[Chunk]:
-        if not (isinstance(usage, dict) and wire.is_token_count(usage.get("output_tokens"))):
+        if not (isinstance(usage, dict) and wire.token_count(usage.get("output_tokens")) is not None):
             # The counts so far are from before the text, so the text is estimated.
             usage = {"output_tokens": cost.estimate_tokens(self._text_bytes)}
         self._update_counts(usage)
@@ -149,7 +150,7 @@ class StreamReader:
         """Update the counts from a usage object. Its counts are totals of the reply so far, and null where unchanged."""
         if isinstance(usage, dict):
             self._counts.update(
-                {name: value for name, value in usage.items() if wire.is_token_count(value) or isinstance(value, dict)}
+                {name: value for name, value in usage.items() if wire.token_count(value) is not None or isinstance(value, dict)}
             )
 
     def _usage_chunks(self) -> list[Chunk]:
@@ -236,14 +237,9 @@ def parse_usage(value: Any) -> Usage | None:
         return None
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     fresh, *cached = (value.get(name) for name in names)
-    read, written = (0 if count is None else count for count in cached)
-    output = value.get("output_tokens")
-    if not (
-        wire.is_token_count(fresh)
-        and wire.is_token_count(read)
-        and wire.is_token_count(written)
-        and wire.is_token_count(output)
-    ):
+    read, written = (wire.token_count(0 if count is None else count) for count in cached)
+    fresh, output = wire.token_count(fresh), wire.token_count(value.get("output_tokens"))
+    if fresh is None or read is None or written is None or output is None:
         return None
     return Usage(
         prompt_tokens=fresh + read + written,
@@ -257,7 +253,7 @@ def parse_usage(value: Any) -> Usage | None:
 def read_error(error: dict[str, Any]) -> InBandError:
     """Return the exception for an error object that arrived with a 2xx status."""
     reason = str(error.get("message") or "")
-    return InBandError(reason, 402 if is_account_error(reason) else _STATUSES.get(error["type"], 500))
+    return InBandError(UpstreamError(reason), 402 if is_account_error(reason) else _STATUSES.get(error["type"], 500))
 
 
 def is_account_error(reason: str) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
-from completions.providers import wire
-from completions.providers.exchange import InBandError, UnusableResponse, parse_error, read_each_event
+from completions.providers import error_body, wire
+from completions.providers.error_body import UpstreamError
+from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
 from gateway_project import compact_json, identifiers
 
 # STOP and unknown reasons become "stop".
@@ -147,7 +148,8 @@ def _response(data: bytes) -> dict[str, Any]:
     if not isinstance(response, dict):
         raise ValueError("not an object")
     if error := response.get("error"):
-        raise InBandError(parse_error(data) or "an error without a message", _error_status(error))
+        message = error_body.from_json(response).message or "an error without a message"
+        raise InBandError(UpstreamError(message), _error_status(error))
     return response
 
 
@@ -224,18 +226,18 @@ def parse_usage(metadata: Any) -> Usage | None:
     if not isinstance(metadata, dict) or "promptTokenCount" not in metadata:
         return None
     names = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
-    counts = [metadata.get(name, 0) for name in names]
-    if not all(wire.is_token_count(count) for count in counts):
-        return None
+    counts = [wire.token_count(metadata.get(name, 0)) for name in names]
     prompt, tool_use, generated, thoughts = counts
-    if prompt + tool_use + generated != metadata.get("totalTokenCount"):
+    if prompt is None or tool_use is None or generated is None or thoughts is None:
+        return None
+    if prompt + tool_use + generated != wire.token_count(metadata.get("totalTokenCount")):
         generated += thoughts
     prompt += tool_use
-    cached = metadata.get("cachedContentTokenCount")
+    cached = wire.token_count(metadata.get("cachedContentTokenCount"))
     return Usage(
         prompt,
         generated,
-        cached_tokens=min(cached, prompt) if wire.is_token_count(cached) else 0,
+        cached_tokens=min(cached or 0, prompt),
         reasoning_tokens=min(thoughts, generated),
     )
 

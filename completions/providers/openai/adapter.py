@@ -5,7 +5,7 @@ from collections.abc import Generator
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import exchange
 from completions.providers.openai import request as openai_request
-from completions.providers.openai.response import StreamReader, parse_reply
+from completions.providers.openai.response import StreamReader, parse_reply, read_refusal
 from gateway_project.net import http
 
 
@@ -27,4 +27,5 @@ class OpenAIAdapter:
 
 def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
     headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
-    return exchange.post(call, "/chat/completions", headers, openai_request.body(call, stream=stream), stream=stream)
+    body = openai_request.body(call, stream=stream)
+    return exchange.post(call, "/chat/completions", headers, body, stream=stream, interpret=read_refusal)

@@ -5,15 +5,27 @@ import re
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
-from completions.providers import wire
-from completions.providers.exchange import UnusableResponse, read_each_event
+from completions.providers import error_body, wire
+from completions.providers.exchange import UnusableResponse, in_band_error, read_each_event
+from completions.providers.openai.normal_form import FAILED, ChoiceNormalizer
 from gateway_project import compact_json
 
-# Matches the whole ``choices`` array of an event that brings text and nothing else, so that a match is valid JSON by itself.
+# Matches the whole ``choices`` array of an event that brings text or thoughts and nothing else, in the normal form already. A
+# match is valid JSON by itself.
 _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
 _PLAIN = re.compile(
-    rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"(' + _TEXT + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
+    rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?'
+    rb'(?:"content":(?:(?:null|""),"reasoning_content":)?|"reasoning_content":)"('
+    + _TEXT
+    + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
 )
+# Of errors about our account at the upstream.
+_BILLING_CODES = {
+    "account_deactivated",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "insufficient_quota",
+}
 
 
 # --- A stream ---------------------------------------------------------------------------------------------------
@@ -30,8 +42,9 @@ class StreamReader:
         self.has_passed_on = False
         self.has_ended = False  # true after [DONE]; later events are ignored
         self._choices = choices
-        self._begun: set[int] = set()  # indexes of the choices whose role has arrived
+        self._normalizers: dict[int, ChoiceNormalizer] = {}  # by the index of their choice, of those whose role has arrived
         self._finished: set[int] = set()  # indexes of the choices whose finish reason has arrived
+        self._is_plain = False  # true when later text of the first choice is in the normal form as it is
         self._before, self._after = b"\x00", b"\x00"  # no event begins or ends with these
 
     @property
@@ -52,12 +65,18 @@ class StreamReader:
             return []
         if data == b"[DONE]":
             self.has_ended = True
-            return []
+            return self._finish_unfinished()
         if data.startswith(self._before) and data.endswith(self._after) and not self._finished:
             plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
-            if plain and _is_utf8(plain[1]):
+            if plain and (self._is_plain or self._begins_plain(plain[1])) and _is_utf8(plain[1]):
                 return [Chunk(plain[0], text_bytes=_unescaped_text_bytes(plain[1]))]
         return self._parse(data)
+
+    def _begins_plain(self, text: bytes) -> bool:
+        """Return whether the first choice needs no more normalizing, given the next text of it as in JSON."""
+        normalizer = self._normalizers.get(0)
+        self._is_plain = normalizer is not None and normalizer.begins_plain(text)
+        return self._is_plain
 
     def _parse(self, data: bytes) -> list[Chunk]:
         try:
@@ -66,44 +85,66 @@ class StreamReader:
                 raise ValueError("not an object")
         except (ValueError, RecursionError) as error:
             raise UnusableResponse("an event is not JSON") from error
-        if event.get("error"):
-            raise UnusableResponse(f"it reports {json.dumps(event['error'])}")
-        self._keep_frame(data.decode())
+        if error_body.is_error(event):
+            raise in_band_error(event)
         chunks = []
         if choices := self._normalize(event.get("choices") or []):
             chunks.append(self._chunk(choices))
+        self._keep_frame(data)
         if usage := parse_usage(event.get("usage")):
             chunks.append(Chunk(b"[]", usage=usage))
         return chunks
 
-    def _normalize(self, choices: Any) -> list[Any]:
-        """Give every choice one role, at its start, and one finish reason, whatever the upstream omits or repeats."""
+    def _normalize(self, choices: Any) -> list[dict[str, Any]]:
+        """Return the choices in the normal form. Each has one role, at its start, and one finish reason, at its end."""
         try:
-            choices = [choice for choice in choices if choice.get("index", 0) not in self._finished or _has_text(choice)]
-            for choice in choices:
-                index = choice.get("index", 0)
-                if index not in self._begun:
-                    delta = choice.get("delta") or {}
-                    choice["delta"] = {**delta, "role": delta.get("role") or "assistant"}
-                if index in self._finished:
-                    choice["finish_reason"] = None
-                self._begun.add(index)
+            normalized = [self._normalized(choice) for choice in choices]
         except (AttributeError, TypeError) as error:
             raise UnusableResponse("an event's choices are not choices") from error
-        return list(choices)
+        return [choice for choice in normalized if choice is not None]
 
-    def _chunk(self, choices: list[Any]) -> Chunk:
+    def _normalized(self, choice: dict[str, Any]) -> dict[str, Any] | None:
+        """Return one choice in the normal form; None when it only repeats that the choice has finished."""
+        _raise_for_failure(choice)
+        index, delta, reason = choice.get("index") or 0, choice.get("delta") or {}, choice.get("finish_reason") or None
+        if index in self._finished:
+            reason = None
+            if not _generated_bytes(delta):
+                return None
+        is_first = index not in self._normalizers
+        normalizer = self._normalizers.setdefault(index, ChoiceNormalizer())
+        delta = normalizer.delta(delta, is_last=reason is not None)
+        if is_first:
+            delta["role"] = delta.get("role") or "assistant"
+        if reason is not None:
+            reason = normalizer.finish_reason(reason)
+        return {**choice, "index": index, "delta": delta, "finish_reason": reason}
+
+    def _finish_unfinished(self) -> list[Chunk]:
+        """Return a finish reason for each choice that has none at [DONE]. A whole reply without one is complete as well."""
+        return [
+            self._chunk(
+                [{"index": index, "delta": normalizer.delta({}, is_last=True), "finish_reason": normalizer.finish_reason(None)}]
+            )
+            for index, normalizer in self._normalizers.items()
+            if index not in self._finished
+        ]
+
+    def _chunk(self, choices: list[dict[str, Any]]) -> Chunk:
         try:
-            finished = {choice.get("index", 0) for choice in choices if choice.get("finish_reason")}
-            text_bytes = sum(_generated_bytes(choice.get("delta") or {}) for choice in choices)
+            text_bytes = sum(_generated_bytes(choice["delta"]) for choice in choices)
         except (AttributeError, TypeError) as error:
             raise UnusableResponse("an event's choices are not choices") from error
+        finished = {choice["index"] for choice in choices if choice["finish_reason"]}
         self._finished |= finished
         has_finish_reason = bool(finished) and self.has_finish_reason
         return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=has_finish_reason)
 
-    def _keep_frame(self, text: str) -> None:
+    def _keep_frame(self, data: bytes) -> None:
         """Keep what comes before and after the choices of this event."""
+        if data.startswith(self._before) and data.endswith(self._after):
+            return
+        text = data.decode()
         before, name, after = text.partition('"choices":')
         if not name or name in after:  # there are none, or it is unclear which ones are meant
             return
@@ -122,7 +163,9 @@ def parse_reply(body: bytes) -> WholeReply:
     """Return the reply in a chat completion object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
-        choices = reply["choices"]
+        if error_body.is_error(reply):
+            raise in_band_error(reply)
+        choices = [_whole_choice(choice) for choice in reply["choices"]]
         text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
         if not choices:
             raise ValueError("no choices")
@@ -132,6 +175,36 @@ def parse_reply(body: bytes) -> WholeReply:
     return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
+def _whole_choice(choice: dict[str, Any]) -> dict[str, Any]:
+    """Return a choice in the normal form."""
+    _raise_for_failure(choice)
+    normalizer = ChoiceNormalizer()
+    message = normalizer.message(choice["message"])
+    return {**choice, "message": message, "finish_reason": normalizer.finish_reason(choice.get("finish_reason"))}
+
+
+def _raise_for_failure(choice: dict[str, Any]) -> None:
+    """Raise InBandError for a choice that failed, whatever the status of the reply says."""
+    if error := choice.get("error"):
+        raise in_band_error({"error": error})
+    if choice.get("finish_reason") in FAILED:
+        raise in_band_error({"error": f"its finish reason is {choice['finish_reason']}"})
+
+
+# --- Refusals ---------------------------------------------------------------------------------------------------
+
+
+def read_refusal(status: int, body: bytes) -> tuple[int, str]:
+    """Return the status that a refusal should have had, and "": no wait is named in its body.
+
+    Some upstreams refuse a wrong API key, or an unpaid bill, with 400, as if the request were at fault.
+    """
+    error = error_body.parse(body) if status == 400 else error_body.UpstreamError()
+    if error.code == "invalid_api_key" or error.message.startswith("Incorrect API key"):
+        return 401, ""
+    return (402 if error.code in _BILLING_CODES else status), ""
+
+
 # --- Usage and sizes --------------------------------------------------------------------------------------------
 
 
@@ -139,18 +212,14 @@ def parse_usage(value: Any) -> Usage | None:
     """Return the usage in a usage object; None when a count is missing or impossible. Zero is possible."""
     if not isinstance(value, dict):
         return None
-    prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
-    if not (wire.is_token_count(prompt) and wire.is_token_count(completion)):
+    prompt, completion = wire.token_count(value.get("prompt_tokens")), wire.token_count(value.get("completion_tokens"))
+    if prompt is None or completion is None:
         return None
     cached = wire.detail_tokens(value, "prompt_tokens_details", "cached_tokens")
     written = wire.detail_tokens(value, "prompt_tokens_details", "cache_write_tokens")
     reasoning = wire.detail_tokens(value, "completion_tokens_details", "reasoning_tokens")
     cached = min(cached, prompt)
     return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
-
-
-def _has_text(choice: Any) -> bool:
-    return _generated_bytes(choice.get("delta") or {}) > 0
 
 
 def _generated_bytes(message: Any) -> int:

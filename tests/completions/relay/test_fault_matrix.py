@@ -126,6 +126,12 @@ BOMB = gzip.compress(b"data: " + b"x" * 20_000_000)
 LARGE = Refused(502, ONLY_THE_PROMPT)
 AGAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmore"
 ERROR = {"error": {"message": SECRET, "type": "server_error", "code": 500}}
+CHOICE = {"index": 0, "message": {"role": "assistant", "content": "Hel"}, "finish_reason": "error"}
+
+
+def told(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
 
 FAULTS = [
     # Before it answers
@@ -149,7 +155,14 @@ FAULTS = [
     broken("a reset in the middle", RESET, whole=[*HALF, 0.02, RESET], outcome=Refused(502, ONLY_THE_PROMPT)),
     broken("half of it", CLOSE, whole=[*HALF, CLOSE], outcome=Refused(502, ONLY_THE_PROMPT)),
     broken("an end without a finish reason", whole=reply(b'{"choices":[]}'), outcome=Refused(502)),
-    broken("a [DONE] without a finish reason", DONE, whole=reply(b"{}"), outcome=Refused(502)),
+    Fault(
+        "a [DONE] without a finish reason",
+        whole(finish_reason=None),
+        Answered(),
+        stream(ROLE, words("Hello ", "you"), usage(), DONE),
+        Answered(),
+    ),
+    Fault("a [DONE] and nothing else", reply(b"{}"), Refused(502), stream(DONE), Refused(502)),
     Fault(
         "a byte at a time",
         [WHOLE[0][:60], 0.02, *[bytes([byte]) for byte in WHOLE[0][60:]]],
@@ -173,17 +186,48 @@ FAULTS = [
     broken("a huge event of small lines", b"data: \n" * BOUND, whole=reply(b"[]" * BOUND), outcome=LARGE),
     broken("something deep", b"data: " + b"[" * 40_000 + b"\n\n", whole=reply(b"[" * 40_000), outcome=Refused(502)),
     # Errors with a 200
-    Fault("an error with a 200", reply(json.dumps(ERROR).encode()), Refused(502), stream(event(ERROR)), Refused(502)),
-    Fault("an error after the role", reply(b'{"error":"no"}'), Refused(502), stream(ROLE + event(ERROR)), Refused(502)),
+    either("an error with a 200", reply(json.dumps(ERROR).encode()), Refused(502, attempts=2)),
+    either("an error in a list with a 200", reply(json.dumps([ERROR]).encode()), Refused(502, attempts=2)),
+    either("an error as text with a 200", reply(json.dumps({"error": SECRET}).encode()), Refused(502, attempts=2)),
+    either("Mistral's error with a 200", reply(told(object="error", message=SECRET)), Refused(502, attempts=2)),
+    either("FastAPI's error with a 200", reply(told(detail=[{"msg": SECRET}])), Refused(502, attempts=2)),
+    either("a 429 with a 200", reply(told(error={"message": SECRET, "code": 429})), Refused(503, attempts=2)),
+    either("a 401 with a 200", reply(told(error={"message": f"{SECRET} {KEY}", "code": "401"})), Refused(502)),
+    either("a 400 with a 200", reply(told(error={"message": "The context is too long.", "code": 400})), Refused(400)),
+    Fault(
+        "an error after the role",
+        reply(b'{"error":"no"}'),
+        Refused(502, attempts=2),
+        stream(ROLE + event(ERROR)),
+        Refused(502, attempts=2),
+    ),
+    Fault(
+        "an error in a choice",
+        reply(told(choices=[{**CHOICE, **ERROR}], usage=USAGE)),
+        Refused(502, attempts=2),
+        stream(ROLE + event({"choices": [{"index": 0, "delta": {}, **ERROR}]})),
+        Refused(502, attempts=2),
+    ),
+    Fault(
+        "the finish reason error",
+        whole(finish_reason="error"),
+        Refused(502, attempts=2),
+        stream(ROLE + chunk(finish_reason="error")),
+        Refused(502, attempts=2),
+    ),
     broken("an error in the middle", event(ERROR), whole=reply(b'[{"error":{}}]'), outcome=Refused(502)),
+    broken("an error in a choice in the middle", event({"choices": [ERROR]}), whole=reply(b"[]"), outcome=Refused(502)),
+    broken("the finish reason error in the middle", chunk(finish_reason="error"), whole=reply(b"7"), outcome=Refused(502)),
     broken("an error of much text", event({"error": {"message": SECRET * 500}}), whole=reply(b"null"), outcome=Refused(502)),
     # Usage
     counted("no usage", None, ESTIMATED),
     counted("usage of zero", {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, Charge("reported", 0, 0)),
     counted("negative usage", {**USAGE, "completion_tokens": -2}, ESTIMATED),
     counted("usage of a million millions", {**USAGE, "prompt_tokens": 10**12}, ESTIMATED),
-    counted("usage as text", {**USAGE, "prompt_tokens": "9"}, ESTIMATED),
-    counted("usage as a fraction", {**USAGE, "completion_tokens": 2.0}, ESTIMATED),
+    counted("usage as text", {**USAGE, "prompt_tokens": "9"}, REPORTED),
+    counted("usage as words", {**USAGE, "prompt_tokens": "nine"}, ESTIMATED),
+    counted("usage as a whole fraction", {**USAGE, "completion_tokens": 2.0}, REPORTED),
+    counted("usage as a fraction", {**USAGE, "completion_tokens": 2.5}, ESTIMATED),
     counted("usage above the hold", {**USAGE, "completion_tokens": 1_000_000}, ALL_THAT_IS_HELD),
     # Repetitions
     Fault("the last chunk twice", WHOLE, Answered(), stream(STREAM.replace(FINISH, FINISH + FINISH)), Answered()),

@@ -152,6 +152,7 @@ def assert_same_wherever_cut(raw: bytes) -> None:
 
 TRICKY = ("Hello ", "\n\ndata: [DONE]\n\n", "é漢😀\u2028\u2029\x85\x0b", '"},"choices":[', "\\u0000\r\n: ping\r", "data:")
 CALL = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{\n}"}}]}
+UNNUMBERED = {"id": "c", "function": {"name": "f", "arguments": {}}}
 PLAIN_ROLES = chunk({"role": "assistant", "content": "Hello "}) + chunk({"role": "assistant", "content": "you"})
 SCRIPTS = {
     "complete": streamed(*TRICKY),
@@ -171,6 +172,11 @@ SCRIPTS = {
         DONE,
     ),
     "of a tool": stream(ROLE, chunk(CALL), chunk(finish_reason="tool_calls"), usage(), DONE),
+    "without a finish reason": stream(ROLE, words("you"), usage(), DONE),
+    "of a tool, without an index and with stop": stream(ROLE, chunk({"tool_calls": [UNNUMBERED]}), FINISH, usage(), DONE),
+    "of thoughts in tags": stream(ROLE, words("<th", "ink>so", "</thi", "nk>you"), FINISH, usage(), DONE),
+    "of thoughts without a role": stream(chunk({"reasoning": "so"}), words("you"), FINISH, usage(), DONE),
+    "of parts": stream(ROLE, chunk({"content": [{"type": "text", "text": "you"}]}), FINISH, usage(), DONE),
     "broken behind the finish": stream(ROLE, words("you"), FINISH, 0.02, RESET),
 }
 
@@ -284,7 +290,7 @@ ENDS = {
     "reset": (RESET,),
     "error": (event({"error": {"message": "overloaded\n\ndata: [DONE]\n\n"}}),),
     "cut": (b"data: {",),
-    "unfinished": (DONE,),
+    "finish reason error": (chunk(finish_reason="error"),),
 }
 
 

@@ -208,7 +208,7 @@ def test_last_usage_replaces_earlier_ones(api, alice, upstream):
 
 @pytest.mark.parametrize(
     "usage",
-    [None, {}, {"promptTokenCount": -9, "candidatesTokenCount": 2}, {"promptTokenCount": "9"}, {"promptTokenCount": 10**12}],
+    [None, {}, {"promptTokenCount": -9, "candidatesTokenCount": 2}, {"promptTokenCount": "nine"}, {"promptTokenCount": 10**12}],
     ids=["none", "empty", "negative", "text", "absurd"],
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])

@@ -321,7 +321,7 @@ def test_tool_use_prompt_tokens_are_prompt_tokens():
     assert counted(**tools, thoughtsTokenCount=2, totalTokenCount=18) == (13, 5, 0, 2)
 
 
-@pytest.mark.parametrize(("cached", "of_it"), [(4, 4), (10, 10), (11, 10), (-1, 0), ("4", 0), (None, 0)])
+@pytest.mark.parametrize(("cached", "of_it"), [(4, 4), (10, 10), (11, 10), (-1, 0), ("4", 4), ("four", 0), (None, 0)])
 def test_cached_tokens_are_at_most_the_prompt(cached, of_it):
     assert counted(promptTokenCount=10, candidatesTokenCount=1, cachedContentTokenCount=cached) == (10, 1, of_it, 0)
 
@@ -331,7 +331,7 @@ def test_missing_counts_are_zero():
     assert counted(promptTokenCount=1_000_000_000) == (1_000_000_000, 0, 0, 0)
 
 
-@pytest.mark.parametrize("value", [-1, 1.0, "9", True, None, [], 1_000_000_001])
+@pytest.mark.parametrize("value", [-1, 1.5, "nine", True, None, [], 1_000_000_001])
 @pytest.mark.parametrize("name", ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount"])
 def test_impossible_count_makes_the_usage_invalid(name, value):
     assert parse_usage({"promptTokenCount": 9, "candidatesTokenCount": 2, name: value}) is None

@@ -255,8 +255,8 @@ def test_api_key_is_in_no_message_and_no_log(api, upstream, caplog, message):
     [
         (b'[{"error":{"message":"in a list"}}]', "in a list"),
         (b'{"error":"as text"}', "as text"),
-        (b'{"error":{"message":null}}', "None"),
-        (b'{"detail":"elsewhere"}', "no reason given"),
+        (b'{"error":{"message":null}}', "no reason given"),
+        (b'{"detail":"elsewhere"}', "elsewhere"),
         (b"<h1>Bad Request</h1>", "no reason given"),
         (b"[" * 100_000, "no reason given"),
         (b"", "no reason given"),
@@ -475,3 +475,205 @@ def test_tool_calls_and_reasoning_are_estimated_without_usage(api, alice, upstre
 def test_openai_adapter_accepts_every_request(large):
     assert OpenAIAdapter().check(None) is None
     assert [route.kind for route in lookup.find_offer("acme/large").routes] == ["openai"]
+
+
+# --- Refusals, in every shape -----------------------------------------------------------------------------------------
+
+
+def refused_with(body, status=400, **headers):
+    return reply(body if isinstance(body, bytes) else json.dumps(body).encode(), status=status, **headers)
+
+
+REASON = "temperature is out of range"
+REASONS = {
+    "openai": {"error": {"message": REASON}},
+    "mistral": {"object": "error", "message": REASON, "code": "3051"},
+    "fastapi": {"detail": [{"loc": ["body", "nothing"], "msg": REASON}]},
+    "fastapi's text": {"detail": REASON},
+    "message": {"message": REASON},
+    "text": REASON.encode(),
+    "page": f"<html><title>{REASON}</title></html>".encode(),
+}
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize("body", REASONS.values(), ids=REASONS.keys())
+def test_reason_reaches_the_caller_and_the_log(api, alice, upstream, caplog, body, status, streaming):
+    upstream.will(refused_with(body, status))
+    with caplog.at_level(logging.WARNING, logger="gateway.providers"):
+        told = ask(api, stream=streaming)
+    error = told.json()["error"]
+    assert (told.status_code, error["type"], error["code"], error["param"]) == (
+        400,
+        "invalid_request_error",
+        "invalid_request_error",
+        None,
+    )
+    assert REASON in error["message"]
+    assert REASON in caplog.text
+    assert_released(alice)
+
+
+def test_reason_is_one_clean_line_of_bounded_length_without_our_key(api, upstream):
+    upstream.will(refused_with({"message": f"a\r\nb\x1b[31m\u202e\x00 {KEY[:9]}\x07{KEY[9:]} " + "x" * 100_000}))
+    message = ask(api).json()["error"]["message"]
+    assert message.startswith("The model's provider refused the request: a b[31m *** xxx")
+    assert len(message) < 400
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("code", "passed_on"),
+    [
+        ("context_length_exceeded", "context_length_exceeded"),
+        ("content_filter", "content_filter"),
+        ("unsupported_parameter", "unsupported_parameter"),
+        ("model_not_found", "invalid_request_error"),
+        ("upstream_code", "invalid_request_error"),
+        (400, "invalid_request_error"),
+        (None, "invalid_request_error"),
+    ],
+)
+def test_known_codes_are_passed_on(api, upstream, code, passed_on):
+    upstream.will(refused_with({"error": {"message": "no", "type": "theirs", "code": code, "param": None}}))
+    error = ask(api).json()["error"]
+    assert (error["code"], error["type"]) == (passed_on, "invalid_request_error")
+
+
+def test_overflow_has_its_code_where_the_upstream_has_none(api, upstream):
+    upstream.will(refused_with({"object": "error", "message": "This model's maximum context length is 4096 tokens."}))
+    assert ask(api).json()["error"]["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("param", "passed_on"),
+    [
+        ("messages", "messages"),
+        ("messages[0].content", "messages[0].content"),
+        ("temperature", "temperature"),
+        ("max_completion_tokens", "max_tokens"),
+        ("seed", None),
+        ("input_tokens", None),
+        ("messages<script>", None),
+        ("messages." + "x" * 100, None),
+        ("", None),
+        (7, None),
+    ],
+)
+def test_param_is_passed_on_when_it_names_a_field_of_the_request(api, upstream, param, passed_on):
+    upstream.will(refused_with({"error": {"message": "no", "param": param}}))
+    assert ask(api, temperature=1, max_tokens=7).json()["error"]["param"] == passed_on
+
+
+def test_location_of_a_validation_error_is_the_param(api, upstream):
+    upstream.will(refused_with({"detail": [{"loc": ["body", "temperature"], "msg": "no"}]}, 422))
+    assert ask(api, temperature=1).json()["error"]["param"] == "temperature"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"code": "Client specified an invalid argument", "error": f"Incorrect API key provided: {KEY[:3]}***."},
+        {"error": {"message": "no", "code": "invalid_api_key"}},
+        {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}},
+    ],
+)
+def test_refusal_of_our_own_account_is_not_the_callers(api, alice, upstream, body):
+    upstream.will(refused_with(body))
+    told = ask(api)
+    assert (told.status_code, told.json()["error"]["code"]) == (502, "upstream_error")
+    assert "key" not in told.json()["error"]["message"]
+    assert_released(alice)
+
+
+PACKED = gzip.compress(json.dumps({"error": {"message": "no"}}).encode())
+LOGGED = {
+    "redirect": (
+        reply(b"", status=308, location=f"https://elsewhere.example/v1?key={KEY}"),
+        "answered 308: it redirects to https://elsewhere.example/v1?key=***",
+    ),
+    "compressed refusal": (
+        reply(PACKED, status=500, content_encoding="gzip"),
+        f"answered 500: no reason given ({len(PACKED)} bytes of application/json, compressed with gzip)",
+    ),
+    "compressed reply": (
+        reply(PACKED, content_encoding="gzip"),
+        f"({len(PACKED)} bytes of application/json, compressed with gzip)",
+    ),
+    "page": (
+        reply(b"<html><title>Please log in</title></html>", content_type="text/html"),
+        "(41 bytes of text/html: Please log in)",
+    ),
+    "error with a 200": (reply(json.dumps({"error": {"message": "gone fishing"}}).encode()), "gone fishing"),
+    "Mistral's error with a 200": (reply(json.dumps({"object": "error", "message": "gone fishing"}).encode()), "gone fishing"),
+}
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("script", "words"), LOGGED.values(), ids=LOGGED.keys())
+def test_log_says_what_an_unusable_reply_was(api, alice, upstream, caplog, script, words, streaming):
+    upstream.will(script)
+    with caplog.at_level(logging.WARNING, logger="gateway.providers"):
+        told = ask(api, stream=streaming)
+    assert told.status_code == 502
+    assert words in caplog.text
+    assert KEY not in caplog.text
+    assert "fishing" not in told.content.decode()
+    assert_released(alice)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"choices":[{"message":{"content":"private matters',
+        b"private matters",
+        b"<p>private matters</p>",
+        b'{"message":{"role":"assistant","content":"private matters"},"done":true}',
+        b'{"message":"private matters"}',
+        b'{"choices":[{"message":{"content":"private matters"},"finish_reason":"error"}]}',
+        b'{"choices":[{"message":{"content":"private matters"},"error":{"code":500}}]}',
+        b'{"choices":[{"message":{"content":"private matters"}}],"error":{"code":500}}',
+    ],
+)
+def test_log_of_an_unusable_reply_does_not_quote_its_text(api, upstream, caplog, body):
+    upstream.will(reply(body))
+    with caplog.at_level(logging.WARNING, logger="gateway.providers"):
+        assert ask(api).status_code == 502
+    assert "private" not in caplog.text
+
+
+# --- One form of replies ----------------------------------------------------------------------------------------------
+
+
+def test_tool_calls_and_thoughts_have_one_form_whole_and_streamed(api, alice, upstream):
+    tool_call = {"id": "c", "function": {"name": "f", "arguments": {"x": 1}}}
+    message = {"content": [{"type": "text", "text": "Hello you"}], "reasoning": "Hm", "tool_calls": [tool_call]}
+    upstream.will(whole(message=message), stream(chunk(message), FINISH, usage(), DONE))
+    [choice] = ask(api).json()["choices"]
+    called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x":1}'}}
+    assert choice["message"] == {
+        "role": "assistant",
+        "content": "Hello you",
+        "reasoning_content": "Hm",
+        "tool_calls": [called],
+    }
+    assert choice["finish_reason"] == "tool_calls"
+    first, last, _ = events(ask_streamed(api))
+    assert first["choices"][0]["delta"] == {**choice["message"], "tool_calls": [{**called, "index": 0}]}
+    assert last["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_whole_reply_and_stream_without_a_finish_reason_agree(api, alice, upstream):
+    upstream.will(whole(finish_reason=None), stream(ROLE, words("Hello ", "you"), usage(), DONE))
+    assert ask(api).json()["choices"][0]["finish_reason"] == "stop"
+    *said, last, done = events(ask_streamed(api))
+    assert (text([*said, last]), last["choices"][0]["finish_reason"], done) == ("Hello you", "stop", "[DONE]")
+    assert [done.settlement for done in alice.completions.all()] == ["reported", "reported"]
+
+
+def test_thoughts_in_tags_are_counted_where_no_usage_is_reported(api, alice, upstream):
+    upstream.will(stream(ROLE, words("<think>Hello", "</think>\n", "you"), FINISH, DONE))
+    said = events(ask_streamed(api))
+    assert text(said) == "you"
+    assert_charged(alice, "estimated", prompt=5, completion=2, nanos=5 * 3_000 + 2 * 15_000)

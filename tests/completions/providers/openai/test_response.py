@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions.chat import Chunk
-from completions.providers.exchange import UnusableResponse, parse_error
+from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.openai.response import StreamReader, parse_reply, parse_usage
 
 PLAIN = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
@@ -48,6 +48,8 @@ SPELLINGS = {
     "spaced": '{{"id": "u", "choices": [{{"index": 0, "delta": {{"content": {0}}}, "finish_reason": null}}]}}',
     "usage first": '{{"usage":null,"choices":[{{"index":0,"delta":{{"content":{0}}},"finish_reason":null}}],"id":"u"}}',
     "nested": '{{"x":{{"choices":[]}},"choices":[{{"index":0,"delta":{{"content":{0}}},"finish_reason":null}}]}}',
+    "thoughts": '{{"choices":[{{"index":0,"delta":{{"content":null,"reasoning_content":{0}}},"finish_reason":null}}]}}',
+    "thoughts alone": '{{"choices":[{{"index":0,"delta":{{"reasoning_content":{0}}},"finish_reason":null}}]}}',
     "reasoning": '{{"choices":[{{"index":0,"delta":{{"content":null,"reasoning":{0}}},"finish_reason":null}}]}}',
 }
 
@@ -60,7 +62,12 @@ def test_chunks_carry_the_choices_of_the_events(spelling, contents, ascii_only):
         ascii_only = ascii_only or "\ud83d" in content  # half a pair can only be sent escaped
         data = SPELLINGS[spelling].format(json.dumps(content, ensure_ascii=ascii_only)).encode()
         [chunk] = read(reader, data)
-        assert json.loads(chunk.choices) == json.loads(data)["choices"]
+        expected = json.loads(data)["choices"]
+        if spelling == "reasoning":
+            expected[0]["delta"]["reasoning_content"] = expected[0]["delta"].pop("reasoning")
+            if not content:
+                del expected[0]["delta"]["reasoning_content"]
+        assert json.loads(chunk.choices) == expected
         assert chunk.text_bytes == len(content.encode("utf-8", "surrogatepass"))
         assert chunk.usage is None
         assert not chunk.has_finish_reason
@@ -105,7 +112,7 @@ def test_each_choice_begins_with_a_role():
     assert told(reader, choice(content="b")) == [choice(content="b")]
     assert told(reader, choice(1, content="c")) == [choice(1, content="c", role="assistant")]
     assert told(reader, choice(1, content="d"), choice(content="e")) == [choice(1, content="d"), choice(content="e")]
-    assert told(StreamReader(), {"index": 0, "delta": None}) == [{"index": 0, "delta": {"role": "assistant"}}]
+    assert told(StreamReader(), {"delta": None}) == [choice(role="assistant")]
     assert told(StreamReader(), choice(role=None, content="a")) == [choice(role="assistant", content="a")]
 
 
@@ -174,13 +181,40 @@ def test_text_that_is_not_utf_8_is_not_copied():
         assert (chunks, type(failure)) == ([], UnusableResponse)
 
 
+def test_thoughts_in_tags_are_not_copied_as_content():
+    reader = StreamReader()
+    pieces = ["<thi", "nk>", "a", "b", "</think>", "c", "d"]
+    for less_than in ("<", "\\u003c"):  # Go escapes it
+        reader = StreamReader()
+        read(reader, ROLE)
+        deltas = [
+            json.loads(chunk.choices)[0]["delta"]
+            for piece in pieces
+            for chunk in read(reader, PLAIN.replace(b'"a"', f'"{piece}"'.replace("<", less_than).encode()))
+        ]
+        assert "".join(delta.get("reasoning_content") or "" for delta in deltas) == "ab"
+        assert "".join(delta.get("content") or "" for delta in deltas) == "cd"
+
+
+def test_done_finishes_what_has_no_finish_reason():
+    read(reader := StreamReader(), ROLE, PLAIN.replace(b'"a"', b'"<thi"'))
+    [chunk] = read(reader, b"[DONE]")
+    assert json.loads(chunk.choices) == [choice(0, "stop", content="<thi")]
+    assert (chunk.text_bytes, chunk.has_finish_reason, reader.has_finish_reason) == (4, True, True)
+
+
+def test_done_alone_finishes_nothing():
+    assert read(reader := StreamReader(), b"[DONE]") == []
+    assert not reader.has_finish_reason
+
+
 # --- Whole replies -----------------------------------------------------------------------------------------------
 
 
 def test_whole_reply_has_choices_usage_and_text_bytes():
-    call = {"function": {"name": "fn", "arguments": "{}"}}
-    message = {"content": "é😀", "refusal": "no", "reasoning_content": "abc", "tool_calls": [call]}
-    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    call = {"id": "c", "type": "function", "function": {"name": "fn", "arguments": "{}"}}
+    message = {"role": "assistant", "content": "é😀", "refusal": "no", "reasoning_content": "abc", "tool_calls": [call]}
+    choices = [{"index": 0, "message": message, "finish_reason": "tool_calls"}]
     body = {"id": "u", "choices": choices, "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
     answer = parse_reply(json.dumps(body).encode())
     assert answer.choices == choices
@@ -194,19 +228,25 @@ def test_reply_without_choices_is_unusable():
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "status", "words"),
     [
-        (b'{"error":{"message":"too long"}}', "too long"),
-        (b'[{"error":{"message":"too long"}}]', "too long"),
-        (b'{"error":"too long"}', "too long"),
-        (b'{"error":{}}', ""),
-        (b"[]", ""),
-        (b"<html>", ""),
-        (b"\xff", ""),
+        ({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400, "too long"),
+        ({"error": {"message": "slow down", "code": 429}}, 429, "slow down"),
+        ({"object": "error", "message": "no", "code": 400}, 400, "no"),
+        ({"detail": "no"}, 500, "no"),
+        ({"error": {"strange": 1}}, 500, "strange"),
+        ({"choices": [{"error": {"message": "gone", "code": 502}, "message": {"content": "a"}}]}, 502, "gone"),
+        ({"choices": [{"finish_reason": "error", "message": {"content": "a"}}]}, 500, "finish reason is error"),
     ],
 )
-def test_error_message_is_found_in_every_shape(body, words):
-    assert parse_error(body) == words
+def test_error_with_a_good_status_is_found(body, status, words):
+    with pytest.raises(InBandError, match=words) as raised:
+        parse_reply(json.dumps(body).encode())
+    assert raised.value.status == status
+    delta = json.loads(json.dumps(body).replace('"message": {"content"', '"delta": {"content"'))
+    chunks, failure = StreamReader().read_events([ROLE, json.dumps(delta).encode()])
+    assert isinstance(failure, InBandError)
+    assert (chunks, failure.status) == ([], status)
 
 
 # --- Usage -------------------------------------------------------------------------------------------------------
@@ -222,8 +262,13 @@ def test_error_message_is_found_in_every_shape(body, words):
         {"prompt_tokens": 1},
         {"prompt_tokens": -1, "completion_tokens": 1},
         {"prompt_tokens": True, "completion_tokens": 1},
-        {"prompt_tokens": 1.0, "completion_tokens": 1},
-        {"prompt_tokens": "1", "completion_tokens": 1},
+        {"prompt_tokens": 1.5, "completion_tokens": 1},
+        {"prompt_tokens": "1.0", "completion_tokens": 1},
+        {"prompt_tokens": "-1", "completion_tokens": 1},
+        {"prompt_tokens": "", "completion_tokens": 1},
+        {"prompt_tokens": "\u0661", "completion_tokens": 1},
+        {"prompt_tokens": "1" * 5_000, "completion_tokens": 1},
+        {"prompt_tokens": 1e300, "completion_tokens": 1},
         {"prompt_tokens": 1, "completion_tokens": 1_000_000_001},
     ],
 )
@@ -237,7 +282,16 @@ def test_possible_usage_is_valid_including_zero(count):
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens) == (count, count, 0, 0)
 
 
-@pytest.mark.parametrize(("given_tokens", "counted"), [(2, 2), (3, 3), (4, 3), (-1, 0), ("2", 0), (None, 0)])
+@pytest.mark.parametrize("count", [20, 20.0, "20"])
+def test_count_is_read_as_number_fraction_and_text(count):
+    usage = parse_usage({"prompt_tokens": count, "completion_tokens": count})
+    assert (usage.prompt_tokens, usage.completion_tokens) == (20, 20)
+    assert type(usage.prompt_tokens) is int
+
+
+@pytest.mark.parametrize(
+    ("given_tokens", "counted"), [(2, 2), (3, 3), (4, 3), (-1, 0), ("2", 2), (2.0, 2), ("x", 0), (None, 0)]
+)
 def test_detail_counts_are_at_most_their_total(given_tokens, counted):
     usage = parse_usage(
         {
