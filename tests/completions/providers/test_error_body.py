@@ -1,12 +1,15 @@
 """What is read of the bodies of upstreams' errors, in every shape that upstreams use."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from completions.providers import error_body
 from completions.providers.error_body import UpstreamError
 
+ERRORS_PAGE = Path(__file__).parents[3] / "docs/api/errors.md"
 EXTRA = {"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted", "input": {}}
 BODIES = {
     "openai": (
@@ -74,6 +77,12 @@ def test_nesting_and_number_of_messages_are_bounded():
 )
 def test_code_that_is_a_status(code, status):
     assert UpstreamError("", code).status == status
+
+
+def test_documented_codes_are_exactly_those_that_are_passed_on():
+    [paragraph] = [text for text in ERRORS_PAGE.read_text().split("\n\n") if "`context_length_exceeded`" in text]
+    documented = set(re.findall(r"`(\w+)`", paragraph)) - {"code", "type", "param", "invalid_request_error"}
+    assert documented == error_body.CALLER_CODES
 
 
 OVERFLOWS = [
