@@ -14,6 +14,7 @@ from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion
 from keys.models import SpendingDay
 from tests import factories
+from tests.chat import prompt_bytes
 from tests.live.gateway import Answer, Gateway, answer, wait_until_settled
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, whole, words
 
@@ -53,9 +54,8 @@ def body(workers, upstream, gate):
     upstream.will(
         stream(gate, ROLE, words("Hello you"), FINISH, usage(USAGE), DONE) if is_stream else [gate, *whole(usage=USAGE)]
     )
-    fields = {"model": "acme/dear", "max_tokens": 100, "stream": is_stream, "messages": [{"role": "user", "content": ""}]}
-    fields["messages"][0]["content"] = "x" * (1_000 - len(json.dumps(fields)))
-    return json.dumps(fields).encode()
+    messages = [{"role": "user", "content": "x" * (1_000 - prompt_bytes([{"role": "user", "content": ""}]))}]
+    return json.dumps({"model": "acme/dear", "max_tokens": 100, "stream": is_stream, "messages": messages}).encode()
 
 
 def answered_first(clients: list[socket.socket], count: int) -> list[socket.socket]:

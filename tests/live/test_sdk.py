@@ -75,7 +75,7 @@ def test_it_raises_at_an_error_within_a_stream(sdk, alice, large, upstream):
         pytest.raises(openai.APIError, match="broke off") as raised,
         sdk.chat.completions.create(model="acme/large", messages=QUESTION, stream=True) as chunks,
     ):
-        received += [chunk.choices[0].delta.content for chunk in chunks]
+        received.extend(chunk.choices[0].delta.content for chunk in chunks)  # keeps those before the error
     assert raised.value.code == "upstream_error"
     assert received == ["", "Hel"]  # the error is no chunk
     wait_until_settled(alice)

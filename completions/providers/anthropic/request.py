@@ -22,10 +22,12 @@ _THINKING_TOKENS_MAX = 32_000  # above this, Anthropic advises against replies t
 # reasoning_effort -> percent of ``max_tokens`` that may be spent on thinking, for models that take a budget.
 _BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95, "max": 95}
 # These are sent to some models, or instead of one another. The others are always translated, or refused by ``check``.
-_SOMETIMES_TRANSLATED = frozenset({"metadata", "reasoning_effort", "safety_identifier", "temperature", "top_p", "user"})
+_DEPEND_ON_MODEL = frozenset({"reasoning_effort", "temperature", "top_p"})
+_NAME_THE_USER = frozenset({"metadata", "safety_identifier", "user"})
 _TRANSLATED_FIELDS = (
     HONOURED
-    | _SOMETIMES_TRANSLATED
+    | _DEPEND_ON_MODEL
+    | _NAME_THE_USER
     | {
         "cache_control",
         "functions",
@@ -76,18 +78,24 @@ def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
     ignored = find(call.request, _TRANSLATED_FIELDS, _TRANSLATED_MESSAGE_FIELDS)
     fields = call.request.fields
-    if fields.keys().isdisjoint(_SOMETIMES_TRANSLATED):
-        return ignored
-    model, tool_choice = Model.named(call.route.upstream_model), _tool_choice(fields) if fields.get("tools") else {}
+    if not fields.keys().isdisjoint(_DEPEND_ON_MODEL):
+        ignored += _ignored_by_model(call)
+    if not fields.keys().isdisjoint(_NAME_THE_USER):
+        user_id = _user(fields).get("metadata", {}).get("user_id")
+        ignored += [name for name in ("user", "safety_identifier") if fields.get(name) not in (None, user_id)]
+        ignored += ["metadata"] if fields.get("metadata") and fields["metadata"] != {"user_id": user_id} else []
+    return ignored
+
+
+def _ignored_by_model(call: Call) -> list[str]:
+    fields, model = call.request.fields, Model.named(call.route.upstream_model)
+    tool_choice = _tool_choice(fields) if fields.get("tools") else {}
     thinking = _thinking(call, model, tool_choice, lambda: _conversation(call.request))
-    user_id = _user(fields).get("metadata", {}).get("user_id")
-    is_sent = {
-        **{name: name in _sampling(fields, model, is_thinking="thinking" in thinking) for name in ("temperature", "top_p")},
-        **{name: fields.get(name) == user_id for name in ("user", "safety_identifier")},
-        "metadata": not fields.get("metadata") or fields["metadata"] == {"user_id": user_id},
-        "reasoning_effort": bool(thinking) or (fields.get("reasoning_effort") == "none" and not model.may_think_unasked),
-    }
-    return [*ignored, *(name for name, sent in is_sent.items() if fields.get(name) is not None and not sent)]
+    sampling = _sampling(fields, model, is_thinking="thinking" in thinking)
+    ignored = [name for name in ("temperature", "top_p") if fields.get(name) is not None and name not in sampling]
+    effort = fields.get("reasoning_effort")
+    is_heeded = effort is None or thinking or (effort == "none" and not model.may_think_unasked)
+    return ignored if is_heeded else [*ignored, "reasoning_effort"]
 
 
 def _conversation(request: ChatRequest) -> Fields:
