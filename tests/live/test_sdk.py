@@ -9,7 +9,7 @@ from keys import lifecycle
 from tests import factories
 from tests.completions.rows import assert_charged
 from tests.live.gateway import QUESTION, wait_until_settled
-from tests.upstream import ROLE, event, refusal, stream, streamed, words
+from tests.upstream import ROLE, event, refusal, reply, stream, streamed, words
 
 pytestmark = pytest.mark.usefixtures("gateway", "echo_model")
 POST = "POST /v1/chat/completions"
@@ -72,7 +72,7 @@ def test_it_raises_at_an_error_within_a_stream(sdk, alice, large, upstream):
     upstream.will(stream(ROLE, words("Hel"), 0.1, event({"error": {"message": "gone"}})))
     received = []
     with (
-        pytest.raises(openai.APIError, match="broke off") as raised,
+        pytest.raises(openai.APIError, match="provider failed") as raised,
         sdk.chat.completions.create(model="acme/large", messages=QUESTION, stream=True) as chunks,
     ):
         received.extend(chunk.choices[0].delta.content for chunk in chunks)  # keeps those before the error
@@ -114,6 +114,13 @@ def test_an_unknown_model_is_tried_once(gateway, sdk):
 def test_a_malformed_request_is_tried_once(gateway, sdk, stream):
     error, attempts = refused(gateway, sdk, openai.BadRequestError, temperature=3, stream=stream)
     assert (error.code, error.param, attempts) == ("invalid_request_error", "temperature", 1)
+
+
+def test_a_prompt_that_is_too_long_has_the_code_that_clients_look_for(gateway, sdk, alice, large, upstream):
+    upstream.will(reply(b'{"object":"error","message":"The maximum context length is 9 tokens.","code":400}', status=400))
+    error, attempts = refused(gateway, sdk, openai.BadRequestError, model="acme/large")
+    assert (error.code, error.type, attempts) == ("context_length_exceeded", "invalid_request_error", 1)
+    wait_until_settled(alice)
 
 
 @pytest.mark.parametrize("stream", [False, True])
