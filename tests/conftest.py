@@ -22,9 +22,21 @@ hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest tests first, so that no core is idle at the end."""
-    slow = ("tests/test_mutants.py", "tests/live/", "tests/pages/")
-    items.sort(key=lambda item: not item.nodeid.startswith(slow))
+    """Run the slowest tests first, the slowest of all at the beginning, so that no core is idle at the end."""
+    slow = (
+        "tests/test_mutants.py",
+        "tests/gateway_project/local/",
+        "tests/live/",
+        "tests/rankings/test_refresh.py",
+        "tests/pages/",
+    )
+    items.sort(key=lambda item: next((place for place, path in enumerate(slow) if item.nodeid.startswith(path)), len(slow)))
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    # Transactions of tests wait for each other for as long as the machine takes. Gateways under test keep their own limits.
+    connection.settings_dict["OPTIONS"]["options"] = "-c lock_timeout=90s -c idle_in_transaction_session_timeout=180s"
 
 
 _TRUNCATE_TRIGGER = "ALTER TABLE billing_ledgerentry {} TRIGGER entries_are_never_truncated"

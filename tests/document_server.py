@@ -1,11 +1,10 @@
 """An HTTP server on loopback that sends scripted replies, for code that fetches documents in the background."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 
@@ -33,6 +32,7 @@ class DocumentServer:
     def __init__(self, port: int) -> None:
         self.origin = f"http://127.0.0.1:{port}"
         self.received: list[Received] = []
+        self.is_over = Event()
         self.before_reply: Callable[[], Any] = lambda: None  # each request calls this before it is answered
         self._replies: list[Reply] = []
 
@@ -72,7 +72,8 @@ def serving(server_class: type[Server] = DocumentServer) -> Iterator[Server]:  #
                 return
             for byte in answer.body:
                 self.wfile.write(bytes([byte]))
-                time.sleep(answer.seconds_between_bytes)
+                if server.is_over.wait(answer.seconds_between_bytes):
+                    return
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -88,6 +89,7 @@ def serving(server_class: type[Server] = DocumentServer) -> Iterator[Server]:  #
     try:
         yield server
     finally:
+        server.is_over.set()
         httpd.shutdown()
         thread.join()
         httpd.server_close()

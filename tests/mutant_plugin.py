@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 from django.db import connection
 
+from tests import waiting
 from tests.mutants import LONG, MUTANTS, SERVES
 
 _DATABASE = "test_mutants"  # not the database of the pytest that starts this one
@@ -33,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A failing test leaves threads and unread streams behind.
     for left_behind in ("Unraisable", "UnhandledThread"):
         config.addinivalue_line("filterwarnings", f"ignore::pytest.Pytest{left_behind}ExceptionWarning")
+    waiting.SECONDS_MAX = 4  # a mutant may be what a test waits for in vain
     # Any failing example is enough; shrinking it takes minutes.
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
     hypothesis.settings.register_profile("mutants", parent=hypothesis.settings(), phases=phases)

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from gateway_project.net import http
+from tests import waiting
 
 RESET, CLOSE, HANG = "RESET", "CLOSE", "HANG"
 Step = bytes | float | str | threading.Event
@@ -72,6 +73,17 @@ def stream(*steps: Step, content_type: str = "text/event-stream") -> list[Any]:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     script: Script = [head, *(_coded(step) if isinstance(step, bytes) else step for step in steps)]
     return script if steps and steps[-1] in (RESET, CLOSE, HANG) else [*script, b"0\r\n\r\n"]
+
+
+def at_once(script: Script) -> list[Any]:
+    """Return the script with adjacent bytes joined: what is sent at once arrives at once, before a silence begins."""
+    joined: Script = []
+    for step in script:
+        if joined and isinstance(step, bytes) and isinstance(joined[-1], bytes):
+            joined[-1] += step
+        else:
+            joined.append(step)
+    return joined
 
 
 def _coded(data: bytes) -> bytes:
@@ -136,6 +148,11 @@ class Upstream:
         """Play these scripts, one for each request, and the last one for every further request."""
         self._scripts = list(scripts)
 
+    def sees_disconnect(self) -> bool:
+        """Wait until the peer of the first request has disconnected. Return whether it did."""
+        waiting.until(lambda: self.requests)
+        return self.requests[0].disconnected.wait(waiting.SECONDS_MAX)
+
     def stop(self) -> None:
         self._stopped.set()
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -199,7 +216,7 @@ class Upstream:
         return True
 
     def _disconnects_during(self, step: Step, connection: socket.socket) -> bool:
-        deadline = time.monotonic() + (step if isinstance(step, float | int) else 60)
+        deadline = time.monotonic() + (step if isinstance(step, float | int) else 3 * waiting.SECONDS_MAX)
         over = step if isinstance(step, threading.Event) else self._stopped
         poller = select.poll()  # select() takes no file descriptor above 1,023
         poller.register(connection, select.POLLIN)

@@ -1,4 +1,7 @@
-"""Concurrency in tests: wait for a state that the database reports, never for a fixed time."""
+"""Waiting in tests: for a condition, never for a fixed time.
+
+A wait ends as soon as its condition is true, so its limit may be generous: it is only reached by a test that fails.
+"""
 
 import threading
 import time
@@ -8,12 +11,12 @@ from typing import Any
 
 from django.db import connection, transaction
 
-_WAIT_SECONDS_MAX = 4  # less than the lock_timeout of the waiting transactions
+SECONDS_MAX = 60.0  # less than the lock_timeout of the tests' own transactions, which wait for each other
 
 
 def until(condition: Callable[[], Any]) -> None:
     """Wait until the condition is true. After the time limit return, too: the next assertion fails with a better message."""
-    deadline = time.monotonic() + _WAIT_SECONDS_MAX
+    deadline = time.monotonic() + SECONDS_MAX
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.002)
 
@@ -38,14 +41,14 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
             with transaction.atomic():
                 work()
                 worked.set()
-                done.wait(2 * _WAIT_SECONDS_MAX)
+                done.wait(2 * SECONDS_MAX)
         finally:
             connection.close()
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert worked.wait(_WAIT_SECONDS_MAX)
+        assert worked.wait(SECONDS_MAX)
         yield
     finally:
         done.set()

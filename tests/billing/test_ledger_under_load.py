@@ -69,7 +69,7 @@ def test_placing_a_hold_waits_for_concurrent_holds_and_counts_them():
                 first.set()
                 until(somebody_waits)
             return None
-        assert first.wait(10)
+        assert first.wait(60)
         return usage.place(account, 1)
 
     assert [type(outcome) for outcome in at_once(2, work)] == [type(None), errors.TiedUp]

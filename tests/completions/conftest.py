@@ -4,9 +4,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from completions.providers import echo, exchange
 from completions.relay import attempts
 from gateway_project.db.pipelined_transaction import PipelinedConnection
+from gateway_project.net import http
 from tests import factories
+from tests.monotonic_clock import MonotonicClock, use_clock
 from tests.upstream import KEY_ENV, Upstream, spare, upstream
 
 __all__ = ["spare", "upstream"]
@@ -26,6 +29,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     connection.close()
     PipelinedConnection.close_all()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> MonotonicClock:
+    """The clock by which deadlines of upstreams are computed. Timers that run already are not moved on."""
+    return use_clock(monkeypatch, attempts, echo, exchange, http)
 
 
 @pytest.fixture

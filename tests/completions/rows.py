@@ -1,6 +1,7 @@
 """Requests to the gateway, and assertions about all the rows that a completion leaves behind."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from billing import audit
@@ -24,6 +25,14 @@ def events(reply: Any) -> list[Any]:
     """Read a streamed reply to its end; return the data of every event: parsed JSON, or the text "[DONE]"."""
     assert (reply.status_code, reply["Content-Type"]) == (200, "text/event-stream")
     return parsed(b"".join(reply.streaming_content))
+
+
+def begin(reply: Any, wanted: str) -> tuple[bytes, Iterator[bytes]]:
+    """Read a streamed reply until its text is the wanted one, however it arrives. Return what was read, and the rest."""
+    body, raw = iter(reply.streaming_content), b""
+    while text(parsed(raw)) != wanted:
+        raw += next(body)
+    return raw, body
 
 
 def disconnect(reply: Any) -> None:

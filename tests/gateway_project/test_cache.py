@@ -120,13 +120,13 @@ def test_other_threads_get_the_previous_value_while_one_refreshes(refreshed, clo
 
     def load(previous):
         begun.set()
-        assert done.wait(10)
+        assert done.wait(60)
         return 2
 
     found = []
     thread = threading.Thread(target=lambda: found.append(refreshed.get("a", load)))
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     assert [refreshed.get("a", lambda previous: pytest.fail("loaded twice")) for _ in range(3)] == [1, 1, 1]
     done.set()
     thread.join()

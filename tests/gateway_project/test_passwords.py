@@ -19,4 +19,4 @@ def test_other_greenlets_run_while_a_password_is_hashed():
     while not hashing.ready():
         turns += 1
         gevent.sleep(0.001)
-    assert turns > 10
+    assert turns > 1  # hashed in the event loop itself, it would be ready after the first

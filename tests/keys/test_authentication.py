@@ -14,6 +14,7 @@ from keys import authentication, lifecycle, secret
 from keys.models import ApiKey
 from tests import factories
 from tests.conftest import client_for
+from tests.monotonic_clock import use_clock
 
 BALANCE = "/api/billing/balance"
 
@@ -157,7 +158,8 @@ def test_a_new_key_works_after_another_secret_with_its_id_was_refused(alice, set
     assert get(f"Bearer {minted}").status_code == 200
 
 
-def test_an_unknown_secret_is_looked_up_once(db, django_assert_num_queries):
+def test_an_unknown_secret_is_looked_up_once(db, django_assert_num_queries, monkeypatch):
+    monkeypatch.setattr(authentication, "_unknown_secrets", TTLCache(seconds=10, entries_max=2, clock=lambda: 0.0))
     stranger = f"Bearer {secret.mint(identifiers.short_uuid7())}"
     assert_refused(get(stranger))
     with django_assert_num_queries(0):
@@ -178,7 +180,8 @@ def test_the_cache_of_unknown_secrets_is_bounded_and_expires(db, django_assert_n
             assert_refused(get(strangers[2]))
 
 
-def test_a_new_key_is_delayed_but_works_in_a_flood_of_unknown_secrets(alice):
+def test_a_new_key_is_delayed_but_works_in_a_flood_of_unknown_secrets(alice, monkeypatch):
+    use_clock(monkeypatch, authentication).stop()  # all within a second, however slow the machine
     strangers = [secret.mint(identifiers.short_uuid7()) for _ in range(20)]
     assert authentication._look_up_batch(strangers, again=False) == [None] * 20
     key, minted = factories.make_key(alice)

@@ -1,6 +1,6 @@
 """Limits per minute of a key, its account and the deployment: which applies, and the headers of every reply."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,10 +13,19 @@ from gateway_project import environment
 from gateway_project.db import pool
 from keys import rate_limit_cache
 from keys.models import ApiKey
-from tests import chat, factories
+from tests import chat, factories, stepped_clock
 from tests.conftest import client_for
+from tests.monotonic_clock import use_clock
 
 BOTH = ("requests", "tokens")
+
+
+@pytest.fixture(autouse=True)
+def _stopped_clocks(db, monkeypatch):
+    """No allowance comes back within a test, however slow the machine."""
+    stepped_clock.make()
+    stepped_clock.step(datetime.now(UTC) + timedelta(hours=1))  # later than the prices that tests make
+    use_clock(monkeypatch, rate_limit_cache).stop()
 
 
 def rates_of(reply) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """In a flood of refused requests, the refusal is replayed from memory for a second, without a query."""
 
 import gc
-import time
 import weakref
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +19,7 @@ from keys.rate_limits import RateLimits, RateLimitState
 from keys.refusal_cache import FLOOD_REFUSALS, AdmissionDemand, RefusalCache
 from tests import chat, factories
 from tests.conftest import client_for
+from tests.monotonic_clock import use_clock
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEMAND = AdmissionDemand(model_ids=("a/b",), tokens=10, amount_nanos=1_000, is_capped=True)
@@ -249,15 +249,11 @@ def test_a_cached_refusal_keeps_no_request_alive(memory):
 
 @pytest.fixture
 def stopped(monkeypatch):
-    """Stop the cache's clock, so that the test runs within one second of it."""
-    moment = time.monotonic()
-    monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(lambda: moment))
-
-
-def later(monkeypatch) -> None:
-    """Set the cache's clock to a second later, with an empty cache."""
-    moment = time.monotonic() + 1
-    monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(lambda: moment))
+    """Stop the clock of the process's caches, so that the test runs within one second of it. Returns the clock."""
+    clock = use_clock(monkeypatch, rate_limit_cache)
+    clock.stop()
+    monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(clock.monotonic))
+    return clock
 
 
 @contextmanager
@@ -332,25 +328,23 @@ def test_a_key_over_its_requests_per_minute_is_refused_without_a_query(alice, ec
     assert reply["x-ratelimit-remaining-requests"] == "0"
 
 
-@pytest.mark.usefixtures("stopped")
-def test_a_key_revoked_in_a_flood_is_refused_as_such_within_a_second(alice, echo_model, monkeypatch):
+def test_a_key_revoked_in_a_flood_is_refused_as_such_within_a_second(alice, echo_model, stopped):
     key, secret = factories.make_key(alice, requests_per_minute=1)
     client = client_for(secret)
     assert [chat.ask(client).status_code for _ in range(2)] == [200, 429]
     lifecycle.revoke_key(key)
     assert chat.ask(client).status_code == 429
-    later(monkeypatch)
+    stopped.move_on(1)
     assert [chat.ask(client).status_code for _ in range(3)] == [401, 401, 401]
 
 
-@pytest.mark.usefixtures("stopped")
-def test_a_limit_removed_in_a_flood_has_no_effect_after_a_second(alice, echo_model, monkeypatch):
+def test_a_limit_removed_in_a_flood_has_no_effect_after_a_second(alice, echo_model, stopped):
     key, secret = factories.make_key(alice, requests_per_minute=1)
     client = client_for(secret)
     assert [chat.ask(client).status_code for _ in range(2)] == [200, 429]
     ApiKey.objects.update(requests_per_minute=None)
     assert chat.ask(client).status_code == 429
-    later(monkeypatch)
+    stopped.move_on(1)
     assert chat.ask(client).status_code == 200
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import pytest
 from django.db import connection
 
+from tests import waiting
 from tests.live.gateway import Gateway
 from tests.upstream import KEY, KEY_ENV, Upstream, upstream
 
@@ -78,7 +79,7 @@ def start(log: Path, settings: dict[str, str], configuration: str = "deploy/guni
     with log.open("wb") as file:
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=file, stderr=file)
     gateway = Gateway(port, process, log)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 2 * waiting.SECONDS_MAX
     while len(gateway.loaded()) < int(environ["WEB_CONCURRENCY"]) or not _is_ready(gateway.url):
         if process.poll() is not None or time.monotonic() > deadline:
             gateway.stop()
@@ -95,7 +96,7 @@ def _database_url() -> str:
 
 def _is_ready(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=5) as reply:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=waiting.SECONDS_MAX) as reply:
             return reply.status == 200
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return False

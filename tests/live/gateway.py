@@ -4,13 +4,13 @@ import http.client
 import json
 import socket
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from billing.models import Account, Hold
+from tests import waiting
 from tests.completions.rows import assert_ledger_is_consistent
 
 QUESTION = [{"role": "user", "content": "one two three"}]
@@ -37,7 +37,7 @@ class Gateway:
     def stop(self) -> None:
         self.terminate()
         try:
-            self._process.wait(10)
+            self._process.wait(30)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -61,7 +61,7 @@ class Gateway:
         return self.log()[since:].count(f" {line} ")
 
     def request(self, method: str, path: str, *, secret: str = "", body: Any = None, **headers: str) -> Answer:
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=waiting.SECONDS_MAX)
         try:
             given = {name.replace("_", "-"): value for name, value in headers.items()}
             if secret:
@@ -82,7 +82,7 @@ class Gateway:
         client = socket.socket()
         if receive_bytes:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        client.settimeout(20)
+        client.settimeout(waiting.SECONDS_MAX)
         client.connect(("127.0.0.1", self.port))
         return client
 
@@ -130,11 +130,10 @@ def answer(client: socket.socket) -> Answer:
         return Answer(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition was not true in time"
-        time.sleep(0.02)
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until the condition is true."""
+    waiting.until(condition)
+    assert condition(), "the condition was not true in time"
 
 
 def wait_until_settled(account: Account) -> None:

@@ -12,7 +12,7 @@ from tests.upstream import refusal
 
 @pytest.fixture
 def gateway(transactional_db, gateways):
-    served = gateways(WEB_CONCURRENCY="4")
+    served = gateways(WEB_CONCURRENCY="4", GATEWAY_CIRCUIT_OPEN_SECONDS="60")
     mark = len(served.log())
     yield served
     assert "Traceback" not in served.log()[mark:]

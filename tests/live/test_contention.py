@@ -13,7 +13,7 @@ import pytest
 from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion
 from keys.models import SpendingDay
-from tests import factories
+from tests import factories, waiting
 from tests.chat import prompt_bytes
 from tests.live.gateway import Answer, Gateway, answer, wait_until_settled
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, whole, words
@@ -63,7 +63,7 @@ def answered_first(clients: list[socket.socket], count: int) -> list[socket.sock
     poller = select.poll()  # select() takes no file descriptor above 1,023
     for client in clients:
         poller.register(client, select.POLLIN)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + waiting.SECONDS_MAX
     answered: set[int] = set()
     while len(answered) < count:
         assert time.monotonic() < deadline, f"only {len(answered)} of {ASKED} were answered"
@@ -159,7 +159,7 @@ def test_ten_requests_per_minute_are_counted_across_workers(transactional_db, ga
     assert SERVED <= len(served) <= SERVED + come_back
     assert {(one.status, one.json()["error"]["code"]) for one in refused} == {(429, "rate_limit_exceeded")}
     assert all(1 <= int(one.headers["retry-after"]) <= 6 for one in refused)
-    assert sorted(int(one.headers["x-ratelimit-remaining-requests"]) for one in served)[-SERVED:] == list(range(SERVED))
+    assert {int(one.headers["x-ratelimit-remaining-requests"]) for one in served} == set(range(SERVED))
     assert len(gateway.involved()) > 1
     wait_until_settled(alice)
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == Completion.objects.count() == len(served)

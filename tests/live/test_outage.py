@@ -9,7 +9,7 @@ import pytest
 
 from billing.models import Hold, LedgerEntry
 from completions.models import Completion
-from tests import factories
+from tests import factories, waiting
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.live.conftest import start
 from tests.live.database_proxy import running_proxy
@@ -35,7 +35,8 @@ def begin(transactional_db, proxy, tmp_path, upstream):
     def begin():
         log = tmp_path / str(len(begun)) / "log"
         log.parent.mkdir()
-        begun.append(start(log, {"DATABASE_URL": proxy.database_url, "GATEWAY_OUTBOX_DIR": str(tmp_path / "outbox")}))
+        settings = {"DATABASE_URL": proxy.database_url, "GATEWAY_OUTBOX_DIR": str(tmp_path / "outbox")}
+        begun.append(start(log, {**settings, "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "3"}))
         return begun[-1]
 
     yield begin
@@ -115,7 +116,7 @@ def test_a_shutdown_during_an_outage_stores_the_settlement(begin, proxy, alice, 
         proxy.cut()
         gateway.terminate()
         assert b"The gateway is being restarted." in read_all(client)
-    assert gateway._process.wait(10) == 0
+    assert gateway._process.wait(waiting.SECONDS_MAX) == 0
     [name] = stored(tmp_path)
     assert json.loads((tmp_path / "outbox" / name).read_text())["settlement"] == "partial"
     assert Completion.objects.get(pk=name.removesuffix(".json")).settlement is None

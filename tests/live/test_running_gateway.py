@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
@@ -80,17 +79,17 @@ def test_a_disconnect_frees_the_upstream_and_is_charged_so_far(gateway, alice, s
     client = gateway.open_stream(secret, model="acme/large")
     assert b"200 OK" in read_until(client, b"Hello ")
     client.close()
-    assert upstream.requests[0].disconnected.wait(10)  # seen at a heartbeat
+    assert upstream.sees_disconnect()  # seen at a heartbeat
     wait_until_settled(alice)
     assert_charged(alice, "partial", prompt=4, completion=2, nanos=4 * 3_000 + 2 * 15_000)
 
 
 def test_a_client_that_stops_reading_is_cut_before_its_hold_expires(gateways, gateway, alice, secret, large, upstream):
-    impatient = gateways(GATEWAY_UPSTREAM_TOTAL_SECONDS="1")
+    impatient = gateways(GATEWAY_UPSTREAM_TOTAL_SECONDS="3")
     upstream.will(stream(ROLE, *[words("x" * 100_000)] * 200))
     with impatient.open_stream(secret, receive_bytes=4_096, model="acme/large") as client:
         assert b"200 OK" in read_until(client, b"xxx")
-        assert upstream.requests[0].disconnected.wait(15)
+        assert upstream.sees_disconnect()
         eventually(lambda: alice.completions.get().settlement == "partial")
         client.recv(1)  # it is still connected
     wait_until_settled(alice)
@@ -154,11 +153,9 @@ def test_a_body_over_the_limit_is_refused(gateway, alice, secret):
 
 
 def test_an_incomplete_body_is_refused_after_a_timeout(gateway, alice, secret):
-    started = time.monotonic()
     with gateway.dial() as client:
         client.sendall(head(secret, "Content-Length: 1000") + b'{"model":"demo/echo",')
         assert read_all(client).startswith(b"HTTP/1.1 408 ")
-    assert time.monotonic() - started < 10
     assert nothing_happened(alice)
 
 

@@ -5,11 +5,12 @@ from typing import Any
 import openai
 import pytest
 
+from completions.models import Provider
 from keys import lifecycle
 from tests import factories
 from tests.completions.rows import assert_charged
 from tests.live.gateway import QUESTION, wait_until_settled
-from tests.upstream import ROLE, event, refusal, reply, stream, streamed, words
+from tests.upstream import HANG, ROLE, event, refusal, reply, stream, streamed, words
 
 pytestmark = pytest.mark.usefixtures("gateway", "echo_model")
 POST = "POST /v1/chat/completions"
@@ -138,12 +139,12 @@ def test_a_reached_spending_limit_is_tried_once(gateway, sdk, key, type, period)
     assert ("retry-after" in error.response.headers) == (type == "RECURRING")
 
 
-def test_tied_up_funds_are_retried(gateway, sdk, bob):
-    factories.make_model("demo/dear", output="100", input="0")
+def test_tied_up_funds_are_retried(gateway, sdk, bob, large, upstream):
+    factories.make_model("demo/dear", provider=Provider.objects.get(pk="scripted"), output="100", input="0")
     factories.credit(bob, 1)
     secret = factories.make_key(bob)[1]
-    slow = {"model": "demo/dear", "messages": QUESTION, "max_tokens": 100, "echo": {"delay_seconds": 4}}
-    with gateway.open_stream(secret, **slow) as client:
+    upstream.will(stream(ROLE, words("Hel"), HANG))
+    with gateway.open_stream(secret, model="demo/dear", messages=QUESTION, max_tokens=100) as client:
         client.recv(1)
         error, attempts = refused(
             gateway, sdk.with_options(api_key=secret), openai.RateLimitError, model="demo/dear", max_tokens=9

@@ -242,7 +242,7 @@ def _handler(sources: Sources) -> type[BaseHTTPRequestHandler]:
 
         def _send(self, reply: Reply) -> None:
             if reply.hold:
-                reply.hold.wait(30)
+                reply.hold.wait(300)
             body = reply.sent
             self.send_response(reply.status)
             for name, value in {"Content-Type": reply.content_type, **reply.headers}.items():

@@ -51,9 +51,9 @@ HEADS = {
 @pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 def test_an_endless_head_is_an_upstream_error(api, alice, upstream, head):
     upstream.will([head, HANG])
-    failed = ask(api)
-    assert (failed.status_code, failed.json()["error"]["code"]) == (502, "upstream_error")
-    assert upstream.requests[0].disconnected.wait(5)
+    answer = ask(api)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert upstream.sees_disconnect()
     assert_released(alice)
 
 
@@ -69,7 +69,7 @@ class EndlessResponse:
 def test_a_stream_that_never_pauses_yields_to_other_greenlets():
     turns = []
     gevent.spawn(turns.append, "other")
-    chunks, deadline = exchange.reads(cast(Any, EndlessResponse())), time.monotonic() + 5
+    chunks, deadline = exchange.reads(cast(Any, EndlessResponse())), time.monotonic() + 60
     while not turns and time.monotonic() < deadline:
         next(chunks)
     assert turns == ["other"]

@@ -1,13 +1,14 @@
 """The four deadlines of a provider: to connect, to begin, between two reads, and in all. The smallest is one second."""
 
 import socket
+import threading
 
-import gevent
 import pytest
 
-from tests.completions.routes import add, assert_answered, assert_attempts, change_provider
-from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
-from tests.upstream import DONE, FINISH, HANG, ROLE, stream, usage, words
+from tests import waiting
+from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, has_played
+from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, begin, events, parsed, text
+from tests.upstream import DONE, FINISH, HANG, ROLE, at_once, stream, usage, words
 
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
 
@@ -48,7 +49,7 @@ def test_an_upstream_that_does_not_begin_in_time_is_not_retried(api, alice, larg
     add(large, spare)
     upstream.will([HANG])
     assert_answered(ask(api), "spare", 2)
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert len(upstream.requests) == 1  # after such a silence there is no retry
     assert_charged(alice, "reported", **REPORTED)
 
@@ -56,29 +57,44 @@ def test_an_upstream_that_does_not_begin_in_time_is_not_retried(api, alice, larg
 def test_an_upstream_that_falls_silent_is_cut_at_its_idle_deadline(api, alice, large, upstream):
     """The idle deadline applies, whatever the heartbeat interval, 12 seconds here."""
     change_provider(large, idle_seconds=1)
-    upstream.will(stream(ROLE, words("Hello "), HANG))
+    upstream.will(at_once(stream(ROLE, words("Hello "), HANG)))
     received = events(ask_streamed(api))
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert (text(received), received[-1]["error"]["code"]) == ("Hello ", "upstream_error")
     assert "in time" in received[-1]["error"]["message"]
     assert_charged(alice, "partial", prompt=5, completion=2, nanos=5 * 3_000 + 2 * 15_000)
 
 
-def test_the_idle_deadline_is_between_two_reads(api, alice, large, upstream, settings):
-    settings.UPSTREAM_IDLE_SECONDS = 0.5
-    upstream.will(stream(ROLE, 0.2, words("Hello "), 0.2, words("you"), 0.2, FINISH, usage(), DONE))
-    assert text(events(ask_streamed(api))) == "Hello you"
+def test_the_idle_deadline_is_between_two_reads(api, alice, large, upstream, settings, clock):
+    settings.UPSTREAM_IDLE_SECONDS, settings.STREAM_HEARTBEAT_SECONDS = 50, 0.02
+    gates = [threading.Event() for _ in range(3)]
+    upstream.will(stream(ROLE, gates[0], words("Hello "), gates[1], words("you"), gates[2], FINISH, usage(), DONE))
+    reply = ask_streamed(api)
+    for gate, said in zip(gates, ("", "Hello ", "you"), strict=True):
+        begin(reply, said)
+        clock.move_on(40)
+        heartbeat(reply)
+        gate.set()
+    assert events(reply)[-1] == "[DONE]"
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_an_upstream_is_cut_at_its_total_deadline(api, alice, large, upstream):
-    change_provider(large, total_seconds=1)
-    upstream.will(stream(ROLE, *[step for _ in range(100) for step in (words("abcd"), 0.1)]))
-    received = events(ask_streamed(api))
+def heartbeat(reply):
+    """Read the stream until a heartbeat that was due after the call."""
+    for _ in range(2):
+        while not next(iter(reply.streaming_content)).endswith(b": keep-alive\n\n"):
+            pass
+
+
+def test_an_upstream_is_cut_at_its_total_deadline(api, alice, large, upstream, clock):
+    change_provider(large, total_seconds=300)
+    upstream.will(stream(ROLE, *[step for _ in range(10_000) for step in (words("abcd"), 0.02)]))
+    raw, body = begin(ask_streamed(api), "abcd")
+    clock.move_on(300)
+    received = parsed(raw + b"".join(body))
     assert received[-1]["error"]["code"] == "upstream_error"
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     tokens = len(text(received)) // 4
-    assert 1 <= tokens < 50
     assert_charged(alice, "partial", prompt=5, completion=tokens, nanos=5 * 3_000 + tokens * 15_000)
 
 
@@ -87,7 +103,7 @@ def test_the_total_deadline_of_one_provider_does_not_apply_to_another(api, alice
     add(large, spare)
     upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.2] * 50])
     assert_answered(ask(api), "spare", 2)
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "reported", **REPORTED)
 
 
@@ -99,24 +115,39 @@ def test_the_gateways_total_deadline_limits_every_provider(api, alice, large, up
     assert_released(alice)
 
 
+def thinking(pause, end):
+    """Send a comment after each pause, until a test sets the event."""
+    first, comment, *last, close = stream(ROLE + words("Hello "), b": PROCESSING\n\n", words("you"), FINISH, usage(), DONE)[1:]
+    yield from [*stream(HANG)[:1], first]
+    while not end.is_set():
+        yield from [comment, pause]
+    yield from [*last, close]
+
+
 @pytest.mark.parametrize("pause", [0.05, 0.15])
 def test_clients_get_heartbeats_while_an_upstream_sends_only_comments(api, alice, large, upstream, settings, pause):
     """Some upstreams send comments or pings while the model thinks. They are not passed on; clients get heartbeats instead."""
     settings.STREAM_HEARTBEAT_SECONDS = 0.1
-    comments = [step for _ in range(int(0.6 / pause)) for step in (b": PROCESSING\n\n", pause)]
-    upstream.will(stream(ROLE, words("Hello "), *comments, words("you"), FINISH, usage(), DONE))
-    raw = b"".join(ask_streamed(api).streaming_content)
-    assert raw.count(b": keep-alive\n\n") >= 3
+    end = threading.Event()
+    upstream.will(thinking(pause, end))
+    body, raw = iter(ask_streamed(api).streaming_content), b""
+    while raw.count(b": keep-alive\n\n") < 3:
+        raw += next(body)
+    end.set()
+    raw += b"".join(body)
+    assert text(parsed(raw)) == "Hello you"
     assert b"PROCESSING" not in raw
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_a_slow_client_does_not_trigger_the_idle_deadline(api, alice, large, upstream, settings):
-    settings.UPSTREAM_IDLE_SECONDS = settings.STREAM_HEARTBEAT_SECONDS = 0.2
-    upstream.will(stream(ROLE, 0.05, words("Hello "), 0.5, words("you"), FINISH, usage(), DONE))
-    received = []
-    for chunk in ask_streamed(api).streaming_content:
-        received.append(chunk)
-        gevent.sleep(0.6 if len(received) == 2 else 0)
-    assert b"".join(received).endswith(DONE)
+def test_a_slow_client_does_not_trigger_the_idle_deadline(api, alice, large, upstream, settings, clock):
+    settings.UPSTREAM_IDLE_SECONDS = settings.STREAM_HEARTBEAT_SECONDS = 50
+    gate = threading.Event()
+    script = stream(ROLE, words("Hello "), gate, words("you"), FINISH, usage(), DONE)
+    upstream.will(script)
+    raw, body = begin(ask_streamed(api), "Hello ")
+    clock.move_on(60)
+    gate.set()
+    waiting.until(has_played(upstream, len(script)))
+    assert (raw + b"".join(body)).endswith(DONE)
     assert_charged(alice, "reported", **REPORTED)

@@ -10,6 +10,7 @@ from completions.relay import stream as relay
 from gateway_project.net import draining
 from tests.completions.routes import assert_answered, change_provider
 from tests.completions.rows import ask_streamed, assert_charged, assert_ledger_is_consistent, disconnect, parsed, text
+from tests.completions.rows import begin as read_until
 from tests.upstream import DONE, FINISH, HANG, RESET, ROLE, stream, usage, words
 
 PARTIAL = {"prompt": 5, "completion": 2, "nanos": 5 * 3_000 + 2 * 15_000}
@@ -30,15 +31,14 @@ def begun(api, upstream, *steps, **headers):
         {"model": "acme/large", "messages": [{"role": "user", "content": "Say hello, please."}], "stream": True},
         headers=headers,
     )
-    body = iter(reply.streaming_content)
-    assert text(parsed(next(body) + next(body))) == "Hello "
+    read_until(reply, "Hello ")
     return reply
 
 
 def test_a_disconnect_frees_the_upstream_at_once(api, alice, large, upstream):
     reply = begun(api, upstream, HANG)
     disconnect(reply)
-    assert upstream.requests[0].disconnected.wait(2)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **PARTIAL)
 
 
@@ -64,7 +64,7 @@ def test_a_break_while_reading_to_the_end_is_charged_so_far(api, alice, drains, 
 def test_reading_to_the_end_stops_at_the_providers_total_deadline(api, alice, drains, large, upstream):
     change_provider(large, total_seconds=1)
     disconnect(begun(api, upstream, *[step for _ in range(100) for step in (0.1, words("abcd"))]))
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     [done] = Completion.objects.all()
     assert (done.settlement, done.prompt_tokens) == ("partial", 5)
     assert 2 < done.completion_tokens < 50
@@ -75,7 +75,7 @@ def test_reading_to_the_end_stops_at_the_providers_total_deadline(api, alice, dr
 def test_reading_to_the_end_stops_at_the_idle_deadline(api, alice, drains, large, upstream):
     change_provider(large, idle_seconds=1)
     disconnect(begun(api, upstream, HANG))
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **PARTIAL)
 
 
@@ -84,7 +84,7 @@ def test_reading_to_the_end_stops_when_the_worker_shuts_down(api, alice, drains,
     reply = begun(api, upstream, HANG)
     gevent.spawn_later(0.1, draining.end)
     disconnect(reply)
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **PARTIAL)
 
 
@@ -92,7 +92,7 @@ def test_reading_to_the_end_stops_when_the_worker_shuts_down(api, alice, drains,
 def test_a_process_reads_a_limited_number_of_replies_to_their_end(api, alice, drains, upstream, monkeypatch, headers):
     monkeypatch.setattr(relay, "_READ_TO_END_MAX", 0)
     disconnect(begun(api, upstream, 0.5, *REST, **headers))
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **PARTIAL)
     assert not IdempotentRequest.objects.exists()  # so a retry may run again
 

@@ -22,6 +22,7 @@ from tests.completions.rows import (
     assert_charged,
     assert_ledger_is_consistent,
     assert_released,
+    begin,
     disconnect,
     events,
     text,
@@ -338,8 +339,7 @@ def test_a_crash_within_a_fallback_is_charged_at_the_fallbacks_price(api, alice,
     upstream.will(refusal(500))
     spare.will(stream(ROLE, 0.05, words("four bytes, and more"), HANG))
     reply = ask_streamed(api, models=["acme/small"])
-    chunks = iter(reply.streaming_content)
-    next(chunks), next(chunks)
+    begin(reply, "four bytes, and more")
     checkpoints.write()
     noted = Completion.objects.get()
     assert (noted.model_id, noted.provider_id, noted.attempts, noted.relayed_bytes) == ("acme/small", "elsewhere", 2, 20)

@@ -13,6 +13,7 @@ import pytest
 
 from billing.models import Hold
 from gateway_project import metrics
+from tests import waiting
 from tests.completions.routes import change_provider, closed_port
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, parsed, text
 from tests.upstream import (
@@ -25,6 +26,7 @@ from tests.upstream import (
     ROLE,
     USAGE,
     Script,
+    at_once,
     chunk,
     event,
     refusal,
@@ -101,7 +103,8 @@ def either(name: str, script: Script | None, outcome: Refused) -> Fault:
 
 def broken(name: str, *steps: Any, whole: Script, outcome: Refused, charge: Charge = SO_FAR) -> Fault:
     """A fault whose steps follow "Hello " in a stream."""
-    return Fault(name, whole, outcome, stream(ROLE + words("Hello "), 0.02, *steps), BrokenOff(charge))
+    pause = [] if HANG in steps else [0.02]
+    return Fault(name, whole, outcome, stream(ROLE + words("Hello "), *pause, *steps), BrokenOff(charge))
 
 
 def counted(name: str, value: Any, charge: Charge) -> Fault:
@@ -249,18 +252,21 @@ FAULTS = [
 
 
 @pytest.fixture(autouse=True)
-def _impatience(settings):
-    settings.UPSTREAM_FIRST_BYTE_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.3
+def _bounds(settings):
     settings.UPSTREAM_REPLY_BYTES_MAX = settings.UPSTREAM_EVENT_BYTES_MAX = BOUND
 
 
 @pytest.fixture
-def play(large, upstream):
+def play(large, upstream, settings):
     def play(script: Script | None) -> None:
         if script is None:
             change_provider(large, base_url=closed_port())
-        else:
-            upstream.will(script)
+            return
+        if script == [HANG]:
+            settings.UPSTREAM_FIRST_BYTE_SECONDS = 1
+        elif HANG in script:
+            settings.UPSTREAM_IDLE_SECONDS = 0.1
+        upstream.will(at_once(script) if HANG in script else script)
 
     return play
 
@@ -287,6 +293,7 @@ def check(asking: Callable[[], Any], account: Any, upstream: Any, outcome: Refus
     assert KEY.encode() not in raw
     assert account.completions.get().attempts == (outcome.attempts if isinstance(outcome, Refused) else 1)
     if upstream.requests:
+        waiting.until(lambda: len(upstream.requests) >= account.completions.get().attempts)
         assert len(upstream.requests) == account.completions.get().attempts
     lost_nanos = metrics.operator_loss_nanos._value.get() - lost_before_nanos
     check_charged(account, outcome.charge, lost_nanos)

@@ -3,17 +3,19 @@
 import gc
 import logging
 import threading
-import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection, transaction
 
 from billing import locks
 from billing.models import LedgerEntry
+from completions.charging import settlement
 from completions.models import Completion
 from completions.views import ChatCompletionsView
 from gateway_project import metrics
-from gateway_project.db import pipelined_transaction
+from tests import waiting
 from tests.completions.rows import (
     PROMPT_ESTIMATE,
     ask,
@@ -21,6 +23,7 @@ from tests.completions.rows import (
     assert_charged,
     assert_ledger_is_consistent,
     assert_released,
+    begin,
     disconnect,
     events,
     parsed,
@@ -34,6 +37,7 @@ from tests.upstream import (
     RESET,
     ROLE,
     USAGE,
+    at_once,
     chunk,
     event,
     refusal,
@@ -130,12 +134,16 @@ def test_events_are_passed_on_as_they_arrive(api, upstream):
 
 
 def test_heartbeats_cover_a_silent_upstream_after_the_first_event(api, alice, upstream, settings):
-    settings.STREAM_HEARTBEAT_SECONDS = 0.1
-    upstream.will(stream(0.25, ROLE, 0.35, words("Hello you"), FINISH, usage(), DONE))
-    raw = b"".join(ask_streamed(api).streaming_content)
+    settings.STREAM_HEARTBEAT_SECONDS = 0.05
+    gate = threading.Event()
+    upstream.will(stream(0.15, ROLE, gate, words("Hello you"), FINISH, usage(), DONE))
+    body = iter(ask_streamed(api).streaming_content)
+    raw = next(body)
     assert raw.startswith(b"data: ")
-    assert raw.count(b": keep-alive\n\n") >= 2
-    assert text(parsed(raw)) == "Hello you"
+    while raw.count(b": keep-alive\n\n") < 2:
+        raw += next(body)
+    gate.set()
+    assert text(parsed(raw + b"".join(body))) == "Hello you"
     assert_charged(alice, "reported", **REPORTED)
 
 
@@ -260,8 +268,10 @@ PARTIAL = {"prompt": PROMPT_ESTIMATE, "completion": 2, "nanos": PROMPT_ESTIMATE 
 @pytest.mark.parametrize("pause", [(0.05,), ()], ids=["later", "in the same read"])
 @pytest.mark.parametrize("steps", BREAKS.values(), ids=BREAKS.keys())
 def test_a_stream_that_breaks_ends_in_one_error_event_and_is_charged_so_far(api, alice, upstream, settings, steps, pause):
-    settings.STREAM_HEARTBEAT_SECONDS, settings.UPSTREAM_IDLE_SECONDS, settings.UPSTREAM_EVENT_BYTES_MAX = 0.1, 0.2, 10_000
-    upstream.will(stream(ROLE + words("Hello "), *pause, *steps))
+    settings.UPSTREAM_EVENT_BYTES_MAX = 10_000
+    if HANG in steps:
+        settings.UPSTREAM_IDLE_SECONDS, pause = 0.1, ()
+    upstream.will(at_once(stream(ROLE + words("Hello "), *pause, *steps)))
     received = events(ask_streamed(api))
     assert "[DONE]" not in received
     assert text(received) == "Hello "
@@ -304,22 +314,23 @@ def test_a_break_before_the_first_chunk_is_an_error_status_and_costs_the_prompt(
 
 
 def test_silence_before_the_first_chunk_is_a_timeout_and_costs_the_prompt(api, alice, upstream, settings):
-    settings.STREAM_HEARTBEAT_SECONDS, settings.UPSTREAM_IDLE_SECONDS = 0.1, 0.3
+    settings.STREAM_HEARTBEAT_SECONDS, settings.UPSTREAM_IDLE_SECONDS = 0.05, 0.15
     upstream.will(stream(HANG))
     answer = ask_streamed(api)
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_error")
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=0, nanos=PROMPT_ESTIMATE * 3_000)
 
 
-def test_a_slow_stream_is_relayed_until_the_total_deadline(api, alice, upstream, settings):
-    settings.UPSTREAM_TOTAL_SECONDS = 0.5
-    upstream.will(stream(ROLE, *[step for _ in range(100) for step in (words("x"), 0.1)]))
-    received = events(ask_streamed(api))
+def test_a_slow_stream_is_relayed_until_the_total_deadline(api, alice, upstream, settings, clock):
+    settings.UPSTREAM_TOTAL_SECONDS = 300
+    upstream.will(stream(ROLE, *[step for _ in range(10_000) for step in (words("x"), 0.02)]))
+    raw, body = begin(ask_streamed(api), "xx")
+    clock.move_on(300)
+    received = parsed(raw + b"".join(body))
     assert "error" in received[-1]
     relayed = len(text(received))
-    assert 2 <= relayed <= 6
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     tokens = -(-relayed // 4)
     assert_charged(alice, "partial", prompt=5, completion=tokens, nanos=5 * 3_000 + tokens * 15_000)
 
@@ -336,25 +347,23 @@ def test_the_text_of_an_error_is_not_charged(api, alice, upstream):
 def test_a_disconnect_within_a_stream_frees_the_upstream_and_is_charged_so_far(api, alice, upstream):
     upstream.will(stream(ROLE, 0.05, words("Hello "), HANG))
     answer = ask_streamed(api)
-    body = iter(answer.streaming_content)
-    assert text(parsed(next(body) + next(body))) == "Hello "
+    begin(answer, "Hello ")
     disconnect(answer)
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **PARTIAL)
 
 
 def test_a_disconnect_before_the_first_read_is_charged_for_the_prompt(api, alice, upstream):
     upstream.will(stream(ROLE, HANG))
     disconnect(ask_streamed(api))
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=0, nanos=PROMPT_ESTIMATE * 3_000)
 
 
 def test_a_disconnect_after_the_usage_is_charged_as_reported(api, alice, upstream):
     upstream.will(stream(ROLE, 0.05, words("Hello ") + FINISH + usage(), HANG))
     answer = ask_streamed(api)
-    body = iter(answer.streaming_content)
-    next(body), next(body)
+    begin(answer, "Hello ")
     disconnect(answer)
     assert_charged(alice, "reported", **REPORTED)
 
@@ -367,7 +376,7 @@ def test_a_disconnect_at_a_heartbeat_is_charged_so_far(api, alice, upstream, set
     next(body)
     assert next(body) == b": keep-alive\n\n"
     disconnect(answer)
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", prompt=PROMPT_ESTIMATE, completion=0, nanos=PROMPT_ESTIMATE * 3_000)
 
 
@@ -431,18 +440,43 @@ def test_a_released_hold_frees_its_tokens_per_minute(alice, upstream):
 # --- The database is busy ----------------------------------------------------------------------------------------
 
 
+@contextmanager
+def locked_until_a_retry(monkeypatch, account, begin=lambda: None):
+    """Lock the account once ``begin`` returns, until a settlement has failed on the lock and pauses before its next try.
+
+    Yields an event: the account is locked.
+    """
+    locked, let_go = threading.Event(), threading.Event()
+
+    def keep_locked():
+        begin()
+        with transaction.atomic():
+            locks.lock_account(account.pk)
+            locked.set()
+            assert let_go.wait(waiting.SECONDS_MAX)
+        connection.close()
+
+    def pause(seconds):
+        let_go.set()
+        keeper.join()
+
+    monkeypatch.setattr(settlement, "gevent", SimpleNamespace(sleep=pause))
+    keeper = threading.Thread(target=keep_locked)
+    keeper.start()
+    yield locked
+    assert let_go.is_set()
+    keeper.join()
+
+
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("script", [streamed(), stream(ROLE, words("Hello "), 0.05, RESET)], ids=["settles", "charges in part"])
 def test_a_settlement_that_fails_on_a_lock_is_retried(api, alice, upstream, monkeypatch, script):
     upstream.will(script)
-    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100")
     answer = ask_streamed(api)
-    locked = threading.Event()
-    keeper = threading.Thread(target=keep_locked, args=[alice, locked, 0.5])
-    keeper.start()
-    assert locked.wait(5)
-    received = events(answer)
-    keeper.join()
+    with locked_until_a_retry(monkeypatch, alice) as locked:
+        assert locked.wait(waiting.SECONDS_MAX)
+        received = events(answer)
     if received[-1] == "[DONE]":
         assert_charged(alice, "reported", **REPORTED)
     else:
@@ -450,30 +484,12 @@ def test_a_settlement_that_fails_on_a_lock_is_retried(api, alice, upstream, monk
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("impatient")
 def test_a_release_that_fails_on_a_lock_is_retried(api, alice, upstream, monkeypatch):
-    gate = threading.Event()
-    upstream.will([gate, *refusal(500)])
-    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=100")
-    pipelined_transaction.PipelinedConnection.close_all()
-
-    def lock_when_asked():
-        while not upstream.requests:
-            time.sleep(0.01)
-        keep_locked(alice, gate, 0.5)
-
-    keeper = threading.Thread(target=lock_when_asked)
-    keeper.start()
-    assert ask(api).status_code == 502
-    keeper.join()
+    with locked_until_a_retry(monkeypatch, alice, lambda: waiting.until(lambda: upstream.requests)) as locked:
+        upstream.will([locked, *refusal(500)])
+        assert ask(api).status_code == 502
     assert_released(alice)
-
-
-def keep_locked(account, locked, seconds):
-    with transaction.atomic():
-        locks.lock_account(account.pk)
-        locked.set()
-        time.sleep(seconds)
-    connection.close()
 
 
 # --- Memory ------------------------------------------------------------------------------------------------------------

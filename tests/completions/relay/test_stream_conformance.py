@@ -6,6 +6,7 @@ The parser follows the HTML standard's section on server-sent events and shares 
 import codecs
 import json
 import re
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -222,8 +223,13 @@ def test_each_of_several_choices_conforms(api, large, upstream):
 
 def test_a_stream_with_heartbeats_conforms(api, large, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = 0.05
-    upstream.will(stream(ROLE, 0.12, words("Hello "), 0.12, words("you"), FINISH, usage(), DONE))
-    raw = b"".join(ask_streamed(api).streaming_content)
+    gate = threading.Event()
+    upstream.will(stream(ROLE, 0.12, words("Hello "), gate, words("you"), FINISH, usage(), DONE))
+    body, raw = iter(ask_streamed(api).streaming_content), b""
+    while not raw.endswith(b": keep-alive\n\n") or b"Hello" not in raw:
+        raw += next(body)
+    gate.set()
+    raw += b"".join(body)
     assert_conforms(raw)
     assert set(parsed([raw]).comments) == {": keep-alive"}
     assert_same_wherever_cut(raw)

@@ -22,7 +22,7 @@ class Store:
         self.batches.append(items)
         if len(self.batches) == 1:
             self.entered.set()
-            assert self.gate.wait(10)
+            assert self.gate.wait(60)
         return self._commit(items, is_rerun)
 
 
@@ -47,10 +47,10 @@ def submit(group: GroupCommit, *items: str) -> tuple[dict, list[threading.Thread
 
 def submit_all(store: Store, group: GroupCommit, *items: str) -> dict:
     outcomes, threads = submit(group, *items)
-    assert store.entered.wait(10)
+    assert store.entered.wait(60)
     store.gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     return outcomes
 
 
@@ -120,56 +120,79 @@ def test_a_second_unknown_outcome_is_raised_to_every_caller():
     assert store.batches == [["a"], ["a"], ["b", "c"], ["b", "c"]]
 
 
-def test_an_item_that_times_out_in_the_queue_is_never_committed():
-    store = Store()
-    group = GroupCommit(store.run, timeout_seconds=0.05)
+class Timeouts:
+    """Lets the waits of these items time out when the test says so, whatever the machine's speed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *items: str) -> None:
+        self.now = threading.Event()
+        wait = _Ticket.wait
+
+        def waiting(ticket: _Ticket, seconds: float) -> bool:
+            if ticket.item not in items:
+                return wait(ticket, seconds)
+            assert self.now.wait(60)
+            return wait(ticket, 0)
+
+        monkeypatch.setattr(_Ticket, "wait", waiting)
+
+
+def test_a_wait_ends_after_its_time():
+    assert _Ticket("a").wait(0.01) is False
+
+
+def test_an_item_that_times_out_in_the_queue_is_never_committed(monkeypatch):
+    timeouts, store = Timeouts(monkeypatch, "b"), Store()
+    group = GroupCommit(store.run)
     outcomes, threads = submit(group, "a", "b")
-    threads[1].join(10)
+    timeouts.now.set()
+    threads[1].join(60)
     store.gate.set()
-    threads[0].join(10)
+    threads[0].join(60)
     assert outcomes["a"] == "A"
     assert isinstance(outcomes["b"], WaitTimedOut)
     assert store.batches == [["a"]]
 
 
-def test_an_item_committed_after_its_caller_timed_out_stays_committed():
-    second = threading.Event()
+def test_an_item_committed_after_its_caller_timed_out_stays_committed(monkeypatch):
+    timeouts, second = Timeouts(monkeypatch, "c"), threading.Event()
 
     def commit(items: list[str], is_rerun: bool) -> list:
         if items != ["a"]:
-            assert second.wait(10)
+            timeouts.now.set()
+            assert second.wait(60)
         return [item.upper() for item in items]
 
     store = Store(commit)
-    group = GroupCommit(store.run, timeout_seconds=0.2)
+    group = GroupCommit(store.run)
     outcomes, threads = submit(group, "a", "b", "c")
     store.gate.set()
-    threads[2].join(10)  # c waits for the batch that b leads
+    threads[2].join(60)  # c waits for the batch that b leads
     second.set()
-    threads[1].join(10)
+    threads[1].join(60)
     assert isinstance(outcomes["c"], WaitTimedOut)
     assert outcomes["b"] == "B"
     assert store.batches == [["a"], ["b", "c"]]
 
 
 @pytest.mark.parametrize("failure", [KeyError, OutcomeUnknown])
-def test_a_failed_item_is_not_retried_for_a_caller_that_timed_out(failure):
-    failures, left = [failure], threading.Event()
+def test_a_failed_item_is_not_retried_for_a_caller_that_timed_out(failure, monkeypatch):
+    failures, left, timeouts = [failure], threading.Event(), Timeouts(monkeypatch, "c", "d")
 
     def commit(items: list[str], is_rerun: bool) -> list:
         if items != ["a"] and failures:
-            assert left.wait(10)
+            timeouts.now.set()
+            assert left.wait(60)
             raise failures.pop()
         return [item.upper() for item in items]
 
     store = Store(commit)
-    group = GroupCommit(store.run, timeout_seconds=0.2)
+    group = GroupCommit(store.run)
     outcomes, threads = submit(group, "a", "b", "c", "d")
     store.gate.set()
     for thread in threads[2:]:
-        thread.join(10)  # c and d wait for the batch that b leads
+        thread.join(60)  # c and d wait for the batch that b leads
     left.set()
-    threads[1].join(10)
+    threads[1].join(60)
     assert outcomes.pop("b") == "B"
     assert all(isinstance(outcomes[item], WaitTimedOut) for item in "cd")
     assert store.batches == [["a"], ["b", "c", "d"], ["b"]]
@@ -209,7 +232,7 @@ class Interrupter:
         def waiting(ticket: _Ticket, seconds: float) -> bool:
             if ticket.item != item:
                 return wait(ticket, seconds)
-            assert self.now.wait(10)
+            assert self.now.wait(60)
             raise Interrupt
 
         monkeypatch.setattr(_Ticket, "wait", waiting)
@@ -220,10 +243,10 @@ def test_an_item_whose_caller_is_interrupted_in_the_queue_is_never_committed(mon
     group = GroupCommit(store.run)
     outcomes, threads = submit(group, "a", "b", "c")
     interrupter.now.set()
-    threads[1].join(10)
+    threads[1].join(60)
     store.gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert isinstance(outcomes.pop("b"), Interrupt)
     assert outcomes == {"a": "A", "c": "C"}
     assert store.batches == [["a"], ["c"]]
@@ -234,10 +257,10 @@ def test_another_caller_leads_when_the_next_leader_is_interrupted(monkeypatch):
     group = GroupCommit(store.run)
     outcomes, threads = submit(group, "a", "b", "c", "d")
     store.gate.set()
-    threads[0].join(10)  # b is the leader now, but has not woken yet
+    threads[0].join(60)  # b is the leader now, but has not woken yet
     interrupter.now.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert isinstance(outcomes.pop("b"), Interrupt)
     assert outcomes == {"a": "A", "c": "C", "d": "D"}
     assert store.batches == [["a"], ["c", "d"]]
@@ -265,9 +288,9 @@ def test_the_group_serves_after_its_last_caller_was_interrupted(monkeypatch):
     group = GroupCommit(store.run)
     outcomes, threads = submit(group, "a", "b")
     store.gate.set()
-    threads[0].join(10)
+    threads[0].join(60)
     interrupter.now.set()
-    threads[1].join(10)
+    threads[1].join(60)
     assert isinstance(outcomes["b"], Interrupt)
     assert group.submit("c") == "C"
     assert store.batches == [["a"], ["c"]]
@@ -279,9 +302,9 @@ def test_an_interrupted_caller_whose_item_was_committed_does_not_block_the_group
     outcomes, threads = submit(group, "a", "b", "c")
     store.gate.set()
     for thread in threads[:2]:
-        thread.join(10)  # c is done, but has not woken yet
+        thread.join(60)  # c is done, but has not woken yet
     interrupter.now.set()
-    threads[2].join(10)
+    threads[2].join(60)
     assert isinstance(outcomes.pop("c"), Interrupt)
     assert outcomes == {"a": "A", "b": "B"}
     assert group.submit("d") == "D"
@@ -309,7 +332,7 @@ def test_the_next_batch_starts_before_all_callers_of_the_last_one_are_woken(monk
         return items
 
     def pause(seconds: float) -> None:
-        pauses.append(begun.wait(10))
+        pauses.append(begun.wait(60))
 
     store = Store(commit)
     group = GroupCommit(store.run, batch_max=4)
@@ -317,7 +340,7 @@ def test_the_next_batch_starts_before_all_callers_of_the_last_one_are_woken(monk
     monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", pause)
     store.gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert outcomes == {item: item for item in "abcdef"}
     assert store.batches == [["a"], [*"bcde"], ["f"]]
     assert pauses == [True, True]  # b leads and wakes three callers one at a time, yielding in between
@@ -342,7 +365,7 @@ def test_callers_of_a_large_batch_are_woken_a_few_at_a_time(monkeypatch):
     monkeypatch.setattr("gateway_project.db.group_commit.time.sleep", pauses.append)
     store.gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert outcomes == {item: item.upper() for item in items}
     assert [len(batch) for batch in store.batches] == [1, 60]
     assert len(pauses) == 3  # 59 callers in groups of at most sixteen; thirds would be twenty

@@ -17,8 +17,8 @@ import requests
 
 from gateway_project.local import development, supervisor
 
-START_SECONDS_MAX = 90
-STOP_SECONDS_MAX = 30
+START_SECONDS_MAX = 180
+STOP_SECONDS_MAX = 90
 
 
 def free_port() -> int:
@@ -87,12 +87,14 @@ class Launch:
         return json.loads((self.var / "quickstart.json").read_text())
 
     def get(self, path: str, **options: Any) -> requests.Response:
-        return requests.get(self.url + path, timeout=30, **options)
+        return requests.get(self.url + path, timeout=60, **options)
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "manage.py", *arguments]
         environ = bare_environment(GATEWAY_VAR=str(self.var))
-        return subprocess.run(command, cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            command, cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=START_SECONDS_MAX
+        )
 
     def processes(self) -> list[psutil.Process]:
         """Return the living processes of this directory."""
@@ -109,8 +111,11 @@ class Launch:
         except psutil.Error:
             return False
 
-    def clean_up(self) -> None:
+    def stop(self) -> None:
         if self.process and self.process.poll() is None:
             self.signal(signal.SIGTERM)
         supervisor.stop_children(self.var)
+
+    def clean_up(self) -> None:
+        self.stop()
         shutil.rmtree(self.var, ignore_errors=True)

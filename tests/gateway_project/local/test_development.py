@@ -70,7 +70,7 @@ def test_redis_listens_in_tmp_when_the_path_suits_no_socket(tmp_path, name):
     assert socket.parent != directory
     assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
     embedded_redis.stop(directory)
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0
     assert embedded_redis.url(directory) == ""
     socket.parent.rmdir()
 
@@ -78,13 +78,13 @@ def test_redis_listens_in_tmp_when_the_path_suits_no_socket(tmp_path, name):
 def test_redis_starts_over_a_stale_socket(tmp_path):
     first = embedded_redis.start(tmp_path)
     first.kill()
-    first.wait(timeout=10)
+    first.wait(timeout=60)
     assert (tmp_path / "redis.sock").exists()
     assert embedded_redis.url(tmp_path) == ""
     second = embedded_redis.start(tmp_path)
     assert embedded_redis.url(tmp_path) == f"unix://{tmp_path / 'redis.sock'}"
     embedded_redis.stop(tmp_path)
-    assert second.wait(timeout=10) == 0
+    assert second.wait(timeout=60) == 0
 
 
 @pytest.fixture

@@ -28,6 +28,20 @@ def idle() -> Iterator[Launch]:
     launch.clean_up()
 
 
+@pytest.fixture(scope="module")
+def _prepared() -> Iterator[Launch]:
+    launch = Launch()
+    yield launch
+    launch.clean_up()
+
+
+@pytest.fixture
+def stopped(_prepared: Launch) -> Iterator[Launch]:
+    """A data directory that other tests have used, too: all but the first start find its database prepared."""
+    yield _prepared
+    _prepared.stop()
+
+
 def test_the_gateway_serves_and_prints_what_to_try(running):
     assert running.get("/readyz").status_code == 200
     facts, log = running.quickstart(), running.log()
@@ -75,7 +89,7 @@ def test_the_demo_key_opens_an_account_with_ten_dollars(running):
 
 
 def test_the_worker_takes_tasks_from_redis_over_a_unix_socket(running):
-    code = "from gateway_project.celery import app; print('PONG', len(app.control.ping(timeout=10, limit=1)))"
+    code = "from gateway_project.celery import app; print('PONG', len(app.control.ping(timeout=60, limit=1)))"
     assert "PONG 1" in running.manage("shell", "-c", code).stdout
     [redis] = [process for process in running.processes() if "redis.sock" in " ".join(process.cmdline())]
     assert redis.net_connections("tcp") == []
@@ -152,36 +166,36 @@ routes = [ { provider = "echo", upstream_model = "echo" } ]
 """
 
 
-def test_a_restart_after_a_kill_keeps_the_key_and_leaves_no_process(idle):
-    idle.start()
-    before = idle.quickstart()
-    idle.signal(signal.SIGKILL)
-    assert idle.get("/readyz").status_code == 200  # its children still hold the port
+def test_a_restart_after_a_kill_keeps_the_key_and_leaves_no_process(stopped):
+    stopped.start()
+    before = stopped.quickstart()
+    stopped.signal(signal.SIGKILL)
+    assert stopped.get("/readyz").status_code == 200  # its children still hold the port
 
-    idle.start()
-    assert idle.quickstart() == before
-    reply = idle.get("/api/billing/balance", headers={"Authorization": f"Bearer {before['api_key']}"})
+    stopped.start()
+    assert stopped.quickstart() == before
+    reply = stopped.get("/api/billing/balance", headers={"Authorization": f"Bearer {before['api_key']}"})
     assert reply.json()["balanceInCents"] == 1000
 
-    assert idle.signal(signal.SIGINT) == 0
-    assert idle.processes() == []
-    assert not (idle.var / "postgresql" / "postmaster.pid").exists()
+    assert stopped.signal(signal.SIGINT) == 0
+    assert stopped.processes() == []
+    assert not (stopped.var / "postgresql" / "postmaster.pid").exists()
 
 
-def test_the_gateway_serves_without_redis_and_fails_when_web_dies(idle):
-    idle.start(REDIS_URL="")
-    assert "worker started" not in idle.log()
-    assert idle.get("/readyz").status_code == 200
-    master = min(process.pid for process in idle.processes() if "gunicorn" in process.cmdline())
+def test_the_gateway_serves_without_redis_and_fails_when_web_dies(stopped):
+    stopped.start(REDIS_URL="")
+    assert "worker started" not in stopped.log()
+    assert stopped.get("/readyz").status_code == 200
+    master = min(process.pid for process in stopped.processes() if "gunicorn" in process.cmdline())
     os.kill(master, signal.SIGKILL)
-    assert idle.process.wait(timeout=STOP_SECONDS_MAX) == 1
-    assert idle.processes() == []
+    assert stopped.process.wait(timeout=STOP_SECONDS_MAX) == 1
+    assert stopped.processes() == []
 
 
-def test_the_gateway_fails_when_a_store_dies(idle):
-    idle.start()
-    [redis] = [process for process in idle.processes() if "redis.sock" in " ".join(process.cmdline())]
+def test_the_gateway_fails_when_a_store_dies(stopped):
+    stopped.start()
+    [redis] = [process for process in stopped.processes() if "redis.sock" in " ".join(process.cmdline())]
     redis.kill()
-    assert idle.process.wait(timeout=STOP_SECONDS_MAX) == 1
-    assert "Redis has ended." in idle.log()
-    assert idle.processes() == []
+    assert stopped.process.wait(timeout=STOP_SECONDS_MAX) == 1
+    assert "Redis has ended." in stopped.log()
+    assert stopped.processes() == []

@@ -35,12 +35,13 @@ from tests.completions.rows import (
     ask_streamed,
     assert_charged,
     assert_released,
+    begin,
     disconnect,
     events,
     parsed,
 )
 from tests.completions.rows import text as all_text
-from tests.upstream import CLOSE, HANG, KEY, KEY_ENV, RESET, reply, stream
+from tests.upstream import CLOSE, HANG, KEY, KEY_ENV, RESET, at_once, reply, stream
 
 pytestmark = pytest.mark.usefixtures("claude")
 
@@ -266,13 +267,13 @@ def test_stream_is_read_in_every_valid_framing(api, alice, upstream, steps):
 def test_deltas_are_passed_on_as_they_arrive(api, alice, upstream):
     upstream.will(stream(start(), block_start(0, text_block("")), 0.05, block_delta(0, "text_delta", text="Hello "), HANG))
     answer = ask_streamed(api)
-    body = iter(answer.streaming_content)  # chunks arrive although the upstream is silent afterwards
-    assert [choice["delta"] for each in parsed(next(body) + next(body)) for choice in each["choices"]] == [
+    raw, _ = begin(answer, "Hello ")  # chunks arrive although the upstream is silent afterwards
+    assert [choice["delta"] for each in parsed(raw) for choice in each["choices"]] == [
         {"role": "assistant", "content": ""},
         {"content": "Hello "},
     ]
     disconnect(answer)
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **partly(2))
 
 
@@ -281,7 +282,7 @@ def test_disconnect_during_thinking_charges_the_prompt_and_the_thinking(api, ali
         stream(start() + block_start(0, thinking_block("")) + block_delta(0, "thinking_delta", thinking="y" * 20), HANG)
     )
     disconnect(ask_streamed(api))
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **partly(5))
 
 
@@ -382,7 +383,7 @@ def test_endless_event_is_bounded(api, alice, upstream, settings):
     settings.UPSTREAM_EVENT_BYTES_MAX = 5_000
     upstream.will(stream(start() + text("Hello "), 0.05, b"data: " + b"x" * 10_000, HANG))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **partly(2))
 
 
@@ -399,9 +400,9 @@ def test_unusable_stream_is_an_error_status_and_costs_nothing(api, alice, upstre
 
 def test_silence_after_the_first_event_costs_the_prompt(api, alice, upstream, settings):
     settings.UPSTREAM_IDLE_SECONDS = settings.STREAM_HEARTBEAT_SECONDS = 0.1
-    upstream.will(stream(start(), HANG))
+    upstream.will(at_once(stream(start(), HANG)))
     assert_error(ask_streamed(api), 504, "upstream_error")
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 

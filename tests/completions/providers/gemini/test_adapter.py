@@ -22,7 +22,7 @@ from tests.completions.providers.gemini.scripts import (
     thought_part,
 )
 from tests.completions.rows import MESSAGES, assert_charged, assert_released, disconnect, events, text
-from tests.upstream import CLOSE, HANG, KEY, KEY_ENV, RESET, reply, stream
+from tests.upstream import CLOSE, HANG, KEY, KEY_ENV, RESET, at_once, reply, stream
 
 MODEL = "google/flash"
 
@@ -323,9 +323,9 @@ def test_broken_stream_costs_at_least_the_reported_usage(api, alice, upstream):
 
 def test_silent_stream_ends_in_an_error(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
-    upstream.will(streamed(text_response("Hello you"), HANG))
+    upstream.will(at_once(streamed(text_response("Hello you"), HANG)))
     assert events(ask_streamed(api))[-1]["error"]["code"] == "upstream_error"
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     charged(alice, "partial", prompt=5, completion=3, nanos=5 * 3_000 + 3 * 15_000)
 
 
@@ -339,9 +339,9 @@ def test_failure_after_the_finish_reason_is_ignored(api, alice, upstream, end):
 
 def test_silence_after_the_finish_reason_is_ignored(api, alice, upstream, settings):
     settings.STREAM_HEARTBEAT_SECONDS = settings.UPSTREAM_IDLE_SECONDS = 0.1
-    upstream.will(streamed(*HELLO, HANG))
+    upstream.will(at_once(streamed(*HELLO, HANG)))
     assert events(ask_streamed(api))[-1] == "[DONE]"
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
@@ -350,7 +350,7 @@ def test_disconnect_frees_the_upstream_and_charges_what_was_relayed(api, alice, 
     answer = ask_streamed(api)
     next(answer.streaming_content)
     disconnect(answer)
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     charged(alice, "partial", prompt=9, completion=3, nanos=9 * 3_000 + 3 * 15_000)
 
 

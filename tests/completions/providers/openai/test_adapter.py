@@ -304,11 +304,11 @@ def test_unknown_host_is_unreachable(api, alice, large):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_silence_is_a_timeout_and_costs_nothing(api, alice, upstream, settings, stream):
-    settings.UPSTREAM_FIRST_BYTE_SECONDS = 0.3
+    settings.UPSTREAM_FIRST_BYTE_SECONDS = 1
     upstream.will([HANG])
     answer = ask(api, stream=stream)
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_error")
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_released(alice)
 
 
@@ -316,15 +316,15 @@ def test_endless_head_is_bounded_by_the_total_deadline(api, alice, upstream, set
     settings.UPSTREAM_TOTAL_SECONDS = 0.5
     upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.1] * 50])
     assert ask(api).status_code == 504
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_released(alice)
 
 
 def test_silence_after_the_head_costs_the_prompt(api, alice, upstream, settings):
-    settings.UPSTREAM_IDLE_SECONDS = 0.3
+    settings.UPSTREAM_IDLE_SECONDS = 0.1
     upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", HANG])
     assert ask(api).status_code == 504
-    assert upstream.requests[0].disconnected.wait(5)
+    assert upstream.sees_disconnect()
     assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
 
 
