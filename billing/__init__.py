@@ -3,7 +3,7 @@
 Owns every balance. Imports no other app and knows nothing of keys, models or providers. In reading order:
 
 - ``models``         User, Account, Membership, LedgerEntry, Hold; constraints refuse what the invariants forbid
-- ``money``          units and the two roundings: nanodollars inside, cents at the edge; pure
+- ``money``          units and every rounding: nanodollars inside, cents at the edge; pure
 - ``accounts``       open an account for a person, find it by a member's e-mail address
 - ``locks``          the only way to lock a row that holds money; the order of locks
 - ``ledger``         the only writer of entries and balances

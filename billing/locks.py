@@ -1,6 +1,7 @@
 """Row locks of accounts and holds: the only way to lock a row that holds money.
 
-The order of locks everywhere is: accounts by id, keys by id, spending days, holds. Any other order can deadlock.
+The order of locks everywhere is: accounts by id, keys by id, holds by id. Any other order can deadlock. Spending days are
+written last, under the lock of their key.
 ``lock_account`` must be called inside a transaction; Django raises otherwise.
 """
 

@@ -9,16 +9,16 @@ from typing import Any
 class Contents:
     """What the messages contain, counted in one pass. ``image_at`` and ``file_at`` name the first such part, or are "".
 
-    ``prompt_bytes`` is the most tokens that the text of the messages can be, with what a chat template adds. A file is a
-    document or a sound, whose tokens cannot be estimated. ``message_fields`` are the fields that messages have beside role and
-    content.
+    ``prompt_tokens_max`` bounds the tokens of the messages' text: its bytes of UTF-8, plus an allowance for the chat template.
+    A file is a document or a sound, whose tokens cannot be estimated. ``message_fields`` are the fields that messages have
+    beside role and content.
     """
 
     text_bytes: int = 0  # UTF-8
     images: int = 0
     image_at: str = ""
     file_at: str = ""
-    prompt_bytes: int = 0
+    prompt_tokens_max: int = 0
     message_fields: frozenset[str] = frozenset()
 
 
@@ -26,8 +26,8 @@ class Contents:
 class ChatRequest:
     """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check.
 
-    ``prompt_bytes`` is the most tokens that the text of the prompt can be: of the messages, and of every other field that a
-    provider may add to the prompt.
+    ``prompt_tokens_max`` bounds the tokens of the prompt's text: of the messages, and of every other field that a provider
+    may add to the prompt.
     """
 
     model: str
@@ -36,7 +36,7 @@ class ChatRequest:
     stream: bool
     include_usage: bool
     fields: dict[str, Any]
-    prompt_bytes: int
+    prompt_tokens_max: int
     max_tokens_field: str = "max_tokens"  # which of its two names the request used
     choices: int = 1
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``

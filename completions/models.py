@@ -97,7 +97,7 @@ class Provider(models.Model):
 
     @property
     def key_fingerprint(self) -> str:
-        """A keyed hash of address and key, which is another one after either has changed. It reveals neither."""
+        """A keyed hash of address and key. It changes with either and reveals neither."""
         parts = (self.kind, self.base_url, self.sealed_api_key or self.key_in_environment)
         return salted_hmac("completions.Provider.key_fingerprint", "\x00".join(parts), algorithm="sha256").hexdigest()
 

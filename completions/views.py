@@ -125,7 +125,7 @@ class ChatCompletionsView(RatedView):
         fields = request.data
         assert isinstance(fields, dict)  # the parser raises on anything else
         chat = schema.parse(fields)
-        with refusal_cache.replay_or_record_for_models(
+        with refusal_cache.replay_or_record_before_admission(
             caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
         ):
             offers = eligibility.eligible_offers(chat)

@@ -70,7 +70,7 @@ class BearerKeyAuthentication(CallerAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
-        with refusal_cache.replay_or_record_for_models(caller.key_id):
+        with refusal_cache.replay_or_record_before_admission(caller.key_id):
             key = _read(caller.key_id)
         return key.account, key
 

@@ -178,8 +178,8 @@ def replay_or_record(key_id: str, demand: AdmissionDemand) -> Iterator[None]:
 
 
 @contextmanager
-def replay_or_record_for_models(key_id: str, *model_ids: str) -> Iterator[None]:
-    """The same around checks before admission: a key's status, or which models exist."""
+def replay_or_record_before_admission(key_id: str, *model_ids: str) -> Iterator[None]:
+    """Like ``replay_or_record``, for the checks before admission: the key's status, and which models exist."""
     demand = AdmissionDemand(model_ids)
     process_cache.replay_for_models(key_id, demand)
     try:

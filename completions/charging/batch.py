@@ -92,7 +92,7 @@ class PendingWrites:
     idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = field(default_factory=list)
 
     def statements(self) -> list[Statement]:
-        """Return the statements in lock order. Kinds without rows have none."""
+        """Return the statements in the order in which they run. Kinds without rows have none."""
         builders: list[tuple[Callable[[Any], Statement], list[Any]]] = [
             (spending.settle_spending_statement, self.spending_settled),
             (spending.reserve_spending_statement, self.spending_reserved),

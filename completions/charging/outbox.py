@@ -253,7 +253,7 @@ def report_discrepancy(resolution: Resolution) -> None:
     cost_nanos, charged_nanos = resolution.cost_nanos or 0, completion.cost_nanos or 0
     metrics.operator_loss_nanos.inc(max(cost_nanos - charged_nanos, 0))
     logger.error(
-        "%s was %s for %s nanodollars before it could be %s for %s",
+        "%s was already settled: %s, %s nanodollars; this settlement was %s, %s nanodollars",
         completion.pk,
         completion.settlement,
         charged_nanos,

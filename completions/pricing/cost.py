@@ -12,14 +12,14 @@ IMAGE_TOKENS = 85  # for estimates: what the makers of models count for the smal
 def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     """Return a bound that the prompt cannot exceed. No text has more tokens than bytes.
 
-    ``request.prompt`` counts the bytes, and what a chat template adds. Images, sounds and documents are compressed, so a few
-    bytes may become many tokens: an image counts the most tokens that the model makes of one, however many bytes it has; a
-    sound or a document counts the whole context window.
+    ``completions.request.prompt`` counts the bytes and adds an allowance for the chat template. Images, sounds and documents
+    are compressed, so a few bytes may become many tokens: an image counts the most tokens that the model makes of one, however
+    many bytes it has; a sound or a document counts the whole context window.
     """
     contents = request.contents
     if contents.file_at:
         return offer.context_window
-    return min(request.prompt_bytes + contents.images * offer.image_tokens_max, offer.context_window)
+    return min(request.prompt_tokens_max + contents.images * offer.image_tokens_max, offer.context_window)
 
 
 def estimate_prompt_tokens(request: ChatRequest) -> int:

@@ -21,10 +21,9 @@ class FailureKind(Enum):
 class ProviderFailed(Exception):
     """A failed attempt: the upstream sent no reply, or not all of it.
 
-    ``error`` is what the caller is told. ``upstream_worked`` is true when the upstream sent a 2xx status: inference began, so
-    the prompt is charged. It is false when what followed that status was sent, but unreadable from its start.
-    ``wait_seconds`` is the upstream's Retry-After, if it gave one. ``key_refusal`` is the upstream's status and reason where it
-    refuses our key or account.
+    ``error`` is what the caller is told. ``upstream_worked``: the upstream sent a 2xx status, and its reply was readable from
+    the start. Then inference began, and the prompt is charged. ``wait_seconds`` is the upstream's Retry-After, if it gave one.
+    ``key_refusal`` is the upstream's status and reason where it refuses our key or account.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Adapter(Protocol):
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
 
     def ignored_fields(self, call: Call) -> list[str]:
-        """Return the fields of the request that the provider is not sent, and that nothing else of what is sent stands for.
+        """Return the request's fields that reach the provider neither as they are nor translated.
 
         A field of messages is named "messages.<field>". Fields deeper than that are not named.
         """

@@ -16,7 +16,7 @@ def is_about_key(status: int, text: str) -> bool:
     """Return whether a provider's refusal with this status and body says that it does not accept our key or account.
 
     A 401 always does. A 403 does by its words: providers also send one for a model that is not ours to use, for content that
-    they do not want, and in front of the provider any firewall sends one that says nothing.
+    they do not want, and a firewall in front of a provider may send one that gives no reason.
     """
     if status == 401:
         return True

@@ -1,12 +1,12 @@
 """A circuit breaker for each route. A circuit is CLOSED, OPEN or HALF_OPEN:
 
     CLOSED      requests pass. ``CIRCUIT_FAILURES`` failures in a row open the circuit.
-    OPEN        no request passes, for ``CIRCUIT_OPEN_SECONDS``. A ``Retry-After`` opens it too, at most as long.
+    OPEN        no request passes, for ``CIRCUIT_OPEN_SECONDS``. A ``Retry-After`` opens it too, at most that long.
     HALF_OPEN   the open time is over: one request, the probe, passes. Its success closes the circuit; its failure opens it
                 again, for twice as long as before, up to two minutes.
 
 Each process counts the failures that it sees. When it opens a circuit it also writes so on the route's row. The other processes
-find it there when they next read the catalog, a second later, so no request waits for what workers tell each other.
+find it there when they next read the catalog, a second later, so no request waits for this exchange.
 
 Some requests fail on every route, and one caller may send them all day. So failures for one account open the circuit for that
 account only. It opens for everybody when the requests of a second account fail too: then the fault is the route's.

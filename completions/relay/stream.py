@@ -29,7 +29,7 @@ from gateway_project.web import error_replies
 _UNREAD_SECONDS_MAX = 5  # after the upstream's own deadline
 
 _READ_TO_END_MAX = 100  # replies that a process reads to their end at a time after their clients disconnected
-_read_to_end: set[str] = set()  # the ids of their completions
+_ids_read_to_end: set[str] = set()  # the ids of their completions
 
 
 class ReplyStream:
@@ -165,14 +165,14 @@ class _Progress:
 
     def _read_to_end(self, upstream: ChunkStream) -> bool:
         """Read the rest, until the upstream's own deadline at most. Return False when the process reads too many already."""
-        if len(_read_to_end) >= _READ_TO_END_MAX:
+        if len(_ids_read_to_end) >= _READ_TO_END_MAX:
             return False
-        _read_to_end.add(self.dispatch.admitted.completion.id)
+        _ids_read_to_end.add(self.dispatch.admitted.completion.id)
         try:
             while (chunks := _next(upstream)) is not None:
                 self.relay(chunks)
         finally:
-            _read_to_end.remove(self.dispatch.admitted.completion.id)
+            _ids_read_to_end.remove(self.dispatch.admitted.completion.id)
         return True
 
     def _usage_so_far(self) -> Usage:

@@ -58,7 +58,7 @@ class _Checker:
 
     def __init__(self, images_max: int, allow_remote_images: bool) -> None:
         self._images_max, self._allow_remote_images = images_max, allow_remote_images
-        self._text_bytes = self._prompt_bytes = self._images = 0
+        self._text_bytes = self._prompt_tokens_max = self._images = 0
         self._image_at = self._file_at = ""
         self._message_fields: set[str] = set()
         self._is_quoted = False  # of the message that is being checked: whether templates write its content as JSON
@@ -69,7 +69,7 @@ class _Checker:
             images=self._images,
             image_at=self._image_at,
             file_at=self._file_at,
-            prompt_bytes=self._prompt_bytes,
+            prompt_tokens_max=self._prompt_tokens_max,
             message_fields=frozenset(self._message_fields),
         )
 
@@ -79,7 +79,7 @@ class _Checker:
             refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
         content = message.get("content")
         self._is_quoted = role in ("tool", "function")
-        self._prompt_bytes += prompt.MESSAGE_TOKENS
+        self._prompt_tokens_max += prompt.MESSAGE_TOKENS
         if isinstance(content, str):
             self._count_content(content)
         elif isinstance(content, list):
@@ -97,7 +97,7 @@ class _Checker:
         if message.get("name") is not None:
             check_string(message["name"], f"{path}.name")
         if others := prompt.others(message, _ROLE_AND_CONTENT):
-            self._prompt_bytes += prompt.count_json(others)
+            self._prompt_tokens_max += prompt.count_json(others)
             self._note_fields(others, role)
 
     def _check_assistant(self, message: Fields, path: str) -> None:
@@ -136,9 +136,9 @@ class _Checker:
         if not isinstance(kind, str) or kind not in allowed:
             refuse(f"{path}.type", f"must be {' or '.join(allowed)} in a message of this role")
         allowed[kind](self, part, path)
-        self._prompt_bytes += prompt.PART_TOKENS
+        self._prompt_tokens_max += prompt.PART_TOKENS
         if others := prompt.others(part, {"type", kind}):
-            self._prompt_bytes += prompt.count_json(others)
+            self._prompt_tokens_max += prompt.count_json(others)
 
     def _check_text(self, part: Fields, path: str) -> None:
         self._count_content(check_string(read_required(part, "text", path), f"{path}.text"))
@@ -158,7 +158,7 @@ class _Checker:
             refuse(f"{image_path}.detail", f"must be one of {', '.join(IMAGE_DETAILS)}")
         self._images += 1
         if others := prompt.others(image, {"detail"} if is_remote else {"url", "detail"}):
-            self._prompt_bytes += prompt.count_json(others)
+            self._prompt_tokens_max += prompt.count_json(others)
         if self._images > self._images_max:
             refuse(image_path, f"is one image too many: a request may have {self._images_max}")
         self._image_at = self._image_at or image_path
@@ -186,7 +186,7 @@ class _Checker:
     def _count_content(self, text: str) -> None:
         text_bytes = prompt.count_text(text)
         self._text_bytes += text_bytes
-        self._prompt_bytes += prompt.count_quoted(text) if self._is_quoted else text_bytes
+        self._prompt_tokens_max += prompt.count_quoted(text) if self._is_quoted else text_bytes
 
     def _note_fields(self, others: Fields, role: str) -> None:
         if len(self._message_fields) < _FIELDS_NOTED_MAX:  # the caller may invent any number

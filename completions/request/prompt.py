@@ -24,8 +24,8 @@ REQUEST_TOKENS = 24
 MESSAGE_TOKENS = 20
 PART_TOKENS = 8
 
-# Never sent to a provider. Some upstream reads each of these as another token limit, as a longer prompt, as more choices, as
-# another model or as a dearer service than the one that is priced. The hold pays for none of it.
+# Never sent to a provider. Each of these is read by some upstream as another token limit, as a longer prompt, as more choices,
+# as another model or as a dearer service than the one that is priced. The hold pays for none of it.
 UNPAID_FIELDS = frozenset(
     {
         "best_of",

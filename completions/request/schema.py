@@ -76,7 +76,7 @@ def parse(fields: Fields) -> ChatRequest:
         stream=stream,
         include_usage=_read_include_usage(fields, stream),
         fields=fields,
-        prompt_bytes=contents.prompt_bytes + prompt.count_fields(fields),
+        prompt_tokens_max=contents.prompt_tokens_max + prompt.count_fields(fields),
         max_tokens_field=max_tokens_field,
         choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_read_fallbacks(fields, model),

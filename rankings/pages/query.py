@@ -82,7 +82,7 @@ def _address(view: str, query: RankingsQuery) -> str:
 
 
 def _query_string(parameters: dict[str, tuple[object, object]]) -> str:
-    """Take values with their defaults, by name. Values that are the default are left out."""
+    """Return the query string of the values that differ from their defaults. ``parameters`` has (value, default) by name."""
     given = {name: value for name, (value, default) in parameters.items() if value != default}
     return f"?{urlencode(given)}" if given else ""
 

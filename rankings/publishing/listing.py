@@ -89,7 +89,7 @@ class Leaderboard:
         return Leaderboard(tuple(entry for entry in self.entries if entry.is_available))
 
     def sort(self, sort: str, *, is_descending: bool) -> "Leaderboard":
-        """Return them in this order, so that pages neither repeat nor miss an entry.
+        """Return the entries in the order ``sort``. The order is total, so pages neither repeat nor miss an entry.
 
         Ties are broken by model id, and entries without the figure come last, both in either direction.
         """

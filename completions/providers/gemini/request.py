@@ -82,7 +82,7 @@ def _translate(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fi
     instructions = messages.instructions(request.messages)
     contents = messages.conversation(request.messages, signs_calls=takes_levels)
     # The hold pays for one token per byte of the prompt, several times what it has. Repeated definitions may use the rest.
-    budget = ExpansionBudget(min(request.prompt_bytes * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX))
+    budget = ExpansionBudget(min(request.prompt_tokens_max * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX))
     return {
         **({"systemInstruction": {"parts": instructions}} if instructions else {}),
         "contents": contents,

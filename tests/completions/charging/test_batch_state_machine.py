@@ -141,7 +141,7 @@ class BatchStateMachine(state_machines.StateMachine):
         return max(there_is + more, NEED_MIN)
 
     def admission_call(self, key: int, need: int, retry: str | None, body: str) -> Callable[[], Any]:
-        request = replace(schema.parse(FIELDS), prompt_bytes=need - 1)
+        request = replace(schema.parse(FIELDS), prompt_tokens_max=need - 1)
         caller = Caller(key_id=self.keys[key].pk, account_id=self.keys[key].account_id)
         return lambda: admission.admit(request, [self.offer], caller, IdempotencyKey(retry, body) if retry else None)
 

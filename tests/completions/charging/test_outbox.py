@@ -185,7 +185,7 @@ def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settin
     assert outbox.drain(settlement.resolve) == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) == loss
-    assert "before it could be" not in caplog.text
+    assert "was already settled" not in caplog.text
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
@@ -198,8 +198,8 @@ def test_an_earlier_recovery_is_kept_and_the_difference_is_an_operator_loss(alic
     assert outbox.drain(settlement.resolve) == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) - loss == 20_000 - estimated_nanos
-    message = f"{completion_id} was recovered for {estimated_nanos} nanodollars before it could be reported for 20000"
-    assert message in caplog.text
+    assert f"{completion_id} was already settled: recovered, {estimated_nanos} nanodollars" in caplog.text
+    assert "this settlement was reported, 20000 nanodollars" in caplog.text
     assert_charged(alice, "recovered", prompt=2, completion=1, nanos=estimated_nanos, model="demo/echo")
 
 

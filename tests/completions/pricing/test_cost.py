@@ -33,7 +33,7 @@ def request(size: int, content: str = "") -> ChatRequest:
         stream=False,
         include_usage=False,
         fields={},
-        prompt_bytes=size,
+        prompt_tokens_max=size,
         contents=Contents(text_bytes=len(content.encode())),
     )
 
@@ -65,7 +65,7 @@ def mixed_requests(draw):
         stream=False,
         include_usage=False,
         fields={},
-        prompt_bytes=draw(st.integers(44, 1_000)) + text_bytes,
+        prompt_tokens_max=draw(st.integers(44, 1_000)) + text_bytes,
         choices=draw(st.integers(1, 16)),
         contents=Contents(text_bytes, draw(st.integers(0, 5)), "", file_at),
     )
@@ -75,7 +75,7 @@ def mixed_requests(draw):
 def mixed_usages(draw, request, offer, max_tokens):
     """Usage that a provider may report: at most a token per byte of text, and the model's maximum for each image."""
     contents = request.contents
-    text_tokens = draw(st.integers(0, request.prompt_bytes))
+    text_tokens = draw(st.integers(0, request.prompt_tokens_max))
     image_tokens = draw(st.integers(0, offer.image_tokens_max)) * contents.images
     file_tokens = draw(st.integers(0, offer.context_window)) if contents.file_at else 0
     prompt = min(text_tokens + image_tokens + file_tokens, offer.context_window)

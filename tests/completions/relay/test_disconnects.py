@@ -68,7 +68,7 @@ def test_reading_to_the_end_stops_at_the_providers_total_deadline(api, alice, dr
     [done] = Completion.objects.all()
     assert (done.settlement, done.prompt_tokens) == ("partial", 5)
     assert 2 < done.completion_tokens < 50
-    assert relay._read_to_end == set()
+    assert relay._ids_read_to_end == set()
     assert_ledger_is_consistent()
 
 

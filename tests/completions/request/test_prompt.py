@@ -244,12 +244,12 @@ def test_the_bound_covers_every_string_that_is_sent_in_another_format(kind, body
 def test_the_bound_is_at_most_the_body_and_at_least_the_estimate(body, unknown):
     body = {**unknown, **body}
     request = schema.parse(body)
-    assert request.prompt_bytes <= compact(body)
-    assert cost.estimate_prompt_tokens(request) <= request.prompt_bytes
+    assert request.prompt_tokens_max <= compact(body)
+    assert cost.estimate_prompt_tokens(request) <= request.prompt_tokens_max
 
 
 @given(st.lists(st.sampled_from(["user", "system", "assistant"]), min_size=1, max_size=50), st.booleans())
 def test_the_bound_of_the_shortest_messages_is_at_most_the_body(roles, has_parts):
     content = [{"type": "text", "text": ""}] if has_parts else ""
     body = {"model": "m", "messages": [{"role": role, "content": content} for role in roles]}
-    assert schema.parse(body).prompt_bytes <= compact(body)
+    assert schema.parse(body).prompt_tokens_max <= compact(body)
