@@ -83,7 +83,10 @@ class ChoiceNormalizer:
 
     def _whole_call(self, call: Fields) -> Fields:
         self._tool_calls.append(_ToolCall(""))
-        return _with_text_arguments({**call, "id": call.get("id") or _new_id(), "type": call.get("type") or _type(call)})
+        call = _with_text_arguments({**call, "id": call.get("id") or _new_id(), "type": call.get("type") or _type(call)})
+        if isinstance(called := call.get("function"), dict):
+            called.setdefault("arguments", "")
+        return call
 
     def _streamed_call(self, call: Fields, taken: set[int]) -> Fields:
         call = _with_text_arguments(call)
@@ -193,7 +196,7 @@ def _take_thoughts(message: Fields) -> str:
     thoughts = message.get("reasoning_content")
     if isinstance(message.get("reasoning", ""), str | None):
         other = message.pop("reasoning", None)
-        thoughts = thoughts or other
+        thoughts = thoughts if thoughts and isinstance(thoughts, str) else other
     return thoughts if isinstance(thoughts, str) else ""
 
 

@@ -165,7 +165,7 @@ def parse_reply(body: bytes) -> WholeReply:
         reply = wire.parse_json(body)
         if error_body.is_error(reply):
             raise in_band_error(reply)
-        choices = [_whole_choice(choice) for choice in reply["choices"]]
+        choices = [_whole_choice(choice, position) for position, choice in enumerate(reply["choices"])]
         text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
         if not choices:
             raise ValueError("no choices")
@@ -175,12 +175,14 @@ def parse_reply(body: bytes) -> WholeReply:
     return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
-def _whole_choice(choice: dict[str, Any]) -> dict[str, Any]:
-    """Return a choice in the normal form."""
+def _whole_choice(choice: dict[str, Any], position: int) -> dict[str, Any]:
+    """Return a choice in the normal form. Its position is its index if it has none."""
     _raise_for_failure(choice)
     normalizer = ChoiceNormalizer()
     message = normalizer.message(choice["message"])
-    return {**choice, "message": message, "finish_reason": normalizer.finish_reason(choice.get("finish_reason"))}
+    index = position if choice.get("index") is None else choice["index"]
+    reason = normalizer.finish_reason(choice.get("finish_reason"))
+    return {**choice, "index": index, "message": message, "finish_reason": reason}
 
 
 def _raise_for_failure(choice: dict[str, Any]) -> None:
@@ -225,9 +227,9 @@ def parse_usage(value: Any) -> Usage | None:
 def _generated_bytes(message: Any) -> int:
     """Return the UTF-8 size of the text that the model generated in a message or a delta: content, reasoning and tool calls.
 
-    Raises AttributeError or TypeError for anything else.
+    In the normal form thoughts are in one field only. Raises AttributeError or TypeError for anything else.
     """
-    texts = [message.get("content"), message.get("refusal"), message.get("reasoning") or message.get("reasoning_content")]
+    texts = [message.get(field) for field in ("content", "refusal", "reasoning", "reasoning_content")]
     calls = [call.get("function") or call.get("custom") or {} for call in message.get("tool_calls") or []]
     for called in (*calls, message.get("function_call") or {}):
         texts += [called.get("name"), called.get("arguments"), called.get("input")]

@@ -57,7 +57,7 @@ SPELLINGS = {
 @given(st.sampled_from(sorted(SPELLINGS)), st.lists(CONTENT, min_size=1, max_size=5), st.booleans())
 def test_chunks_carry_the_choices_of_the_events(spelling, contents, ascii_only):
     reader = StreamReader()
-    read(reader, ROLE)
+    read(reader, ROLE, PLAIN)
     for content in contents:
         ascii_only = ascii_only or "\ud83d" in content  # half a pair can only be sent escaped
         data = SPELLINGS[spelling].format(json.dumps(content, ensure_ascii=ascii_only)).encode()
@@ -196,6 +196,22 @@ def test_thoughts_in_tags_are_not_copied_as_content():
         assert "".join(delta.get("content") or "" for delta in deltas) == "cd"
 
 
+@pytest.mark.parametrize(
+    ("delta", "text_bytes"),
+    [
+        ({"content": "<think>abc", "reasoning": {"x": 1}}, 3),
+        ({"reasoning_content": "abc", "reasoning": {"x": 1}}, 3),
+        ({"reasoning_content": {"x": 1}, "reasoning": "abc"}, 3),
+        ({"reasoning_content": "abc", "reasoning": "abc", "content": "d"}, 4),
+    ],
+)
+def test_text_is_counted_once_whatever_other_fields_hold(delta, text_bytes):
+    for finish_reason in (None, "stop"):
+        [chunk] = read(StreamReader(), json.dumps({"choices": [choice(0, finish_reason, **delta)]}).encode())
+        assert chunk.text_bytes == text_bytes
+    assert parse_reply(json.dumps({"choices": [{"message": delta}]}).encode()).text_bytes == text_bytes
+
+
 def test_done_finishes_what_has_no_finish_reason():
     read(reader := StreamReader(), ROLE, PLAIN.replace(b'"a"', b'"<thi"'))
     [chunk] = read(reader, b"[DONE]")
@@ -220,6 +236,22 @@ def test_whole_reply_has_choices_usage_and_text_bytes():
     assert answer.choices == choices
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (3, 0)
     assert answer.text_bytes == 2 + 4 + 2 + 3 + 2 + 2
+
+
+def test_choices_of_a_whole_reply_are_numbered():
+    message = {"content": "a"}
+    for choices, indexes in (
+        ([{"message": message}, {"index": None, "message": message}], [0, 1]),
+        ([{"index": 1, "message": message}, {"index": 0, "message": message}], [1, 0]),
+    ):
+        assert [each["index"] for each in parse_reply(json.dumps({"choices": choices}).encode()).choices] == indexes
+
+
+def test_call_of_a_whole_reply_has_arguments():
+    body = {"choices": [{"message": {"tool_calls": [{"function": {"name": "f"}}]}}]}
+    [told_choice] = parse_reply(json.dumps(body).encode()).choices
+    [call] = told_choice["message"]["tool_calls"]
+    assert call["function"] == {"name": "f", "arguments": ""}
 
 
 def test_reply_without_choices_is_unusable():
