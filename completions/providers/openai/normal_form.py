@@ -2,12 +2,13 @@
 
 content             text or null; upstreams also send a list of parts
 reasoning_content   what the model thought; upstreams also send ``reasoning``, parts of the type ``thinking``, and
-                    <think>...</think> at the start of the content
+                    <think>...</think> at the start of the content, after white space at most
 tool_calls          each with an id, a type, and arguments as text; in a stream each with its index, and with its id, its
                     type and its name once; upstreams omit any of these, and number several calls alike
 finish_reason       "tool_calls" when there are tool calls, which some upstreams call "stop"
 """
 
+import json
 from typing import Any
 
 from gateway_project import compact_json, identifiers
@@ -15,6 +16,7 @@ from gateway_project import compact_json, identifiers
 Fields = dict[str, Any]
 
 _OPEN, _CLOSE = "<think>", "</think>"
+_SPACE, _MAX_SPACE = " \t\r\n", 64  # before the opening tag; more of it is content, so what is held back is short
 _FINISH_REASONS = {"model_length": "length"}  # Mistral's
 # The reply is not complete, whatever text came before: OpenRouter's and Mistral's word, and DeepSeek's.
 FAILED = ("error", "insufficient_system_resource")
@@ -95,7 +97,7 @@ class ChoiceNormalizer:
         index = self._index(call.get("index"), call_id, name, taken)
         is_new = index == len(self._tool_calls)
         if is_new:
-            self._tool_calls.append(_ToolCall(call_id or _new_id()))
+            self._tool_calls.append(_ToolCall(call_id))
         tool_call = self._tool_calls[index]
         taken.add(index)
         if type(call.get("index")) is int:
@@ -109,7 +111,7 @@ class ChoiceNormalizer:
                 called.pop("name", None)
         if name != tool_call.name:
             tool_call.name += name
-        tool_call.has_arguments = tool_call.has_arguments or bool(called.get("arguments") or called.get("input"))
+        tool_call.add(called)
         return call
 
     def _index(self, given: Any, call_id: str, name: str, taken: set[int]) -> int:
@@ -127,24 +129,45 @@ class ChoiceNormalizer:
         if index == new or not name:
             return index
         known = self._tool_calls[index]
-        begins_another = (call_id and call_id != known.id) or (not call_id and known.has_arguments and name != known.name)
+        follows_arguments = not call_id and known.has_arguments
+        begins_another = (call_id and call_id != known.id) or (
+            follows_arguments and (name != known.name or known.is_complete())
+        )
         return new if begins_another or index in taken else index
 
 
 class _ToolCall:
-    """A tool call of which deltas arrive."""
+    """A tool call of which deltas arrive. Without the upstream's id it gets one."""
 
     def __init__(self, call_id: str) -> None:
-        self.id = call_id
+        self.id = call_id or _new_id()
         self.name = ""
         self.has_arguments = False
+        self._has_own_id = bool(call_id)
+        self._arguments: list[str] = []  # of a call without an id of its own
+
+    def add(self, called: Fields) -> None:
+        """Take note of the arguments in one delta."""
+        arguments = called.get("arguments")
+        self.has_arguments = self.has_arguments or bool(arguments or called.get("input"))
+        if isinstance(arguments, str) and arguments.strip() and not self._has_own_id:
+            self._arguments.append(arguments)
+
+    def is_complete(self) -> bool:
+        """Return whether the arguments are a whole JSON object. Always false for a call with an id: its id tells it apart."""
+        if not (self._arguments and self._arguments[-1].rstrip().endswith("}")):
+            return False  # most are seen not to be, without reading all of them again for each delta
+        try:
+            return isinstance(json.loads("".join(self._arguments)), dict)
+        except (ValueError, RecursionError):
+            return False
 
 
 class _ThoughtTags:
     """Splits text that arrives in pieces into the thoughts in <think>...</think> at its start, and what follows them.
 
-    A piece that may be the start of a tag is held back until the next one. White space around the tags is dropped, but not the
-    thoughts' own at their end.
+    A piece that may be the start of a tag, or white space before one, is held back until the next one. White space around the
+    tags is dropped, but not the thoughts' own at their end.
     """
 
     def __init__(self) -> None:
@@ -154,8 +177,8 @@ class _ThoughtTags:
         self._has_thoughts = False
 
     def begins_content(self, text: bytes) -> bool:
-        """Return whether this text, as in JSON, begins the content, and is no tag. Some upstreams write "<" as an escape."""
-        self.is_content = bool(text) and text[:1] not in b"<\\" and not self._is_open and not self._held
+        """Return whether this text, as in JSON, begins the content, and no tag. Some upstreams write "<" as an escape."""
+        self.is_content = bool(text) and text[:1] not in b"<\\ " and not self._is_open and not self._held
         return self.is_content
 
     def split(self, text: str, *, is_last: bool, has_tags: bool = True) -> tuple[str, str]:
@@ -163,13 +186,15 @@ class _ThoughtTags:
         text, self._held = self._held + text, ""
         thoughts = ""
         if not self._is_open:
-            if not (has_tags and text.startswith(_OPEN)):
-                if has_tags and _OPEN.startswith(text) and not is_last:
+            start = text.lstrip(_SPACE)
+            may_begin = has_tags and len(text) - len(start) <= _MAX_SPACE
+            if not (may_begin and start.startswith(_OPEN)):
+                if may_begin and _OPEN.startswith(start) and not is_last:
                     self._held = text
                     return "", ""
                 self.is_content = True
                 return "", text
-            self._is_open, text = True, text[len(_OPEN) :]
+            self._is_open, text = True, start[len(_OPEN) :]
         if not self._is_closed:
             thoughts, tag, text = text.partition(_CLOSE)
             self._is_closed = bool(tag)

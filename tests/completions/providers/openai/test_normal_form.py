@@ -33,7 +33,11 @@ TAGGED = {
     "closed at the end": ("<think>Yes</think>", "Yes", ""),
     "thought twice": ("<think>a</think>b<think>c</think>d", "a", "b<think>c</think>d"),
     "in the middle": ("Use <think>a</think>", "", "Use <think>a</think>"),
-    "after white space": (" <think>a</think>", "", " <think>a</think>"),
+    "after white space": ("\n <think>a</think>b", "a", "b"),
+    "after much white space": ("\n" * 99 + "<think>a</think>", "", "\n" * 99 + "<think>a</think>"),
+    "white space and no tag": ("\n\n a", "", "\n\n a"),
+    "white space alone": ("\n\n", "", "\n\n"),
+    "white space and the start of a tag": ("\n<thi", "", "\n<thi"),
     "another tag": ("<thinking>a</thinking>", "", "<thinking>a</thinking>"),
     "closed without an opening": ("a</think>b", "", "a</think>b"),
     "start of a tag": ("<thin", "", "<thin"),
@@ -82,6 +86,11 @@ def test_thoughts_in_both_fields_are_told_once():
     assert whole(content="a", reasoning="b", reasoning_content="b")["reasoning_content"] == "b"
     assert "reasoning" not in whole(content="a", reasoning="b", reasoning_content="b")
     assert "reasoning" not in whole(content="a", reasoning=None)
+
+
+def test_thoughts_are_text_whatever_the_other_field_is():
+    assert whole(content="a", reasoning="b", reasoning_content={"x": 1})["reasoning_content"] == "b"
+    assert whole(content="a", reasoning={"x": 1}, reasoning_content="b")["reasoning_content"] == "b"
 
 
 def test_tags_are_content_where_thoughts_have_a_field():
@@ -182,6 +191,38 @@ def test_calls_without_an_id_get_one():
 def test_a_different_name_after_arguments_begins_another_call():
     named = [(name, arguments) for _, name, arguments in assembled([call(0, None, "f", "{}")], [call(0, None, "g", "{}")])]
     assert named == [("f", "{}"), ("g", "{}")]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [[call(0, None, "f", '{"x":1}')], [call(0, None, "f", "{}")]],
+        [[call(0, None, "f", '{"x":1}')], [call(0, None, None, "")], [call(0, None, "f", "{}")]],
+        [[call(0, None, "f", "")], [call(0, None, None, '{"x"')], [call(0, None, None, ":1}")], [call(0, None, "f", "{}")]],
+        [[call(0, None, "f", '{"x"')], [call(0, None, "f", ":1}")], [call(0, None, "f", "")], [call(0, None, None, "{}")]],
+    ],
+    ids=["whole calls", "empty piece between", "in pieces", "name in every piece"],
+)
+def test_a_name_after_complete_arguments_begins_another_call(events):
+    (one, *first), (other, *second) = assembled(*events)
+    assert (first, second) == (["f", '{"x":1}'], ["f", "{}"])
+    assert one != other
+
+
+@pytest.mark.parametrize("pieces", [['{"x":', '"}', '"}'], ["1", "2"], ['{"x":' * 99_999 + "}", "}"]])
+def test_a_name_after_incomplete_arguments_does_not(pieces):
+    [(_, name, arguments)] = assembled(*([call(0, None, "f", piece)] for piece in pieces))
+    assert (name, arguments) == ("f", "".join(pieces))
+
+
+def test_a_call_with_an_id_goes_on_without_it():
+    assert assembled([call(0, "a", "f", "{}")], [call(0, None, "f", "")]) == [("a", "f", "{}")]
+
+
+@pytest.mark.parametrize("function", [{"name": "f"}, {"name": "f", "arguments": None}, {"name": "f", "arguments": ""}])
+def test_a_whole_call_without_arguments_has_empty_ones(function):
+    [made] = whole(tool_calls=[{"id": "a", "function": function}])["tool_calls"]
+    assert made == {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
 
 
 def test_first_delta_of_a_call_has_its_type_and_later_ones_do_not():
