@@ -1,5 +1,6 @@
 """In-process caches: bounded, and emptied by time. Their values live in one process and are lost with it."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -56,8 +57,10 @@ class TTLCache(Generic[Key, Value]):
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[Value]):
     value: Value
+    put_at: float
     expiry: float
     version: Hashable
+    is_previous: bool = False  # a caller refreshes it
 
 
 class StaleWhileRefresh(Generic[Key, Value]):
@@ -66,7 +69,8 @@ class StaleWhileRefresh(Generic[Key, Value]):
     The caller that finds a value expired refreshes it. From then on the previous value counts as fresh for another
     ``seconds``, so a refresh that fails or hangs is tried again by one caller after that time. A refresh that raises one of
     ``stale_on`` (the database's errors) gives that caller the previous value too. Callers that find no value at all do not
-    wait for each other: each of them loads it.
+    wait for each other: each of them loads it. So do those that find a previous value that was put more than
+    ``stale_seconds_max`` ago.
 
     Safe for threads and greenlets: the lock is held for dictionary operations only, never during a load. When the cache is
     full, the entry that was stored longest ago goes first.
@@ -77,11 +81,13 @@ class StaleWhileRefresh(Generic[Key, Value]):
         *,
         seconds: float,
         entries_max: int = 1,
+        stale_seconds_max: float = math.inf,
         stale_on: tuple[type[Exception], ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds = seconds
         self._entries_max = entries_max
+        self._stale_seconds_max = stale_seconds_max
         self._stale_on = stale_on
         self._clock = clock
         self._entries: dict[Key, _Entry[Value]] = {}  # in the order of storing
@@ -111,7 +117,8 @@ class StaleWhileRefresh(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value, version: Hashable = None) -> None:
         with self._lock:
-            self._store(key, _Entry(value, self._clock() + self._seconds, version))
+            now = self._clock()
+            self._store(key, _Entry(value, now, now + self._seconds, version))
 
     def discard(self, key: Key) -> None:
         with self._lock:
@@ -133,11 +140,14 @@ class StaleWhileRefresh(Generic[Key, Value]):
             entry = self._entries.get(key)
             if entry is None or self._is_fresh(entry, version):
                 return entry, entry is None
-            self._store(key, replace(entry, expiry=self._clock() + self._seconds, version=version))
+            claimed = replace(entry, expiry=self._clock() + self._seconds, version=version, is_previous=True)
+            self._store(key, claimed)
             return entry, True
 
     def _is_fresh(self, entry: _Entry[Value], version: Hashable) -> bool:
-        return self._clock() < entry.expiry and entry.version == version
+        now = self._clock()
+        is_too_old = entry.is_previous and now - entry.put_at > self._stale_seconds_max
+        return now < entry.expiry and entry.version == version and not is_too_old
 
     def _store(self, key: Key, entry: _Entry[Value]) -> None:
         self._entries.pop(key, None)

@@ -24,6 +24,7 @@ from rankings.publishing import health, listing
 from rankings.publishing.listing import PublishedRankings, RankedEntry
 
 STEP_SECONDS = 10
+_PREVIOUS_SECONDS_MAX = 3 * STEP_SECONDS
 FRESH_SECONDS = 300
 KEPT_SECONDS_MAX = 3_600  # spec: up to an hour
 _PERIOD_SECONDS = KEPT_SECONDS_MAX - 2 * FRESH_SECONDS  # one for the last 304, one to spare
@@ -48,13 +49,14 @@ class _Batch:
     replies: dict[RankingsQuery, Reply] = field(default_factory=dict)
 
 
-_batches: StaleWhileRefresh[None, _Batch] = StaleWhileRefresh(seconds=math.inf)
+_batches: StaleWhileRefresh[None, _Batch] = StaleWhileRefresh(seconds=math.inf, stale_seconds_max=_PREVIOUS_SECONDS_MAX)
 
 
 def reply(query: RankingsQuery, now_seconds: float) -> Reply:
     """Return the reply as of ``now_seconds`` since the epoch. Raises the database's errors while nothing was ever read.
 
-    While one request begins the batch of a new step, the others get replies of the previous one.
+    While one request begins the batch of a new step, the others get replies of the previous one, unless that is older than
+    ``_PREVIOUS_SECONDS_MAX``: a process may have been idle for hours.
     """
     published = listing.published()
     step = int(now_seconds // STEP_SECONDS)

@@ -68,10 +68,12 @@ class RankingsView(FilteredView):
     )
     def get(self, request: Request) -> HttpResponse:
         query = self.select(filters.DEFAULTS)
+        response = _respond(query, request)
+        # Not earlier: REST framework's dispatch is what makes 503 of the database's errors, while nothing was ever read.
         if len(_parsed_queries) >= _QUERIES_MAX:
             _parsed_queries.clear()
         _parsed_queries[request.META.get("QUERY_STRING", "")] = query
-        return _respond(query, request)
+        return response
 
 
 def forget() -> None:

@@ -164,6 +164,23 @@ def test_value_of_another_version_is_stale(refreshed):
     assert refreshed.get("a", lambda previous: pytest.fail("loaded twice"), version="new") == 2
 
 
+@pytest.mark.parametrize(("age", "given_meanwhile"), [(29, "previous"), (31, "their own")])
+def test_previous_value_is_served_beside_a_refresh_up_to_a_bound(clock, age, given_meanwhile):
+    bounded = StaleWhileRefresh(seconds=1_000, stale_seconds_max=30, clock=clock)
+    bounded.put("a", "previous", version=1)
+    clock.now += age
+    meanwhile = []
+
+    def load(previous):
+        meanwhile.append(bounded.get("a", lambda previous: "their own", version=2))
+        return "new"
+
+    assert bounded.get("a", load, version=2) == "new"
+    assert meanwhile == [given_meanwhile]
+    clock.now += 31
+    assert bounded.get("a", fail, version=2) == "new"  # fresh: the bound is for values that are not
+
+
 def test_fresh_asks_one_caller_to_refresh(refreshed, clock):
     assert refreshed.fresh("a") is None
     refreshed.put("a", 1)

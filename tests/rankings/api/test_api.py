@@ -11,7 +11,7 @@ from completions.models import Category, LanguageModel, Provider, Route
 from rankings.api import filters, replies
 from rankings.api.filters import RankingsQuery
 from rankings.models import Publication, Source
-from rankings.publishing import listing
+from rankings.publishing import health, listing
 from tests import factories
 from tests.chat import assert_error
 from tests.conftest import client_for
@@ -387,7 +387,7 @@ def now(monkeypatch):
     """A clock that the test sets, in seconds since the epoch: of the replies and of what they are read from."""
     clock = {"seconds": 1_800_000_000.0}
     monkeypatch.setattr("rankings.api.views.time.time", lambda: clock["seconds"])
-    for cache in (listing._published, listing._catalog):
+    for cache in (listing._published, listing._catalog, replies._batches):
         monkeypatch.setattr(cache, "_clock", lambda: clock["seconds"])
     return clock
 
@@ -510,6 +510,36 @@ def test_database_outage_serves_the_last_data(listed, now, monkeypatch):
     reply = get(limit=10)
     assert [entry["model"] for entry in reply.json()["rankings"]] == [entry["model"] for entry in before]
     assert len(reply.json()["sources"]) == 5
+
+
+@pytest.mark.parametrize(("idle_seconds", "is_previous"), [(replies.STEP_SECONDS, True), (30_000, False)])
+def test_request_beside_one_that_begins_a_batch_gets_the_previous_one_unless_it_is_old(
+    listed, now, monkeypatch, idle_seconds, is_previous
+):
+    previous = get().json()["timestamp"]
+    report, meanwhile = health.report_for_api, []
+
+    def slow_report(*args):
+        monkeypatch.setattr(health, "report_for_api", report)
+        meanwhile.append(get().json()["timestamp"])
+        return report(*args)
+
+    monkeypatch.setattr(health, "report_for_api", slow_report)
+    now["seconds"] += idle_seconds
+    current = get().json()["timestamp"]
+    assert current > previous
+    assert meanwhile == [previous if is_previous else current]
+
+
+def test_outage_before_anything_was_read_is_503_to_every_request(listed, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OperationalError("the database is unavailable")
+
+    monkeypatch.setattr(listing, "_refresh", fail)
+    for _ in range(2):
+        reply = get(limit=10)
+        assert_error(reply, 503, "service_unavailable")
+        assert reply["Retry-After"]
 
 
 def test_five_hundred_models_are_listed(db):
