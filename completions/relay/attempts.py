@@ -100,9 +100,7 @@ class Dispatch:
             earlier = failures.get(call.route.id)
             if earlier and not self._wait_for_retry(call, earlier):
                 continue
-            if not provider_keys.allows_request(call.route):
-                continue
-            if not circuit_breaker.allows_request(call.route, self._account_id):
+            if not self._may_be_asked(call.route):
                 continue
             try:
                 return self._attempt(call, send)
@@ -112,7 +110,7 @@ class Dispatch:
                 if error.kind is FailureKind.RETRYABLE and earlier is None:
                     calls.append(call)
                 failures[call.route.id] = error
-        raise _most_useful(list(failures.values())) or self._all_circuits_open()
+        raise _most_useful(list(failures.values())) or self._none_may_be_asked()
 
     @property
     def _account_id(self) -> UUID:
@@ -127,6 +125,15 @@ class Dispatch:
                 calls.setdefault(route.id, Call(self.admitted.request, offered.offer, route, offered.max_tokens, until))
         return list(calls.values())
 
+    def _may_be_asked(self, route: Route) -> bool:
+        """Ask the circuit first: a request that it refuses does not use up the one that probes a refused key."""
+        if not circuit_breaker.allows_request(route, self._account_id):
+            return False
+        if not provider_keys.allows_request(route):
+            circuit_breaker.record_no_verdict(route, self._account_id)
+            return False
+        return True
+
     def _attempt(self, call: Call, send: Callable[[Call], Outcome]) -> Outcome:
         """Make one attempt. Tell the circuit breaker how it ended, and whether the provider accepts its key."""
         self.call = call
@@ -138,6 +145,8 @@ class Dispatch:
             if error.key_refusal:
                 status, reason = error.key_refusal
                 provider_keys.record_refusal(call.route, self._account_id, status=status, reason=reason)
+            elif error.kind is FailureKind.INVALID_REQUEST:  # it looked at the request, so it had accepted the key
+                provider_keys.record_success(call.route)
             if error.kind in _FINAL or error.key_refusal:
                 circuit_breaker.record_no_verdict(call.route, self._account_id)
             else:
@@ -194,10 +203,13 @@ class Dispatch:
         except http.ClientDisconnected as error:
             raise base.client_disconnected(upstream_worked=False) from error
 
-    def _all_circuits_open(self) -> ProviderFailed:
-        seconds = min(circuit_breaker.open_seconds(call.route, self._account_id) for call in self._calls())
+    def _none_may_be_asked(self) -> ProviderFailed:
+        seconds = min(self._seconds_to_wait(call.route) for call in self._calls())
         wait = timedelta(seconds=min(seconds, errors.RETRY_AFTER_SECONDS_MAX))
         return ProviderFailed(base.overloaded(errors.retry_after(wait)), upstream_worked=False)
+
+    def _seconds_to_wait(self, route: Route) -> float:
+        return max(circuit_breaker.open_seconds(route, self._account_id), provider_keys.wait_seconds(route))
 
 
 def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:

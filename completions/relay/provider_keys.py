@@ -2,7 +2,7 @@
 
 A provider's key counts as refused after ``_REFUSALS_401`` replies of 401 in a row, or ``_REFUSALS_403`` of 403, or as soon as
 the requests of a second account are refused: one caller's requests may be refused for what is in them. Each process counts the
-refusals that it sees, and any good reply of the provider begins the count anew.
+refusals that it sees. Any good reply of the provider begins the count anew, and so does one that finds a request invalid.
 
 The provider's row then says so, with a fingerprint of the key and the address that were refused. All processes read it there
 with the catalog. Another key or another address has another fingerprint, so the row says nothing of them: whoever changes
@@ -48,11 +48,15 @@ def allows_request(route: Route) -> bool:
     """Return whether the provider may be asked now: not, if its key is refused and another request has just probed it."""
     if not route.is_key_refused:
         return True
-    key = _key(route)
-    if time.monotonic() < _next_probe_at.get(key, 0.0):
+    if wait_seconds(route) > 0:
         return False
-    _next_probe_at[key] = time.monotonic() + lookup.PROBE_SECONDS
+    _next_probe_at[_key(route)] = time.monotonic() + lookup.PROBE_SECONDS
     return True
+
+
+def wait_seconds(route: Route) -> float:
+    """Return how long the provider may not be asked because a request has probed its refused key. Not above 0: it may be."""
+    return _next_probe_at.get(_key(route), 0.0) - time.monotonic() if route.is_key_refused else 0.0
 
 
 def record_success(route: Route) -> None:

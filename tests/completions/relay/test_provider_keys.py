@@ -1,6 +1,7 @@
 """A provider that refuses our API key: its models are not available until the key is changed or accepted again."""
 
 import logging
+import time
 from datetime import timedelta
 
 import gevent
@@ -10,7 +11,7 @@ from django.db.models.functions import Now
 from completions.catalog import lookup
 from completions.models import Provider, RoutableAlias
 from completions.providers import key_refusals
-from completions.relay import provider_keys
+from completions.relay import circuit_breaker, provider_keys
 from gateway_project import secretbox
 from rankings.models import Source
 from rankings.publishing import publication
@@ -26,6 +27,12 @@ pytestmark = pytest.mark.usefixtures("large")
 
 BAD_KEY = refusal(401, f"Incorrect API key provided: {KEY}")
 NOT_OURS = b'{"error": {"message": "Your API key was reported as leaked.", "status": "PERMISSION_DENIED"}}'
+
+GEMINI_BLOCKED = (
+    '{"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "Requests to this API generativelanguage.googleapis.com '
+    'method google.ai.generativelanguage.v1beta.GenerativeService.GenerateContent are blocked.", '
+    '"details": [{"reason": "%s"}]}}'
+)
 
 
 @pytest.fixture(autouse=True)
@@ -225,8 +232,42 @@ def test_requests_beside_the_probe_do_not_reach_the_provider(api, upstream, refu
     let_a_minute_pass()
     upstream.will(refusal(500))
     assert ask(api).status_code == 502
-    assert_error(ask(api), 503, "upstream_error")  # of the same reading of the catalog
+    beside = ask(api)  # of the same reading of the catalog
+    assert_error(beside, 503, "upstream_error")
+    assert 30 < int(beside["Retry-After"]) <= lookup.PROBE_SECONDS
     assert len(upstream.requests) == 1
+
+
+def test_request_that_the_circuit_refuses_does_not_use_up_the_probe(api, alice, upstream, refused):
+    let_a_minute_pass()
+    [route] = lookup.find_offer("acme/large").routes
+    circuit_breaker.record_failure(route, alice.pk, attempted_at=time.monotonic(), wait_seconds=9)
+    assert_error(ask(api), 503, "upstream_error")
+    assert upstream.requests == []
+    circuit_breaker.record_success(route)
+    upstream.will(whole())
+    assert_answered(ask(api), "scripted", 1)
+
+
+def test_request_that_the_key_refuses_does_not_use_up_the_probe_of_the_circuit(api, alice, upstream, refused, settings):
+    settings.CIRCUIT_FAILURES = 1
+    let_a_minute_pass()
+    [route] = lookup.find_offer("acme/large").routes
+    circuit_breaker.record_failure(route, alice.pk, attempted_at=time.monotonic())
+    circuit_breaker._circuits[route.id].open_until = 0.0
+    assert provider_keys.allows_request(route)  # another request probes the key
+    assert_error(ask(api), 503, "upstream_error")
+    assert upstream.requests == []
+    assert circuit_breaker.allows_request(route, alice.pk)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_request_that_the_provider_finds_invalid_shows_that_it_accepts_the_key(api, upstream, refused, status):
+    let_a_minute_pass()
+    upstream.will(refusal(status))
+    assert ask(api).status_code in (400, 413)
+    catalog_is_read_again()
+    assert listed(api) == ["acme/large"]
 
 
 def test_good_reply_to_a_probe_makes_the_models_available_again(api, upstream, refused, caplog):
@@ -283,6 +324,12 @@ def test_admin_says_that_the_key_is_refused_and_can_use_it_again(api, upstream, 
         (403, "Country, region, or territory not supported", True),
         (403, "Generative Language API has not been used in project 1 before or it is disabled.", True),
         (403, "Your API key does not have permission to use the specified resource", True),
+        (403, GEMINI_BLOCKED % "API_KEY_SERVICE_BLOCKED", True),
+        (403, GEMINI_BLOCKED % "SOMETHING_ELSE", True),
+        (403, '{"error": {"message": "no model for this project", "code": "API_KEY_INVALID"}}', True),
+        (403, r'{"error": {"message": "account: the content \"code\": \"API_KEY_INVALID\" is not allowed"}}', False),
+        (403, "content_policy_violation for this account", False),
+        (403, "Your organization may not use these models.", False),
         (403, "", False),
         (403, "x" * 5_000 + "api key", False),
         (402, "API key without credit", False),
