@@ -154,7 +154,7 @@ def test_a_settlement_after_its_recovery_is_logged_and_counted_as_loss(alice, ec
     assert completion.settlement == "recovered"
     lost_nanos = 10 * 500 + 10 * 1_500 - completion.cost_nanos
     assert metrics.operator_loss_nanos._value.get() - before_nanos == lost_nanos > 0
-    assert f"{completion.pk} was recovered for {completion.cost_nanos} nanodollars" in caplog.text
+    assert f"{completion.pk} was already settled: recovered, {completion.cost_nanos} nanodollars" in caplog.text
 
 
 def admitted_long_ago():
