@@ -26,7 +26,7 @@ from completions.serializers import (
     model_object,
 )
 from gateway_project import errors
-from gateway_project.web import openapi, strict_json, wrong_paths
+from gateway_project.web import openapi, query_parameters, strict_json, wrong_paths
 from keys import rate_limit_cache, refusal_cache
 from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
 from keys.models import ApiKey
@@ -219,7 +219,7 @@ def _key(request: Request) -> ApiKey:
 def _available(request: Request) -> bool | None:
     """Return the parameter ``available``; None for all models. Raises InvalidRequest."""
     given = request.query_params.get("available", "true")
-    words = {**_AVAILABLE, "True": True, "1": True, "False": False, "0": False}
+    words = {**_AVAILABLE, **query_parameters.BOOLEANS}
     if given not in words:
         raise errors.wrong("available", "must be true, false or all")
     return words[given]

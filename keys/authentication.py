@@ -137,7 +137,7 @@ def _look_up_and_cache(given: str, digest: str) -> Caller:
     return caller
 
 
-def _look_up_batch(secrets: list[str], again: bool) -> list[Caller | None | Exception]:
+def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | Exception]:
     """Look up all secrets that were submitted at the same time in one query."""
     _keep_pace()
     ids = [secret.key_id(given) for given in secrets]

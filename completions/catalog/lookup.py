@@ -42,7 +42,7 @@ def find_offer(model_id: str, param: str = "model") -> Offer:
     return offer
 
 
-def _look_up(model_ids: list[str], again: bool) -> list[Offer | None | Exception]:
+def _look_up(model_ids: list[str], is_rerun: bool) -> list[Offer | None | Exception]:
     """Read each model once for all requests that wait at the same time, as they do right after the start."""
     try:
         with pool.time_limit():

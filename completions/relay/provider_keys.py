@@ -65,7 +65,7 @@ def record_success(route: Route) -> None:
         _refusals.pop(_key(route), None)
     if route.is_key_refused:
         _next_probe_at.pop(_key(route), None)
-        gevent.spawn(_write, _clear, route, "")
+        gevent.spawn(_write, route, lambda: _clear(route))
 
 
 def record_refusal(route: Route, account_id: UUID, *, status: int, reason: str) -> None:
@@ -76,7 +76,8 @@ def record_refusal(route: Route, account_id: UUID, *, status: int, reason: str) 
         refusals.account_ids.add(account_id)
     refusals_max = _REFUSALS_401 if status == 401 else _REFUSALS_403
     if route.is_key_refused or len(refusals.account_ids) > 1 or refusals.count >= refusals_max:
-        gevent.spawn(_write, _mark, route, f"{status}: {reason}" if reason else str(status))
+        refusal = f"{status}: {reason}" if reason else str(status)
+        gevent.spawn(_write, route, lambda: _mark(route, refusal))
 
 
 def _key(route: Route) -> _ProviderKey:
@@ -99,16 +100,16 @@ def _mark(route: Route, reason: str) -> None:
         )
 
 
-def _clear(route: Route, _: str) -> None:
+def _clear(route: Route) -> None:
     refused = Provider.objects.filter(pk=route.provider_slug, refused_key=route.key_fingerprint)
     if refused.update(refused_key="", key_refused_at=None, key_refusal=""):
         logger.warning("provider %s accepts its API key again: its models are available", route.provider_slug)
 
 
-def _write(write: Callable[[Route, str], None], route: Route, reason: str) -> None:
+def _write(route: Route, write: Callable[[], None]) -> None:
     try:
         with pool.time_limit():
-            write(route, reason)
+            write()
     except pool.DATABASE_ERRORS as error:
         logger.warning("cannot tell other processes whether provider %s accepts its key: %s", route.provider_slug, error)
     finally:

@@ -27,7 +27,7 @@ from gateway_project import errors
 
 Selection = TypeVar("Selection")
 
-_BOOLEANS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
+BOOLEANS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 _DIGITS_MAX = 100  # more are refused before they are converted, which takes quadratic time
 _WHOLE_NUMBER = re.compile(rf"[0-9]{{1,{_DIGITS_MAX}}}")
 
@@ -68,7 +68,7 @@ class _WholeNumberField(_Field):
 
 class _BooleanField(_Field):
     def parse(self, text: str) -> bool:
-        value = _BOOLEANS.get(text)
+        value = BOOLEANS.get(text)
         if value is None:
             raise forms.ValidationError("must be true or false")
         return value

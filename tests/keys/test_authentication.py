@@ -183,7 +183,7 @@ def test_the_cache_of_unknown_secrets_is_bounded_and_expires(db, django_assert_n
 def test_a_new_key_is_delayed_but_works_in_a_flood_of_unknown_secrets(alice, monkeypatch):
     use_clock(monkeypatch, authentication).stop()  # all within a second, however slow the machine
     strangers = [secret.mint(identifiers.short_uuid7()) for _ in range(20)]
-    assert authentication._look_up_batch(strangers, again=False) == [None] * 20
+    assert authentication._look_up_batch(strangers, is_rerun=False) == [None] * 20
     key, minted = factories.make_key(alice)
     before = time.monotonic()
     assert get(f"Bearer {minted}").status_code == 200
@@ -195,7 +195,7 @@ def test_concurrent_secrets_are_looked_up_in_one_query(alice, django_assert_num_
     another = secret.mint(made[0][0].pk)
     secrets = [*(minted for _, minted in made), another, secret.mint(identifiers.short_uuid7())]
     with django_assert_num_queries(1):
-        found = authentication._look_up_batch(secrets, again=False)
+        found = authentication._look_up_batch(secrets, is_rerun=False)
     assert found == [*(authentication.Caller(key.pk, alice.pk) for key, _ in made), None, None]
 
 
