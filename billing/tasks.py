@@ -4,13 +4,15 @@ import logging
 
 from celery import shared_task
 
-from billing import audit
+from billing import audit, holds
+from billing.sign_in import limits
 from gateway_project import metrics
+from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.audit")
 
 
-@shared_task
+@shared_task(name="billing.tasks.verify_ledger", **pool.task_retries(20))  # its next turn is a day later
 def verify_ledger() -> int:
     """Check all invariants of the ledger. Log each violation, set the metrics, and return the number of violations."""
     violations = audit.verify()
@@ -19,3 +21,18 @@ def verify_ledger() -> int:
     metrics.ledger_violations.set(len(violations))
     metrics.ledger_verified_timestamp_seconds.set_to_current_time()
     return len(violations)
+
+
+@shared_task(name="billing.tasks.correct_open_holds", **pool.task_retries(3))
+def correct_open_holds() -> int:
+    """Correct the number of open holds that accounts say, where it is wrong. Log which, and return how many."""
+    corrected = holds.correct_counts()
+    if corrected:
+        logger.warning("corrected the number of open holds of %d accounts: %s", len(corrected), ", ".join(map(str, corrected)))
+    return len(corrected)
+
+
+@shared_task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))
+def forget_sign_in_attempts() -> int:
+    """Delete the rows of limits on signing in that nothing is used up of. Return how many."""
+    return limits.forget_unused()

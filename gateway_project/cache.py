@@ -70,7 +70,7 @@ class StaleWhileRefresh(Generic[Key, Value]):
     ``seconds``, so a refresh that fails or hangs is tried again by one caller after that time. A refresh that raises one of
     ``stale_on`` (the database's errors) gives that caller the previous value too. Callers that find no value at all do not
     wait for each other: each of them loads it. So do those that find a previous value that was put more than
-    ``stale_seconds_max`` ago.
+    ``stale_seconds_max`` ago, unless one of ``stale_on`` has shown since that there is no newer one to be had.
 
     Safe for threads and greenlets: the lock is held for dictionary operations only, never during a load. When the cache is
     full, the entry that was stored longest ago goes first.
@@ -106,7 +106,7 @@ class StaleWhileRefresh(Generic[Key, Value]):
         except self._stale_on:
             if entry is None:
                 raise
-            return entry.value
+            return self._kept(key, entry.value, version)
         self.put(key, value, version)
         return value
 
@@ -143,6 +143,16 @@ class StaleWhileRefresh(Generic[Key, Value]):
             claimed = replace(entry, expiry=self._clock() + self._seconds, version=version, is_previous=True)
             self._store(key, claimed)
             return entry, True
+
+    def _kept(self, key: Key, previous: Value, version: Hashable) -> Value:
+        """Return the previous value, which counts as put now, or the newer one that another caller has put meanwhile."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry and not entry.is_previous:
+                return entry.value
+            now = self._clock()
+            self._store(key, _Entry(previous, now, now + self._seconds, version))
+            return previous
 
     def _is_fresh(self, entry: _Entry[Value], version: Hashable) -> bool:
         now = self._clock()

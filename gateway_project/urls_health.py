@@ -4,11 +4,9 @@ from django.urls import path
 
 from gateway_project.web import error_handlers, health, hosts
 
-urlpatterns = [
-    path(hosts.ALIVE, health.alive),
-    path(hosts.READY, health.ready),
-    path(hosts.METRICS, health.metrics_text),
-]
+probes = [path(hosts.ALIVE, health.alive), path(hosts.READY, health.ready)]
+
+urlpatterns = [*probes, path(hosts.METRICS, health.metrics_text)]
 
 handler400 = error_handlers.bad_request
 handler403 = error_handlers.permission_denied

@@ -1,6 +1,10 @@
 """Access to PostgreSQL below the ORM. Imports no app and no other folder of gateway_project.
 
-- ``pool``                   configuration, the request pool's connections, the database's clock, a time limit
+- ``direct_connections``     connections apart from Django's
+- ``circuit_breaker``        refuses work at once while the database does not answer
+- ``lost_connections``       connections that the server has closed
+- ``pool``                   configuration, the request pool's connections, reads, the database's clock, a time limit
+- ``backend``                Django's engine, with connections that are checked before use
 - ``group_commit``           concurrent callers share one transaction
 - ``pipelined_transaction``  short transactions in two round trips, with prepared statements
 """

@@ -4,20 +4,28 @@ The first caller leads: it commits its own item at once, in a batch of one. Call
 and the first of them leads it. There is no extra thread and no timer: a lone caller never waits, and the busier the database
 is, the larger the batches become. This module does not know what it commits. Under gevent the same code serves greenlets
 instead of threads.
+
+Each item belongs to a partition, of which rows may be locked by somebody else. A batch does not wait for them: it sets the
+items of that partition aside, and they are in the next batch again. If their rows are locked still, the partition is set
+apart: from then on its items have batches and leaders of their own, which wait for the rows. The partition returns to the
+shared batches when none of its items waits. The items of a partition are committed in the order of their arrival throughout.
 """
 
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+Run = Callable[[list[Item], bool], list[Outcome | Exception]]
 
 _WAKE_MAX = 16  # each takes a third of a millisecond, so sixteen keep an event loop from its sockets for five milliseconds
 _YIELD_SECONDS = 0.00001  # not 0: gevent gives other greenlets a turn at 0 too, but need not poll its sockets
+_SET_ASIDE_MAX = 2  # times, before a partition is set apart: another process locks its rows for one batch or two
+_RETRY_SECONDS = 0.01  # between two batches of nothing but locked partitions, when no more can be set apart
 
 
 class OutcomeUnknown(Exception):
@@ -28,101 +36,203 @@ class WaitTimedOut(Exception):
     """The batch did not end in time. It may still be committed, but a failed batch is not retried for this caller."""
 
 
+class SetAside(Exception):
+    """The outcome of an item that was left alone because rows of its partition are locked. No caller gets it."""
+
+
+class StaysLocked(Exception):
+    """The rows of a partition stayed locked while its batch waited. The cause is raised to all who wait for the partition."""
+
+
 class GroupCommit(Generic[Item, Outcome]):
-    """A queue of items that are committed in batches, one batch at a time.
+    """A queue of items that are committed in batches: one shared batch at a time, and one of each partition that is set apart.
 
     ``run(items, is_rerun)`` commits a whole batch and returns one outcome per item, in order. An outcome that is an exception
     is raised to the caller that submitted the item; the other items stay committed. When ``run`` itself raises, nothing was
     committed, and each item is run alone so that only the faulty one fails. After OutcomeUnknown the batch is first run with
     ``is_rerun=True``; ``run`` must then leave alone what the first run committed.
+
+    ``run`` must not wait for locked rows: the outcome of their items is SetAside. ``run_apart`` does the same for items of one
+    partition, but waits, and raises StaysLocked after its time. At most ``apart_max`` partitions are set apart at a time, and
+    ``waiting_max`` items wait for each: the next is refused with WaitTimedOut. When no more can be set apart, the items of
+    further locked partitions are tried in each shared batch, for ``timeout_seconds``.
     """
 
     def __init__(
         self,
-        run: Callable[[list[Item], bool], list[Outcome | Exception]],
+        run: Run[Item, Outcome],
         *,
+        run_apart: Run[Item, Outcome] | None = None,
+        partition: Callable[[Item], Hashable] = lambda item: None,
         batch_max: int = 256,
+        apart_max: int = 4,
+        waiting_max: int = 1_000,
         timeout_seconds: float = 15,
     ) -> None:
         self._run = run
+        self._run_apart = run_apart or run
+        self._partition = partition
         self._batch_max = batch_max
+        self._apart_max = apart_max
+        self._waiting_max = waiting_max
         self._timeout_seconds = timeout_seconds
         self._mutex = threading.Lock()
-        self._waiting: list[_Ticket[Item, Outcome]] = []
-        self._has_leader = False
+        self._waiting: list[_Ticket[Item, Outcome]] = []  # of all partitions, in the order of their arrival
+        self._has_leader = False  # of the shared batch; a partition that is set apart always has one
+        self._apart: set[Hashable] = set()
 
     def submit(self, item: Item) -> Outcome:
         """Wait until the item's batch is committed, and return its outcome. Raises the item's exception, or WaitTimedOut."""
-        ticket: _Ticket[Item, Outcome] = _Ticket(item)
-        with self._mutex:
-            self._waiting.append(ticket)
-            leads = not self._has_leader
-            self._has_leader = True
-        if not leads:
-            self._wait(ticket)
-        if leads or ticket.is_leader:
-            self._lead()
+        ticket: _Ticket[Item, Outcome] = _Ticket(item, self._partition(item))
+        self._enter(ticket)
+        deadline = time.monotonic() + self._timeout_seconds
+        try:
+            while not ticket.is_done:
+                if not ticket.is_leader:
+                    self._wait(ticket)
+                elif ticket.times_set_aside and time.monotonic() > deadline:
+                    raise WaitTimedOut
+                else:
+                    self._lead(ticket)
+        except BaseException:
+            if not self._abandon(ticket):
+                self._withdraw(ticket)
+            raise
         return ticket.result()
 
-    def _lead(self) -> None:
+    def _enter(self, ticket: "_Ticket[Item, Outcome]") -> None:
         with self._mutex:
+            is_apart = ticket.partition in self._apart
+            if is_apart and self._is_full(ticket.partition):
+                raise WaitTimedOut("too many wait for rows that are locked")
+            self._waiting.append(ticket)
+            if not is_apart and not self._has_leader:
+                self._has_leader = ticket.is_leader = True
+
+    def _is_full(self, partition: Hashable) -> bool:
+        if len(self._waiting) < self._waiting_max:
+            return False
+        return sum(ticket.partition == partition for ticket in self._waiting) >= self._waiting_max
+
+    # --- Lead ---
+
+    def _lead(self, leader: "_Ticket[Item, Outcome]") -> None:
+        with self._mutex:
+            leader.is_leader = False
+            partition = self._apart_partition(leader) if self._apart else None
+            batch = self._take(partition)
+        try:
+            self._commit(batch, self._run if partition is None else self._run_apart)
+            if leader.times_set_aside and all(ticket.is_stuck() for ticket in batch):
+                time.sleep(_RETRY_SECONDS)
+        finally:
+            self._finish(batch, leader, partition)
+            _wake_all([ticket for ticket in batch if ticket.is_done and ticket is not leader])
+
+    def _apart_partition(self, ticket: "_Ticket[Item, Outcome]") -> Hashable:
+        """Return the ticket's partition if it is set apart, or None, which stands for the shared batch."""
+        return ticket.partition if ticket.partition in self._apart else None
+
+    def _take(self, partition: Hashable) -> "list[_Ticket[Item, Outcome]]":
+        """Remove and return the next batch."""
+        if not self._apart:
             batch = self._waiting[: self._batch_max]
             del self._waiting[: self._batch_max]
-        try:
-            self._commit(batch)
-        finally:
-            self._finish(batch)
-            _wake_all(batch[1:])  # the first ticket is the leader's own
+            return batch
+        batch = [ticket for ticket in self._waiting if self._apart_partition(ticket) == partition][: self._batch_max]
+        taken = set(batch)
+        self._waiting = [ticket for ticket in self._waiting if ticket not in taken]
+        return batch
 
-    def _finish(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+    def _finish(self, batch: "list[_Ticket[Item, Outcome]]", leader: "_Ticket[Item, Outcome]", partition: Hashable) -> None:
         """Mark the batch done and make the first waiting ticket the next leader, before any other ticket is woken.
 
-        The woken callers then work while the next batch is in the database.
+        The woken callers then work while the next batch is in the database. Items that were set aside are the first in it.
         """
         with self._mutex:
-            for ticket in batch:
-                ticket.is_done = True
-            successor = self._waiting[0] if self._waiting else None
-            self._has_leader = successor is not None
-            if successor:
-                successor.is_leader = True
-        if successor:
-            successor.wake()
+            successors = []
+            if set_aside := [ticket for ticket in batch if not ticket.end()]:
+                self._waiting[:0] = set_aside
+                successors = self._set_apart(set_aside)
+            if leader_of_next := self._successor(partition):
+                successors.append(leader_of_next)
+            for ticket in successors:
+                ticket.is_leader = True
+        for ticket in successors:
+            if ticket is not leader:  # it is awake, and leads again
+                ticket.wake()
 
-    def _commit(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+    def _set_apart(self, set_aside: "list[_Ticket[Item, Outcome]]") -> "list[_Ticket[Item, Outcome]]":
+        """Set apart the partitions that were locked several times, and return the first leader of each."""
+        leaders = []
+        for ticket in set_aside:
+            is_due = ticket.times_set_aside >= _SET_ASIDE_MAX and ticket.partition not in self._apart
+            if is_due and len(self._apart) < self._apart_max:
+                self._apart.add(ticket.partition)
+                leaders.append(ticket)
+        return leaders
+
+    def _successor(self, partition: Hashable) -> "_Ticket[Item, Outcome] | None":
+        """Return the next leader, or None when nobody waits: then the next caller leads, in a shared batch."""
+        waiting = iter(self._waiting)
+        if self._apart:
+            waiting = (ticket for ticket in self._waiting if self._apart_partition(ticket) == partition)
+        leader = next(waiting, None)
+        if partition is None:
+            self._has_leader = leader is not None
+        elif leader is None:
+            self._apart.remove(partition)
+        return leader
+
+    # --- Commit ---
+
+    def _commit(self, batch: "list[_Ticket[Item, Outcome]]", run: Run[Item, Outcome]) -> None:
         try:
-            self._run_batch(batch, is_rerun=False)
+            self._run_batch(batch, run)
         except OutcomeUnknown:
-            self._rerun([ticket for ticket in batch if not ticket.is_abandoned])
+            self._rerun([ticket for ticket in batch if not ticket.is_abandoned], run)
+        except StaysLocked as error:
+            self._give_up(batch, error)
         except Exception as error:
             if len(batch) == 1:
                 batch[0].outcome = error
             else:
                 for ticket in batch:
                     if not ticket.is_abandoned:  # checked in each iteration, as earlier iterations may have taken long
-                        self._commit([ticket])
+                        self._commit([ticket], run)
 
-    def _rerun(self, batch: list["_Ticket[Item, Outcome]"]) -> None:
+    def _rerun(self, batch: "list[_Ticket[Item, Outcome]]", run: Run[Item, Outcome]) -> None:
+        for ticket in batch:
+            ticket.is_rerun = True  # also in a later batch, if it is set aside now
         try:
-            self._run_batch(batch, is_rerun=True)
+            self._run_batch(batch, run)
+        except StaysLocked as error:
+            self._give_up(batch, error)
         except Exception as error:
             for ticket in batch:
                 ticket.outcome = error
 
-    def _run_batch(self, batch: list["_Ticket[Item, Outcome]"], *, is_rerun: bool) -> None:
-        outcomes = self._run([ticket.item for ticket in batch], is_rerun)
+    def _run_batch(self, batch: "list[_Ticket[Item, Outcome]]", run: Run[Item, Outcome]) -> None:
+        outcomes = run([ticket.item for ticket in batch], any([ticket.is_rerun for ticket in batch]))  # noqa: C419  faster
         for ticket, outcome in zip(batch, outcomes, strict=True):
             ticket.outcome = outcome
 
+    def _give_up(self, batch: "list[_Ticket[Item, Outcome]]", error: StaysLocked) -> None:
+        """Raise the cause of the error to all callers of the partition: those of the batch, and those who wait for the next."""
+        with self._mutex:
+            waiting = [ticket for ticket in self._waiting if ticket.partition == batch[0].partition]
+            self._waiting = [ticket for ticket in self._waiting if ticket.partition != batch[0].partition]
+            for ticket in waiting:
+                ticket.is_done = True
+        for ticket in (*batch, *waiting):
+            ticket.outcome = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        _wake_all(waiting)
+
+    # --- Wait ---
+
     def _wait(self, ticket: "_Ticket[Item, Outcome]") -> None:
-        """Wait until the ticket is done or is to lead. Raises WaitTimedOut, or a timeout that the caller set itself."""
-        try:
-            is_woken = ticket.wait(self._timeout_seconds)
-        except BaseException:
-            if not self._abandon(ticket):
-                self._withdraw(ticket)
-            raise
-        if not is_woken and self._abandon(ticket):
+        """Wait until the ticket is done or is to lead. Raises WaitTimedOut."""
+        if not ticket.wait(self._timeout_seconds) and self._abandon(ticket):
             raise WaitTimedOut
 
     def _withdraw(self, ticket: "_Ticket[Item, Outcome]") -> None:
@@ -130,7 +240,8 @@ class GroupCommit(Generic[Item, Outcome]):
         if not ticket.is_done:  # so it was made leader
             with self._mutex:
                 self._waiting.remove(ticket)
-            self._finish([])
+                partition = self._apart_partition(ticket)
+            self._finish([], ticket, partition)
 
     def _abandon(self, ticket: "_Ticket[Item, Outcome]") -> bool:
         """Note that the caller waits no longer. Return False when the ticket is done or was made leader."""
@@ -164,12 +275,24 @@ def _wake_all(batch: list["_Ticket[Any, Any]"]) -> None:
 class _Ticket(Generic[Item, Outcome]):
     """One item on its way through a batch. Its lock is acquired at once, and released by ``wake`` to end ``wait``."""
 
-    __slots__ = ("item", "outcome", "is_leader", "is_done", "is_abandoned", "_lock")
+    __slots__ = (
+        "item",
+        "partition",
+        "outcome",
+        "is_leader",
+        "is_done",
+        "is_abandoned",
+        "is_rerun",
+        "times_set_aside",
+        "_lock",
+    )
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item, partition: Hashable = None) -> None:
         self.item = item
+        self.partition = partition
         self.outcome: Outcome | Exception = WaitTimedOut("the batch was abandoned")
-        self.is_leader = self.is_done = self.is_abandoned = False
+        self.is_leader = self.is_done = self.is_abandoned = self.is_rerun = False
+        self.times_set_aside = 0
         self._lock = threading.Lock()
         self._lock.acquire()
 
@@ -177,7 +300,21 @@ class _Ticket(Generic[Item, Outcome]):
         return self._lock.acquire(timeout=seconds)
 
     def wake(self) -> None:
-        self._lock.release()
+        if self._lock.locked():  # else it was woken before and has not waited since
+            self._lock.release()
+
+    def end(self) -> bool:
+        """Mark the ticket done, after its batch. Return False, and count it, when it was set aside and its caller waits."""
+        if isinstance(self.outcome, SetAside) and not self.is_abandoned:
+            self.times_set_aside += 1
+            self.outcome = WaitTimedOut("the batch was abandoned")
+            return False
+        self.is_done = True
+        return True
+
+    def is_stuck(self) -> bool:
+        """Return whether the ticket was set aside so often that its partition would be set apart if there were room."""
+        return self.times_set_aside >= _SET_ASIDE_MAX and isinstance(self.outcome, SetAside)
 
     def result(self) -> Outcome:
         if isinstance(self.outcome, Exception):

@@ -24,7 +24,8 @@ from gevent.socket import wait_read
 from psycopg import pq
 
 from gateway_project import compact_json
-from gateway_project.db import pool
+from gateway_project.db import direct_connections, lost_connections, pool
+from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
 
 
@@ -57,20 +58,23 @@ _decode = msgspec.json.Decoder().decode
 # --- Rows and model instances ------------------------------------------------------------------------------------
 
 
-def lock_rows_statement(model: type[models.Model], ids: Collection[Any]) -> Statement:
-    """SQL that selects the rows with these ids in id order and locks them until the transaction ends, for ``instances``."""
-    return Statement(_lock_rows_sql(model), list(ids))
+def lock_rows_statement(model: type[models.Model], ids: Collection[Any], *, skips_locked: bool = False) -> Statement:
+    """SQL that selects the rows with these ids in id order and locks them until the transaction ends, for ``instances``.
+
+    With ``skips_locked`` it does not wait for a row that another transaction has locked, and leaves it out.
+    """
+    return Statement(_lock_rows_sql(model, "SKIP LOCKED" if skips_locked else ""), list(ids))
 
 
 @cache
-def _lock_rows_sql(model: type[models.Model]) -> str:
+def _lock_rows_sql(model: type[models.Model], option: str) -> str:
     columns = ", ".join(str(field.column) for field in model._meta.concrete_fields)
     table, key = model._meta.db_table, model._meta.pk
     # Only names of our own models are put into the SQL; the ids are a parameter.
     return (
         f"SELECT row_to_json(found) FROM (SELECT {columns} FROM {table} WHERE {key.column} ="  # noqa: S608
         f" ANY (ARRAY(SELECT json_array_elements_text($1::json))::{key.db_type(connection)}[])"
-        f" ORDER BY {key.column} FOR NO KEY UPDATE) AS found"
+        f" ORDER BY {key.column} FOR NO KEY UPDATE {option}) AS found"
     )
 
 
@@ -161,6 +165,8 @@ class PipelinedConnection:
             raise
 
     def _open(self) -> "_Pipeline":
+        if self._pipeline and self._pid == os.getpid() and self._pipeline.has_ended():
+            self.close()
         if self._pipeline is None or self._pid != os.getpid():
             with pool.time_limit(), connection.wrap_database_errors:
                 self._pipeline = _Pipeline()
@@ -233,19 +239,25 @@ class _Pipeline:
     """A connection in libpq's pipeline mode. After any error it is unusable and must be closed."""
 
     def __init__(self) -> None:
-        self._connection = psycopg.connect(**_connection_parameters(), autocommit=True)
-        self._connection.execute(_SESSION)
+        self._connection = direct_connections.connect()
+        process_circuit.watch(self._connection)
+        self._connection.execute(f"{direct_connections.session_sql()}; {_SESSION}")
         self._libpq = self._connection.pgconn
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
         self._names: dict[str, bytes] = {}  # of prepared statements
+        self._is_ended_by_server = False
         # Of the thread that opened it: reading the attribute in another thread would make a connection object there.
         self.wrap_database_errors = connection.wrap_database_errors
 
     @property
     def is_broken(self) -> bool:
         """True when the connection is lost, so that the outcome of a COMMIT is unknown."""
-        return self._libpq.status == pq.ConnStatus.BAD
+        return self._is_ended_by_server or self._libpq.status == pq.ConnStatus.BAD
+
+    def has_ended(self) -> bool:
+        """Return whether the connection was lost since the last transaction."""
+        return self._libpq.status == pq.ConnStatus.BAD or lost_connections.has_ended(self._libpq.socket)
 
     def close(self) -> None:
         self._connection.close()
@@ -280,6 +292,7 @@ class _Pipeline:
     def _statement_result(self) -> pq.abc.PGresult:
         result = self._result()
         if result is None or result.status not in _DONE:
+            self._is_ended_by_server = result is not None and lost_connections.ends_connection(result)
             raise _error(result)
         self._result()  # None: it follows the last result of every statement
         return result
@@ -295,16 +308,6 @@ class _Pipeline:
         hub = gevent.get_hub()
         hub.wait(hub.loop.io(self._libpq.socket, _READ_OR_WRITE))
         self._libpq.consume_input()
-
-
-def _connection_parameters() -> dict[str, Any]:
-    """Return Django's connection parameters, without those that only its own connections understand."""
-    parameters = connection.get_connection_params()
-    return {
-        name: value
-        for name, value in parameters.items()
-        if name not in {"context", "cursor_factory", "pool", "prepare_threshold"}
-    }
 
 
 def _is_from_server(error: BaseException) -> bool:

@@ -1,9 +1,9 @@
-"""PostgreSQL: configuration from DATABASE_URL, the request pool's connections, the database's clock and a time limit."""
+"""PostgreSQL: configuration from DATABASE_URL, the request pool's connections, reads, the database's clock and a time limit."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import gevent
 import psycopg
@@ -12,11 +12,17 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
 
+from gateway_project.db.circuit_breaker import process_circuit
+
 UNAVAILABLE = (OperationalError, InterfaceError)  # Django raises these when the database cannot be reached or breaks off
 DATABASE_ERRORS = (DatabaseError, InterfaceError)  # every error of the database: Django's two classes share no parent
+_READ_ONLY = "25006"  # the SQLSTATE of a write to a standby, or to a database that was made read-only
+
+Value = TypeVar("Value")
 
 # A lock that takes longer to get means that something is wrong: then fail, so that requests do not pile up.
-_SERVER_OPTIONS = "-c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
+# Set when the connection is open: PgBouncer accepts no such options of a connection that begins.
+_SESSION = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": "30s"}
 # A server that sends nothing for this long counts as unavailable. (Over TCP the kernel notices, too.)
 TIME_LIMIT_SECONDS = 10
 _CONNECTION_OPTIONS = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "tcp_user_timeout": 10_000}
@@ -34,18 +40,23 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
         parts = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise ImproperlyConfigured(f"DATABASE_URL is not a PostgreSQL URL: {error}") from None
-    options: dict[str, Any] = {"options": _SERVER_OPTIONS}
+    options: dict[str, Any] = {}
     if pool_size:
-        options["pool"] = {"min_size": 1, "max_size": pool_size, "timeout": 5, "max_waiting": 2_000}
+        options["pool"] = {
+            **{"min_size": 1, "max_size": pool_size, "timeout": 5, "max_waiting": 2_000},
+            # The pauses between attempts double. After an outage, the next request must not wait for a long one to end.
+            "reconnect_timeout": 2,
+        }
     named = {key: parts.pop(key, "") for key in ("dbname", "user", "password", "host", "port")}
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "gateway_project.db.backend",
         "NAME": named["dbname"],
         "USER": named["user"],
         "PASSWORD": named["password"],
         "HOST": named["host"],
         "PORT": str(named["port"] or ""),
         "CONN_MAX_AGE": 0,
+        "SESSION": dict(_SESSION),
         "OPTIONS": {**_CONNECTION_OPTIONS, **parts, **options},
     }
 
@@ -72,6 +83,49 @@ def _current_connection() -> BaseDatabaseWrapper | None:
     return next(iter(connections.all(initialized_only=True)), None)
 
 
+def is_unavailable(error: BaseException) -> bool:
+    """Return whether the error says that the database cannot be reached, breaks off, or takes no writes at the moment."""
+    return isinstance(error, UNAVAILABLE) or is_read_only(error)
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Return whether the error says that the database takes no writes. Django keeps psycopg's error as the cause."""
+    return getattr(error.__cause__, "sqlstate", None) == _READ_ONLY
+
+
+def read(query: Callable[[], Value]) -> Value:
+    """Return the result of ``query``, within the time limit. It runs once more if its connection was lost meanwhile.
+
+    Only for reads. Raises the database's errors.
+    """
+    try:
+        with time_limit():
+            return query()
+    except UNAVAILABLE:
+        if is_in_transaction() or not _close_if_lost():
+            raise
+    with time_limit():
+        return query()
+
+
+def task_retries(count: int) -> dict[str, Any]:
+    """Return options of a Celery task that runs again, up to ``count`` times, if the database is unavailable.
+
+    The pauses double, from 5 seconds to 10 minutes: 3 take half a minute, 20 more than two hours.
+    """
+    waits = {"retry_backoff": 5, "retry_backoff_max": 600, "retry_jitter": False}
+    return {"autoretry_for": UNAVAILABLE, "max_retries": count, **waits}
+
+
+def _close_if_lost() -> bool:
+    """Close this thread's connection if it was lost in use. Return False if it works, or never was or is no longer open."""
+    with time_limit():
+        if connection.connection is None or connection.is_usable():
+            return False
+    connection.close()
+    return True
+
+
 def database_time() -> datetime:
     """Return the time by the database's clock: the one clock for spending windows, rate limits and expiries, on every host."""
     with connection.cursor() as cursor:
@@ -82,9 +136,13 @@ def database_time() -> datetime:
 
 @contextmanager
 def time_limit() -> Iterator[None]:
-    """Raise OperationalError, and close this thread's connection, when the block takes longer than TIME_LIMIT_SECONDS."""
+    """Raise OperationalError, and close this thread's connection, when the block takes longer than TIME_LIMIT_SECONDS.
+
+    Raises it at once while the database is known not to answer.
+    """
+    process_circuit.require_closed()
     try:
-        with gevent.Timeout(TIME_LIMIT_SECONDS):
+        with gevent.Timeout(TIME_LIMIT_SECONDS), process_circuit.probe_if_slow():
             yield
     except gevent.Timeout:
         connection.close()

@@ -1,13 +1,21 @@
 """Probes for liveness and readiness, and the metrics page."""
 
+import logging
+from collections.abc import Callable
 from functools import cache
+from ipaddress import ip_address
 
-from django.db import Error, connection
+from django.conf import settings
+from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils.crypto import constant_time_compare
 
 from gateway_project import errors, metrics
 from gateway_project.db import pool
+from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
+
+logger = logging.getLogger("gateway.health")
 
 
 def alive(request: HttpRequest) -> HttpResponse:
@@ -15,23 +23,34 @@ def alive(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"status": "alive"})
 
 
+# Apps add what their requests need of the database; each raises the database's errors.
+readiness_checks: list[Callable[[], object]] = []
+
+
 def ready(request: HttpRequest) -> HttpResponse:
-    """Reply 200 when the database answers and has all migrations, otherwise 503."""
+    """Reply 200 when the database answers, has all migrations and serves what the apps' requests need, otherwise 503."""
     try:
-        with pool.time_limit():
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT 1")
-            _require_migrated()
-    except (Error, _NotMigrated) as error:
-        reason = "migrations are missing" if isinstance(error, _NotMigrated) else "the database does not answer"
-        refusal = errors.ServiceUnavailable(f"Not ready: {reason}.")
-        return JsonResponse(refusal.body(), status=refusal.status, headers=refusal.headers)
+        _require_ready()
+    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, _NotMigrated) as error:
+        logger.warning("not ready: %r", error)
+        return _refusal(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."))
     return JsonResponse({"status": "ready"})
 
 
-def metrics_text(request: HttpRequest) -> HttpResponse:
-    """Reply with the metrics in Prometheus' text format. The proxy must not expose this path to the public."""
-    return HttpResponse(metrics.render(), content_type="text/plain; version=0.0.4")
+def _require_ready() -> None:
+    with pool.time_limit():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        _require_migrated()
+    pool.release_connection()
+    for require in readiness_checks:
+        require()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, _NotMigrated):
+        return "migrations are missing"
+    return "the database takes no writes" if pool.is_read_only(error) else "the database does not answer"
 
 
 class _NotMigrated(Exception): ...
@@ -42,3 +61,50 @@ def _require_migrated() -> None:
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         raise _NotMigrated
+
+
+# --- Metrics ------------------------------------------------------------------------------------------------------
+
+# A request that has one of these came through a proxy, so its peer is the proxy.
+_PROXY_HEADERS = {
+    *("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP"),
+    *(f"HTTP_X_FORWARDED_{fact}" for fact in ("FOR", "HOST", "PORT", "PROTO")),
+}
+
+
+def metrics_text(request: HttpRequest, *, is_own_address: bool = False) -> HttpResponse:
+    """Reply with the metrics in Prometheus' text format, to those who may read them.
+
+    They name models, providers and rates, which are nobody's business. ``is_own_address``: the request came to
+    GATEWAY_METRICS_BIND. Where GATEWAY_METRICS_SECRET is set, every address asks for it. On a developer's machine, programs of
+    the machine itself need neither. To all others the path does not exist.
+    """
+    if not (_has_secret(request) or (is_own_address and not settings.METRICS_SECRET) or _is_from_developer(request)):
+        if not settings.METRICS_SECRET:
+            raise Http404
+        return _refusal(errors.InvalidApiKey(_NOT_PERMITTED))
+    return HttpResponse(metrics.render(), content_type="text/plain; version=0.0.4")
+
+
+_NOT_PERMITTED = "Incorrect API key provided: send the secret of the metrics as Authorization: Bearer <GATEWAY_METRICS_SECRET>."
+
+
+def _has_secret(request: HttpRequest) -> bool:
+    scheme, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    is_given = bool(settings.METRICS_SECRET) and scheme.lower() == "bearer"
+    return is_given and constant_time_compare(secret.strip(), settings.METRICS_SECRET)
+
+
+def _is_from_developer(request: HttpRequest) -> bool:
+    """Return whether a program on this developer's machine asks, without a proxy between."""
+    if not settings.GATEWAY_DEVELOPMENT or not _PROXY_HEADERS.isdisjoint(request.META):
+        return False
+    try:
+        peer = ip_address(request.META.get("REMOTE_ADDR", ""))
+    except ValueError:  # a unix socket has no address
+        return False
+    return (getattr(peer, "ipv4_mapped", None) or peer).is_loopback
+
+
+def _refusal(error: errors.ApiError) -> HttpResponse:
+    return JsonResponse(error.body(), status=error.status, headers=error.headers)

@@ -181,6 +181,33 @@ def test_previous_value_is_served_beside_a_refresh_up_to_a_bound(clock, age, giv
     assert bounded.get("a", fail, version=2) == "new"  # fresh: the bound is for values that are not
 
 
+def test_outage_renews_a_previous_value_of_any_age(clock):
+    bounded = StaleWhileRefresh(seconds=1, stale_seconds_max=30, stale_on=(Outage,), clock=clock)
+    bounded.put("a", "previous")
+    clock.now += 10_000
+    assert bounded.get("a", fail) == "previous"
+    assert bounded.get("a", lambda previous: pytest.fail("tried again too soon")) == "previous"
+    clock.now += 2
+
+    def load(previous):
+        assert bounded.get("a", lambda previous: pytest.fail("beside another try")) == "previous"
+        raise Outage
+
+    assert bounded.get("a", load) == "previous"
+
+
+def test_failed_refresh_does_not_replace_what_another_caller_has_put(clock):
+    bounded = StaleWhileRefresh(seconds=1, stale_seconds_max=30, stale_on=(Outage,), clock=clock)
+    bounded.put("a", "previous")
+    clock.now += 10_000
+
+    def load(previous):
+        assert bounded.get("a", lambda previous: "new") == "new"
+        raise Outage
+
+    assert [bounded.get("a", load), bounded.get("a", fail)] == ["new", "new"]
+
+
 def test_fresh_asks_one_caller_to_refresh(refreshed, clock):
     assert refreshed.fresh("a") is None
     refreshed.put("a", 1)

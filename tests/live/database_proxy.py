@@ -1,4 +1,4 @@
-"""A TCP proxy between a gateway and its database, which a test may cut and restore."""
+"""A TCP proxy between a gateway and its database, which a test may cut or freeze, and restore."""
 
 import socket
 import threading
@@ -10,17 +10,25 @@ from django.db import connection
 
 
 class DatabaseProxy:
-    """Forwards ``port`` of the loopback to the test database, in both directions. Cut, it closes all connections."""
+    """Forwards ``port`` of the loopback to the test database, in both directions.
+
+    Cut, it closes all connections. Frozen, it keeps them and forwards nothing, like a network that loses all packets.
+    """
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener, self.port = listener, listener.getsockname()[1]
         self._is_cut = False
+        self._thawed = threading.Event()
+        self._thawed.set()
         self._ends: list[socket.socket] = []
         threading.Thread(target=self._serve, daemon=True).start()
 
     @property
     def database_url(self) -> str:
-        named = {name: connection.settings_dict[name.upper()] for name in ("user", "password")}
+        return self.url()
+
+    def url(self, **changed: str) -> str:
+        named = {name: connection.settings_dict[name.upper()] for name in ("user", "password")} | changed
         where = {"host": "127.0.0.1", "port": self.port, "sslmode": "disable", **{k: v for k, v in named.items() if v}}
         return f"postgresql:///{connection.settings_dict['NAME']}?{urlencode(where)}"
 
@@ -31,8 +39,12 @@ class DatabaseProxy:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def freeze(self) -> None:
+        self._thawed.clear()
+
     def restore(self) -> None:
         self._is_cut = False
+        self._thawed.set()
 
     def _serve(self) -> None:
         with suppress(OSError):  # the listener was closed: the test is over
@@ -44,7 +56,17 @@ class DatabaseProxy:
                 far = _database()
                 self._ends += [near, far]
                 for source, sink in ((near, far), (far, near)):
-                    threading.Thread(target=_forward, args=[source, sink], daemon=True).start()
+                    threading.Thread(target=self._forward, args=[source, sink], daemon=True).start()
+
+    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                self._thawed.wait()
+                sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        source.close()
 
 
 def _database() -> socket.socket:
@@ -56,16 +78,6 @@ def _database() -> socket.socket:
     return server
 
 
-def _forward(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65_536):
-            sink.sendall(data)
-    for end in (source, sink):
-        with suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
-    source.close()
-
-
 @contextmanager
 def running_proxy() -> Iterator[DatabaseProxy]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -73,6 +85,7 @@ def running_proxy() -> Iterator[DatabaseProxy]:
         try:
             yield proxy
         finally:
+            proxy.restore()
             proxy.cut()
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
+from django.db import connection, transaction
 
-from billing.models import Hold, LedgerEntry
-from completions.models import Completion
+from billing.models import Account, Hold, LedgerEntry
+from completions.models import Completion, IdempotentRequest
+from keys.models import SpendingDay
 from tests import factories, waiting
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.live.conftest import start
@@ -120,3 +122,51 @@ def test_a_shutdown_during_an_outage_stores_the_settlement(begin, proxy, alice, 
     [name] = stored(tmp_path)
     assert json.loads((tmp_path / "outbox" / name).read_text())["settlement"] == "partial"
     assert Completion.objects.get(pk=name.removesuffix(".json")).settlement is None
+
+
+def forget_admissions():
+    """Leave the database as a crash does that loses the admissions: their transactions did not wait for the disk."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")  # no trigger, as in a crash
+        for rows in (IdempotentRequest, Completion, Hold, SpendingDay):
+            rows.objects.all().delete()
+        Account.objects.update(held_nanos=0, open_holds=0)
+
+
+def test_replies_whose_admission_a_crash_forgot_are_sent_and_what_they_cost_is_counted(
+    begin, alice, secret, upstream, tmp_path
+):
+    gate = threading.Event()
+    upstream.will(held_up(gate), [gate, *whole()], [gate, *refusal(500)])
+    gateway = begin()
+    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client, ThreadPoolExecutor(2) as pool:
+        read_until(client, b"Hello ")
+        answers = []
+        for requests in (2, 3):
+            answers.append(pool.submit(gateway.ask, secret, model="acme/large", max_tokens=10))
+            eventually(lambda: len(upstream.requests) == requests)  # noqa: B023  ends within the iteration
+        lost = {completion.pk: completion for completion in Completion.objects.all()}
+        forget_admissions()
+        gate.set()
+        assert read_all(client).count(b"data: [DONE]\n\n") == 1
+        answered, failed = (answer.result() for answer in answers)
+    assert (answered.status, answered.json()["usage"]["total_tokens"]) == (200, 11)
+    assert "x-gateway-cost" not in answered.headers
+    assert (failed.status, failed.json()["error"]["code"]) == (502, "upstream_error")
+    names = stored(tmp_path)
+    assert len(names) == 2
+    assert {f"{answered.json()['id']}.dead"} < set(names) < {f"{each}.dead" for each in lost}
+    for name in names:
+        letter = json.loads((tmp_path / "outbox" / name).read_text())
+        assert (letter["cost_nanos"], letter["settlement"], letter["usage"]["prompt_tokens"]) == (COST_NANOS, "reported", 9)
+        admission = lost[letter["completion"]]
+        assert letter["admission"]["account_id"] == str(alice.pk)
+        assert (letter["admission"]["key_id"], letter["admission"]["id"]) == (admission.key_id, admission.pk)
+    metrics = gateway.request("GET", "/metrics").body
+    assert f"gateway_operator_loss_nanos_total {2 * COST_NANOS}.0".encode() in metrics
+    assert b"gateway_outbox_dead_letters_total 2.0" in metrics
+    assert gateway.log().count("is not charged and is a dead letter now") == 2
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000, 0)
+    assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
+    assert_ledger_is_consistent()

@@ -3,10 +3,12 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, WaitTimedOut, _Ticket
+from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, SetAside, StaysLocked, WaitTimedOut, _Ticket
+from tests.waiting import until
 
 
 class Store:
@@ -369,3 +371,197 @@ def test_callers_of_a_large_batch_are_woken_a_few_at_a_time(monkeypatch):
     assert outcomes == {item: item.upper() for item in items}
     assert [len(batch) for batch in store.batches] == [1, 60]
     assert len(pauses) == 3  # 59 callers in groups of at most sixteen; thirds would be twenty
+
+
+# --- Locked partitions ---------------------------------------------------------------------------------------------------
+
+
+class Locks:
+    """Commits texts, of which the first letter is the partition, in shared batches and in those of locked partitions."""
+
+    def __init__(self, locked: str, **options: Any) -> None:
+        self.locked = set(locked)
+        self.unlocked = threading.Event()
+        self.batches: list[list[str]] = []  # without those in which everything was set aside
+        self.apart: list[list[str]] = []
+        self.reruns: list[str] = []
+        self.set_aside: list[str] = []
+        self.failure: Exception | None = None
+        self.group: GroupCommit[str, str] = GroupCommit(
+            self.run, run_apart=self.run_apart, partition=lambda item: item[0], **options
+        )
+
+    def run(self, items: list[str], is_rerun: bool) -> list:
+        if self.failure and not is_rerun:
+            raise self.failure
+        self.reruns += items if is_rerun else []
+        if not self.locked.issuperset(item[0] for item in items):
+            self.batches.append(items)
+        self.set_aside += [item for item in items if item[0] in self.locked]
+        return [SetAside() if item[0] in self.locked else item.upper() for item in items]
+
+    def run_apart(self, items: list[str], is_rerun: bool) -> list:
+        self.apart.append(items)
+        assert self.unlocked.wait(60)
+        if items[0][0] in self.locked:
+            raise StaysLocked from TimeoutError(items[0])
+        self.reruns += items if is_rerun else []
+        return [item.upper() for item in items]
+
+    def unlock(self) -> None:
+        self.locked.clear()
+        self.unlocked.set()
+
+    def wait(self, *items: str) -> tuple[dict, list[threading.Thread]]:
+        """Submit items of locked partitions, one after another, each when the one before it waits."""
+        outcomes: dict = {}
+        threads = []
+        for item in items:
+            threads.append(threading.Thread(target=self.submit, args=(item, outcomes)))
+            threads[-1].start()
+            until(lambda: self.waits(item))  # noqa: B023
+        return outcomes, threads
+
+    def waits(self, item: str) -> bool:
+        is_queued = any(ticket.item == item for ticket in self.group._waiting) and item[0] in self.group._apart
+        return is_queued or [item] in self.apart or self.set_aside.count(item) > 3
+
+    def submit(self, item: str, outcomes: dict) -> None:
+        try:
+            outcomes[item] = self.group.submit(item)
+        except BaseException as error:
+            outcomes[item] = error
+
+
+def join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_items_of_a_locked_partition_wait_apart_in_order_while_others_are_committed():
+    locks = Locks("a")
+    outcomes, threads = locks.wait("a1", "a2", "a3")
+    assert [locks.group.submit(item) for item in ("b1", "c1", "b2")] == ["B1", "C1", "B2"]
+    assert outcomes == {}
+    locks.unlock()
+    join(threads)
+    assert outcomes == {"a1": "A1", "a2": "A2", "a3": "A3"}
+    assert locks.apart == [["a1"], ["a2", "a3"]]
+    assert locks.batches == [["b1"], ["c1"], ["b2"]]
+
+
+def test_an_item_that_is_set_aside_keeps_its_place():
+    locks = Locks("a")
+    locks.group._apart_max = 0  # so that it is never set apart
+    run, gate = locks.run, threading.Event()
+
+    def run_and_unlock(items: list[str], is_rerun: bool) -> list:
+        outcomes = run(items, is_rerun)
+        if items == ["a1"]:
+            assert gate.wait(60)
+            locks.locked.clear()
+        return outcomes
+
+    locks.group._run = run_and_unlock
+    outcomes: dict = {}
+    threads = [threading.Thread(target=locks.submit, args=(item, outcomes)) for item in ("a1", "a2")]
+    threads[0].start()
+    until(lambda: locks.set_aside == ["a1"])
+    threads[1].start()
+    until(lambda: [ticket.item for ticket in locks.group._waiting] == ["a2"])
+    gate.set()
+    join(threads)
+    assert locks.batches == [["a1", "a2"]]
+
+
+def test_a_partition_returns_to_the_shared_batches_when_none_of_its_items_waits():
+    locks = Locks("a", timeout_seconds=1)  # only with a fault does anybody wait so long
+    _, threads = locks.wait("a1")
+    locks.unlock()
+    join(threads)
+    assert locks.group.submit("a2") == "A2"
+    assert (locks.apart, locks.batches) == ([["a1"]], [["a2"]])
+
+
+def test_a_partition_that_is_locked_for_a_moment_is_not_set_apart():
+    locks = Locks("a")
+    run = locks.run
+
+    def run_and_unlock(items: list[str], is_rerun: bool) -> list:
+        outcomes = run(items, is_rerun)
+        locks.locked.clear()
+        return outcomes
+
+    locks.group._run = run_and_unlock
+    assert locks.group.submit("a1") == "A1"
+    assert (locks.apart, locks.batches) == ([], [["a1"]])
+
+
+def test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause():
+    locks = Locks("a")
+    outcomes, threads = locks.wait("a1", "a2", "a3")
+    locks.unlocked.set()
+    join(threads)
+    assert [str(outcomes[item]) for item in ("a1", "a2", "a3")] == ["a1"] * 3
+    assert {type(outcome) for outcome in outcomes.values()} == {TimeoutError}
+    assert locks.apart == [["a1"]]
+    locks.locked.clear()
+    assert locks.group.submit("a4") == "A4"
+
+
+def test_more_locked_partitions_than_can_be_set_apart_are_tried_again_in_shared_batches():
+    locks = Locks("ab", apart_max=1, timeout_seconds=60)
+    outcomes, threads = locks.wait("a1", "b1")
+    assert locks.group.submit("c1") == "C1"
+    assert outcomes == {}
+    locks.unlock()
+    join(threads)
+    assert outcomes == {"a1": "A1", "b1": "B1"}
+    assert locks.apart[0] == ["a1"]
+
+
+def test_an_item_that_is_tried_again_and_again_times_out():
+    locks = Locks("ab", apart_max=1, timeout_seconds=0.1)
+    locks.group._apart.add("a")  # there is no room
+    with pytest.raises(WaitTimedOut):
+        locks.group.submit("b1")
+    assert locks.group.submit("c1") == "C1"
+    assert locks.batches == [["c1"]]
+
+
+def test_only_so_many_items_wait_for_a_locked_partition():
+    locks = Locks("a", waiting_max=2)
+    outcomes, threads = locks.wait("a1", "a2", "a3")
+    with pytest.raises(WaitTimedOut):
+        locks.group.submit("a4")
+    assert locks.group.submit("b1") == "B1"
+    locks.unlock()
+    join(threads)
+    assert outcomes == {"a1": "A1", "a2": "A2", "a3": "A3"}
+
+
+def test_an_item_that_is_set_aside_in_a_rerun_is_still_rerun_apart():
+    locks = Locks("a")
+    locks.failure = OutcomeUnknown()
+    outcomes, threads = locks.wait("a1")
+    locks.failure = None
+    locks.unlock()
+    join(threads)
+    assert outcomes == {"a1": "A1"}
+    assert set(locks.reruns) == {"a1"}
+    assert locks.apart == [["a1"]]
+    assert locks.reruns[-1] == "a1"
+
+
+def test_a_caller_that_is_interrupted_apart_does_not_block_its_partition(monkeypatch):
+    interrupter, locks = Interrupter(monkeypatch, "a2"), Locks("a")
+    outcomes, threads = locks.wait("a1", "a2", "a3")
+    interrupter.now.set()
+    until(lambda: len(locks.group._waiting) == 1)
+    locks.unlock()
+    threads[0].join(60)
+    threads[2].join(60)
+    assert isinstance(outcomes.pop("a2"), Interrupt)
+    assert outcomes == {"a1": "A1", "a3": "A3"}
+    assert locks.apart == [["a1"], ["a3"]]

@@ -83,6 +83,61 @@ def metrics(probe) -> str:
     return reply.content.decode()
 
 
+LOCAL = ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"]
+ELSEWHERE = ["10.1.2.3", "::ffff:10.1.2.3", "2001:db8::1", ""]
+SECRET = "m" * 40
+
+
+@pytest.mark.parametrize("peer", LOCAL)
+def test_metrics_are_for_programs_on_a_developers_machine(probe, peer):
+    assert probe.get("/metrics", REMOTE_ADDR=peer).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "request_facts",
+    [
+        *({"REMOTE_ADDR": peer} for peer in ELSEWHERE),
+        {"HTTP_X_FORWARDED_FOR": "203.0.113.9"},
+        {"HTTP_X_FORWARDED_PROTO": "https"},
+        {"HTTP_FORWARDED": "for=203.0.113.9"},
+        {"HTTP_VIA": "1.1 proxy"},
+    ],
+    ids=str,
+)
+def test_metrics_of_a_developers_machine_are_not_for_others(probe, request_facts):
+    chat.assert_error(probe.get("/metrics", **request_facts), 404, "invalid_request_error")
+
+
+@pytest.mark.parametrize("peer", [*LOCAL, *ELSEWHERE])
+def test_metrics_of_a_deployment_have_no_public_address(probe, settings, peer):
+    settings.GATEWAY_DEVELOPMENT = False
+    chat.assert_error(probe.get("/metrics", REMOTE_ADDR=peer), 404, "invalid_request_error")
+
+
+def test_metrics_of_a_deployment_are_served_to_those_with_the_secret(probe, settings):
+    settings.GATEWAY_DEVELOPMENT, settings.METRICS_SECRET = False, SECRET
+    for given in (f"Bearer {SECRET}", f"bearer {SECRET}"):
+        assert probe.get("/metrics", HTTP_AUTHORIZATION=given).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "given", [None, "", SECRET, f"Basic {SECRET}", "Bearer ", f"Bearer {SECRET}x", f"Bearer {SECRET[1:]}", "Bearer \xe9"]
+)
+def test_metrics_without_the_right_secret_are_refused(probe, settings, given):
+    settings.GATEWAY_DEVELOPMENT, settings.METRICS_SECRET = False, SECRET
+    reply = probe.get("/metrics", **({} if given is None else {"HTTP_AUTHORIZATION": given}))
+    chat.assert_error(reply, 401, "invalid_api_key")
+    assert reply["www-authenticate"] == "Bearer"
+    assert b"gateway_" not in reply.content
+
+
+def test_an_api_key_does_not_open_the_metrics(probe, alice, settings):
+    settings.GATEWAY_DEVELOPMENT = False
+    assert client_for(factories.make_key(alice)[1]).get("/metrics").status_code == 404
+    settings.METRICS_SECRET = SECRET
+    assert client_for(factories.make_key(alice)[1]).get("/metrics").status_code == 401
+
+
 def count(text: str, line: str) -> float:
     """Return the value of the sample that begins with ``line``."""
     return sum(float(sample.rpartition(" ")[2]) for sample in text.splitlines() if sample.startswith(f"{line} "))

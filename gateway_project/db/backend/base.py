@@ -1,0 +1,37 @@
+"""The class that Django looks for in an engine's ``base`` module."""
+
+from typing import Any
+
+from django.db.backends.postgresql import base
+
+from gateway_project.db import direct_connections, lost_connections
+from gateway_project.db.circuit_breaker import process_circuit
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Connects like Django's own wrapper, but leaves out connections of the pool that ended while they were idle.
+
+    Django's own check is a round trip for each use, and after a restart the pool pauses longer and longer between two
+    connections that fail it. While the circuit of the database is open, no connection is handed out.
+    """
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        process_circuit.require_closed()
+        with process_circuit.probe_if_slow():
+            connection = self._working_connection(conn_params)
+        process_circuit.watch(connection)
+        return connection
+
+    def _configure_connection(self, connection: Any) -> bool:
+        super()._configure_connection(connection)  # type: ignore[misc]
+        with connection.cursor() as cursor:
+            cursor.execute(direct_connections.session_sql())
+        return True  # there is something to commit, if the connection is not in autocommit mode
+
+    def _working_connection(self, conn_params: dict[str, Any]) -> Any:
+        connection = super().get_new_connection(conn_params)
+        while self.pool and lost_connections.has_ended(connection.fileno()):
+            connection.close()
+            self.pool.putconn(connection)  # the pool opens another one for it
+            connection = super().get_new_connection(conn_params)
+        return connection

@@ -1,0 +1,45 @@
+"""Opens connections with the parameters of Django's, but apart from it and from the request pool."""
+
+from typing import Any
+
+import psycopg
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+
+_NOT_OF_LIBPQ = {"context", "cursor_factory", "pool", "prepare_threshold"}
+
+
+def connect(**changed: Any) -> psycopg.Connection[Any]:
+    """Open a connection in autocommit mode. Raises psycopg's errors."""
+    return psycopg.connect(**_parameters() | changed, autocommit=True)
+
+
+def session_sql() -> str:
+    """Return the SQL that sets what SESSION in the database's settings says. All our connections run it first."""
+    session: dict[str, str] = connection.settings_dict["SESSION"]
+    return "; ".join(f"SET {name} = '{value}'" for name, value in session.items())
+
+
+def are_shared() -> bool:
+    """Return whether a pooler lends connections of the server for single transactions.
+
+    Two of our connections then have the same server process, or one has several in turn. Raises psycopg's errors.
+    """
+    with connect() as first, connect() as second:
+        pids = [[_server_pid(each) for each in (first, second)] for _ in range(3)]
+    return len(set(map(tuple, pids))) > 1 or any(one == other for one, other in pids)
+
+
+def _server_pid(connection: psycopg.Connection[Any]) -> int:
+    [(pid,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
+    return int(pid)
+
+
+def conninfo(**changed: Any) -> str:
+    """Return the parameters as libpq's own functions take them."""
+    return make_conninfo(**_parameters() | changed)
+
+
+def _parameters() -> dict[str, Any]:
+    """Return Django's connection parameters, without those that only its own connections understand."""
+    return {name: value for name, value in connection.get_connection_params().items() if name not in _NOT_OF_LIBPQ}
