@@ -1,5 +1,7 @@
 """Connections to and from other hosts. Imports no app and no other folder of this package.
 
+- ``addresses``    which addresses both HTTP clients may connect to
+
 For completions, while their worker waits for an upstream:
 
 - ``http``         the HTTP client for upstreams: pooled connections, deadlines, bounded responses

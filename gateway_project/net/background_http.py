@@ -2,16 +2,19 @@
 
 Every request is bounded in time, bytes, attempts and redirects. What may pass (a lost connection, 408, 429, 5xx) is tried
 again, after the time that the server asks for or after a random pause. Proxies and passwords from the environment or from
-~/.netrc are not used, and a redirect to another origin is not followed: our key goes to the given address alone.
+~/.netrc are not used, and a redirect to another origin is not followed: our key goes to the given address alone. It connects
+only to addresses that ``addresses`` permits.
 
 Messages of errors are made of document, status and limit. They never repeat what was sent or received: it may hold a secret.
 """
 
 import json
 import random
+import socket
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -21,6 +24,12 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+
+from gateway_project.net import addresses
 
 _CHUNK_BYTES = 65_536
 _REDIRECTS = {301, 302, 303, 307, 308}
@@ -111,6 +120,8 @@ class Client:
         self._deadline = time.monotonic() + self._limits.run_seconds
         self._session = requests.Session()
         self._session.trust_env = False  # no proxy, no ~/.netrc
+        for scheme in ("http", "https"):
+            self._session.mount(f"{scheme}://", _Adapter())
         self._session.auth = lambda request: request  # without one, requests would send a password that is in the URL
 
     def close(self) -> None:
@@ -154,6 +165,8 @@ class Client:
                     if not self._limits.redirects or response.status_code not in _REDIRECTS:
                         return self._read(url, response, is_conditional=bool(conditions))
                     here = _redirect_target(url, here, response)
+            except addresses.NotPermitted as refusal:
+                raise FetchFailed(url, str(refusal)) from None
             except ValueError:  # an address or a header that fits no request
                 raise FetchFailed(url, "cannot be asked: its address or its key fits no request") from None
             except (OSError, urllib3.exceptions.HTTPError, zlib.error) as error:  # their texts repeat the address, and more
@@ -228,6 +241,46 @@ def _redirect_target(url: str, here: str, response: requests.Response) -> str:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+# --- Connecting -------------------------------------------------------------------------------------------------------
+
+
+class _HTTPConnection(HTTPConnection):
+    """A connection to an address that has been checked."""
+
+    def _new_conn(self) -> socket.socket:
+        """Connect to the first permitted address that accepts. The name is resolved here, and not by the library again."""
+        name = self._dns_host
+        try:
+            *others, last = [info[4][0] for info in addresses.resolve(name, self.port)]
+        except socket.gaierror as error:
+            raise NameResolutionError(name, self, error) from error
+        try:
+            for self._dns_host in others:
+                with suppress(NewConnectionError, ConnectTimeoutError):
+                    return super()._new_conn()
+            self._dns_host = last
+            return super()._new_conn()
+        finally:
+            self._dns_host = name  # the certificate is compared with the name
+
+
+class _HTTPSConnection(_HTTPConnection, HTTPSConnection): ...
+
+
+class _HTTPPool(HTTPConnectionPool):
+    ConnectionCls = _HTTPConnection
+
+
+class _HTTPSPool(HTTPSConnectionPool):
+    ConnectionCls = _HTTPSConnection
+
+
+class _Adapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
 
 
 # --- How long a server asks to wait -----------------------------------------------------------------------------------

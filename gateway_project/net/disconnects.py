@@ -1,10 +1,10 @@
 """Detects that a peer has closed its connection: a client while we wait for an upstream, and an upstream while its connection
-is idle in the pool. WSGI would report a client's disconnect only at our next write.
+is idle in the pool. WSGI would report a client's disconnect only at our next write. Also stops waiting for a client's body.
 """
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import gevent
@@ -35,6 +35,16 @@ def raise_on_disconnect(client: Any, exception: BaseException) -> Iterator[None]
     finally:
         watcher.stop()
         watcher.close()
+
+
+def stop_reading(client: Any) -> None:
+    """Read nothing more from ``client``, a socket or None: the server closes the connection once it has replied.
+
+    Otherwise it would wait for the rest of the body, as long as for the next request.
+    """
+    if client is not None:
+        with suppress(OSError):  # it has left
+            client.shutdown(socket.SHUT_RD)
 
 
 def peek(connection: Any) -> bytes | None:

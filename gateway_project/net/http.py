@@ -2,9 +2,10 @@
 
 Built on geventhttpclient, which parses in C and hands over bytes as they arrive. There is one connection pool per event loop
 and origin. The library's errors become the classes below, by phase. The client follows no redirects, ignores the environment's
-proxies, and bounds responses.
+proxies, bounds responses, and connects only to addresses that ``addresses`` permits.
 """
 
+import errno
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,10 +21,26 @@ from geventhttpclient import HTTPClient
 from geventhttpclient.connectionpool import ConnectionPool
 from geventhttpclient.response import HTTPParseError, HTTPProtocolViolationError, HTTPResponse, HTTPSocketPoolResponse
 
-from gateway_project.net import disconnects
+from gateway_project.net import addresses, disconnects
 
 _READ_BYTES = 65_536
+_JOINED_BYTES_MAX = 65_536  # of a body that is sent together with its head
 _HEAD_BYTES_MAX = 65_536  # of all headers and trailers of a response, with those of its interim responses
+# Errors of connecting that are not the peer's: this host has no descriptor, memory or port left, no way to the peer, or a rule
+# against it. Of several addresses the first error counts; the resolver sorts those without a way to them last.
+_LOCAL_ERRNOS = {
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOBUFS,
+    errno.EADDRNOTAVAIL,
+    errno.EAFNOSUPPORT,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.EHOSTUNREACH,
+    errno.EPERM,
+    errno.EACCES,
+}
 # By event loop, then by origin and connect_seconds.
 _pools: WeakKeyDictionary[Any, dict[tuple[str, int], HTTPClient]] = WeakKeyDictionary()
 
@@ -36,6 +53,10 @@ class ConnectFailed(OutboundError):
     """There was no connection, so nothing was sent."""
 
 
+class LocalFault(ConnectFailed):
+    """There was no connection for a reason of this host or its configuration. It says nothing about the peer."""
+
+
 class TimedOut(OutboundError):
     """A deadline passed while the client waited for bytes."""
 
@@ -44,8 +65,21 @@ class ConnectionBroken(OutboundError):
     """The connection was closed too early, or what arrived is not HTTP."""
 
 
-class ClientDisconnected(OutboundError):
-    """The gateway's own client disconnected. The caller of this module raises it in a wait, from outside."""
+class Interrupted(OutboundError):
+    """The gateway no longer waits. The caller of this module raises it in a wait, from outside.
+
+    ``is_sent``: the upstream may have some of the request, so it may be working on it.
+    """
+
+    is_sent = True
+
+
+class ClientDisconnected(Interrupted):
+    """The gateway's own client disconnected."""
+
+
+class WorkerEnding(Interrupted):
+    """This process must end."""
 
 
 class ResponseTooLarge(OutboundError):
@@ -78,20 +112,27 @@ def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines
     # One timer until the head is complete, besides the library's own for connecting: a head may arrive a byte at a time.
     with gevent.Timeout(max(min(deadline - now, deadlines.first_byte_seconds), 0), TimedOut("no head")), _mapped_errors():
         head = client._build_request("POST", target, body, headers, chunked=False).encode("latin-1")
-        return UpstreamResponse(_sent(client._connection_pool, head + body), deadline, deadlines.idle_seconds)
+        return UpstreamResponse(_sent(client._connection_pool, head, body), deadline, deadlines.idle_seconds)
 
 
-def _sent(pool: ConnectionPool, request: bytes) -> "_Response":
+def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> "_Response":
     """Send a request and wait for the head of the response. Every exit returns the connection to the pool, or closes it.
 
     The library's own send loses the connection when a timer interrupts it. After enough of those the pool is empty.
     """
     try:
         connection = pool.get_socket()
-    except TimedOut as error:
-        raise ConnectFailed("there was no connection in time") from error
+    except TimedOut as error:  # it did not connect meanwhile: then the error is another one, of ``_connected``
+        raise LocalFault(f"there was no connection in time: all {pool.size} are in use") from error
+    except Interrupted as interruption:
+        interruption.is_sent = False
+        raise
     try:
-        connection.sendall(request)
+        if len(body) <= _JOINED_BYTES_MAX:
+            connection.sendall(head + body)
+        else:  # not joined, because the copy would stay until the response begins
+            connection.sendall(head)
+            connection.sendall(body)
     except (ConnectionResetError, BrokenPipeError):
         pass  # the upstream may have answered before it had read everything
     except BaseException:
@@ -105,7 +146,7 @@ def _mapped_errors() -> Iterator[None]:
     try:
         yield
     except ValueError:  # an invalid host or header; the library's message quotes it, and it may be our key
-        raise ConnectFailed("its address or a header cannot be sent") from None
+        raise LocalFault("its address or a header cannot be sent") from None
     except TimeoutError as error:
         raise TimedOut(str(error)) from error
     except (OSError, HTTPParseError) as error:
@@ -236,6 +277,7 @@ def _client(origin: str, deadlines: Deadlines) -> HTTPClient:
             headers={"User-Agent": "model-gateway"},
         )
         pool = client._connection_pool
+        pool._resolve = partial(_permitted, pool._resolve)  # type: ignore[method-assign]
         pool._create_socket = partial(_connected, pool._create_socket)  # type: ignore[method-assign]
         pool._is_socket_alive = _is_idle  # type: ignore[method-assign, assignment]
     return clients[key]
@@ -246,9 +288,21 @@ def _is_idle(connection: Any) -> bool:
     return disconnects.peek(connection) is None  # the library uses select(), which takes ten times as long
 
 
+def _permitted(resolve: Callable[[], list[Any]]) -> list[Any]:
+    """Return the addresses that a new connection is tried at. Raises LocalFault: without one, nothing is known of the peer."""
+    try:
+        return addresses.permitted(resolve())
+    except TimedOut as error:
+        raise LocalFault("its name was not resolved in time") from error
+    except (OSError, addresses.NotPermitted) as error:
+        raise LocalFault(str(error)) from error
+
+
 def _connected(create_socket: Callable[[], Any]) -> Any:
     """Return a new connection. Turn every error into ConnectFailed: the library's errors do not say that connecting failed."""
     try:
         return create_socket()
+    except TimedOut as error:
+        raise ConnectFailed("there was no connection in time") from error
     except OSError as error:
-        raise ConnectFailed(str(error)) from error
+        raise (LocalFault if error.errno in _LOCAL_ERRNOS else ConnectFailed)(str(error)) from error

@@ -1,0 +1,91 @@
+"""Which addresses the gateway may connect to: public ones, and those of GATEWAY_PRIVATE_UPSTREAMS.
+
+Staff and catalog files name the hosts of providers. Without this rule, they could make the gateway ask hosts of its own
+network, such as the service that hands out a cloud machine's credentials. A name proves nothing, because its owner can change
+what it leads to. So both HTTP clients check what it was resolved to, once for each connection, and connect to just that.
+"""
+
+import re
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any
+
+from django.conf import settings
+
+REFUSAL = "a private address, which GATEWAY_PRIVATE_UPSTREAMS does not permit"
+
+_AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]  # what getaddrinfo returns
+_PUBLIC_V6 = ip_network("2000::/3")
+_TRANSLATED = ip_network("64:ff9b::/96")  # NAT64: the last 32 bits are an IPv4 address
+_COMPATIBLE = ip_network("::/96")  # the same, in the oldest notation
+# Public by their number, but answered inside a cloud only: protocol assignments (Oracle's metadata) and Azure's host agent.
+_HOSTING = [ip_network("192.0.0.0/24"), ip_network("168.63.129.16/32")]
+_NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?")
+
+
+class NotPermitted(Exception):
+    """A host has none but private addresses, and they are not permitted. The message is a predicate."""
+
+
+def resolve(host: str, port: int) -> list[_AddressInfo]:
+    """Return the permitted addresses of a host. Raises NotPermitted, and OSError where the name is not found."""
+    return permitted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+
+
+def permitted(resolved: Iterable[_AddressInfo]) -> list[_AddressInfo]:
+    """Return the addresses that may be connected to. Raises NotPermitted if there are none."""
+    found = [info for info in resolved if is_permitted(info[4][0])]
+    if not found:
+        raise NotPermitted(f"is at {REFUSAL}")
+    return found
+
+
+def is_permitted(text: str) -> bool:
+    """Return whether the gateway may connect to this IP address."""
+    address = _innermost(ip_address(text.partition("%")[0]))
+    return _is_public(address) or any(address in network for network in settings.PRIVATE_UPSTREAMS)
+
+
+def _innermost(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the IPv4 address that an IPv6 address stands for, where it does: a gateway would forward to that one."""
+    if isinstance(address, IPv4Address):
+        return address
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and (address in _TRANSLATED or (address in _COMPATIBLE and int(address) > 1)):
+        inner = IPv4Address(int(address) & 0xFFFF_FFFF)
+    return inner or address
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    if address.is_multicast or any(address in network for network in _HOSTING):
+        return False
+    return address.is_global and (isinstance(address, IPv4Address) or address in _PUBLIC_V6)
+
+
+def check_host(host: str) -> None:
+    """Raise ValueError for a host that can be known to be unusable or private without a name server: the text is a predicate.
+
+    Numbers are read in one way only, as four decimal ones. Resolvers also read 2130706433, 0x7f.1 and 0177.0.0.1 as 127.0.0.1.
+    """
+    if ":" in host:
+        _check_number(host)
+        return
+    if not _NAME.fullmatch(host):
+        raise ValueError("must have a host of ASCII letters, digits, dots and hyphens (an international name begins with xn--)")
+    name = host.removesuffix(".")
+    last_label = name.rpartition(".")[2]
+    if _NUMERIC_LABEL.fullmatch(last_label):
+        _check_number(host)
+    elif last_label == "localhost" and not (is_permitted("127.0.0.1") or is_permitted("::1")):
+        raise ValueError(f"leads to {REFUSAL}")
+
+
+def _check_number(host: str) -> None:
+    try:
+        may_be_asked = is_permitted(str(ip_address(host)))
+    except ValueError:
+        raise ValueError("must have a host name, or an IP address in its usual form") from None
+    if not may_be_asked:
+        raise ValueError(f"leads to {REFUSAL}")
