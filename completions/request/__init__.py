@@ -3,8 +3,9 @@
 Owns the rules that hold for every model. Imports ``completions.chat`` and ``gateway_project`` only; the adapters in
 ``completions.providers`` rely on what is checked here, and refuse only what their own provider cannot do.
 
-schema    the whole body
-messages  the ``messages`` array: roles, parts, tool calls
-prompt    which fields are part of the prompt, and the most tokens that they can be; which fields are never sent upstream
-fields    readers of single fields, also for the adapters
+schema     the whole body
+messages   the ``messages`` array: roles, parts, tool calls
+prompt     which fields are part of the prompt, and the most tokens that they can be; which fields are never sent upstream
+reasoning  whether a request asks for reasoning
+fields     readers of single fields, also for the adapters
 """

@@ -7,7 +7,7 @@ Adapters rely on the following and do not check it again. A message is an object
 parts  of the user: text, image_url, input_audio, file; of the assistant: text, refusal; of the other roles: text
 ``image_url.url``  a data URL of a base64-encoded image, or an https address where the operator allows it
 ``input_audio``  data as a string, and a format of AUDIO_FORMATS
-``file.file_data``  a string that is not an address; ``file_id`` is never there
+``file.file_data``  a string that is not an address; ``file_id`` and ``file_url`` are never there
 ``tool_calls``  of the assistant, absent or an array: each has an id, and a function with a name and arguments as a string, or,
   if its type is custom, a custom call with a name and input as a string; an absent type means function
 ``function_call``  of the assistant, absent or with a name and arguments as a string
@@ -24,6 +24,8 @@ from completions.request import prompt
 from completions.request.fields import Fields, check_array, check_name, check_object, check_string, read_required, refuse
 
 _FIELDS_NOTED_MAX = 50
+_PAUSE_MESSAGES, _PAUSE_PARTS = 256, 2_048  # so many take a few milliseconds
+_PAUSE_URL_CHARACTERS = 250_000  # of an image
 _ROLE_AND_CONTENT = frozenset({"role", "content"})
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
@@ -34,13 +36,19 @@ IMAGE_DETAILS = ("auto", "low", "high", "original")
 _DATA_URL = re.compile(r"(?i:data:image/[a-z0-9.+-]{1,40};base64,)[A-Za-z0-9+/]++={0,2}")
 
 
-def check(messages: list[Any], *, images_max: int, allow_remote_images: bool) -> Contents:
+def no_pause() -> None:
+    pass
+
+
+def check(messages: list[Any], *, images_max: int, allow_remote_images: bool, pause: Callable[[], None] = no_pause) -> Contents:
     """Return what the messages contain. Raises InvalidRequest.
 
     ``allow_remote_images`` accepts image URLs that the provider would fetch; the gateway itself never fetches one.
     """
-    checker = _Checker(images_max, allow_remote_images)
+    checker = _Checker(images_max, allow_remote_images, pause)
     for index, message in enumerate(messages):
+        if index % _PAUSE_MESSAGES == _PAUSE_MESSAGES - 1:
+            pause()
         checker.check_message(message, f"messages[{index}]")
     return checker.contents()
 
@@ -56,8 +64,9 @@ def message_text(message: Fields) -> str:
 class _Checker:
     """Checks and counts in one pass, because a prompt may be megabytes long."""
 
-    def __init__(self, images_max: int, allow_remote_images: bool) -> None:
+    def __init__(self, images_max: int, allow_remote_images: bool, pause: Callable[[], None]) -> None:
         self._images_max, self._allow_remote_images = images_max, allow_remote_images
+        self._pause = pause
         self._text_bytes = self._prompt_tokens_max = self._images = 0
         self._image_at = self._file_at = ""
         self._message_fields: set[str] = set()
@@ -128,6 +137,8 @@ class _Checker:
         if not parts and role != "assistant":
             refuse(path, "must not be empty")
         for index, part in enumerate(parts):
+            if index % _PAUSE_PARTS == _PAUSE_PARTS - 1:
+                self._pause()
             self._check_part(part, role, f"{path}[{index}]")
 
     def _check_part(self, part: Any, role: str, path: str) -> None:
@@ -157,8 +168,12 @@ class _Checker:
         if image.get("detail") not in (None, *IMAGE_DETAILS):
             refuse(f"{image_path}.detail", f"must be one of {', '.join(IMAGE_DETAILS)}")
         self._images += 1
+        if len(url) > _PAUSE_URL_CHARACTERS:
+            self._pause()
         if others := prompt.others(image, {"detail"} if is_remote else {"url", "detail"}):
             self._prompt_tokens_max += prompt.count_json(others)
+        if not prompt.IMAGE_SIZE_FIELDS.isdisjoint((*part, *image)):
+            self._file_at = self._file_at or image_path  # any number of tokens, as in a file
         if self._images > self._images_max:
             refuse(image_path, f"is one image too many: a request may have {self._images_max}")
         self._image_at = self._image_at or image_path
@@ -176,6 +191,8 @@ class _Checker:
         file = check_object(read_required(part, "file", path), file_path)
         if file.get("file_id") is not None:
             refuse(f"{file_path}.file_id", "is not supported: files are not kept here; send the file itself as file_data")
+        if file.get("file_url") is not None:  # some providers would fetch it, and nothing bounds its tokens
+            refuse(f"{file_path}.file_url", "is not supported: files are not fetched from addresses; send it as file_data")
         data = check_string(read_required(file, "file_data", file_path), f"{file_path}.file_data")
         if ":" in data and data[:5].lower() != "data:":  # an address, which some providers would fetch
             refuse(f"{file_path}.file_data", "must be the file itself, as a data URL; files are not fetched from addresses")

@@ -5,12 +5,15 @@ UTF-8. Counted are the bytes of everything that a provider may put before the mo
 know:
 
 - what messages say: as it is, because chat templates copy it
-- tools, schemas, calls of tools and their results, unknown fields: as compact JSON, because templates write them so
+- tools, schemas, calls of tools and their results, unknown fields: as compact JSON, with an allowance for each comma, bracket
+  and colon, because templates write them as JSON with blanks, or indented
 - a fixed allowance for what a template adds to each message and to each part, and to the request
 
+What a provider itself says of tools and schemas depends on the provider: see ``Adapter.preamble_tokens_max``.
+
 Not counted are white space and escapes in the caller's own JSON (``\\u00e9`` is one character of two bytes), and fields that
-say how to generate, or who asks. The sum is never more than the bytes of the body, because the allowances are smaller than what
-JSON needs around a message, a part and the whole.
+say how to generate, or who asks. Without tools, schemas and unknown fields the sum is never more than the bytes of the body,
+because the allowances are smaller than what JSON needs around a message, a part and the whole.
 """
 
 from collections.abc import Set
@@ -23,9 +26,15 @@ from gateway_project import compact_json
 REQUEST_TOKENS = 24
 MESSAGE_TOKENS = 20
 PART_TOKENS = 8
+# What JSON on lines of its own adds to a comma or a bracket: a newline, at most 64 levels (``strict_json.DEPTH_MAX``) of four
+# blanks, and a blank that stays alone. A tokenizer of a model whose template indents (Llama 3: ``tojson(indent=4)``) writes 64
+# blanks and more as one token. Otherwise a blank follows, and one follows a colon in either case.
+LINE_TOKENS = 6
 
 # Never sent to a provider. Each of these is read by some upstream as another token limit, as a longer prompt, as more choices,
-# as another model or as a dearer service than the one that is priced. The hold pays for none of it.
+# as another model or as a dearer service than the one that is priced. The hold pays for none of it. Three change how many
+# tokens an image, a sound or a film is: vLLM's media_io_kwargs and mm_processor_kwargs (its ChatCompletionRequest), and
+# Alibaba's vl_high_resolution_images (up to 16,384 tokens for an image: Model Studio's page on visual understanding).
 UNPAID_FIELDS = frozenset(
     {
         "best_of",
@@ -37,6 +46,8 @@ UNPAID_FIELDS = frozenset(
         "max_new_tokens",
         "max_output_tokens",
         "mcp_servers",
+        "media_io_kwargs",
+        "mm_processor_kwargs",
         "n_predict",
         "num_predict",
         "options",
@@ -49,6 +60,7 @@ UNPAID_FIELDS = frozenset(
         "search_settings",
         "service_tier",
         "speed",
+        "vl_high_resolution_images",
         "web_search_options",
     }
 )
@@ -83,6 +95,21 @@ _NOT_PROMPT = UNPAID_FIELDS | {
     "verbosity",
 }
 
+# In a part with an image, or beside its address: Alibaba's and LMDeploy's ways to change how many tokens it is.
+IMAGE_SIZE_FIELDS = frozenset(
+    {
+        "max_dynamic_patch",
+        "max_pixels",
+        "min_dynamic_patch",
+        "min_pixels",
+        "mm_processor_kwargs",
+        "preprocess_kwargs",
+        "resized_height",
+        "resized_width",
+        "total_pixels",
+    }
+)
+
 _ESCAPED = bytes(range(32)) + b'"\\'
 _ESCAPED_BY_NUMBER = bytes(set(range(32)) - set(b"\b\t\n\f\r"))  # as six bytes instead of two, such as \u0001
 
@@ -100,9 +127,16 @@ def others(fields: Fields, counted_elsewhere: Set[str]) -> Fields:
     return {name: value for name, value in fields.items() if name not in counted_elsewhere and value is not None}
 
 
+def has_preamble(fields: Fields) -> bool:
+    """Return whether providers add instructions of their own to the prompt: for tools, and for a reply in JSON."""
+    response_format = fields.get("response_format")
+    return bool(fields.get("tools") or fields.get("functions") or (response_format and response_format["type"] != "text"))
+
+
 def count_json(fields: Fields) -> int:
-    """Return the bytes of fields as compact JSON, without the outermost braces."""
-    return len(compact_json.dumps(fields)) - 2
+    """Return the most tokens of fields as JSON without the outermost braces, on one line or indented."""
+    written = compact_json.dumps(fields)[1:-1]
+    return len(written) + LINE_TOKENS * _occurrences(written, b",[]{}") + _occurrences(written, b":")
 
 
 def count_text(text: str) -> int:

@@ -23,11 +23,12 @@ Adapters rely on the following and do not check it again; each field may also be
 ``messages`` tells what is guaranteed of the messages.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 
-from completions.chat import ChatRequest
+from completions.chat import ChatRequest, RequestBody
 from completions.request import messages, prompt
 from completions.request.fields import (
     Fields,
@@ -43,7 +44,9 @@ from completions.request.fields import (
     read_required,
     refuse,
 )
+from gateway_project import errors
 
+FIELDS_MAX = 1_000  # of the body itself; providers know about fifty
 MODEL_CHARACTERS_MAX = 200
 MAX_TOKENS_MAX = 2**31 - 1
 SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
@@ -57,8 +60,12 @@ RESPONSE_FORMATS = ("text", "json_object", "json_schema")
 TOOL_CHOICES = ("none", "auto", "required")
 
 
-def parse(fields: Fields) -> ChatRequest:
-    """Return the checked body. Raises InvalidRequest."""
+def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_pause) -> ChatRequest:
+    """Return the checked body. ``pause`` is called every few milliseconds. Raises InvalidRequest."""
+    body = given if isinstance(given, RequestBody) else RequestBody(given)
+    fields = body.fields
+    if len(fields) > FIELDS_MAX:
+        raise errors.InvalidRequest(f"The request body has more than {FIELDS_MAX} fields.")
     stream = read_boolean(fields, "stream")
     _check_sampling(fields)
     _check_reply_format(fields)
@@ -66,18 +73,21 @@ def parse(fields: Fields) -> ChatRequest:
     _check_labels(fields)
     model, conversation = _read_model(fields), _read_messages(fields)
     contents = messages.check(
-        conversation, images_max=settings.REQUEST_IMAGES_MAX, allow_remote_images=settings.REQUEST_REMOTE_IMAGES
+        conversation,
+        images_max=settings.REQUEST_IMAGES_MAX,
+        allow_remote_images=settings.REQUEST_REMOTE_IMAGES,
+        pause=pause,
     )
     max_tokens_field = _max_tokens_field(fields)
     return ChatRequest(
         model=model,
-        messages=conversation,
+        body=body,
         max_tokens=read_integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX),
         stream=stream,
         include_usage=_read_include_usage(fields, stream),
-        fields=fields,
         prompt_tokens_max=contents.prompt_tokens_max + prompt.count_fields(fields),
         max_tokens_field=max_tokens_field,
+        has_preamble=prompt.has_preamble(fields),
         choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_read_fallbacks(fields, model),
         contents=contents,

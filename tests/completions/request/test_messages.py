@@ -40,7 +40,7 @@ VALID = {
     "an instruction at the end": conversation("Be brief.", "system"),
     "an empty question": conversation(""),
     "a question by name": conversation("Hello", name="Ann"),
-    "unknown fields": conversation("Hello", weight=0.5, cache_control={"type": "ephemeral"}),
+    "thoughts": [{"role": "assistant", "content": "Hi", "reasoning_content": "Hm."}, *conversation("Hello")],
     "null fields": conversation("Hello", name=None, tool_calls=None),
     "text in parts": conversation([{"type": "text", "text": "é"}, {"type": "text", "text": "", "cache_control": None}]),
     "an image alone": conversation([IMAGE]),
@@ -175,6 +175,12 @@ INVALID = {
     "an unknown audio format": (audio(data="UklGRg==", format="midi"), f"{AUDIO_PATH}.format", "must be one of wav, mp3"),
     "a file part without a file": (conversation([{"type": "file"}]), f"{PART}.file", "is required"),
     "a file id": (file(file_id="file-1"), f"{PART}.file.file_id", "is not supported"),
+    "a file_url": (file(file_url="https://example.org/a.pdf"), f"{PART}.file.file_url", "is not supported"),
+    "a file_url beside data": (
+        file(file_data="data:application/pdf;base64,JVBERi0=", file_url="https://example.org/a.pdf"),
+        f"{PART}.file.file_url",
+        "is not supported",
+    ),
     "a file without data": (file(filename="a.pdf"), f"{PART}.file.file_data", "is required"),
     "file data that is a list": (file(file_data=[1]), f"{PART}.file.file_data", "must be a string"),
     "a file address in file_data": (

@@ -7,8 +7,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from completions.models import Completion
+from completions.providers import ignored_fields
 from completions.providers.openai.request import QUIRKS
+from completions.request.prompt import UNPAID_FIELDS
 from tests.chat import assert_error, everything_written, prompt_bytes
+from tests.completions.routes import change_provider
 from tests.completions.rows import MESSAGES, PROMPT_ESTIMATE, ask, ask_streamed, assert_charged, events
 from tests.conftest import client_for
 from tests.factories import make_key
@@ -68,7 +71,6 @@ VALID: list[dict[str, Any]] = [
     {"tools": [{"type": "custom", "custom": {"name": "sql"}}]},
     {"tools": [{**FIND, "function": {"name": "n" * 128}}] * 128},
     {"verbosity": "low"},
-    {"top_k": 5, "min_p": 0.1, "reasoning": {"effort": "low"}, "chat_template_kwargs": {"é": [None]}},
 ]
 
 
@@ -330,9 +332,62 @@ def test_strict_upstream_receives_only_accepted_fields(api, upstream, played_as,
     assert shared.items() <= asked.items()
 
 
-def test_other_upstreams_receive_all_fields(api, upstream):
-    assert ask(api, **EVERYTHING).status_code == 200
-    assert EVERYTHING.items() <= upstream.requests[0].body.items()
+OPENAIS_OWN: dict[str, Any] = {name: value for name, value in EVERYTHING.items() if name in ACCEPTED["api.openai.com"]}
+OF_NO_REFERENCE: dict[str, Any] = {
+    "invented": 1,
+    "priority": "high",
+    "search": True,
+    "extra_body": {"a": [None]},
+    "safety_model": "m",
+}
+OF_OTHERS: dict[str, dict[str, Any]] = {
+    "api.meta.ai": {"top_k": 5, "repetition_penalty": 1.1},
+    "api.moonshot.ai": {"thinking": {"type": "enabled"}},
+    "api.z.ai": {"thinking": {"type": "enabled"}, "do_sample": True, "request_id": "r", "tool_stream": True, "user_id": "u"},
+    "api.together.ai": {
+        **{"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1},
+        **{"reasoning": {"enabled": True}, "chat_template_kwargs": {"é": [None]}},
+    },
+}
+
+
+def test_an_upstream_receives_the_fields_of_openais_reference_and_no_others(api, upstream):
+    everything = {**EVERYTHING, **OF_NO_REFERENCE, **{name: 1 for fields in OF_OTHERS.values() for name in fields}}
+    reply = ask(api, **everything)
+    assert reply.status_code == 200
+    asked = upstream.requests[0].body
+    assert OPENAIS_OWN.items() <= asked.items()
+    assert asked.keys() - OPENAIS_OWN.keys() <= {"messages", "model", "stream", "max_tokens"}
+    unsent = [name for name in everything if name not in asked and everything[name] is not None]
+    assert reply["x-gateway-ignored-fields"] == ignored_fields.header_value(unsent)
+
+
+@pytest.mark.parametrize("host", OF_OTHERS)
+def test_a_host_of_the_built_in_catalog_receives_what_its_reference_has_and_no_more(api, large, upstream, played_as, host):
+    played_as(host)
+    change_provider(large, passes_unknown_fields=True)  # it is not the operator's own, whatever the row says
+    reply = ask(api, **OPENAIS_OWN, **OF_OTHERS[host], **OF_NO_REFERENCE)
+    assert reply.status_code == 200
+    asked = upstream.requests[0].body
+    assert (OPENAIS_OWN | OF_OTHERS[host]).items() <= asked.items()
+    assert asked.keys().isdisjoint(OF_NO_REFERENCE)
+    assert reply["x-gateway-ignored-fields"] == ", ".join(OF_NO_REFERENCE)
+
+
+def test_a_server_of_the_operators_own_receives_every_field(api, large, upstream):
+    change_provider(large, passes_unknown_fields=True)
+    reply = ask(api, **EVERYTHING, **OF_NO_REFERENCE)
+    assert reply.status_code == 200
+    assert (EVERYTHING | OF_NO_REFERENCE).items() <= upstream.requests[0].body.items()
+    assert "x-gateway-ignored-fields" not in reply
+
+
+@pytest.mark.parametrize("name", sorted(UNPAID_FIELDS))
+def test_no_server_receives_a_field_that_the_hold_does_not_pay_for(api, large, upstream, name):
+    change_provider(large, passes_unknown_fields=True)
+    reply = ask(api, **{name: 1})
+    assert (reply.status_code, reply["x-gateway-ignored-fields"]) == (200, name)
+    assert name not in upstream.requests[0].body
 
 
 def test_mistral_receives_random_seed(api, upstream, played_as):
@@ -358,7 +413,7 @@ def test_stream_options_are_those_that_the_upstream_accepts(api, upstream, playe
 
 CALL = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
 # As clients send back replies of other makers, or with every field that an SDK writes out.
-CONVERSATION = [
+CONVERSATION: list[dict[str, Any]] = [
     {"role": "developer", "content": "Be brief.", "name": "rules"},
     {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}], "name": "Ann"},
     {
@@ -404,10 +459,33 @@ def test_strict_upstream_receives_only_accepted_message_fields(api, upstream, pl
     assert upstream.requests[0].body["tools"] == [FIND]
 
 
-def test_other_upstreams_receive_messages_unchanged(api, upstream):
-    tools = [{**FIND, "cache_control": {"type": "ephemeral"}}]
-    assert ask(api, messages=CONVERSATION, tools=tools).status_code == 200
-    assert (upstream.requests[0].body["messages"], upstream.requests[0].body["tools"]) == (CONVERSATION, tools)
+TOOLS_OF_OTHERS = [{**FIND, "cache_control": {"type": "ephemeral"}}]
+
+
+def test_a_server_of_the_operators_own_receives_messages_unchanged(api, large, upstream):
+    change_provider(large, passes_unknown_fields=True)
+    reply = ask(api, messages=CONVERSATION, tools=TOOLS_OF_OTHERS)
+    assert (reply.status_code, "x-gateway-ignored-fields" in reply) == (200, False)
+    assert (upstream.requests[0].body["messages"], upstream.requests[0].body["tools"]) == (CONVERSATION, TOOLS_OF_OTHERS)
+
+
+def test_other_upstreams_receive_messages_without_unknown_fields(api, upstream):
+    reply = ask(api, messages=CONVERSATION, tools=TOOLS_OF_OTHERS)
+    known = [
+        {name: value for name, value in message.items() if name not in ("annotations", "audio")} for message in CONVERSATION
+    ]
+    assert (reply.status_code, reply["x-gateway-ignored-fields"]) == (200, "messages.annotations")
+    assert (upstream.requests[0].body["messages"], upstream.requests[0].body["tools"]) == (known, TOOLS_OF_OTHERS)
+
+
+def test_unknown_options_of_a_stream_go_to_servers_of_the_operators_own_only(api, large, upstream):
+    upstream.will(streamed(), streamed())
+    for is_own in (False, True):
+        change_provider(large, passes_unknown_fields=is_own)
+        events(ask_streamed(api, stream_options={"include_usage": True, "continuous_usage_stats": True}))
+    first, second = (asked.body["stream_options"] for asked in upstream.requests)
+    assert first == {"include_usage": True}
+    assert second == {"include_usage": True, "continuous_usage_stats": True}
 
 
 @pytest.mark.parametrize("host", ["api.openai.com", "api.groq.com"])

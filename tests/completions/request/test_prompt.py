@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from completions.pricing import cost
@@ -14,10 +14,12 @@ from completions.providers.openai import request as openai_request
 from completions.request import schema
 from tests import chat
 from tests.completions.offers import make_call, make_offer
+from tests.completions.routes import change_provider
 from tests.completions.rows import MESSAGES, ask
 
 INPUT, OUTPUT = 3_000, 15_000  # nanodollars a token
 BASE = {"max_tokens": 10}
+IMAGE = "data:image/png;base64,AAAA"
 TOOLS = [
     {
         "type": "function",
@@ -41,6 +43,12 @@ def utf8(text: str) -> int:
 
 def compact(value: Any) -> int:
     return utf8(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def held_as_json(fields: dict[str, Any]) -> int:
+    """Return what the documentation promises to hold for fields that a provider reads as JSON."""
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[1:-1]
+    return utf8(text) + 6 * sum(map(text.count, ",[]{}")) + text.count(":")
 
 
 # --- Over HTTP ------------------------------------------------------------------------------------------------------
@@ -76,12 +84,12 @@ def test_white_space_and_escapes_of_the_body_are_not_held(api, alice):
 
 
 @pytest.mark.usefixtures("upstream")
-def test_tools_and_schemas_are_held_as_compact_json(api, alice, large):
+def test_tools_and_schemas_are_held_as_json_and_for_what_a_provider_says_of_them(api, alice, large):
     large.function_calling = True
     large.save()
     response_format = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "object"}}}
     assert ask(api, **BASE, tools=TOOLS, response_format=response_format).status_code == 200
-    assert held_tokens(alice) == 62 + compact({"tools": TOOLS, "response_format": response_format}) - 2
+    assert held_tokens(alice) == 62 + 1_024 + held_as_json({"tools": TOOLS, "response_format": response_format})
 
 
 @pytest.mark.usefixtures("upstream")
@@ -97,7 +105,8 @@ def test_calls_and_results_of_tools_are_held_as_json(api, alice, large):
     ]
     assert ask(api, **BASE, messages=messages, tools=TOOLS).status_code == 200
     others = [{"tool_calls": calls}, {"tool_call_id": "call_1"}, {"tools": TOOLS}, result]
-    assert held_tokens(alice) == 24 + 3 * 20 + 18 + sum(compact(other) - 2 for other in others)
+    counted = sum(held_as_json(other) if isinstance(other, dict) else compact(other) - 2 for other in others)
+    assert held_tokens(alice) == 24 + 3 * 20 + 18 + 1_024 + counted
 
 
 @pytest.mark.usefixtures("large")
@@ -109,9 +118,10 @@ def test_calls_and_results_of_tools_are_held_as_json(api, alice, large):
         ({"messages": [{**MESSAGES[0], "name": "Alice"}]}, {"name": "Alice"}),
     ],
 )
-def test_unknown_fields_that_are_sent_are_held(api, alice, upstream, fields, counted):
+def test_unknown_fields_that_are_sent_are_held(api, alice, large, upstream, fields, counted):
+    change_provider(large, passes_unknown_fields=True)
     assert ask(api, **BASE, **fields).status_code == 200
-    assert held_tokens(alice) == 62 + compact(counted) - 2
+    assert held_tokens(alice) == 62 + held_as_json(counted)
     assert json.dumps(counted)[1:-1] in json.dumps(upstream.requests[0].body)
 
 
@@ -119,7 +129,40 @@ def test_unknown_fields_that_are_sent_are_held(api, alice, upstream, fields, cou
 def test_text_beside_the_text_of_a_part_is_held(api, alice, upstream):
     part = {"type": "text", "text": "Say hello, please.", "refusal": "x" * 50}  # unknown in a text, and sent on
     assert ask(api, **BASE, messages=[{"role": "user", "content": [part]}]).status_code == 200
-    assert held_tokens(alice) == 62 + 8 + compact({"refusal": "x" * 50}) - 2
+    assert held_tokens(alice) == 62 + 8 + held_as_json({"refusal": "x" * 50})
+
+
+@pytest.mark.parametrize(
+    ("fields", "held"),
+    [
+        ({"response_format": {"type": "json_object"}}, 1_024),
+        ({"response_format": {"type": "text"}}, 0),
+        ({"functions": [TOOLS[0]["function"]]}, 1_024),
+    ],
+    ids=["json", "text", "functions"],
+)
+def test_only_tools_and_formats_are_held_for_what_a_provider_says_of_them(api, alice, upstream, large, fields, held):
+    large.function_calling = True
+    large.save()
+    assert ask(api, **BASE, **fields).status_code == 200
+    assert held_tokens(alice) == 62 + held + held_as_json(fields)
+
+
+@pytest.mark.usefixtures("upstream")
+@pytest.mark.parametrize("sized", [{"max_pixels": 12_845_056}, {"image_url": {"url": IMAGE, "max_dynamic_patch": 99}}])
+def test_an_image_of_a_size_that_the_caller_chose_is_held_as_all_that_the_model_reads(api, alice, large, sized):
+    large.image_support, large.context_window = True, 50_000
+    large.save()
+    part = {"type": "image_url", "image_url": {"url": IMAGE}, **sized}
+    assert ask(api, **BASE, messages=[{"role": "user", "content": [part]}]).status_code == 200
+    assert held_tokens(alice) == 50_000
+
+
+@pytest.mark.parametrize("field", ["mm_processor_kwargs", "media_io_kwargs", "vl_high_resolution_images"])
+def test_fields_that_change_how_many_tokens_an_image_is_are_not_sent(api, large, upstream, field):
+    change_provider(large, passes_unknown_fields=True)
+    assert ask(api, **{field: {"max_pixels": 10**9}}).status_code == 200
+    assert field not in upstream.requests[0].body
 
 
 @pytest.mark.usefixtures("large")
@@ -128,6 +171,8 @@ def test_a_chat_template_of_the_caller_is_not_sent(api, upstream):
     assert ask(api, chat_template="{% for i in range(9999) %}{{ messages }}{% endfor %}").status_code == 200
     assert "chat_template" not in upstream.requests[0].body
 
+
+few = settings(max_examples=40)  # to draw a body takes a tenth of a second
 
 # --- For any request ------------------------------------------------------------------------------------------------
 
@@ -200,14 +245,39 @@ def rendered(body: dict[str, Any]) -> int:
         others = {name: value for name, value in message.items() if name not in ("role", "content")}
         tokens += 7 + utf8(json.dumps(text, ensure_ascii=False)[1:-1] if message["role"] == "tool" else text)
         tokens += compact(others) - 2 if others else 0
-    return tokens + sum(compact(body[name]) for name in ("tools", "response_format", "documents") if name in body)
+    return tokens + sum(max(layouts(body[name])) for name in ("tools", "response_format", "documents") if name in body)
 
 
+def layouts(value: Any) -> list[int]:
+    """Return the tokens of JSON on one line with blanks, and of indented JSON: of its text each byte, and its white space.
+
+    Of that each newline, each 64 blanks or less after it, and the last of them, which stays alone before a digit.
+    """
+    indented = json.dumps(value, ensure_ascii=False, indent=4)
+    lines = [len(line) - len(line.lstrip(" ")) for line in indented.split("\n")[1:]]
+    blanks = sum(1 + -(-(indent - 1) // 64) + 1 if indent else 1 for indent in lines) - sum(lines) - len(lines)
+    return [utf8(json.dumps(value, ensure_ascii=False)), utf8(indented) + blanks]
+
+
+@few
 @given(bodies(), st.dictionaries(st.just("documents"), VALUES))
 def test_the_bound_covers_what_a_template_renders(body, unknown):
     request = schema.parse({**body, **unknown})
     sent = openai_request.body(make_call(request, make_offer(), 10), stream=False)
     assert rendered(sent) <= cost.max_prompt_tokens(request, make_offer())
+
+
+def nested(levels: int) -> Any:
+    return [1, 1, nested(levels - 1)] if levels else [1] * 500
+
+
+@pytest.mark.parametrize("levels", [0, 1, 20, 55])
+def test_the_bound_covers_arrays_that_a_template_writes_on_lines_of_their_own(levels):
+    parameters = {"type": "object", "properties": {"x": {"enum": nested(levels)}}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    request = schema.parse({"model": "m", "messages": [{"role": "user", "content": ""}], "tools": tools})
+    assert max(layouts(tools)) > compact(tools)
+    assert max(layouts(tools)) <= cost.max_prompt_tokens(request, make_offer())
 
 
 TRANSLATED = {
@@ -231,6 +301,7 @@ WORDS = (
 
 
 @pytest.mark.parametrize("kind", TRANSLATED)
+@few
 @given(body=bodies())
 def test_the_bound_covers_every_string_that_is_sent_in_another_format(kind, body):
     make_body, prompt_fields = TRANSLATED[kind]
@@ -240,12 +311,13 @@ def test_the_bound_covers_every_string_that_is_sent_in_another_format(kind, body
     assert sum(map(utf8, texts)) <= cost.max_prompt_tokens(request, make_offer())
 
 
+@few
 @given(bodies(), st.dictionaries(NAMES, VALUES, max_size=2))
-def test_the_bound_is_at_most_the_body_and_at_least_the_estimate(body, unknown):
+def test_the_bound_is_at_most_the_body_as_json_and_at_least_the_estimate(body, unknown):
     body = {**unknown, **body}
     request = schema.parse(body)
-    assert request.prompt_tokens_max <= compact(body)
-    assert cost.estimate_prompt_tokens(request) <= request.prompt_tokens_max
+    assert request.prompt_tokens_max <= held_as_json(body)
+    assert cost.estimate_prompt_tokens(request, make_offer()) <= cost.max_prompt_tokens(request, make_offer())
 
 
 @given(st.lists(st.sampled_from(["user", "system", "assistant"]), min_size=1, max_size=50), st.booleans())

@@ -135,6 +135,82 @@ def test_arbitrary_bytes_are_an_object_or_refused(raw):
         json.dumps(refusal.body())
 
 
+# --- As Python's parser reads it ----------------------------------------------------------------------------------
+
+
+def reference(raw: bytes) -> Any:
+    """Read strictly with Python's parser: the object, or None where it is refused."""
+
+    def unique(pairs):
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("twice")
+        return dict(pairs)
+
+    def finite(digits):
+        if abs(float(digits)) == float("inf"):
+            raise ValueError("too large")
+        return float(digits)
+
+    def refuse(word):
+        raise ValueError(word)
+
+    try:
+        value = json.loads(raw.decode(), object_pairs_hook=unique, parse_constant=refuse, parse_float=finite)
+        text = json.dumps(value, ensure_ascii=False)
+        text.encode()
+    except (ValueError, RecursionError):  # UnicodeError is a ValueError
+        return None
+    return value if isinstance(value, dict) and r"\u0000" not in text.replace(r"\\", "") else None
+
+
+# Pieces of which nearly valid JSON is made: each stands for a rule of the grammar or of ours.
+PIECES = [
+    *'{}[]:,"', " ", "\n", '"a"', '"b"', '"a":', '"a":1', '{"a":{"b":[', "]}}", '"x\\\\"', '"{:,}"',
+    *["1", "-0", "0.5", "1e5", "1E-400", "1e999", "01", "9" * 20, "9" * 4299, "true", "null", "NaN", "-Infinity"],
+    *[r"\\", r"\"", r"\\\"", r"\n", r"\/", r"\x", r"\u0041", r"\u0000", r"\\u0000", r"\ud83d\ude00", r"\ud83d", r"\ude00"],
+    *["\x00", "\x7f", "é", "\N{GRINNING FACE}"],
+]  # fmt: skip
+ODD_JSON = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+@given(ODD_JSON | ODD_JSON.map('{{"a":[{}]}}'.format) | ODD_JSON.map('{{"a":"{}"}}'.format) | OBJECTS.map(json.dumps))
+@settings(max_examples=500)
+@example('{"a":1,"\\u0061":2}')
+@example('{"a":"\\\\","b":"\\"","c":":"}')
+@example('{"a":"\\\\u0000"}')
+def test_the_same_bodies_are_read_and_refused_as_by_a_strict_use_of_pythons_parser(text):
+    assert_read_as_by_python(text.encode())
+
+
+def assert_read_as_by_python(raw: bytes) -> None:
+    try:
+        read: Any = strict_json.loads(raw)
+    except errors.InvalidRequest:
+        read = None
+    # As text, because 1 equals 1.0 and True.
+    assert json.dumps(read) == json.dumps(reference(raw))
+
+
+@given(ODD_JSON.map('{{"a":[{}]}}'.format) | ODD_JSON.map('{{"a":"{}"}}'.format), st.integers(1, 8))
+def test_slices_make_no_difference(text, slice_bytes):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strict_json, "_SLICE_BYTES", max(slice_bytes, 2))
+        assert_read_as_by_python(text.encode())
+
+
+def test_a_large_body_is_refused_without_the_place():
+    padding = b'"' + b"x" * 70_000 + b'"'
+    for raw, why in [
+        (b'{"a": 1, "a": ' + padding + b"}", "A name occurs twice"),
+        (b'{"a": ' + padding + b", }", "not valid JSON"),
+        (b'{"a": 1e999, "b": ' + padding + b"}", "too large"),
+        (b'{"a": "\xff", "b": ' + padding + b"}", "not UTF-8"),
+        (b'{"a": "\\u0000", "b": ' + padding + b"}", "NUL"),
+    ]:
+        with pytest.raises(errors.InvalidRequest, match=why):
+            strict_json.loads(raw)
+
+
 # --- How much is read ---------------------------------------------------------------------------------------------
 
 
@@ -166,6 +242,19 @@ def test_a_body_of_the_largest_size_is_read_and_a_larger_one_refused(settings):
         strict_json.read_body(arriving(raw + b" "))
 
 
+@pytest.mark.parametrize("odd", [b"1,", b"[],", b'{"":""},', b'"",', b"0.5e1,", b"9999999999,"])
+def test_syntax_is_bounded_whatever_it_is_made_of(odd):
+    with pytest.raises(errors.InvalidRequest, match="more than 1000 characters of JSON outside strings"):
+        strict_json.loads(b'{"a": [' + odd * 2_000 + b"1]}", syntax_max=1_000)
+
+
+def test_neither_strings_nor_white_space_count_as_syntax():
+    raw = json.dumps({"a": [',{}[]:\\"' * 10_000, "x" * 600_000], "b": 1}, indent=300).encode()
+    assert strict_json.loads(raw, syntax_max=12) == json.loads(raw)
+    with pytest.raises(errors.InvalidRequest):
+        strict_json.loads(raw, syntax_max=8)
+
+
 # --- Over HTTP -----------------------------------------------------------------------------------------------------
 
 WELL = {
@@ -180,7 +269,7 @@ WELL = {
 }
 UNDESCRIBED = ["functions", "audio", "modalities", "safety_identifier", "prompt_cache_key"]  # checked all the same
 ODD = VALUES | st.sampled_from([0, -1, 2**31, 2**63, 10**4000, -0.0, 1e308, "", "1", [], {}, [[]], [{}], {"role": "user"}])
-through_http = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+through_http = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite
@@ -233,6 +322,15 @@ def test_unknown_fields_are_ignored(api, echo_model, value):
     reply = chat.send(api, json.dumps({**{name: item for name, item in value.items() if name not in known}, **WELL}).encode())
     assert reply.status_code == 200
     assert reply.json()["choices"][0]["message"]["content"] == "yes"
+
+
+def test_a_body_with_too_many_values_is_refused_and_nothing_is_written(api, echo_model, settings):
+    settings.REQUEST_SYNTAX_MAX = 1_000
+    before = chat.everything_written()
+    reply = chat.send(api, json.dumps({**WELL, "x": [1] * 70_000}).encode())
+    assert reply.status_code == 400
+    assert "more than 1000 characters of JSON outside strings" in reply.json()["error"]["message"]
+    assert chat.everything_written() == before
 
 
 def test_the_valid_body_is_accepted(api, echo_model):

@@ -1,0 +1,139 @@
+"""Refuses a request with a large body before the body is read, for what admission would refuse whatever the body says.
+
+A large body takes milliseconds to receive and to parse, and megabytes to hold: too much for a caller whose key is revoked,
+whose requests per minute are used up, who has as many requests in flight as it may, or who has no money at all. So their rows
+are read first, without locks; requests that wait at the same time share the queries. The refusals and their order are those of
+``admission``, which decides again with the rows locked. Nothing is counted or written here.
+
+A key that passed is not looked at again for a second, and refusals are replayed from the refusal cache.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from billing import holds
+from billing.models import Account
+from completions.models import IdempotentRequest, Price
+from gateway_project import dollars, errors
+from gateway_project.cache import TTLCache
+from gateway_project.db import pool
+from gateway_project.db.group_commit import GroupCommit
+from keys import concurrency, rate_limit_cache, rate_limits, refusal_cache, spending
+from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
+from keys.models import ApiKey
+from keys.refusal_cache import AdmissionDemand
+from keys.spending import SpendingWindow
+
+_LEAST_NANOS = _LEAST_TOKENS = 1  # no request needs less, unless its model is free
+
+
+@dataclass(frozen=True, slots=True)
+class _LookUp:
+    """What is looked up for one request. ``idempotency_value`` is its Idempotency-Key."""
+
+    caller: Caller
+    idempotency_value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A key as it was just read, and what else decides. ``is_repeated``: a reply may be stored, which is never refused."""
+
+    key: ApiKey
+    account: Account
+    window: SpendingWindow | None
+    now: datetime
+    is_repeated: bool
+    is_free_possible: bool
+
+
+_passed: TTLCache[str, bool] = TTLCache(seconds=1, entries_max=10_000)  # by key id
+
+
+def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
+    """Raise the refusal that admission would decide for every body, if there is one."""
+    demand = AdmissionDemand(tokens=_LEAST_TOKENS, amount_nanos=_LEAST_NANOS, idempotency_key=idempotency_value)
+    with refusal_cache.replay_or_record(caller.key_id, demand):
+        if _passed.get(caller.key_id):
+            return
+        found = _look_ups.submit(_LookUp(caller, idempotency_value))
+        if found is None:
+            raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+        require_active(found.key, found.account, found.now)
+        rate_limit_cache.store(found.key, found.account, found.now)
+        if found.is_repeated:
+            return
+        rate_limits.count_request(found.key, found.account, found.now, _LEAST_TOKENS)
+        concurrency.require_room(found.key, found.account)
+        if not found.is_free_possible:
+            _require_any_money(found)
+        _passed.put(caller.key_id, True)
+
+
+def _require_any_money(found: _Found) -> None:
+    spending.require_available(found.window, _LEAST_NANOS, found.now)
+    if found.account.balance_nanos < _LEAST_NANOS:
+        balance = dollars.format_plain(found.account.balance_nanos)
+        raise errors.InsufficientQuota(f"The account has too few credits: the balance is ${balance}.")
+    holds.require_available(found.account, _LEAST_NANOS)
+
+
+def _look_up_batch(look_ups: list[_LookUp], is_rerun: bool) -> list[_Found | None | Exception]:
+    """Look up all requests that were submitted at the same time."""
+    try:
+        found = pool.read(lambda: _read(look_ups))
+    except pool.UNAVAILABLE as error:
+        return [error] * len(look_ups)  # trying each of them alone would only take longer
+    finally:
+        pool.release_connection()  # the bodies are yet to arrive
+    return list(found)
+
+
+def _read(look_ups: Collection[_LookUp]) -> list[_Found | None]:
+    ids = {look_up.caller.key_id for look_up in look_ups}
+    rows = ApiKey.objects.select_related("account").annotate(now=Now(), running=concurrency.OPEN_HOLDS)
+    keys: dict[str, Any] = rows.in_bulk(ids)
+    for key in keys.values():
+        key.open_holds = key.running
+    limited = [key for key in keys.values() if key.spending_limit_nanos is not None]
+    windows = spending.read_windows(limited) if limited else {}
+    repeated = _read_repeated(look_ups)
+    is_free_possible = Price.objects.filter(input_nanos=0, output_nanos=0).exists() if _lacks_money(keys, windows) else True
+    return [
+        _Found(
+            key=key,
+            account=key.account,
+            window=windows.get(key.pk),
+            now=key.now,
+            is_repeated=(look_up.caller.account_id, look_up.idempotency_value) in repeated,
+            is_free_possible=is_free_possible,
+        )
+        if (key := keys.get(look_up.caller.key_id))
+        else None
+        for look_up in look_ups
+    ]
+
+
+def _lacks_money(keys: dict[str, Any], windows: dict[str, SpendingWindow | None]) -> bool:
+    return any(
+        key.account.available_nanos < _LEAST_NANOS
+        or ((window := windows.get(key.pk)) and window.available_nanos < _LEAST_NANOS)
+        for key in keys.values()
+    )
+
+
+def _read_repeated(look_ups: Collection[_LookUp]) -> set[Any]:
+    """Return account and Idempotency-Key of the look-ups for which a request was admitted before."""
+    given = [look_up for look_up in look_ups if look_up.idempotency_value is not None]
+    wanted = Q()
+    for look_up in given:
+        wanted |= Q(account_id=look_up.caller.account_id, key=look_up.idempotency_value)
+    return set(IdempotentRequest.objects.filter(wanted).values_list("account_id", "key")) if given else set()
+
+
+_look_ups: GroupCommit[_LookUp, _Found | None] = GroupCommit(_look_up_batch)

@@ -1,0 +1,49 @@
+"""Work of many milliseconds for one large request, in slices, so that the process serves the others in between.
+
+All requests of a process share one event loop: who computes holds up everybody. So one large request computes at a time, and it
+pauses for twice as long as it computed. Large requests get a third of the process's time at most, however many there are.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+LARGE_BYTES = 65_536
+_PAUSE_SECONDS_MAX = 0.1
+
+_lock = threading.Lock()
+
+
+def turn(size_bytes: int) -> AbstractContextManager[Callable[[], None]]:
+    """Wait until no other large request computes. The value is ``pause``, which the work calls between its slices.
+
+    Work on ``size_bytes`` that are not large does not wait, and its pauses are none.
+    """
+    return _Turn() if size_bytes > LARGE_BYTES else _NO_TURN
+
+
+def _no_pause() -> None:
+    pass
+
+
+_NO_TURN = nullcontext(_no_pause)  # the same for all: small requests are many
+
+
+class _Turn(AbstractContextManager[Callable[[], None]]):
+    """A turn of one large request. Its pauses, and the time after it, are twice as long as the work before them."""
+
+    def __enter__(self) -> Callable[[], None]:
+        _lock.acquire()
+        self._began = time.monotonic()
+        return self._pause
+
+    def __exit__(self, *exc_info: object) -> None:
+        try:
+            self._pause()
+        finally:
+            _lock.release()
+
+    def _pause(self) -> None:
+        time.sleep(min(2 * (time.monotonic() - self._began), _PAUSE_SECONDS_MAX))
+        self._began = time.monotonic()

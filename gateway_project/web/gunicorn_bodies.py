@@ -1,0 +1,78 @@
+"""Reads large request bodies straight from gunicorn's socket, and discards those that nobody read.
+
+gunicorn's own reader copies what it has read ahead once more for every kilobyte that it discards: five megabytes take it a
+second, in which the process serves nobody. Here a body is received into the memory where it stays, in slices that take turns.
+"""
+
+import socket
+import ssl
+from typing import Any
+
+import gevent
+from django.conf import settings
+from gevent.socket import wait_read
+from gunicorn.http.body import Body, LengthReader
+
+from gateway_project import large_work
+
+_SLICE_BYTES = 262_144
+_IDLE_SECONDS = 2  # a client that sends nothing more of a body that it was refused
+
+
+def read(environ: dict[str, Any], length: int) -> bytes | None:
+    """Return the body, or less of it where the client stops sending; None if this server's bodies must be read otherwise."""
+    body, client = environ.get("wsgi.input"), environ.get("gunicorn.socket")
+    if body is None or not _is_direct(body, client) or length <= large_work.LARGE_BYTES:
+        return None
+    received = bytearray(length)
+    count = _receive(body.reader, client, memoryview(received), length)
+    return bytes(memoryview(received)[:count])
+
+
+def discard(request: Any, client: Any) -> None:
+    """Discard what was not read of the body of gunicorn's ``request``, after the reply was sent.
+
+    The client may be sending it still, and would not see the reply if the connection were closed at once. If it has not sent
+    all of it in time, the connection is closed; otherwise it may be used again.
+    """
+    if not _is_direct(request.body, client):
+        return
+    reader = request.body.reader
+    if reader.length <= large_work.LARGE_BYTES:
+        return  # gunicorn does it
+    with gevent.Timeout(settings.REQUEST_BODY_TIMEOUT_SECONDS, False):
+        left = min(reader.length, settings.REQUEST_BYTES_MAX)
+        _receive(reader, client, memoryview(bytearray(_SLICE_BYTES)), left, idle_seconds=_IDLE_SECONDS)
+    if reader.length:
+        request.force_close()
+
+
+def _is_direct(body: Any, client: Any) -> bool:
+    """Return whether a body has a known length and arrives on a plain socket."""
+    is_plain = isinstance(client, socket.socket) and not isinstance(client, ssl.SSLSocket)
+    return is_plain and isinstance(body, Body) and isinstance(body.reader, LengthReader)
+
+
+def _receive(reader: LengthReader, client: Any, memory: memoryview, length: int, *, idle_seconds: float | None = None) -> int:
+    """Receive up to ``length`` bytes into the memory, from its start again when it is full. Return how many arrived."""
+    ahead = reader.unreader.take_buffered()
+    if len(ahead) > length:  # the next request has arrived, too
+        reader.unreader.unread(ahead[length:])
+        ahead = ahead[:length]
+    if len(ahead) <= len(memory):
+        memory[: len(ahead)] = ahead
+    reader.length -= len(ahead)
+    received = len(ahead)
+    while received < length:
+        at = received % len(memory)
+        try:
+            wait_read(client.fileno(), timeout=idle_seconds)
+            with large_work.turn(length):
+                count = client.recv_into(memory[at : at + min(_SLICE_BYTES, length - received)])
+        except OSError:  # it has left, or sent nothing for too long
+            break
+        if not count:
+            break
+        received += count
+        reader.length -= count
+    return received

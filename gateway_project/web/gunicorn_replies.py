@@ -1,0 +1,49 @@
+"""What gunicorn writes by itself: the replies to bytes that are not an HTTP request, and the header ``Server``.
+
+Such a request reaches no view. gunicorn has no setting for either, so the functions that write them are replaced.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from gunicorn import util
+from gunicorn.http.wsgi import Response
+
+from gateway_project import errors, identifiers
+from gateway_project.web import security_headers
+
+# Nothing is known of such a request. Where a proxy terminates TLS, it came over TLS.
+_IS_SECURE = settings.SECURE_PROXY_SSL_HEADER is not None
+_SECURITY_HEADERS = "".join(f"{name}: {value}\r\n" for name, value in security_headers.headers(is_secure=_IS_SECURE))
+
+
+def install() -> None:
+    """Replace gunicorn's functions. Call it once per worker."""
+    util.write_error = _write_error
+    Response.default_headers = _without_server(Response.default_headers)
+
+
+def _write_error(sock: Any, status: int, reason: str, message: str) -> None:
+    """Reply with JSON instead of gunicorn's HTML page."""
+    kind = errors.InternalError if status == 500 else errors.InvalidRequest
+    body = json.dumps(kind(f"{reason}: {message}" if message else reason).body())
+    request_id = f"req_{identifiers.uuid7().hex}"
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nx-request-id: {request_id}\r\n{_SECURITY_HEADERS}\r\n"
+    )
+    util.write_nonblock(sock, (head + body).encode("latin-1", "replace"))
+
+
+def _without_server(default_headers: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
+    """Return the function without the line that names gunicorn. A ``Server`` of the application would be dropped."""
+
+    def without_server(response: Any) -> list[str]:
+        lines = default_headers(response)
+        if lines[1].startswith("Server:"):  # a test notices if another version writes it elsewhere
+            del lines[1]
+        return lines
+
+    return without_server

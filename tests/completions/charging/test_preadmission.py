@@ -1,0 +1,111 @@
+"""A request with a large body is refused before its body is read, if admission would refuse it whatever the body says."""
+
+import pytest
+
+from completions.charging import preadmission
+from completions.models import Completion
+from gateway_project.web.bodies_in_flight import process_bodies
+from keys import lifecycle
+from keys.refusal_cache import FLOOD_REFUSALS
+from tests import chat, factories
+from tests.conftest import client_for
+from tests.keys.test_refusal_cache import no_query_of_keys_or_accounts, stopped
+from tests.test_error_table import TABLE, Request, assert_headers, scenario
+
+__all__ = ["scenario", "stopped"]
+
+UNREADABLE = b"{" * 70_000  # whoever parses it replies with 400
+LONG = [{"role": "user", "content": "x" * 70_000}]
+
+REFUSED = [
+    *["deleted", "revoked", "expired", "account closed", "requests a minute", "account tied up", "window tied up"],
+    *["requests of the key at a time", "requests of the account at a time"],
+    *["FIXED limit", "DAILY limit", "too few credits", "in debt"],
+]
+
+
+@pytest.mark.parametrize("condition", REFUSED)
+def test_a_large_body_is_refused_unread_as_the_table_says(scenario, condition):
+    arrange, status, type, code, param, headers = TABLE[condition]
+    request: Request = arrange(scenario)
+    request.raw = UNREADABLE
+    before = chat.everything_written()
+    error = chat.assert_error(request.send(), status, code, param)
+    assert error["type"] == type
+    assert_headers(request.send(), headers)
+    assert chat.everything_written() == before
+    assert process_bodies.total_bytes == 0
+
+
+def test_used_up_tokens_per_minute_are_refused_unread(scenario):
+    scenario.set_key(tokens_per_minute=60)
+    request = scenario.request(fields={"max_tokens": 54})
+    assert request.send().status_code == 200
+    factories.ApiKey.objects.filter(pk=scenario.key.pk).update(tokens_full_at=scenario.key.created_at.replace(year=2100))
+    request.raw = UNREADABLE
+    assert "tokens per minute" in chat.assert_error(request.send(), 429, "rate_limit_exceeded")["message"]
+
+
+def test_a_caller_who_can_pay_has_its_body_read(scenario):
+    assert scenario.request(raw=UNREADABLE).send().status_code == 400
+    assert scenario.request(fields={"messages": LONG, "max_tokens": 1}).send().status_code == 200
+    assert process_bodies.total_bytes == 0
+
+
+def test_an_account_without_credits_may_call_free_models(scenario):
+    factories.make_model("demo/free", input="0", output="0")
+    request = TABLE["too few credits"][0](scenario)
+    request.fields = {"model": "demo/free", "messages": LONG, "max_tokens": 1}
+    assert request.send().status_code == 200
+
+
+@pytest.mark.parametrize("exhaust", ["too few credits", "requests a minute"])
+def test_a_stored_reply_is_repeated_although_nothing_else_is_admitted(scenario, exhaust):
+    ask = {"fields": {"messages": LONG, "max_tokens": 1}, "headers": {"HTTP_IDEMPOTENCY_KEY": "once"}}
+    assert scenario.request(**ask).send().status_code == 200
+    if exhaust == "requests a minute":
+        scenario.exceed_rate_limit(requests_per_minute=1)
+    else:
+        TABLE[exhaust][0](scenario)
+    preadmission._passed.clear()  # instead of a second's wait
+    assert scenario.request(**ask).send().headers["Idempotent-Replayed"] == "true"
+    refused = scenario.request(raw=UNREADABLE, headers={"HTTP_IDEMPOTENCY_KEY": "twice"}).send()
+    assert refused.status_code in (402, 429)
+
+
+def test_a_flood_of_large_bodies_with_a_revoked_key_costs_no_queries(scenario, stopped):
+    lifecycle.revoke_key(scenario.key)
+    request = scenario.request(raw=UNREADABLE)
+    for _ in range(FLOOD_REFUSALS + 1):  # the first also looks the secret up
+        chat.assert_error(request.send(), 401, "invalid_api_key")
+    with no_query_of_keys_or_accounts():
+        chat.assert_error(request.send(), 401, "invalid_api_key")
+
+
+def test_bytes_in_flight_are_bounded_for_each_account(scenario, bob, settings):
+    settings.ACCOUNT_BYTES_IN_FLIGHT_MAX = 140_000
+    request = scenario.request(raw=UNREADABLE)
+    with process_bodies.counted(scenario.account.pk, 70_001):
+        refused = request.send()
+        factories.credit(bob, 1)
+        assert Request(factories.make_key(bob)[1], raw=UNREADABLE).send().status_code == 400
+    assert "bytes of bodies" in chat.assert_error(refused, 429, "rate_limit_exceeded")["message"]
+    assert_headers(refused, {"retry-after": "1", "retry-after-ms": "1000"})
+    assert request.send().status_code == 400
+    assert not Completion.objects.exists()
+
+
+def test_bytes_in_flight_are_bounded_for_each_process(scenario, settings):
+    settings.BYTES_IN_FLIGHT_MAX = 140_000
+    with process_bodies.counted("another account", 70_001):
+        refused = scenario.request(raw=UNREADABLE).send()
+        assert client_for(scenario.secret).post(chat.PATH, {"model": "demo/echo"}).status_code == 400  # small: not counted
+    chat.assert_error(refused, 503, "service_unavailable")
+    assert refused["retry-after"] == "2"
+    assert process_bodies.total_bytes == 0
+
+
+def test_a_stream_gives_its_bytes_back_when_it_begins(scenario):
+    reply = scenario.request(fields={"messages": LONG, "max_tokens": 1}).send(stream=True)
+    assert process_bodies.total_bytes == 0
+    assert chat.events(reply)[-1] == "[DONE]"

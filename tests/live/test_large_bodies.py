@@ -1,0 +1,92 @@
+"""Large bodies on a real server: refused before they are sent, discarded after the reply, received as they come."""
+
+import json
+
+import pytest
+
+from billing.models import Hold
+from completions.models import Completion
+from keys import lifecycle
+from tests import factories
+from tests.live.gateway import Answer, answer, head, read_until, wait_until_settled
+
+LENGTH = 90_000  # above 64 KB, and below the bound of the gateway under test
+
+
+@pytest.fixture
+def key(alice):
+    return factories.make_key(alice)
+
+
+@pytest.fixture
+def secret(key):
+    return key[1]
+
+
+def refuse_revoked(key, alice) -> int:
+    lifecycle.revoke_key(key[0])
+    return 401
+
+
+def refuse_broke(key, alice) -> int:
+    lifecycle.set_spending_limit(key[0], limit_cents=0, type="FIXED", period=None)
+    return 429
+
+
+@pytest.mark.parametrize("arrange", [refuse_revoked, refuse_broke])
+def test_a_refusal_comes_before_the_body_is_sent(gateway, key, alice, echo_model, arrange):
+    status = arrange(key, alice)
+    with gateway.dial() as client:
+        client.sendall(head(key[1], f"Content-Length: {LENGTH}"))
+        assert answer(client).status == status
+    assert not Completion.objects.exists()
+    assert not Hold.objects.exists()
+
+
+def keep_alive(secret: str, body: bytes) -> bytes:
+    return head(secret, f"Content-Length: {len(body)}").replace(b"Connection: close\r\n", b"") + body
+
+
+def read_answer(client) -> Answer:
+    """Read one reply with a Content-Length from a connection that stays open."""
+    received = read_until(client, b"\r\n\r\n")
+    start, _, body = received.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in start.decode().lower().split("\r\n")[1:])
+    while len(body) < int(headers["content-length"]):
+        body += client.recv(65_536)
+    return Answer(int(start[9:12]), headers, body)
+
+
+def test_a_connection_is_used_again_after_a_body_that_nobody_read(gateway, key, alice, echo_model):
+    _, other = factories.make_key(alice, name="other")
+    lifecycle.revoke_key(key[0])
+    with gateway.dial() as client:
+        for _ in range(2):
+            client.sendall(keep_alive(key[1], b"{" * LENGTH))
+            assert read_answer(client).status == 401
+        client.sendall(keep_alive(other, b'{"model": "demo/echo", "messages": [{"role": "user", "content": "one two"}]}'))
+        assert read_answer(client).json()["choices"][0]["message"]["content"] == "one two"
+    wait_until_settled(alice)
+
+
+def test_a_connection_is_closed_if_the_rest_of_a_refused_body_does_not_come(gateway, key):
+    lifecycle.revoke_key(key[0])
+    with gateway.dial() as client:
+        client.sendall(keep_alive(key[1], b"{" * LENGTH)[:-1])
+        assert read_answer(client).status == 401
+        assert client.recv(1) == b""
+
+
+def test_large_bodies_are_read_whole_and_the_next_request_after_them(gateway, secret, alice, echo_model):
+    text = "x" * LENGTH
+    large = json.dumps({"model": "demo/echo", "messages": [{"role": "user", "content": text}], "max_tokens": 1}).encode()
+    small = b'{"model": "demo/echo", "messages": [{"role": "user", "content": "one two"}]}'
+    with gateway.dial() as client:
+        client.sendall(keep_alive(secret, large) + keep_alive(secret, small))
+        assert read_answer(client).json()["choices"][0]["message"]["content"] == "x" * 16
+        assert read_answer(client).json()["choices"][0]["message"]["content"] == "one two"
+        client.sendall(keep_alive(secret, large)[:1_000])
+        client.sendall(keep_alive(secret, large)[1_000:])
+        assert read_answer(client).status == 200
+    wait_until_settled(alice)
+    assert Completion.objects.count() == 3
