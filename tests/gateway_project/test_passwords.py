@@ -1,8 +1,15 @@
-"""Passwords are hashed outside the event loop, to the same hashes as Django's."""
+"""Passwords are hashed outside the event loop, one at a time, to the same hashes as Django's."""
+
+import os
+from contextlib import closing
 
 import gevent
+import pytest
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.db import connection
+from gevent import socket
 
+from gateway_project import errors, passwords
 from gateway_project.passwords import OffloadedPBKDF2PasswordHasher
 
 
@@ -20,3 +27,45 @@ def test_other_greenlets_run_while_a_password_is_hashed():
         turns += 1
         gevent.sleep(0.001)
     assert turns > 1  # hashed in the event loop itself, it would be ready after the first
+
+
+def test_no_database_connection_is_kept_meanwhile(transactional_db):
+    connection.ensure_connection()
+    OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
+    assert connection.connection is None
+
+
+def test_the_priority_of_the_process_is_unchanged():
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+def test_few_requests_may_wait_and_the_next_is_refused():
+    hasher = OffloadedPBKDF2PasswordHasher()
+    with passwords._turns.turn(None):  # as if a password were being hashed
+        waiting = [gevent.spawn(hasher.encode, "secret", "salt", 1_000) for _ in range(passwords._WAITING_MAX)]
+        gevent.sleep(0)
+        with pytest.raises(errors.ServiceUnavailable) as refused:
+            hasher.encode("secret", "salt", 1_000)
+        assert refused.value.headers["Retry-After"] == "5"
+    assert {greenlet.get() for greenlet in waiting} == {hasher.encode("secret", "salt", 1_000)}
+
+
+@pytest.mark.parametrize("leaves", ["before", "while waiting"])
+def test_nothing_is_hashed_for_a_client_that_disconnected(leaves):
+    here, there = socket.socketpair()
+
+    def hash_password() -> None:
+        with passwords.hash_for(here):
+            OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
+
+    with closing(here), closing(there), passwords._turns.turn(None):
+        if leaves == "before":
+            there.close()
+        hashing = gevent.spawn(hash_password)
+        gevent.sleep(0)
+        there.close()
+        with pytest.raises(errors.RequestTimeout):
+            hashing.get()
+        assert passwords._turns._waiting == 0

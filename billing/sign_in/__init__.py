@@ -1,0 +1,11 @@
+"""Signing in, of owners and of staff: limits on attempts, sessions, and rules for passwords.
+
+- ``limits``            how many attempts an address, a user and a known device have; their state in PostgreSQL
+- ``devices``           the cookie by which a browser is known to have signed in before
+- ``backend``           Django's authentication, which counts attempts before it hashes, and logs those that fail
+- ``floods``            refuses a flood of attempts before it costs much
+- ``sessions``          sessions end when they are idle
+- ``reauthentication``  the password once more before some acts
+- ``views``             wrappers of views: the sign-ins, and the whole admin
+- ``password_rules``    what a new password may be
+"""

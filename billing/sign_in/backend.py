@@ -1,0 +1,69 @@
+"""Django's authentication by e-mail address and password, limited. Every sign-in, of owners and of staff, passes here."""
+
+import logging
+import unicodedata
+from typing import Any
+
+from django.contrib.auth.backends import ModelBackend
+from django.http import HttpRequest
+
+from billing.models import User
+from billing.sign_in import devices, limits
+from gateway_project import errors, passwords
+from gateway_project.web.client_address import client_address, client_network
+
+logger = logging.getLogger("gateway.sign_in")
+
+_EMAIL_CHARACTERS_MAX = 254  # of an address that anybody can have; also what a log line shows of others
+
+
+class LimitedBackend(ModelBackend):
+    """Counts an attempt before it looks for the user, so that a refusal says nothing about user or password."""
+
+    def authenticate(
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
+    ) -> Any:
+        """Return the user, or None. Raises RateLimitExceeded, ServiceUnavailable, and RequestTimeout for a client that left."""
+        username = kwargs.pop(User.USERNAME_FIELD, None) if username is None else username
+        if request is None or username is None or password is None:  # not from a client
+            return super().authenticate(request, username, password, **kwargs)
+        email, address = _canonical(username), client_address(request)
+        applied = _limits(request, email, address)
+        self._count(applied, email, address)
+        with passwords.hash_for(request.META.get("gunicorn.socket")):
+            user = super().authenticate(request, username, password, **kwargs)
+        if isinstance(user, User):
+            limits.give_back_attempt(applied)
+        else:
+            _log("failed", email, address)
+        return user
+
+    def _count(self, applied: list[limits.Limit], email: str, address: str) -> None:
+        try:
+            limits.count_attempt(applied)
+        except errors.RateLimitExceeded:
+            log_refusal(email, address)
+            raise
+
+
+def _limits(request: HttpRequest, email: str, address: str) -> list[limits.Limit]:
+    device = devices.find_device(request, email)
+    if device:
+        return [limits.device_limit(device, email)]
+    return [limits.address_limit(client_network(address)), limits.user_limit(email)]
+
+
+def _canonical(username: str) -> str:
+    """Return the address as the user's row has it, so that no spelling has a limit of its own."""
+    return unicodedata.normalize("NFKC", username).strip().lower()
+
+
+def log_refusal(email: str, address: str) -> None:
+    """Log an attempt that was refused uncounted, after too many others."""
+    _log("refused, after too many attempts", _canonical(email[:_EMAIL_CHARACTERS_MAX]), address)
+
+
+def _log(outcome: str, email: str, address: str) -> None:
+    printable = "".join(character if character.isprintable() else "?" for character in email[:_EMAIL_CHARACTERS_MAX])
+    facts = {"user": printable, "address": address}
+    logger.warning("sign-in as %s from %s %s", printable, address or "an unknown address", outcome, extra=facts)

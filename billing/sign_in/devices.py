@@ -1,0 +1,53 @@
+"""Known devices: browsers in which a user has signed in before. A signed cookie that lasts a year says so.
+
+Attempts on a known device have a limit of their own. So others cannot keep a user out by failing to sign in as that user.
+"""
+
+from hashlib import sha256
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from gateway_project import identifiers
+
+_SALT = "billing.sign_in.devices"
+_SECONDS = 365 * 86_400
+_USERS_MAX = 5  # in one browser; the earliest is forgotten
+
+
+def find_device(request: HttpRequest, email: str) -> str | None:
+    """Return the id of the device, if the user with this address has signed in on it."""
+    device, users = _read(request)
+    return device if device and _mark(email) in users else None
+
+
+def is_known(request: HttpRequest) -> bool:
+    """Return whether anybody has signed in on the device."""
+    return settings.DEVICE_COOKIE_NAME in request.COOKIES and _read(request)[0] is not None
+
+
+def remember(request: HttpRequest, response: HttpResponse, email: str) -> None:
+    """Make the device known for the user, who has just signed in on it."""
+    device, users = _read(request)
+    mark = _mark(email)
+    users = [*(user for user in users if user != mark), mark][-_USERS_MAX:]
+    response.set_signed_cookie(
+        settings.DEVICE_COOKIE_NAME,
+        " ".join([device or identifiers.short_uuid7(), *users]),
+        salt=_SALT,
+        max_age=_SECONDS,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def _read(request: HttpRequest) -> tuple[str | None, list[str]]:
+    """Return the device's id and the marks of its users. None: the cookie is missing, too old or not ours."""
+    cookie = request.get_signed_cookie(settings.DEVICE_COOKIE_NAME, default=None, salt=_SALT, max_age=_SECONDS)
+    device, *users = (cookie or "").split() or [""]
+    return device or None, users
+
+
+def _mark(email: str) -> str:
+    return sha256(email.encode()).hexdigest()[:16]

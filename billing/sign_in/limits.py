@@ -1,0 +1,140 @@
+"""Limits on attempts to sign in: a burst, and then one attempt each few seconds (GCRA, as ``keys.gcra`` explains it).
+
+An attempt is counted before its password is hashed, and given back if it succeeds: so a limit is one of failures. The state
+of a limit is one row, which all processes share and one statement reads and writes. A limit is only a rate: nobody is locked
+out for good.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+
+from django.db import connection
+
+from billing.models import SignInLimit
+from gateway_project import errors
+from gateway_project.cache import TTLCache
+from gateway_project.db import pool
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """``burst`` attempts at once, then one each ``interval_seconds``."""
+
+    burst: int
+    interval_seconds: int
+
+
+ADDRESS = Rate(burst=30, interval_seconds=6)  # colleagues may share it
+USER = Rate(burst=10, interval_seconds=60)  # 70 in the worst hour
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The rate of one subject, such as ``address 192.0.2.1``."""
+
+    subject: str
+    rate: Rate
+
+    @property
+    def digest(self) -> str:
+        """The primary key. The table need not tell who tried to sign in, nor store texts of any length."""
+        return sha256(self.subject.encode()).hexdigest()
+
+
+def address_limit(network: str) -> Limit:
+    """Return the limit of a client's address."""
+    return Limit(f"address {network}", ADDRESS)
+
+
+def user_limit(email: str) -> Limit:
+    """Return the limit of a user, who need not exist."""
+    return Limit(f"user {email}", USER)
+
+
+def device_limit(device: str, email: str) -> Limit:
+    """Return the limit of a user on a known device, which nobody else can use up."""
+    return Limit(f"device {device} {email}", USER)
+
+
+# A limit that is used up stays so until its next attempt is due. A flood that is refused costs no further query.
+_next_attempts: TTLCache[str, float] = TTLCache(seconds=60, entries_max=10_000)
+
+
+def count_attempt(limits: Iterable[Limit]) -> None:
+    """Count an attempt against each limit in turn. Raises RateLimitExceeded at the first that is used up."""
+    for limit in limits:
+        if refusal := known_refusal(limit):
+            raise refusal
+        wait = _count(limit)
+        if wait > timedelta(0):
+            _next_attempts.put(limit.digest, time.monotonic() + wait.total_seconds())
+            raise _refusal(wait)
+
+
+def known_refusal(limit: Limit) -> errors.RateLimitExceeded | None:
+    """Return how an attempt is refused, if this process knows that the limit is used up. Needs no query."""
+    next_attempt = _next_attempts.get(limit.digest)
+    wait_seconds = 0.0 if next_attempt is None else next_attempt - time.monotonic()
+    return _refusal(timedelta(seconds=wait_seconds)) if wait_seconds > 0 else None
+
+
+def _refusal(wait: timedelta) -> errors.RateLimitExceeded:
+    headers = errors.retry_after(wait)
+    seconds = headers["Retry-After"]
+    message = f"There were too many attempts to sign in. Try again in {seconds} second{'s' if seconds != '1' else ''}."
+    return errors.RateLimitExceeded(message, headers=headers)
+
+
+def give_back_attempt(limits: Iterable[Limit]) -> None:
+    """Take back what ``count_attempt`` counted, because the attempt succeeded."""
+    with connection.cursor() as cursor:
+        for limit in limits:
+            cursor.execute(
+                "UPDATE billing_signinlimit SET full_at = full_at - make_interval(secs => %s) WHERE digest = %s",
+                [limit.rate.interval_seconds, limit.digest],
+            )
+
+
+def forget_unused() -> int:
+    """Delete the rows of limits whose whole burst is available again. Return how many."""
+    deleted, _ = SignInLimit.objects.filter(full_at__lt=pool.database_time()).delete()
+    return deleted
+
+
+# ``full_at`` is when the whole burst is available again. An attempt moves it by one interval, but never beyond a whole burst
+# from now. The statement returns how long the next attempt must wait: 0 if this one was counted. At least a second if not,
+# because the last subquery reads the row as it was before concurrent attempts. A state of more than two bursts ahead was
+# written before the clock was set back, and counts as no use. The statement does not wait for the disk, which settlements
+# need: a crash may forget the attempts of its last moment.
+_STATE = """(
+            CASE WHEN state.full_at > statement_timestamp() + {interval} * (%(burst)s * 2) THEN statement_timestamp()
+            ELSE greatest(state.full_at, statement_timestamp()) END
+        )"""
+_COUNT = """
+    WITH counted AS (
+        INSERT INTO billing_signinlimit AS state (digest, full_at) VALUES (%(digest)s, statement_timestamp() + {interval})
+        ON CONFLICT (digest) DO UPDATE SET full_at = {state} + {interval}
+        WHERE {state} <= statement_timestamp() + {interval} * (%(burst)s - 1)
+        RETURNING interval '0' AS wait
+    )
+    SELECT coalesce(
+        (SELECT wait FROM counted),
+        (SELECT greatest(full_at - {interval} * (%(burst)s - 1) - statement_timestamp(), interval '1 second')
+            FROM billing_signinlimit WHERE digest = %(digest)s),
+        {interval}
+    )
+    FROM set_config('synchronous_commit', 'off', true)
+    """.replace("{state}", _STATE).replace("{interval}", "make_interval(secs => %(interval_seconds)s)")
+
+
+def _count(limit: Limit) -> timedelta:
+    """Count the attempt and return 0, or return how long the next one must wait."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _COUNT, {"digest": limit.digest, "burst": limit.rate.burst, "interval_seconds": limit.rate.interval_seconds}
+        )
+        wait: timedelta = cursor.fetchone()[0]
+    return wait

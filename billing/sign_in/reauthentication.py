@@ -1,0 +1,67 @@
+"""Asks for the password again before an act that a stranger at an unattended browser must not do.
+
+A password counts for 15 minutes, and signing in gives one. Otherwise a page asks for it, and carries what the form had, so that
+nothing is typed twice. Attempts are limited as those to sign in are.
+"""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.auth import authenticate
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+
+RECENT_SECONDS = 15 * 60
+FIELD = "current_password"
+_GIVEN_AT = "password_given_at"  # session key
+
+View = Callable[..., Any]
+
+
+def reauthenticates(view: View) -> View:
+    """Wrap a view of signed-in users: a POST needs a recent password. Other methods pass."""
+
+    @sensitive_post_parameters(FIELD)
+    @never_cache
+    @functools.wraps(view)
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        if request.method == "POST" and not _is_recent(request):
+            if not _is_correct(request):
+                return _ask(request)
+            note_password(request)
+            request.POST = _form(request)  # type: ignore[assignment]
+        return view(request, *args, **kwargs)
+
+    return page
+
+
+def note_password(request: HttpRequest) -> None:
+    """Note in the session that the user has just given the password."""
+    request.session[_GIVEN_AT] = int(time.time())
+
+
+def _is_recent(request: HttpRequest) -> bool:
+    return bool(time.time() - request.session.get(_GIVEN_AT, 0) <= RECENT_SECONDS)
+
+
+def _is_correct(request: HttpRequest) -> bool:
+    """Return whether the form has the user's password. Raises what ``backend`` raises."""
+    password = request.POST.get(FIELD)
+    return bool(password and authenticate(request, username=request.user.get_username(), password=password) == request.user)
+
+
+def _form(request: HttpRequest) -> QueryDict:
+    form = request.POST.copy()
+    form.pop(FIELD, None)
+    form._mutable = False
+    return form
+
+
+def _ask(request: HttpRequest) -> HttpResponse:
+    carried = [(name, value) for name, values in _form(request).lists() for value in values if name != "csrfmiddlewaretoken"]
+    context = {"carried": carried, "field": FIELD, "is_wrong": FIELD in request.POST, "email": request.user.get_username()}
+    return render(request, "dashboard/reauthentication.html", context)

@@ -1,0 +1,237 @@
+"""Limits on attempts to sign in, as owners, staff and attackers see them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
+
+import gevent.socket
+import pytest
+from django.contrib.auth.hashers import MD5PasswordHasher
+from django.db import connection
+from django.db.models import F
+from django.test import Client
+
+from billing import tasks
+from billing.models import SignInLimit
+from billing.sign_in import limits
+from tests import factories
+
+OWNERS, STAFF = "/dashboard/sign-in/", "/admin/login/"
+ALICE = "alice@example.org"
+BURST, BURST_OF_ADDRESS = 3, 6
+HOUR = 3_600
+
+
+@pytest.fixture(autouse=True)
+def _slow_rates(monkeypatch):
+    """However slow the machine is, no attempt becomes due while a test runs."""
+    monkeypatch.setattr(limits, "USER", limits.Rate(BURST, HOUR))
+    monkeypatch.setattr(limits, "ADDRESS", limits.Rate(BURST_OF_ADDRESS, HOUR))
+
+
+@pytest.fixture
+def hashed(settings, monkeypatch):
+    """The passwords that were hashed."""
+    found = []
+    encode = MD5PasswordHasher.encode
+
+    def record(self, password, salt):
+        found.append(password)
+        return encode(self, password, salt)
+
+    monkeypatch.setattr(MD5PasswordHasher, "encode", record)
+    return found
+
+
+def attempt(email=ALICE, password="wrong", *, client=None, path=OWNERS, address="192.0.2.1"):
+    form = {"username": email, "password": password}
+    return (client or Client()).post(path, form, headers={"accept": "text/html"}, REMOTE_ADDR=address)
+
+
+def use_up(email=ALICE, **options):
+    """Use up the limit of a user, each time from another address."""
+    for number in range(BURST):
+        assert attempt(email, address=f"198.51.100.{number}", **options).status_code == 200
+
+
+def let_pass(seconds):
+    SignInLimit.objects.update(full_at=F("full_at") - timedelta(seconds=seconds))
+    limits._next_attempts.clear()
+
+
+@pytest.mark.parametrize("path", [OWNERS, STAFF])
+def test_after_many_failures_of_a_user_a_correct_password_is_refused_like_a_wrong_one(alice, hashed, path):
+    use_up(path=path)
+    hashed.clear()
+    replies = [attempt(password=password, path=path) for password in ("wrong", factories.PASSWORD)]
+    for reply in replies:
+        assert reply.status_code == 429
+        assert 1 <= int(reply["Retry-After"]) <= HOUR
+        assert "There were too many attempts to sign in. Try again in" in reply.content.decode()
+        assert not reply.cookies
+    assert hashed == []
+
+
+def test_a_database_clock_set_back_by_hours_does_not_lock_a_user_out(alice):
+    use_up()
+    let_pass(-10 * BURST * HOUR)
+    use_up()  # one burst, and then the limit holds
+    assert attempt().status_code == 429
+
+
+def test_owners_and_staff_share_the_limit_of_a_user(alice):
+    use_up()
+    assert attempt(path=STAFF).status_code == 429
+
+
+def test_a_user_that_does_not_exist_is_limited_alike(db):
+    use_up("nobody@example.org")
+    assert attempt("nobody@example.org").status_code == 429
+
+
+@pytest.mark.parametrize("spelling", ["ALICE@example.org", " alice@example.org ", "ａlice@example.org"])
+def test_every_spelling_of_an_address_has_the_same_limit(alice, spelling):
+    use_up(spelling)
+    assert attempt().status_code == 429
+
+
+@pytest.mark.parametrize("path", [OWNERS, STAFF])
+def test_an_address_that_fails_as_many_users_is_limited(alice, path, caplog):
+    for number in range(BURST_OF_ADDRESS):
+        assert attempt(f"user{number}@example.org", path=path).status_code == 200
+    first, known = [attempt(password=factories.PASSWORD, path=path) for _ in range(2)]
+    for reply in (first, known):  # the second is refused from memory
+        assert reply.status_code == 429
+        assert 1 <= int(reply["Retry-After"]) <= HOUR
+        assert "There were too many attempts to sign in. Try again in" in reply.content.decode()
+        assert "default-src 'self'" in reply["Content-Security-Policy"]
+    assert caplog.text.count("sign-in as alice@example.org from 192.0.2.1 refused") == 2
+    assert attempt(password=factories.PASSWORD, address="192.0.2.2").status_code == 302
+
+
+def test_a_refused_address_uses_up_nothing_of_the_user(alice):
+    for number in range(BURST_OF_ADDRESS):
+        attempt(f"user{number}@example.org")
+    for _ in range(BURST):
+        assert attempt().status_code == 429
+    assert attempt(address="192.0.2.2").status_code == 200
+
+
+def test_addresses_of_one_ipv6_network_share_a_limit(alice):
+    for number in range(BURST_OF_ADDRESS):
+        attempt(f"user{number}@example.org", address=f"2001:db8::{number:x}")
+    assert attempt(address="2001:db8::ffff:1").status_code == 429
+    assert attempt(address="2001:db8:0:1::1").status_code == 200
+
+
+def test_the_limit_is_a_rate(alice):
+    use_up()
+    let_pass(HOUR - 600)
+    assert attempt().status_code == 429
+    let_pass(600)
+    assert attempt(password=factories.PASSWORD).status_code == 302
+
+
+def test_successful_attempts_are_not_counted(alice):
+    for _ in range(BURST + 1):
+        assert attempt(password=factories.PASSWORD).status_code == 302
+    use_up()
+
+
+def test_a_client_that_has_hung_up_is_neither_counted_nor_hashed_for(alice, hashed):
+    here, there = gevent.socket.socketpair()
+    with closing(here):
+        there.close()
+        hashed.clear()
+        reply = Client().post(OWNERS, {"username": ALICE, "password": "wrong"}, **{"gunicorn.socket": here})
+    assert reply.status_code == 408
+    assert hashed == []
+    assert not SignInLimit.objects.exists()
+
+
+def test_concurrent_attempts_are_counted_exactly(transactional_db, alice):
+    def one(number):
+        try:
+            return attempt(address=f"198.51.100.{number}").status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        statuses = list(threads.map(one, range(2 * BURST)))
+    assert sorted(statuses) == [200] * BURST + [429] * BURST
+
+
+# --- Known devices --------------------------------------------------------------------------------------------------
+
+
+def test_others_cannot_keep_a_user_out_of_a_known_device(alice):
+    browser = Client()
+    assert attempt(password=factories.PASSWORD, client=browser).status_code == 302
+    browser.post("/dashboard/sign-out/")
+    use_up()
+    for number in range(BURST_OF_ADDRESS):
+        attempt(f"user{number}@example.org")
+    assert attempt(password=factories.PASSWORD).status_code == 429
+    assert attempt(password=factories.PASSWORD, client=browser).status_code == 302
+
+
+def test_a_known_device_is_limited_too(alice):
+    browser = Client()
+    attempt(password=factories.PASSWORD, client=browser)
+    browser.post("/dashboard/sign-out/")
+    use_up(client=browser)
+    assert attempt(password=factories.PASSWORD, client=browser).status_code == 429
+
+
+def test_a_device_is_known_only_for_users_who_have_signed_in_there(alice, charlie):
+    browser = Client()
+    attempt("charlie@example.org", factories.PASSWORD, client=browser)
+    browser.post("/dashboard/sign-out/")
+    use_up()
+    assert attempt(password=factories.PASSWORD, client=browser).status_code == 429
+
+
+def test_a_forged_device_is_not_known(alice):
+    browser = Client()
+    attempt(password=factories.PASSWORD, client=browser)
+    [name] = [name for name in browser.cookies if "device" in name]
+    value = browser.cookies[name].value
+    assert browser.cookies[name]["httponly"]
+    forger = Client()
+    forger.cookies[name] = value[:-1] + ("A" if value[-1] != "A" else "B")
+    use_up()
+    assert attempt(password=factories.PASSWORD, client=forger).status_code == 429
+
+
+# --- The log, and what is kept ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [OWNERS, STAFF])
+def test_a_failure_is_logged_with_user_and_address_and_without_the_password(alice, caplog, path):
+    attempt("Nobody@example.org\r\nforged\u2028line", "hunter2", path=path)
+    [record] = [record for record in caplog.records if record.name == "gateway.sign_in"]
+    assert record.getMessage() == "sign-in as nobody@example.org??forged?line from 192.0.2.1 failed"
+    assert (record.user, record.address) == ("nobody@example.org??forged?line", "192.0.2.1")
+    assert "hunter2" not in caplog.text
+
+
+def test_a_refused_attempt_is_logged(alice, caplog):
+    use_up()
+    caplog.clear()
+    attempt()
+    assert "sign-in as alice@example.org from 192.0.2.1 refused, after too many attempts" in caplog.text
+
+
+def test_a_successful_attempt_logs_no_failure(alice, caplog):
+    attempt(password=factories.PASSWORD)
+    assert [record for record in caplog.records if record.name == "gateway.sign_in"] == []
+
+
+def test_limits_that_are_whole_again_are_forgotten(alice):
+    use_up()
+    assert ALICE not in str(list(SignInLimit.objects.values()))
+    assert tasks.forget_sign_in_attempts() == 0
+    let_pass(HOUR)
+    assert tasks.forget_sign_in_attempts() == BURST  # those of the addresses
+    let_pass((BURST - 1) * HOUR)
+    assert tasks.forget_sign_in_attempts() == 1

@@ -1,0 +1,112 @@
+"""The password once more, before a key is made or limited and before staff change anything."""
+
+import html
+import re
+import time
+
+import pytest
+from django.test import Client
+
+from billing.models import LedgerEntry
+from keys.models import ApiKey
+from tests import factories, sessions
+from tests.pages.conftest import key, owner, rows, support, support_user  # noqa: F401  fixtures
+
+NEW_KEY = "/dashboard/keys/new/"
+
+
+def expire(client):
+    sessions.update(client, password_given_at=int(time.time()) - 16 * 60)
+
+
+def carried(reply):
+    """Return what the page that asks for the password sends on, beside it."""
+    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', reply.content.decode())
+    return {name: html.unescape(value) for name, value in found if name not in ("csrfmiddlewaretoken", "username")}
+
+
+def key_form(account):
+    return {"name": "“laptop” <b>\r\n", "spending_type": "NONE", "account": str(account.pk)}
+
+
+def test_a_key_is_made_after_the_password_and_nothing_is_typed_twice(owner, alice):  # noqa: F811
+    expire(owner)
+    asked = owner.post(NEW_KEY, key_form(alice))
+    assert "Confirm with your password" in asked.content.decode()
+    assert "no-store" in asked["Cache-Control"]
+    assert not ApiKey.objects.exists()
+    assert carried(asked) == key_form(alice)
+    wrong = owner.post(NEW_KEY, {**carried(asked), "current_password": "wrong"})
+    assert "This is not the password of alice@example.org" in wrong.content.decode()
+    assert not ApiKey.objects.exists()
+    made = owner.post(NEW_KEY, {**carried(wrong), "current_password": factories.PASSWORD})
+    assert "is ready" in made.content.decode()
+    assert ApiKey.objects.get().name == "“laptop” <b>"
+
+
+def test_the_password_counts_for_a_while(owner, alice):  # noqa: F811
+    expire(owner)
+    owner.post(NEW_KEY, {**key_form(alice), "current_password": factories.PASSWORD})
+    owner.post(NEW_KEY, {**key_form(alice), "name": "another"})
+    assert ApiKey.objects.count() == 2
+
+
+def test_signing_in_gives_the_password(alice):
+    client = Client()
+    client.post("/dashboard/sign-in/", {"username": "alice@example.org", "password": factories.PASSWORD})
+    assert "is ready" in client.post(NEW_KEY, key_form(alice)).content.decode()
+
+
+def test_a_limit_needs_the_password(owner, key):  # noqa: F811
+    expire(owner)
+    form = {"spending_type": "FIXED", "spending_limit": "5"}
+    owner.post(f"/dashboard/keys/{key.pk}/limit/", form)
+    assert ApiKey.objects.get().spending_limit_cents is None
+    owner.post(f"/dashboard/keys/{key.pk}/limit/", {**form, "current_password": factories.PASSWORD})
+    assert ApiKey.objects.get().spending_limit_cents == 500
+
+
+def test_revoking_never_waits_for_a_password(owner, support, alice, key):  # noqa: F811
+    other = factories.make_key(alice, "other")[0]
+    for client, path in ((owner, f"/dashboard/keys/{key.pk}/revoke/"), (support, f"/admin/keys/apikey/{other.pk}/revoke/")):
+        expire(client)
+        assert client.post(path, {"post": "yes"}).status_code == 302
+    assert not ApiKey.objects.filter(revoked_at=None).exists()
+
+
+def test_staff_issue_no_credit_without_the_password(support, alice):  # noqa: F811
+    expire(support)
+    path = f"/admin/billing/account/{alice.pk}/credit/"
+    page = support.get(path)
+    reference = page.context["form"]["reference"].value()
+    form = {"amount": "5", "reason": "an outage", "reference": reference}
+    asked = support.post(path, form)
+    assert LedgerEntry.objects.count() == 1
+    assert carried(asked) == form
+    assert support.post(path, {**carried(asked), "current_password": factories.PASSWORD}).status_code == 302
+    assert LedgerEntry.objects.count() == 2
+
+
+@pytest.mark.parametrize("path", ["billing/user/add/", "billing/account/", "completions/provider/add/", "rankings/alias/add/"])
+def test_staff_change_nothing_in_the_admin_without_the_password(support, rows, path):  # noqa: F811
+    expire(support)
+    before = rows()
+    assert "Confirm with your password" in support.post(f"/admin/{path}", {"email": "new@example.org"}).content.decode()
+    assert rows() == before
+
+
+def test_staff_can_leave_without_the_password(support):  # noqa: F811
+    expire(support)
+    support.post("/admin/logout/")
+    assert support.get("/admin/").status_code == 302
+
+
+def test_guessing_the_password_in_a_session_is_limited(owner, alice, monkeypatch):  # noqa: F811
+    from billing.sign_in import limits
+
+    monkeypatch.setattr(limits, "USER", limits.Rate(2, 3_600))
+    expire(owner)
+    guess = {**key_form(alice), "current_password": "wrong"}
+    assert [owner.post(NEW_KEY, guess).status_code for _ in range(3)] == [200, 200, 429]
+    assert owner.post(NEW_KEY, {**guess, "current_password": factories.PASSWORD}).status_code == 429
+    assert not ApiKey.objects.exists()
