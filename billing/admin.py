@@ -1,10 +1,9 @@
-"""The support pages of users, accounts and the ledger. Credits are issued through ``ledger``; entries are read-only."""
+"""The support pages of accounts and the ledger, and through ``people_admin`` of users. Entries are read-only."""
 
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
@@ -13,13 +12,17 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from billing import ledger_pages, money, statement
-from billing.forms import NewUserForm, SupportCreditForm, UserForm
-from billing.models import Account, Hold, LedgerEntry, Membership, User
+from billing import accounts, ledger_pages, money, staff_permissions, statement
+from billing.forms import SupportCreditForm
+from billing.models import Account, Hold, LedgerEntry, SignInLimit, User
+from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
+from billing.sign_in import views
 from gateway_project import dollars
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
 
 LATEST_ENTRIES = 20
+
+views.protect(admin.site)
 
 
 class ActionsMixin:
@@ -43,70 +46,25 @@ class ActionsMixin:
         return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[original.pk]))  # type: ignore[attr-defined]
 
 
-class MembershipInline(admin.TabularInline):
-    model = Membership
-    extra = 0
-    autocomplete_fields = ("user", "account")
-    readonly_fields = ("created_at",)
+class ActiveMemberFilter(admin.SimpleListFilter):
+    title = "active member"
+    parameter_name = "active_member"
 
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("yes", "Yes"), ("no", "No")]
 
-PERMISSION_FIELDS = ("is_staff", "is_superuser", "groups", "user_permissions")
-
-
-@admin.register(User)
-class PersonAdmin(UserAdmin):
-    """Django's user admin, for users without a username."""
-
-    form = UserForm
-    add_form = NewUserForm
-    fieldsets = (
-        (None, {"fields": ("email", "password")}),
-        ("Name", {"fields": ("first_name", "last_name")}),
-        ("Permissions", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
-        ("Dates", {"fields": ("last_login", "date_joined")}),
-    )
-    add_fieldsets = (
-        (None, {"classes": ("wide",), "fields": ("email", "usable_password", "password1", "password2", "is_staff", "groups")}),
-    )
-    readonly_fields = ("last_login", "date_joined")
-    list_display = ("email", "first_name", "last_name", "is_staff", "is_active")
-    search_fields = ("email", "first_name", "last_name")
-    ordering = ("email",)
-    inlines = (MembershipInline,)
-
-    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
-        return self.inlines if obj else ()
-
-    # Staff who may change users must not give themselves or others more permissions than they have.
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        if request.user.is_superuser:
-            return self.readonly_fields
-        return (*self.readonly_fields, *PERMISSION_FIELDS)
-
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        if obj or request.user.is_superuser:
-            return super().get_fieldsets(request, obj)
-        return ((None, {"classes": ("wide",), "fields": ("email", "usable_password", "password1", "password2")}),)
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        if obj and obj.is_superuser and not request.user.is_superuser:
-            return False
-        return super().has_change_permission(request, obj)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        if obj and obj.is_superuser and not request.user.is_superuser:
-            return False
-        return super().has_delete_permission(request, obj)
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Account]) -> QuerySet[Account]:
+        wanted = {"yes": accounts.HAS_ACTIVE_MEMBER, "no": ~accounts.HAS_ACTIVE_MEMBER}.get(self.value() or "")
+        return queryset if wanted is None else queryset.filter(wanted)
 
 
 @admin.register(Account)
-class AccountAdmin(ActionsMixin, admin.ModelAdmin):
+class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, admin.ModelAdmin):
     """Find an account by a member's e-mail address, see its balance and entries, issue credit."""
 
     change_form_template = "admin/billing/account/change_form.html"
-    list_display = ("name", "balance", "held", "is_active", "created_at")
-    list_filter = ("is_active",)
+    list_display = ("name", "balance", "held", "is_active", "created")
+    list_filter = ("is_active", ActiveMemberFilter)
     search_fields = ("name", "members__email")
     search_help_text = "A member's e-mail address, the account's name, or its id."
     fields = (
@@ -114,13 +72,14 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
         "is_active",
         "requests_per_minute",
         "tokens_per_minute",
+        "requests_in_flight_max",
         "id",
         "balance",
         "held",
         "available",
-        "created_at",
+        "created",
     )
-    readonly_fields = ("id", "balance", "held", "available", "created_at")
+    readonly_fields = ("id", "balance", "held", "available", "created")
     ordering = ("name", "id")
     inlines = (MembershipInline,)
 
@@ -134,6 +93,9 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
             return queryset.filter(pk=UUID(search_term.strip())), False
         except ValueError:
             return super().get_search_results(request, queryset, search_term)
+
+    def account_ids(self, objects: QuerySet[Account]) -> QuerySet[Any]:
+        return objects.values_list("pk", flat=True)
 
     def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
         # Save only the changed fields: the balance of this copy may be outdated.
@@ -161,7 +123,10 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
 
     def panels(self, request: HttpRequest, account: Account) -> dict[str, Any]:
         """Return the data beside the form that the user may see, as plain values."""
-        panels: dict[str, Any] = {"may_credit": request.user.has_perm("billing.issue_support_credit")}
+        panels: dict[str, Any] = {
+            "may_credit": self._may_credit(request, account),
+            "has_active_member": Account.objects.filter(accounts.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
+        }
         if request.user.has_perm("billing.view_ledgerentry"):
             panels |= {"rows": _latest_rows(account), "rows_count": account.last_seq}
         if not request.user.has_perm("billing.view_membership"):
@@ -177,15 +142,21 @@ class AccountAdmin(ActionsMixin, admin.ModelAdmin):
     def credit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Issue a SUPPORT_CREDIT. A form that is sent twice credits once."""
         account = self.object_for(request, object_id, "billing.issue_support_credit")
-        form = SupportCreditForm(account, request.POST if request.method == "POST" else None)
+        if not self._may_credit(request, account):
+            raise PermissionDenied
+        form = SupportCreditForm(account, staff_of(request), request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid() and self._credit(request, account, form):
             return self.back_to(account)
         context = {"form": form, "balance": dollars.format_usd(account.balance_nanos)}
         return self.show_action(request, "admin/billing/account/credit.html", "Issue credit", account, **context)
 
+    def _may_credit(self, request: HttpRequest, account: Account) -> bool:
+        may_credit = request.user.has_perm("billing.issue_support_credit")
+        return may_credit and staff_permissions.may_credit(staff_of(request), account)
+
     def _credit(self, request: HttpRequest, account: Account, form: SupportCreditForm) -> bool:
         with transaction.atomic():
-            booked = form.grant(request.user)  # type: ignore[arg-type]  # admin_view admits only users
+            booked = form.issue()
             if booked is None:
                 return False
             entry, amount = booked.entry, dollars.format_usd(booked.entry.amount_nanos)
@@ -201,15 +172,6 @@ def _latest_rows(account: Account) -> list[statement.StatementLine]:
     entries = ledger_pages.read_page(account, limit=LATEST_ENTRIES, offset=0)
     emails = dict(User.objects.filter(pk__in={entry.issued_by_id for entry in entries}).values_list("pk", "email"))
     return [statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")) for entry in entries]
-
-
-@admin.register(Membership)
-class MembershipAdmin(admin.ModelAdmin):
-    list_display = ("user", "account", "created_at")
-    list_select_related = ("user", "account")
-    search_fields = ("user__email", "account__name")
-    autocomplete_fields = ("user", "account")
-    readonly_fields = ("created_at",)
 
 
 @admin.register(LedgerEntry)
@@ -268,3 +230,10 @@ class HoldAdmin(ReadOnlyAdmin):
     @admin.display(description="cost", empty_value="-")
     def settled(self, hold: Hold) -> str | None:
         return None if hold.settled_nanos is None else dollars.format_usd(hold.settled_nanos)
+
+
+@admin.register(SignInLimit)
+class SignInLimitAdmin(ReadOnlyAdmin):
+    list_display = ("digest", "full_at")
+    search_fields = ("digest__exact",)
+    ordering = ("-full_at", "digest")

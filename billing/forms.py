@@ -1,17 +1,17 @@
-"""Forms for amounts, support credits and users."""
+"""Forms for amounts, support credits, users and memberships."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
 
-from billing import ledger, money
+from billing import ledger, locks, money, staff_permissions, support_credit
 from billing.ledger import BookedEntry
-from billing.models import Account, User
+from billing.models import Account, Membership, User
 from gateway_project import dollars, identifiers
-
-SUPPORT_CREDIT_CENTS_MAX = 100_000_000  # a million dollars; more is a typing error
 
 _DOLLARS = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,2}))?", re.ASCII)
 
@@ -51,9 +51,7 @@ class DollarsField(forms.CharField):
 class SupportCreditForm(forms.Form):
     """A SUPPORT_CREDIT. The reference is made with the form, so a form that is sent twice credits once."""
 
-    amount = DollarsField(
-        label="Amount in US dollars", min_cents=1, max_cents=SUPPORT_CREDIT_CENTS_MAX, help_text="Such as 5 or 12.50."
-    )
+    amount = DollarsField(label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX)
     reason = forms.CharField(
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
@@ -61,9 +59,14 @@ class SupportCreditForm(forms.Form):
     )
     reference = forms.RegexField(r"^[0-9A-Za-z]{22}$", initial=identifiers.short_uuid7, widget=forms.HiddenInput)
 
-    def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, account: Account, issuer: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.account = account
+        self.account, self.issuer = account, issuer
+        left_cents = max(support_credit.left_today_cents(issuer), 0)
+        self.fields["amount"].help_text = (
+            f"Such as 5 or 12.50. At most {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)} each time. Of"
+            f" {_usd(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} a day you have {_usd(left_cents)} left until midnight UTC."
+        )
 
     def clean_amount(self) -> int:
         cents: int = self.cleaned_data["amount"]
@@ -71,19 +74,25 @@ class SupportCreditForm(forms.Form):
             raise forms.ValidationError("The account's balance would be larger than the ledger can store.")
         return cents
 
-    def grant(self, issued_by: User) -> BookedEntry | None:
-        """Book the credit. Return None, with an error on the form, if the form was used for another credit before."""
+    def issue(self) -> BookedEntry | None:
+        """Book the credit. Return None, with an error on the form, if it is refused or the form was used for another credit."""
         try:
-            return ledger.grant_support_credit(
+            return support_credit.issue(
                 self.account.pk,
                 amount_cents=self.cleaned_data["amount"],
                 reason=self.cleaned_data["reason"],
                 reference=self.cleaned_data["reference"],
-                issued_by=issued_by,
+                issued_by=self.issuer,
             )
+        except support_credit.CreditRefused as refusal:
+            self.add_error("amount", str(refusal))
         except ledger.ReferenceReused:
             self.add_error(None, "This form was already used for another credit. Open a new form to issue one more.")
-            return None
+        return None
+
+
+def _usd(cents: int) -> str:
+    return dollars.format_usd(money.nanos(cents))
 
 
 class NewUserForm(AdminUserCreationForm):
@@ -98,3 +107,46 @@ class UserForm(UserChangeForm):
     class Meta:
         model = User
         fields = "__all__"
+        help_texts = {
+            "is_active": "Untick this instead of deleting the user. Accounts that have no other active member are closed, too:"
+            " their keys are refused until staff open them again."
+        }
+
+
+class MembershipForm(forms.ModelForm):
+    """One membership. The admin makes a subclass for each request, which says who the ``staff`` is."""
+
+    staff: User
+
+    class Meta:
+        model = Membership
+        fields = ("user", "account")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        _refuse_memberships([self], self.staff)
+        return cleaned
+
+
+class MembershipFormSet(forms.BaseInlineFormSet):
+    """The memberships of one user or account. The admin makes a subclass for each request, as of the form."""
+
+    staff: User
+
+    def clean(self) -> None:
+        super().clean()
+        kept = [form for form in self.forms if not form.cleaned_data.get("DELETE")]
+        _refuse_memberships(kept, self.staff)
+        if any(form.instance.user_id == self.staff.pk for form in self.forms if form not in kept):
+            raise forms.ValidationError(staff_permissions.OWN_MEMBERSHIP)
+
+
+def _refuse_memberships(membership_forms: Sequence[forms.ModelForm], staff: User) -> None:
+    """Add an error to each form whose new or changed membership ``staff_permissions`` refuses."""
+    changed = [form for form in membership_forms if form.is_valid() and form.has_changed()]
+    locks.lock_users([form.cleaned_data["user"].pk for form in changed])
+    for form in changed:
+        ends_own = Membership.objects.filter(pk=form.instance.pk, user=staff).exists()
+        refusal = staff_permissions.membership_refusal(staff, form.cleaned_data["user"], form.cleaned_data["account"])
+        if ends_own or refusal:
+            form.add_error(None, refusal or staff_permissions.OWN_MEMBERSHIP)

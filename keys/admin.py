@@ -15,7 +15,7 @@ from billing.models import Account
 from gateway_project import dollars
 from gateway_project.db import pool
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
-from keys import lifecycle, rate_limits, summaries
+from keys import lifecycle, summaries
 from keys.forms import SupportLimitForm
 from keys.models import ApiKey, SpendingDay
 
@@ -41,6 +41,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
         "window",
         "requests_per_minute",
         "tokens_per_minute",
+        "requests_in_flight_max",
         "rates",
         "allowed_models",
         "created_by",
@@ -78,7 +79,7 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
 
     @admin.display(description="limits in force (key, account, deployment)")
     def rates(self, key: ApiKey) -> str:
-        return rate_limits.describe_limits(rate_limits.effective_limits(key, key.account)) or "no limit per minute"
+        return summaries.describe_rates(key)
 
     # --- Actions of support ---------------------------------------------------------------------------------------
 

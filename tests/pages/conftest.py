@@ -12,8 +12,8 @@ from django.test import Client
 
 from billing.models import Account, Hold, LedgerEntry, Membership, User
 from keys.models import ApiKey, SpendingDay
-from tests import factories
-from tests.browser import open_page  # noqa: F401  a fixture
+from tests import factories, sessions
+from tests.browser import chromium, open_page  # noqa: F401  fixtures
 
 SUPPORT_PERMISSIONS = [
     "billing.view_account",
@@ -31,9 +31,10 @@ def _quick_passwords(settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
-def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
+def signed_in(user: User, **options: Any) -> Client:
+    """Return a client of the user, who has just given the password."""
+    client = Client(**options)
+    sessions.sign_in(client, user)
     return client
 
 
@@ -94,7 +95,10 @@ def key(alice: Account) -> ApiKey:
     return factories.make_key(alice, "laptop")[0]
 
 
-_KEPT: list[type[Model]] = [User, Account, Membership, LedgerEntry, Hold, ApiKey, SpendingDay, LogEntry]
+_KEPT: list[type[Model]] = [
+    *(User, User.groups.through, User.user_permissions.through, Group, Group.permissions.through),
+    *(Account, Membership, LedgerEntry, Hold, ApiKey, SpendingDay, LogEntry),
+]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from billing.models import Account, LedgerEntry
 from gateway_project import dollars
 from keys import spending, summaries
 from keys.models import ApiKey
-from tests import factories, stepped_clock, usage
+from tests import factories, outage, stepped_clock, usage
 from tests.conftest import client_for
 from tests.pages.conftest import owner_of, session_texts
 
@@ -39,6 +39,12 @@ def queries_of(client, path):
     with CaptureQueriesContext(connection) as captured:
         assert client.get(path).status_code == 200
     return len(captured)
+
+
+def test_without_the_database_a_page_replies_503_in_words(owner):
+    reply = outage.with_the_database_unavailable(lambda: owner.get("/dashboard/", headers={"accept": "text/html"}))
+    assert (reply.status_code, reply["retry-after"]) == (503, "2")
+    assert "cannot reach its own store" in reply.content.decode()
 
 
 # --- Overview ----------------------------------------------------------------------------------------------------
@@ -357,8 +363,11 @@ def test_limits_per_minute_are_shown_whether_of_key_account_or_deployment(owner,
     assert "100,000 tokens per minute" in text(owner.get(f"/dashboard/keys/{alice.keys.get().pk}/limit/"))
 
 
-def test_a_key_without_limits_per_minute_shows_none(owner, key):
-    assert "per minute" not in text(owner.get("/dashboard/keys/"))
+def test_a_key_without_limits_per_minute_shows_how_many_requests_may_run_at_a_time(owner, alice):
+    factories.make_key(alice, requests_in_flight_max=7)
+    page = text(owner.get("/dashboard/keys/"))
+    assert "At most 7 requests at a time" in page
+    assert "per minute" not in page
 
 
 def test_an_expired_key_is_shown_as_expired(owner, alice):

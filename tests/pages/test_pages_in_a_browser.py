@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.utils import timezone
 from playwright import sync_api as playwright
@@ -43,6 +44,40 @@ def busy(transactional_db, alice):
 
 
 # --- Owners --------------------------------------------------------------------------------------------------------
+
+
+def test_a_password_can_be_revealed_and_a_new_one_shows_its_strength(open_page, transactional_db, alice):
+    page = open_page()
+    sign_in(page, "alice@example.org", "/dashboard/password/")
+    new = page.get_by_label("New password", exact=True)
+    for typed, words in (
+        ("short", "Too short"),
+        ("aaaaaaaaaaaa", "Weak"),
+        ("twelve chars", "Fair"),
+        ("a whole sentence of it", "Strong"),
+    ):
+        new.fill(typed)
+        assert page.get_by_role("status").text_content().startswith(words)
+    page.locator("#id_new_password1 + button").click()
+    assert new.get_attribute("type") == "text"
+    picture(page, "password")
+    page.locator("#id_new_password1 + button").click()
+    assert new.get_attribute("type") == "password"
+    assert fits(page)
+
+
+def test_the_password_is_asked_again_on_a_page_of_its_own(open_page, transactional_db, alice):
+    page = open_page(**PHONE)
+    sign_in(page, "alice@example.org", "/dashboard/keys/new/")
+    for session in Session.objects.all():
+        Session.objects.save(session.session_key, {**session.get_decoded(), "password_given_at": 0}, session.expire_date)
+    page.get_by_label("Name").fill("laptop")
+    page.get_by_role("button", name="Make the key").click()
+    page.get_by_label("Password of alice@example.org").fill(factories.PASSWORD)
+    picture(page, "reauthentication")
+    assert fits(page)
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("heading", name="laptop is ready").wait_for()
 
 
 def test_an_owner_makes_a_key_sees_its_secret_once_limits_and_revokes_it(transactional_db, alice, open_page):

@@ -1,24 +1,27 @@
 """The work of support in the Django admin, with exactly the permissions it needs. Other users cannot open its pages."""
 
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from billing import ledger, money
+from billing import ledger, money, support_credit
 from billing.models import Account, LedgerEntry, Membership, User
 from keys.models import SpendingDay
 from tests import factories, usage
 from tests.conftest import client_for
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, signed_in
 from tests.pages.test_dashboard import use
+from tests.waiting import somebody_waits, until
 
 LIMIT = {"spending_type": "RECURRING", "spending_limit": "2.50", "spending_period": "DAILY"}
 
@@ -168,7 +171,7 @@ def test_a_used_form_cannot_book_another_amount(support, alice, charlie, rows):
         ({"amount": "0"}, "amount"),
         ({"amount": "0.00"}, "amount"),
         ({"amount": ""}, "amount"),
-        ({"amount": "1000000.01"}, "amount"),
+        ({"amount": "250.01"}, "amount"),
         ({"amount": "9" * 18}, "amount"),
         ({"amount": "9" * 5000}, "amount"),
         ({"amount": "5.005"}, "amount"),
@@ -193,10 +196,80 @@ def test_an_invalid_credit_shows_errors_and_books_nothing(support, alice, rows, 
     assert rows() == before
 
 
-def test_a_credit_is_at_most_a_million_dollars(support, alice):
-    support.post(account_page(alice, "credit"), credit_form(support, alice, amount="$1,000,000"))
-    alice.refresh_from_db()
-    assert alice.balance_nanos == money.nanos(100_001_000)
+def test_the_form_says_the_caps_and_what_is_left_of_them(support, alice):
+    page = text(support.get(account_page(alice, "credit")))
+    assert "At most $250.00 each time. Of $1,000.00 a day you have $1,000.00 left until midnight UTC." in page
+    support.post(account_page(alice, "credit"), credit_form(support, alice, amount="$250"))
+    assert "you have $750.00 left" in text(support.get(account_page(alice, "credit")))
+
+
+@pytest.mark.parametrize("who", ["support", "superuser"])
+def test_credits_of_one_person_in_one_day_have_a_cap(request, settings, alice, charlie, rows, who):
+    client = request.getfixturevalue(who)
+    settings.SUPPORT_CREDIT_CENTS_MAX, settings.SUPPORT_CREDIT_DAY_CENTS_MAX = 1_000, 1_500
+    client.post(account_page(alice, "credit"), credit_form(client, alice, amount="10"))
+    before = rows()
+    for account, amount, message in (
+        (alice, "10.01", "The most is $10.00."),
+        (charlie, "5.01", "You may credit $5.00 more until midnight UTC."),
+    ):
+        reply = client.post(account_page(account, "credit"), credit_form(client, account, amount=amount))
+        assert list(reply.context["form"].errors) == ["amount"]
+        assert message in text(reply)
+    assert rows() == before
+    client.post(account_page(charlie, "credit"), credit_form(client, charlie, amount="5"))
+    assert "you have $0.00 left" in text(client.get(account_page(alice, "credit")))
+    assert LedgerEntry.objects.filter(issued_by__isnull=False).count() == 2
+
+
+def test_a_credit_that_is_sent_again_at_the_cap_is_not_refused(support, settings, alice):
+    settings.SUPPORT_CREDIT_CENTS_MAX = settings.SUPPORT_CREDIT_DAY_CENTS_MAX = 500
+    form = credit_form(support, alice)
+    assert [support.post(account_page(alice, "credit"), form).status_code for _ in range(2)] == [302, 302]
+    assert alice.entries.filter(issued_by__isnull=False).count() == 1
+
+
+def test_credits_of_yesterday_and_of_colleagues_do_not_count(support, support_user, superuser, settings, alice, charlie):
+    settings.SUPPORT_CREDIT_CENTS_MAX = settings.SUPPORT_CREDIT_DAY_CENTS_MAX = 500
+    yesterday = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(microseconds=1)
+    account = factories.make_account("Old")
+    with transaction.atomic():
+        LedgerEntry.objects.create(
+            account=account,
+            seq=1,
+            type="SUPPORT_CREDIT",
+            amount_nanos=money.nanos(500),
+            balance_after_nanos=money.nanos(500),
+            reference="support:old",
+            issued_by=support_user,
+            created_at=yesterday,
+        )
+        Account.objects.filter(pk=account.pk).update(balance_nanos=money.nanos(500), last_seq=1)
+    superuser.post(account_page(charlie, "credit"), credit_form(superuser, charlie))
+    assert support.post(account_page(alice, "credit"), credit_form(support, alice)).status_code == 302
+
+
+def test_a_credit_waits_for_another_of_the_same_person_and_counts_it(transactional_db, settings, alice, charlie):
+    settings.SUPPORT_CREDIT_DAY_CENTS_MAX = 1_200
+    user, credited = make_staff("support@example.org", SUPPORT_PERMISSIONS), threading.Event()
+    client = signed_in(user)
+    form = credit_form(client, charlie)
+
+    def credit():
+        try:
+            with transaction.atomic():
+                support_credit.issue(alice.pk, amount_cents=1_000, reason="first", reference="first", issued_by=user)
+                credited.set()
+                until(somebody_waits)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        crediting = threads.submit(credit)
+        assert credited.wait(60)
+        assert "You may credit $2.00 more" in text(client.post(account_page(charlie, "credit"), form))
+        crediting.result()
+    assert [entry.account for entry in LedgerEntry.objects.filter(issued_by=user)] == [alice]
 
 
 def test_a_credit_that_overflows_the_balance_is_refused(support, alice, rows):
@@ -327,17 +400,19 @@ def accounts_form(account, **fields):
     }
 
 
-def test_staff_set_and_clear_an_accounts_limits_per_minute(superuser, alice, key):
-    form = accounts_form(alice, requests_per_minute="60", tokens_per_minute="")
+def test_staff_set_and_clear_an_accounts_limits(superuser, alice, key):
+    form = accounts_form(alice, requests_per_minute="60", tokens_per_minute="", requests_in_flight_max="7")
     assert superuser.post(account_page(alice), form).status_code == 302
     alice.refresh_from_db()
-    assert (alice.requests_per_minute, alice.tokens_per_minute) == (60, None)
+    assert (alice.requests_per_minute, alice.tokens_per_minute, alice.requests_in_flight_max) == (60, None, 7)
     assert "60 requests per minute" in text(superuser.get(key_page(key)))
     assert "Requests per minute" in LogEntry.objects.get().get_change_message()
     assert superuser.post(account_page(alice), accounts_form(alice)).status_code == 302
     alice.refresh_from_db()
-    assert (alice.requests_per_minute, alice.balance_nanos) == (None, money.nanos(1000))
-    assert "no limit per minute" in text(superuser.get(key_page(key)))
+    assert (alice.requests_per_minute, alice.requests_in_flight_max, alice.balance_nanos) == (None, None, money.nanos(1000))
+    page = text(superuser.get(key_page(key)))
+    assert "60 requests per minute" not in page
+    assert "100 requests at a time" in page
 
 
 @pytest.mark.parametrize("typed", ["0", "-1", "2147483648", "sixty"])
@@ -529,6 +604,11 @@ def test_support_signs_in_by_e_mail(stranger, support_user):
 
 def test_a_key_is_found_by_its_owners_e_mail(support, key):
     assert "laptop" in text(support.get("/admin/keys/apikey/", {"q": "alice@example.org"}))
+
+
+@pytest.mark.parametrize("path", ["billing/account/add/", "billing/membership/add/", "billing/account/{}/change/"])
+def test_forms_show_no_time_for_what_is_not_stored_yet(superuser, alice, path):
+    assert "DatabaseDefault" not in text(superuser.get(f"/admin/{path.format(alice.pk)}"))
 
 
 def test_every_model_is_in_the_admin():

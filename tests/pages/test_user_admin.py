@@ -5,7 +5,7 @@ from django.contrib.auth.models import Permission
 from django.urls import reverse
 
 from billing.models import User
-from tests import factories
+from tests import factories, sessions
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def change(client, person, **fields):
 
 
 def test_staff_cannot_make_themselves_superuser(client, clerk):
-    client.force_login(clerk)
+    sessions.sign_in(client, clerk)
     everything = [str(pk) for pk in Permission.objects.values_list("pk", flat=True)]
     change(client, clerk, first_name="Busy", is_superuser="on", user_permissions=everything)
     clerk = User.objects.get(pk=clerk.pk)
@@ -36,7 +36,7 @@ def test_staff_cannot_make_themselves_superuser(client, clerk):
 
 
 def test_staff_cannot_make_a_user_staff(client, clerk):
-    client.force_login(clerk)
+    sessions.sign_in(client, clerk)
     fields = {
         "email": "new@example.org",
         "usable_password": "true",
@@ -49,7 +49,7 @@ def test_staff_cannot_make_a_user_staff(client, clerk):
 
 
 def test_only_superusers_can_change_a_superuser(client, clerk, boss):
-    client.force_login(clerk)
+    sessions.sign_in(client, clerk)
     assert change(client, boss, email="mine@example.org").status_code == 403
     url = reverse("admin:auth_user_password_change", args=[boss.pk])
     fields = {"usable_password": "true", "password1": "x7-long-enough", "password2": "x7-long-enough"}
@@ -60,7 +60,7 @@ def test_only_superusers_can_change_a_superuser(client, clerk, boss):
 
 
 def test_a_superuser_can_grant_permissions(client, clerk, boss):
-    client.force_login(boss)
+    sessions.sign_in(client, boss)
     change(client, clerk, is_staff="on", is_superuser="on")
     assert User.objects.get(pk=clerk.pk).is_superuser
 
@@ -74,5 +74,5 @@ def test_a_superuser_can_grant_permissions(client, clerk, boss):
     ],
 )
 def test_a_nul_character_in_an_address_is_a_client_error(client, boss, path, status):
-    client.force_login(boss)
+    sessions.sign_in(client, boss)
     assert client.get(path).status_code == status

@@ -1,0 +1,200 @@
+"""The support pages of users, groups and memberships. ``staff_permissions`` decides whom and what staff may change here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import unquote
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+
+from billing import accounts, staff_permissions
+from billing.forms import MembershipForm, MembershipFormSet, NewUserForm, UserForm
+from billing.models import Membership, User
+
+
+def staff_of(request: HttpRequest) -> User:
+    """Return who is signed in. The admin admits staff only."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+class ShowsCreation:
+    """Admin pages with a ``created`` column. The database sets the time, so a row that is being added has none yet."""
+
+    @admin.display(description="created at", ordering="created_at")
+    def created(self, row: Any) -> str:
+        return "-" if row._state.adding else f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+class ClosesAbandonedAccounts:
+    """Admin pages whose changes can take the last active member from an account, which closes it."""
+
+    def account_ids(self, objects: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the ids of the accounts whose members these objects are, make or have."""
+        raise NotImplementedError
+
+    def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        with self._closing(request, self._objects(request, object_id)):
+            return super().changeform_view(request, object_id, *args, **kwargs)  # type: ignore[misc]
+
+    def delete_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> Any:
+        with self._closing(request, self._objects(request, object_id)):
+            return super().delete_view(request, object_id, *args, **kwargs)  # type: ignore[misc]
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        with self._closing(request, queryset):
+            super().delete_queryset(request, queryset)  # type: ignore[misc]
+
+    def _objects(self, request: HttpRequest, object_id: str | None) -> QuerySet[Any]:
+        """Return the object of a page that is posted; none otherwise."""
+        found = None
+        if request.method == "POST" and object_id is not None:
+            found = self.get_object(request, unquote(object_id))  # type: ignore[attr-defined]
+        objects: QuerySet[Any] = self.model.objects.all()  # type: ignore[attr-defined]
+        return objects.filter(pk=found.pk) if found else objects.none()
+
+    @contextmanager
+    def _closing(self, request: HttpRequest, objects: QuerySet[Any]) -> Iterator[None]:
+        with transaction.atomic():
+            # A list, because the objects may be gone after the block.
+            with accounts.closing_abandoned(list(self.account_ids(objects))) as closed:
+                yield
+            for account in closed:
+                self.log_change(request, account, "Closed, because no member is active any more.")  # type: ignore[attr-defined]
+                messages.warning(request, f"The account {account} is closed, because no member of it is active any more.")
+
+
+# --- Users and groups ---------------------------------------------------------------------------------------------
+
+
+PERMISSION_FIELDS = ("is_staff", "is_superuser", "groups", "user_permissions")
+
+
+class MembershipInline(ShowsCreation, admin.TabularInline):
+    model = Membership
+    formset = MembershipFormSet
+    extra = 0
+    autocomplete_fields = ("user", "account")
+    fields = ("user", "account", "created")
+    readonly_fields = ("created",)
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        formset = super().get_formset(request, obj, **kwargs)
+        return type("MembershipFormSet", (formset,), {"staff": staff_of(request)})
+
+
+@admin.register(User)
+class PersonAdmin(ClosesAbandonedAccounts, UserAdmin):
+    """Django's user admin, for users without a username."""
+
+    form = UserForm
+    add_form = NewUserForm
+    fieldsets = (
+        (None, {"fields": ("email", "password")}),
+        ("Name", {"fields": ("first_name", "last_name")}),
+        ("Permissions", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
+        ("Dates", {"fields": ("last_login", "date_joined")}),
+    )
+    add_fieldsets = (
+        (None, {"classes": ("wide",), "fields": ("email", "usable_password", "password1", "password2", "is_staff", "groups")}),
+    )
+    readonly_fields = ("last_login", "date_joined")
+    list_display = ("email", "first_name", "last_name", "is_staff", "is_active")
+    search_fields = ("email", "first_name", "last_name")
+    ordering = ("email",)
+    inlines = (MembershipInline,)
+
+    def account_ids(self, objects: QuerySet[User]) -> QuerySet[Any]:
+        return Membership.objects.filter(user__in=objects).values_list("account_id", flat=True)
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
+        return self.inlines if obj else ()
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        staff = staff_of(request)
+        if staff.is_superuser:
+            return self.readonly_fields
+        credentials = () if obj is None or staff_permissions.may_set_credentials(staff, obj) else ("email",)
+        return (*self.readonly_fields, *PERMISSION_FIELDS, *credentials)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj and not staff_permissions.may_set_credentials(staff_of(request), obj):
+            return ((None, {"fields": ("email",)}), *self.fieldsets[1:])  # no button that leads to a refusal
+        if obj or staff_of(request).is_superuser:
+            return super().get_fieldsets(request, obj)
+        return ((None, {"classes": ("wide",), "fields": ("email", "usable_password", "password1", "password2")}),)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and self._may_change(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and self._may_change(request, obj)
+
+    def _may_change(self, request: HttpRequest, obj: Any) -> bool:
+        return obj is None or staff_permissions.may_change_user(staff_of(request), obj)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        user = self.get_object(request, unquote(id))
+        if user is not None and not staff_permissions.may_set_credentials(staff_of(request), user):
+            raise PermissionDenied
+        return super().user_change_password(request, id, form_url)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Protect users who acted as staff: the admin's history of what they did would be deleted with them."""
+        objects, counts, missing, protected = super().get_deleted_objects(objs, request)
+        acted = User.objects.filter(pk__in=LogEntry.objects.filter(user__in=list(objs)).values("user"))
+        return objects, counts, missing, [*protected, *(f"what {user} did as staff" for user in acted)]
+
+
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class StaffGroupAdmin(GroupAdmin):
+    """Django's group admin. The permissions on offer are those of the staff who edits."""
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and self._may_change(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and self._may_change(request, obj)
+
+    def _may_change(self, request: HttpRequest, obj: Any) -> bool:
+        return obj is None or staff_permissions.may_change_group(staff_of(request), obj)
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
+        if db_field.name == "permissions" and request is not None:
+            kwargs["queryset"] = staff_permissions.granted_permissions(staff_of(request))
+        return super().formfield_for_manytomany(db_field, request=request, **kwargs)
+
+
+# --- Memberships --------------------------------------------------------------------------------------------------
+
+
+@admin.register(Membership)
+class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, admin.ModelAdmin):
+    form = MembershipForm
+    list_display = ("user", "account", "created")
+    list_select_related = ("user", "account")
+    search_fields = ("user__email", "account__name")
+    autocomplete_fields = ("user", "account")
+    fields = ("user", "account", "created")
+    readonly_fields = ("created",)
+
+    def account_ids(self, objects: QuerySet[Membership]) -> QuerySet[Any]:
+        return objects.values_list("account_id", flat=True)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        return type("MembershipForm", (form,), {"staff": staff_of(request)})
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_own = obj is not None and obj.user_id == request.user.pk
+        return super().has_delete_permission(request, obj) and not is_own

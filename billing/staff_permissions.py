@@ -1,0 +1,76 @@
+"""Decides whom and what staff may change, beside the permissions that Django's admin asks for.
+
+So that nobody gains power through somebody else:
+
+- nobody changes or deletes somebody who has a permission that they lack;
+- only superusers set the e-mail address or password of other staff, and the permissions of a person;
+- nobody changes a group that they are in, one with a permission that they lack, or one with a member whom they may not change;
+  and nobody puts a permission into a group that they lack themselves.
+
+So that nobody gives money to themselves:
+
+- nobody credits an account that they are a member of;
+- nobody makes or ends a membership of their own, and nobody becomes a member of an account that they have credited.
+
+The first three do not bind superusers, who have every permission. The last two bind everybody: an operator has commands.
+"""
+
+from django.contrib.auth.models import Group, Permission
+from django.db.models import Q, QuerySet
+
+from billing.models import Account, LedgerEntry, Membership, User
+
+
+def may_change_user(staff: User, user: User) -> bool:
+    """Say whether ``staff`` has every permission that ``user`` has, or would have again when activated."""
+    if staff.is_superuser:
+        return True
+    return not user.is_superuser and not _exceeds(granted_permissions(user), staff)
+
+
+def may_set_credentials(staff: User, user: User) -> bool:
+    """Say whether ``staff`` may set what ``user`` signs in with. Otherwise colleagues could act in each other's name."""
+    return staff.is_superuser or staff == user or (not user.is_staff and may_change_user(staff, user))
+
+
+def may_change_group(staff: User, group: Group) -> bool:
+    """Say whether ``staff`` is outside the group, and stronger than it and than each of its members."""
+    if staff.is_superuser:
+        return True
+    if staff.groups.contains(group) or _exceeds(group.permissions.all(), staff):
+        return False
+    return all(may_change_user(staff, member) for member in User.objects.filter(groups=group))
+
+
+def may_credit(staff: User, account: Account) -> bool:
+    """Say whether ``staff`` is no member of the account. The permission to issue credit is asked for elsewhere."""
+    return not Membership.objects.filter(user=staff, account=account).exists()
+
+
+def membership_refusal(staff: User, user: User, account: Account) -> str:
+    """Return why ``staff`` may not make ``user`` a member of the account, or ''. Lock the user first (``billing.locks``).
+
+    ``support_credit`` holds the same lock, so a credit and a membership that begin together cannot both succeed.
+    """
+    if user == staff:
+        return OWN_MEMBERSHIP
+    if LedgerEntry.objects.filter(issued_by=user, account_id=account.pk).exists():
+        return f"{user.email} has credited this account, and so cannot be a member of it."
+    return ""
+
+
+OWN_MEMBERSHIP = "Nobody makes or ends a membership of their own: ask a colleague."
+
+
+def granted_permissions(user: User) -> QuerySet[Permission]:
+    """Return the permissions that were given to the user or to groups of theirs; to superusers, all.
+
+    Django's ``get_all_permissions`` says that an inactive user has none, which would let anybody activate a stronger one.
+    """
+    if user.is_superuser:
+        return Permission.objects.all()
+    return Permission.objects.filter(Q(user=user) | Q(group__user=user)).distinct()
+
+
+def _exceeds(permissions: QuerySet[Permission], staff: User) -> bool:
+    return permissions.exclude(pk__in=granted_permissions(staff)).exists()
