@@ -10,7 +10,9 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``spending``           spending limits: the window of a limit, reserve at admission, settle afterwards
 - ``gcra``               the rate-limit algorithm over one timestamp; pure
 - ``rate_limits``        requests and tokens per minute: which limits apply, count a request, refuse it, report headers
+- ``concurrency``        requests in flight: the maximum of a key and of its account, refuse one more, report headers
 - ``rate_limit_cache``   the last-read rate-limit state of each key, for replies that do not read its row
+- ``reads``              requests per minute for models, usage, balance and ledger, counted in memory
 - ``refusal_cache``      recent refusals, replayed from memory while a client floods the gateway
 - ``lifecycle``          issue a key, set its spending limit, revoke it
 - ``usage``              the body of GET /v1/usage

@@ -22,7 +22,7 @@ from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
-from keys import rate_limit_cache, refusal_cache, secret
+from keys import concurrency, rate_limit_cache, reads, refusal_cache, secret
 from keys.models import ApiKey
 
 HEADER_CHARACTERS_MAX = 200
@@ -66,21 +66,27 @@ class AnyCallerAuthentication(CallerAuthentication):
 
 
 class BearerKeyAuthentication(CallerAuthentication):
-    """Identifies the caller and checks the key: ``request.user`` is the Account and ``request.auth`` the ApiKey, just read."""
+    """Identifies the caller and checks the key: ``request.user`` is the Account and ``request.auth`` the ApiKey, just read.
+
+    Counts the request against the key's reads per minute. A key that is refused is not counted: it gets its 401.
+    """
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
+        reads.require_allowed(caller.key_id)
         with refusal_cache.replay_or_record_before_admission(caller.key_id):
             key = _read(caller.key_id)
+        reads.count(caller.key_id)
         return key.account, key
 
 
 def _read(key_id: str) -> Any:
-    with pool.time_limit():
-        key = ApiKey.objects.select_related("account").annotate(now=Now()).filter(pk=key_id).first()
+    rows = ApiKey.objects.select_related("account").annotate(now=Now(), running=concurrency.OPEN_HOLDS)
+    key = pool.read(rows.filter(pk=key_id).first)
     if key is None:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     require_active(key, key.account, key.now)
+    key.open_holds = key.running
     rate_limit_cache.store(key, key.account, key.now)
     return key
 
@@ -142,9 +148,8 @@ def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | E
     _keep_pace()
     ids = [secret.key_id(given) for given in secrets]
     try:
-        with pool.time_limit():
-            rows = ApiKey.objects.filter(pk__in=ids).values("pk", "digest", "account_id")
-            found = {row["pk"]: row for row in rows}
+        rows = ApiKey.objects.filter(pk__in=ids).values("pk", "digest", "account_id")
+        found = pool.read(lambda: {row["pk"]: row for row in rows.all()})
     except pool.UNAVAILABLE as error:
         return [error] * len(secrets)  # trying each of them alone would only take longer
     # The request bodies are yet to arrive, perhaps slowly; meanwhile others need the connection.

@@ -28,6 +28,7 @@ def issue_key(
     period: str | None = None,
     requests_per_minute: int | None = None,
     tokens_per_minute: int | None = None,
+    requests_in_flight_max: int | None = None,
 ) -> tuple[ApiKey, str]:
     """Make a key. Return it and its secret, which cannot be shown again. Raises InvalidLimit."""
     _require_valid(limit_cents, type, period)
@@ -41,6 +42,7 @@ def issue_key(
         spending_period=period,
         requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute,
+        requests_in_flight_max=requests_in_flight_max,
     )
     minted = secret.mint(key.pk)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]

@@ -11,6 +11,6 @@ def lock_key(key_id: str) -> ApiKey:
     return ApiKey.objects.select_for_update(of=("self",), no_key=True).get(pk=key_id)
 
 
-def lock_keys_statement(key_ids: Collection[str]) -> Statement:
+def lock_keys_statement(key_ids: Collection[str], *, skips_locked: bool = False) -> Statement:
     """Lock and read the keys of a batch."""
-    return lock_rows_statement(ApiKey, key_ids)
+    return lock_rows_statement(ApiKey, key_ids, skips_locked=skips_locked)

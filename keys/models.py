@@ -43,8 +43,14 @@ class ApiKey(models.Model):
 
     requests_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the account's, if it has one.")
     tokens_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the account's, if it has one.")
+    requests_in_flight_max = models.PositiveIntegerField(
+        null=True, blank=True, help_text="How many of its requests may run at a time. Empty: the deployment's maximum."
+    )
     requests_full_at = models.DateTimeField(null=True, editable=False, help_text="When the whole allowance is back.")
     tokens_full_at = models.DateTimeField(null=True, editable=False, help_text="When the whole allowance is back.")
+
+    # How many holds its completions have open: a sum over its days, None where it was not read with the row. Not a column.
+    open_holds: int | None = None
 
     allowed_models: ClassVar = ArrayField(
         models.CharField(max_length=200), null=True, blank=True, help_text="Model ids this key may use. Empty: all."
@@ -71,6 +77,10 @@ class ApiKey(models.Model):
                 & (Q(tokens_per_minute__isnull=True) | Q(tokens_per_minute__gte=1)),
                 name="a_rate_is_at_least_one_a_minute",
             ),
+            models.CheckConstraint(
+                condition=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
+                name="a_key_may_run_at_least_one_request",
+            ),
         ]
         permissions = [("set_spending_limit", "Can set or clear a key's spending limit"), ("revoke_apikey", "Can revoke a key")]
 
@@ -83,8 +93,9 @@ class ApiKey(models.Model):
 
 
 class SpendingDay(models.Model):
-    """What a key spent, holds and used on one UTC day. The window of a limit is a sum of days, so nothing is ever reset.
+    """What a key spent, holds and used on one UTC day, and how many of its completions run.
 
+    The window of a limit is a sum of days, so nothing is ever reset.
     A completion counts on the day of its admission, by the database's clock, however long it runs.
     """
 
@@ -92,6 +103,7 @@ class SpendingDay(models.Model):
     day = models.DateField()
     spent_nanos = models.BigIntegerField(default=0)
     held_nanos = models.BigIntegerField(default=0)
+    open_holds = models.IntegerField(default=0, db_default=0)  # how many of its completions run
     completions = models.BigIntegerField(default=0)
     prompt_tokens = models.BigIntegerField(default=0)
     completion_tokens = models.BigIntegerField(default=0)
@@ -100,6 +112,7 @@ class SpendingDay(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["key", "day"], name="a_key_has_one_row_a_day"),
             models.CheckConstraint(condition=Q(spent_nanos__gte=0, held_nanos__gte=0), name="a_day_is_never_negative"),
+            models.CheckConstraint(condition=Q(open_holds__gte=0), name="a_days_open_holds_are_never_negative"),
         ]
 
     def __str__(self) -> str:

@@ -27,6 +27,7 @@ def describe_rates(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     return result
 
 
+_INTEGER = {"type": "integer"}
 _MEANINGS = {
     "limit": ("integer", "The key's limit of {} per minute, where it has one"),
     "remaining": ("integer", "How many {} it has left of it"),
@@ -36,4 +37,7 @@ _RATE_HEADERS = {
     f"x-ratelimit-{name}-{what}": {"description": meaning.format(what), "schema": {"type": type}}
     for what in ("requests", "tokens")
     for name, (type, meaning) in _MEANINGS.items()
+} | {
+    "x-ratelimit-limit-concurrent": {"description": "How many requests of the key may run at a time", "schema": _INTEGER},
+    "x-ratelimit-remaining-concurrent": {"description": "How many more of them may run now", "schema": _INTEGER},
 }

@@ -12,6 +12,7 @@ from billing import ledger_pages, money, statement
 from billing import locks as account_locks
 from billing.models import Account
 from billing.pages import Pager, member_page
+from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import dollars
 from gateway_project.db import pool
 from gateway_project.web import hosts
@@ -64,6 +65,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @member_page
+@reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
     if request.method != "POST":
@@ -81,6 +83,7 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @member_page
+@reauthenticates
 def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Set, change or clear a key's spending limit."""
     key = get_object_or_404(account.keys, pk=key_id, revoked_at=None)

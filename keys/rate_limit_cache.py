@@ -1,4 +1,4 @@
-"""Caches the last-read rate-limit state of each key, for headers of replies that do not read its row.
+"""Caches the last-read rate-limit state and requests in flight of each key, for headers of replies that do not read its row.
 
 Admission and BearerKeyAuthentication read the row anyway and store its state here for a minute. Another process may have
 counted requests since, so the row decides about a request; the cache only fills headers, and ``refusal_cache`` repeats
@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 from billing.models import Account
 from gateway_project.cache import TTLCache
-from keys import rate_limits
+from keys import concurrency, rate_limits
+from keys.concurrency import RequestsInFlight
 from keys.models import ApiKey
 from keys.rate_limits import CountedRequest, RateLimitState
 
@@ -41,10 +42,13 @@ class CachedRateLimit:
 
 
 _cache: TTLCache[str, CachedRateLimit] = TTLCache(seconds=60, entries_max=65_536)  # by key id; only keys that have a limit
+_in_flight: TTLCache[str, RequestsInFlight] = TTLCache(seconds=60, entries_max=65_536)  # by key id
 
 
 def store(key: ApiKey, account: Account, now: datetime) -> None:
     """Cache the state of a row just read; ``now`` is the database's clock at the read."""
+    if requests_in_flight := concurrency.read_state(key, account):
+        _in_flight.put(key.pk, requests_in_flight)
     state = rate_limits.read_state(key, account)
     if state.limits.requests is None and state.limits.tokens is None:
         _cache.discard(key.pk)
@@ -55,14 +59,21 @@ def store(key: ApiKey, account: Account, now: datetime) -> None:
 def forget(key_id: str) -> None:
     """Remove the key: it is refused, and its replies show no limits."""
     _cache.discard(key_id)
+    _in_flight.discard(key_id)
 
 
 def get(key_id: str) -> CachedRateLimit | None:
-    """Return the state that was read last, if that was within a minute."""
+    """Return the state that was read last, if that was within a minute and the key has a limit."""
     return _cache.get(key_id)
+
+
+def in_flight(key_id: str) -> RequestsInFlight | None:
+    """Return the requests in flight as they were read last, if that was within a minute."""
+    return _in_flight.get(key_id)
 
 
 def estimate_headers(key_id: str) -> dict[str, str]:
     """Return the x-ratelimit-* headers by the cached state; empty without one."""
-    cached = get(key_id)
-    return cached.headers(time.monotonic()) if cached else {}
+    cached, requests_in_flight = get(key_id), in_flight(key_id)
+    headers = cached.headers(time.monotonic()) if cached else {}
+    return headers | requests_in_flight.headers() if requests_in_flight else headers

@@ -41,8 +41,10 @@ def describe_limits(limits: RateLimits) -> str:
     return f"{' and '.join(words)} per minute" if words else ""
 
 
-def _first_set(*limits: int | None) -> int | None:
-    return next((limit for limit in limits if limit is not None), None)
+def _first_set(of_key: int | None, of_account: int | None, of_deployment: int | None) -> int | None:
+    if of_key is not None:
+        return of_key
+    return of_account if of_account is not None else of_deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class RateLimitState:
     def _decide(self, now: datetime, *, requests: int, tokens: int | None) -> CountedRequest:
         return CountedRequest(
             requests=_decide(self.limits.requests, self.requests_full_at, now, requests),
-            tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens),
+            tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens, gcra.CORRECTED_BURSTS_MAX),
         )
 
 
@@ -128,8 +130,12 @@ def update_rate_limits_statements(keys: Collection[ApiKey]) -> list[Statement]:
     return [Statement(sql, states)]
 
 
-def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int | None) -> Decision | None:
-    return None if limit is None or cost is None else gcra.decide(limit=limit, full_at=full_at, now=now, cost=cost)
+def _decide(
+    limit: int | None, full_at: datetime | None, now: datetime, cost: int | None, bursts_max: int = 1
+) -> Decision | None:
+    if limit is None or cost is None:
+        return None
+    return gcra.decide(limit=limit, full_at=full_at, now=now, cost=cost, bursts_max=bursts_max)
 
 
 def _refusal(what: str, decision: Decision, tokens: int | None, headers: dict[str, str]) -> errors.ApiError:

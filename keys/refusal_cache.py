@@ -5,13 +5,17 @@ For each key, in each process, and for one second at most:
 - A refusal by requests per minute is exact: the allowance returns with time alone, so the cached rate-limit state says when the
   next request is allowed. It is replayed at once.
 - Any other refusal is decided by admission until FLOOD_REFUSALS were decided within the second. From then to the end of that
-  second it is replayed to similar requests: any request of a key that is refused itself; requests for the same models, if a
-  model is refused; requests that need at least as much money, if money is refused. Tokens per minute are refused as long as
-  the cached rate-limit state refuses them.
+  second it is replayed to similar requests: any request of a key that is refused itself or has too many requests in flight;
+  requests for the same models, if a model is refused; requests that need at least as much money, if money is refused. Tokens
+  per minute are refused as long as the cached rate-limit state refuses them.
 
-A settlement in this process makes the cache forget 'tied up' refusals of its key at once. A raised limit or added credit takes
-effect within a second. A request with an Idempotency-Key may have a stored reply waiting: before a flood it is never refused
-from memory, and in a flood a refusal for money is replayed as 'try again in a second'.
+A settlement in this process makes the cache forget at once that too many requests of its key are in flight, or that they tie up
+funds. A raised limit or added credit takes effect within a second. A request with an Idempotency-Key may have a stored reply
+waiting: before a flood it is never refused from memory, and in a flood a refusal for money or requests in flight is replayed as
+'try again in a second'.
+
+A refusal for money says what its request may cost. It is replayed word for word to a request that needs the same, and to any
+other without figures.
 """
 
 import copy
@@ -46,12 +50,20 @@ class AdmissionDemand:
     idempotency_key: Hashable | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """What admission refused, and how."""
+
+    demand: AdmissionDemand
+    error: errors.ApiError
+
+
 @dataclass(slots=True)
 class _RecentRefusals:
     """A key's refusals within a second: how many admission decided, and for each kind the one for the least money."""
 
     decided: int = 0
-    by_kind: dict[RefusalKind, tuple[int, errors.ApiError]] = field(default_factory=dict)
+    by_kind: dict[RefusalKind, _Refusal] = field(default_factory=dict)
 
 
 class RefusalCache:
@@ -70,7 +82,7 @@ class RefusalCache:
             # Tokens are replayed in a flood only: a settlement that used less than was counted gives tokens back early.
             cached.count_request(demand.tokens if recent else None, self._clock())
         if recent:
-            _replay(recent, [_money(demand), _tied_up(demand)], demand)
+            _replay(recent, [_IN_FLIGHT, _money(demand), _tied_up(demand)], demand)
 
     def replay_for_models(self, key_id: str, demand: AdmissionDemand) -> None:
         """Raise a refusal of the key or the models, for requests that are not yet at admission."""
@@ -85,12 +97,14 @@ class RefusalCache:
             self._recent.put(key_id, recent)
         recent.decided += 1
         if kind := _kind(refusal, demand):
-            _store(recent, kind, refusal, demand.amount_nanos if kind in (_money(demand), _tied_up(demand)) else 0)
+            _store(recent, kind, _Refusal(demand, _copy(refusal)))
 
     def forget_tied_up(self, key_id: str) -> None:
-        """Forget 'tied up' refusals: a settlement released funds."""
+        """Forget refusals for requests in flight and 'tied up' funds: a request ended, and its hold with it."""
         if recent := self._recent.get(key_id):
-            recent.by_kind = {kind: entry for kind, entry in recent.by_kind.items() if kind[0] != _TIED_UP}
+            recent.by_kind = {
+                kind: entry for kind, entry in recent.by_kind.items() if kind != _IN_FLIGHT and kind[0] != _TIED_UP
+            }
 
     def clear(self) -> None:
         self._recent.clear()
@@ -103,7 +117,14 @@ class RefusalCache:
 # --- Which requests get the same refusal --------------------------------------------------------------------------
 
 _KEY: RefusalKind = ("key",)
-_TIED_UP = "tied up"
+_IN_FLIGHT: RefusalKind = ("in flight",)
+_MONEY, _TIED_UP = "money", "tied up"
+# For a request that needs another amount than the one that was refused.
+_MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
+    errors.InsufficientQuota: "The account has too few credits for this request.",
+    errors.SpendingLimitReached: "The key's spending limit leaves too little for this request.",
+    errors.TiedUp: "Running requests hold what this request needs. Try again in a moment.",
+}
 
 
 def _models(demand: AdmissionDemand) -> RefusalKind:
@@ -115,7 +136,7 @@ def _idempotency_key(demand: AdmissionDemand) -> RefusalKind:
 
 
 def _money(demand: AdmissionDemand) -> RefusalKind:
-    return "money", demand.model_ids, demand.is_capped
+    return _MONEY, demand.model_ids, demand.is_capped
 
 
 def _tied_up(demand: AdmissionDemand) -> RefusalKind:
@@ -131,6 +152,8 @@ def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | No
             return _models(demand)
         case errors.InvalidRequest() if demand.idempotency_key:  # its first request is still running, or had another body
             return _idempotency_key(demand)
+        case errors.TooManyInFlight():
+            return _IN_FLIGHT
         case errors.TiedUp():
             return _tied_up(demand)
         case errors.InsufficientQuota() | errors.SpendingLimitReached():
@@ -138,23 +161,47 @@ def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | No
     return None
 
 
-def _store(recent: _RecentRefusals, kind: RefusalKind, refusal: errors.ApiError, amount_nanos: int) -> None:
+def _store(recent: _RecentRefusals, kind: RefusalKind, refusal: _Refusal) -> None:
     previous = recent.by_kind.get(kind)
-    if (previous is None and len(recent.by_kind) < _KINDS_MAX) or (previous is not None and amount_nanos <= previous[0]):
-        recent.by_kind[kind] = (amount_nanos, _copy(refusal))
+    if previous is None:
+        is_news = len(recent.by_kind) < _KINDS_MAX
+    else:
+        is_news = not _is_about_money(kind) or refusal.demand.amount_nanos <= previous.demand.amount_nanos
+    if is_news:
+        recent.by_kind[kind] = refusal
 
 
 def _replay(recent: _RecentRefusals, kinds: list[RefusalKind], demand: AdmissionDemand) -> None:
     for kind in kinds:
-        amount_nanos, refusal = recent.by_kind.get(kind, (0, None))
-        if refusal is None or demand.amount_nanos < amount_nanos:
+        refusal = recent.by_kind.get(kind)
+        if refusal is None:
             continue
-        if demand.idempotency_key is not None and kind in (_money(demand), _tied_up(demand)):
-            raise errors.RateLimitExceeded(
-                "Too many requests with this key were refused just now. Try again in a moment.",
-                headers=errors.retry_after(timedelta(seconds=_TTL_SECONDS)),
-            )
-        raise _copy(refusal)
+        if kind == _IN_FLIGHT and demand.idempotency_key is not None:
+            raise _try_again()
+        if not _is_about_money(kind):
+            raise _copy(refusal.error)
+        if demand.amount_nanos >= refusal.demand.amount_nanos:
+            raise _money_refusal(refusal, demand)
+
+
+def _is_about_money(kind: RefusalKind) -> bool:
+    return kind[0] in (_MONEY, _TIED_UP)
+
+
+def _money_refusal(refusal: _Refusal, demand: AdmissionDemand) -> errors.ApiError:
+    if demand.idempotency_key is not None:
+        return _try_again()
+    error = _copy(refusal.error)
+    if (demand.amount_nanos, demand.tokens) != (refusal.demand.amount_nanos, refusal.demand.tokens):
+        error.message = _MESSAGES_WITHOUT_FIGURES[type(error)]
+    return error
+
+
+def _try_again() -> errors.ApiError:
+    return errors.RateLimitExceeded(
+        "Too many requests with this key were refused just now. Try again in a moment.",
+        headers=errors.retry_after(timedelta(seconds=_TTL_SECONDS)),
+    )
 
 
 def _copy(refusal: errors.ApiError) -> errors.ApiError:

@@ -57,33 +57,43 @@ def read_windows(keys: Collection[ApiKey]) -> dict[str, SpendingWindow | None]:
 
 
 def select_spending_statement(key_ids: Collection[str]) -> Statement:
-    """For each of these keys that has a limit: key id, first day of the window, nanodollars spent and held in the window.
+    """For each of these keys that has days: key id, open holds, and of a limit the first day, what was spent and is held since.
 
-    ``build_windows`` reads the rows. Run it after the keys are locked; otherwise the sums may be older than the locks.
-    A FIXED limit counts all days there are: its window begins with the first day that a Python date can be.
+    ``build_windows`` and ``build_open_holds`` read the rows. Run it after the keys are locked; otherwise the sums may be older
+    than the locks. A FIXED limit counts all days there are: its window begins with the first day that a Python date can be.
+    Open holds are of today and yesterday, because no completion runs for a day.
     """
     return Statement(
         """
-        SELECT json_build_array(limited.id, first_day, coalesce(sum(spent_nanos), 0), coalesce(sum(held_nanos), 0))
+        SELECT json_build_array(
+            counted.id, coalesce(sum(open_holds) FILTER (WHERE day >= yesterday), 0), first_day,
+            coalesce(sum(spent_nanos) FILTER (WHERE day >= first_day), 0),
+            coalesce(sum(held_nanos) FILTER (WHERE day >= first_day), 0))
         FROM (
-            SELECT id, CASE spending_period
-                WHEN 'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
-                WHEN 'WEEKLY' THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
-                WHEN 'MONTHLY' THEN date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date
-                ELSE '0001-01-01' END AS first_day
+            SELECT id, (statement_timestamp() AT TIME ZONE 'UTC')::date - 1 AS yesterday,
+                CASE WHEN spending_limit_cents IS NOT NULL THEN CASE spending_period
+                    WHEN 'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
+                    WHEN 'WEEKLY' THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
+                    WHEN 'MONTHLY' THEN date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date
+                    ELSE '0001-01-01' END END AS first_day
             FROM keys_apikey
-            WHERE id = ANY (ARRAY(SELECT json_array_elements_text($1::json))) AND spending_limit_cents IS NOT NULL
-        ) AS limited
-        LEFT JOIN keys_spendingday ON key_id = limited.id AND day >= first_day
-        GROUP BY limited.id, first_day
+            WHERE id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))
+        ) AS counted
+        LEFT JOIN keys_spendingday ON key_id = counted.id AND day >= least(first_day, yesterday)
+        GROUP BY counted.id, first_day, yesterday
         """,
         list(key_ids),
     )
 
 
+def build_open_holds(rows: Iterable[Sequence[Any]]) -> dict[str, int]:
+    """Return how many holds each key has open, by key id. ``rows`` are of ``select_spending_statement``."""
+    return {key_id: open_holds for key_id, open_holds, *_ in rows}
+
+
 def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> dict[str, SpendingWindow | None]:
     """Return each key's window by key id, None for a key without a limit. ``rows`` are of ``select_spending_statement``."""
-    rows_by_id = {key_id: columns for key_id, *columns in rows}
+    rows_by_id = {key_id: columns for key_id, _, *columns in rows}
     return {key.pk: _build_window(key, rows_by_id.get(key.pk)) for key in keys}
 
 
@@ -141,6 +151,7 @@ class SpendingChange(NamedTuple):
     key_id: str
     day: date
     held_nanos: int
+    holds: int = 1  # how many are placed, or resolved
     spent_nanos: int = 0
     completions: int = 0
     prompt_tokens: int = 0
@@ -148,30 +159,35 @@ class SpendingChange(NamedTuple):
 
 
 def reserve_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
-    """Add ``held_nanos`` to the days; the first reservation of a day inserts its row."""
+    """Add ``held_nanos`` and ``holds`` to the days; the first reservation of a day inserts its row."""
     return Statement(
         """
         INSERT INTO keys_spendingday
-            (key_id, day, spent_nanos, held_nanos, completions, prompt_tokens, completion_tokens)
-        SELECT key_id, day, 0, held_nanos, 0, 0, 0
-        FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint)
-        ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos
+            (key_id, day, spent_nanos, held_nanos, open_holds, completions, prompt_tokens, completion_tokens)
+        SELECT key_id, day, 0, held_nanos, holds, 0, 0, 0
+        FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint, holds integer)
+        ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos,
+            open_holds = keys_spendingday.open_holds + EXCLUDED.open_holds
         """,
         _sum_by_day(changes),
     )
 
 
 def settle_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
-    """Subtract ``held_nanos`` from the days, which were reserved there, and add the other amounts."""
+    """Subtract ``held_nanos`` and ``holds`` from the days, which were reserved there, and add the other amounts.
+
+    The number of holds may be too low after an upgrade that processes of an older version outlived. It stops at 0.
+    """
     return Statement(
         """
         UPDATE keys_spendingday SET
             held_nanos = keys_spendingday.held_nanos - change.held_nanos,
+            open_holds = greatest(keys_spendingday.open_holds - change.holds, 0),
             spent_nanos = keys_spendingday.spent_nanos + change.spent_nanos,
             completions = keys_spendingday.completions + change.completions,
             prompt_tokens = keys_spendingday.prompt_tokens + change.prompt_tokens,
             completion_tokens = keys_spendingday.completion_tokens + change.completion_tokens
-        FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint, spent_nanos bigint,
+        FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint, holds integer, spent_nanos bigint,
             completions bigint, prompt_tokens bigint, completion_tokens bigint)
         WHERE keys_spendingday.key_id = change.key_id AND keys_spendingday.day = change.day
         """,

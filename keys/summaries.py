@@ -10,7 +10,7 @@ from django.db.models import F, Max, QuerySet, Sum
 from billing import money
 from billing.models import Account
 from gateway_project import dollars
-from keys import rate_limits, secret, spending
+from keys import concurrency, rate_limits, secret, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from keys.spending import SpendingWindow
 
@@ -45,7 +45,7 @@ class Summary:
     last_used: date | None
     spent_in_total: str
     limit: Limit | None
-    rates: str  # limits per minute in words; empty if there are none
+    rates: str  # limits per minute and requests at a time, in words
 
     @property
     def is_revoked(self) -> bool:
@@ -87,6 +87,12 @@ def _terms(period: str | None) -> str:
     return SpendingPeriod(period).label if period else "in total"
 
 
+def describe_rates(key: ApiKey) -> str:
+    """Return how much the key may ask, in words: "60 requests per minute, and 100 requests at a time"."""
+    per_minute = rate_limits.describe_limits(rate_limits.effective_limits(key, key.account))
+    return ", and ".join(filter(None, (per_minute, concurrency.describe_maximum(key))))
+
+
 def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None, now: datetime) -> Summary:
     return Summary(
         id=key.pk,
@@ -99,7 +105,7 @@ def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None,
         last_used=totals.get("last_day"),
         spent_in_total=dollars.format_usd(int(totals.get("total_nanos", 0))),
         limit=_limit(key, window),
-        rates=rate_limits.describe_limits(rate_limits.effective_limits(key, key.account)),
+        rates=describe_rates(key),
     )
 
 

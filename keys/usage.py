@@ -9,7 +9,7 @@ from billing import money
 from billing.serializers import BalanceSerializer
 from gateway_project import dollars, timestamps
 from gateway_project.db import pool
-from keys import rate_limits, spending
+from keys import concurrency, rate_limits, spending
 from keys.models import ApiKey, SpendingDay
 
 
@@ -52,7 +52,12 @@ def _limit(key: ApiKey, window: spending.SpendingWindow | None) -> dict[str, Any
 
 def _rate_limits(key: ApiKey) -> dict[str, int | None]:
     limits = rate_limits.effective_limits(key, key.account)
-    return {"requestsPerMinute": limits.requests, "tokensPerMinute": limits.tokens}
+    return {
+        "requestsPerMinute": limits.requests,
+        "tokensPerMinute": limits.tokens,
+        "requestsInFlight": concurrency.key_max(key),
+        "accountRequestsInFlight": concurrency.account_max(key.account),
+    }
 
 
 def _usage(key: ApiKey, today: date) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from billing import audit
 from billing.models import Account, Hold, LedgerEntry
@@ -40,7 +41,7 @@ def unsettle(account: Account, key: ApiKey) -> None:
     for name in ("running", "released"):
         usage.reserve(key, day=TODAY, amount_nanos=100)
         Hold.objects.create(reference=name, account=account, amount_nanos=100, expires_at="2100-01-01T00:00:00Z")
-        Account.objects.filter(pk=account.pk).update(held_nanos=Account.objects.get(pk=account.pk).held_nanos + 100)
+        Account.objects.filter(pk=account.pk).update(held_nanos=F("held_nanos") + 100, open_holds=F("open_holds") + 1)
         Completion.objects.create(
             id=name,
             account=account,
@@ -98,6 +99,10 @@ def hold_less_than_the_completions(key: ApiKey) -> None:
     days(held_nanos=99)
 
 
+def count_a_hold_that_was_released(key: ApiKey) -> None:
+    days(open_holds=2)
+
+
 def miscount_tokens(key: ApiKey) -> None:
     days(prompt_tokens=1)
 
@@ -131,6 +136,10 @@ def cost_otherwise_than_settled(key: ApiKey) -> None:
     completions("charged", cost_nanos=1)
 
 
+def count_replies_that_are_not_stored(key: ApiKey) -> None:
+    Account.objects.filter(pk=key.account_id).update(stored_reply_bytes=1)
+
+
 def be_booked_as_another_model(key: ApiKey) -> None:
     entry = LedgerEntry.objects.filter(type="USAGE_DEBIT").first()
     LedgerEntry.objects.filter(pk=entry.pk).update(metadata={**entry.metadata, "model": "demo/other"})
@@ -139,6 +148,22 @@ def be_booked_as_another_model(key: ApiKey) -> None:
 def be_booked_as_another_keys(key: ApiKey) -> None:
     entry = LedgerEntry.objects.filter(type="USAGE_DEBIT").first()
     LedgerEntry.objects.filter(pk=entry.pk).update(spender="another")
+
+
+def be_credited_for_nothing(key: ApiKey) -> None:
+    completions("charged", charged_before_nanos=1)
+
+
+def repeat_a_run_that_is_not_over(key: ApiKey) -> None:
+    completions("charged", repeats="running")
+
+
+def be_credited_with_too_much(key: ApiKey) -> None:
+    completions("charged", repeats="released", charged_before_nanos=1)
+
+
+def be_credited_twice(key: ApiKey) -> None:
+    Completion.objects.filter(settlement="reported").update(repeats="released")
 
 
 def pass_a_limit(key: ApiKey) -> None:
@@ -152,6 +177,7 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (hold_less_than_nothing, {"a_day_is_never_negative", "days_are_the_sum_of_their_completions"}),
     (hold_more_than_the_account, {"keys_spend_within_their_account", "days_are_the_sum_of_their_completions"}),
     (hold_less_than_the_completions, {"days_are_the_sum_of_their_completions"}),
+    (count_a_hold_that_was_released, {"days_are_the_sum_of_their_completions"}),
     (miscount_tokens, {"days_are_the_sum_of_their_completions"}),
     (lose_a_day, {"days_are_the_sum_of_their_completions"}),
     (count_on_another_day, {"days_are_the_sum_of_their_completions"}),
@@ -163,6 +189,11 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (be_booked_as_another_model, {"completions_are_booked_as_used"}),
     (be_booked_as_another_keys, {"completions_are_booked_as_used"}),
     (pass_a_limit, {"admissions_fit_their_limits"}),
+    (be_credited_for_nothing, {"reruns_pay_the_difference"}),
+    (repeat_a_run_that_is_not_over, {"reruns_pay_the_difference"}),
+    (be_credited_with_too_much, {"reruns_pay_the_difference"}),
+    (be_credited_twice, {"reruns_pay_the_difference"}),
+    (count_replies_that_are_not_stored, {"accounts_count_their_stored_replies"}),
 ]
 
 

@@ -124,3 +124,34 @@ def test_no_minute_passes_more_than_twice_the_limit(limit, waits):
         while passed and passed[0] <= now - MINUTE:
             passed.popleft()
         assert len(passed) <= 2 * limit
+
+
+@given(
+    limit=st.integers(1, 5_000),
+    cost=st.integers(1, 5_000),
+    differences=st.lists(st.integers(-(10**9), 10**9), max_size=5),
+    back=st.integers(0, 10**13),
+)
+def test_however_far_the_clock_is_set_back_a_minutes_allowance_returns_within_the_longest_wait(limit, cost, differences, back):
+    full_at = gcra.decide(limit=limit, full_at=None, now=NOW, cost=min(cost, limit)).full_at
+    for difference in differences:
+        full_at = gcra.correct_full_at(limit=limit, full_at=full_at, now=NOW, difference=difference)
+    bursts_max = gcra.CORRECTED_BURSTS_MAX if differences else 1
+    now = NOW - timedelta(microseconds=back)
+    burst_length = limit * gcra.decide(limit=limit, full_at=None, now=NOW).resets_in
+    assert full_at - NOW <= bursts_max * burst_length  # so no state is forgotten unless the clock is set back
+    decision = gcra.decide(limit=limit, full_at=full_at, now=now, cost=limit, bursts_max=bursts_max)
+    assert decision.allowed or decision.retry_in <= (bursts_max + 1) * burst_length
+
+
+def test_a_clock_behind_by_less_than_an_allowance_keeps_what_is_used():
+    _, refused = burst(10)
+    assert not gcra.decide(limit=10, full_at=refused.full_at, now=NOW - MINUTE).allowed
+
+
+def test_a_correction_never_writes_a_state_that_counts_as_no_use():
+    full_at = NOW
+    for _ in range(200):
+        full_at = gcra.correct_full_at(limit=100, full_at=full_at, now=NOW, difference=10**9)
+    refused = gcra.decide(limit=100, full_at=full_at, now=NOW - MINUTE, bursts_max=gcra.CORRECTED_BURSTS_MAX)
+    assert not refused.allowed

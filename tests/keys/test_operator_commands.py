@@ -57,6 +57,8 @@ def test_a_key_is_made_with_all_options(alice):
         "weekly",
         "--rpm",
         "60",
+        "--in-flight",
+        "7",
         "--tpm",
         "100000",
     )
@@ -67,7 +69,7 @@ def test_a_key_is_made_with_all_options(alice):
         "RECURRING",
         "WEEKLY",
     )
-    assert (key.requests_per_minute, key.tokens_per_minute) == (60, 100_000)
+    assert (key.requests_per_minute, key.tokens_per_minute, key.requests_in_flight_max) == (60, 100_000, 7)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,7 @@ def test_the_text_output_describes_the_key_and_shows_the_secret_once(alice, limi
         (["alice@example.org", "--limit", "5", "--type", "RECURRING", "--period", "YEARLY"], "--limit, --type, --period"),
         (["alice@example.org", "--rpm", "0"], "--rpm"),
         (["alice@example.org", "--rpm", "many"], "--rpm"),
+        (["alice@example.org", "--in-flight", "0"], "--in-flight"),
         (["alice@example.org", "--tpm", "2147483648"], "--tpm"),
     ],
 )

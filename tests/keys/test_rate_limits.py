@@ -18,6 +18,7 @@ from tests.conftest import client_for
 from tests.monotonic_clock import use_clock
 
 BOTH = ("requests", "tokens")
+CONCURRENT = {"x-ratelimit-limit-concurrent", "x-ratelimit-remaining-concurrent"}
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ def account(alice):
 
 def test_without_any_limit_no_request_is_refused(alice, echo_model):
     reply = chat.ask(client_for(factories.make_key(alice)[1]), max_tokens=1)
-    assert rates_of(reply) == {}
+    assert set(rates_of(reply)) == CONCURRENT
     row = ApiKey.objects.get()
     assert (row.requests_full_at, row.tokens_full_at) == (None, None)
 
@@ -89,7 +90,7 @@ def test_an_accounts_limit_applies_to_each_key_separately(alice, charlie, echo_m
     for _ in range(2):
         client = client_for(factories.make_key(alice)[1])
         assert [chat.ask(client, max_tokens=1).status_code for _ in range(3)] == [200, 200, 429]
-    assert rates_of(chat.ask(client_for(factories.make_key(charlie)[1]), max_tokens=1)) == {}
+    assert set(rates_of(chat.ask(client_for(factories.make_key(charlie)[1]), max_tokens=1))) == CONCURRENT
 
 
 @pytest.mark.usefixtures("account")
@@ -132,12 +133,31 @@ def test_an_empty_deployment_default_means_no_limit(monkeypatch, value, read):
 @pytest.mark.usefixtures("deployment")
 def test_usage_reports_the_limits_that_apply(alice):
     client = client_for(factories.make_key(alice, requests_per_minute=1)[1])
-    assert client.get("/v1/usage").json()["rateLimits"] == {"requestsPerMinute": 1, "tokensPerMinute": 3_000}
+    limits = client.get("/v1/usage").json()["rateLimits"]
+    assert (limits["requestsPerMinute"], limits["tokensPerMinute"]) == (1, 3_000)
+
+
+# --- The database's clock is set back ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["requests_full_at", "tokens_full_at"])
+def test_a_database_clock_set_back_by_hours_does_not_lock_a_key_out(client, column):
+    ApiKey.objects.update(**{column: pool.database_time() + timedelta(hours=5)})
+    statuses = [chat.ask(client, max_tokens=1).status_code for _ in range(11)]
+    row = ApiKey.objects.get()
+    assert statuses == [200] * 10 + [429]  # one burst, and then the limit holds
+    assert getattr(row, column) - pool.database_time() <= timedelta(minutes=1)
+
+
+def test_tokens_above_those_counted_are_still_owed_after_they_exceed_a_burst(client):
+    ApiKey.objects.update(tokens_full_at=pool.database_time() + timedelta(minutes=59))
+    reply = chat.ask(client, max_tokens=1)
+    assert (reply.status_code, reply.json()["error"]["message"].count("tokens per minute")) == (429, 1)
 
 
 # --- Every reply tells where the key stands ------------------------------------------------------------------------------
 
-NAMES = {f"x-ratelimit-{name}-{what}" for name in ("limit", "remaining", "reset") for what in BOTH}
+NAMES = {f"x-ratelimit-{name}-{what}" for name in ("limit", "remaining", "reset") for what in BOTH} | CONCURRENT
 
 
 @pytest.fixture
@@ -164,6 +184,8 @@ def test_the_first_read_reports_the_whole_allowance(client):
         "x-ratelimit-limit-tokens": "1000",
         "x-ratelimit-remaining-tokens": "1000",
         "x-ratelimit-reset-tokens": "0ms",
+        "x-ratelimit-limit-concurrent": "100",
+        "x-ratelimit-remaining-concurrent": "100",
     }
 
 
@@ -243,8 +265,8 @@ def test_an_unknown_caller_gets_no_rate_limit_headers(client, alice):
 def test_a_removed_limit_is_no_longer_reported(client):
     assert rates_of(client.get("/v1/usage"))
     ApiKey.objects.update(requests_per_minute=None, tokens_per_minute=None)
-    assert rates_of(client.get("/v1/usage")) == {}
-    assert rates_of(chat.ask(client, temperature=3)) == {}
+    assert set(rates_of(client.get("/v1/usage"))) == CONCURRENT
+    assert set(rates_of(chat.ask(client, temperature=3))) == CONCURRENT
 
 
 def test_cached_state_is_reported_as_of_the_time_of_the_reply(alice):

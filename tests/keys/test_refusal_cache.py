@@ -90,7 +90,7 @@ def test_a_replayed_refusal_reports_the_remaining_wait(memory, clock):
 
 
 def test_cached_state_refuses_requests_for_one_second(memory, clock):
-    cached = cached_limit(clock, requests=3_600)
+    cached = cached_limit(clock, requests=100)
     clock.seconds += 0.99
     assert answer(memory, cached=cached) == "RateLimitExceeded"
     clock.seconds += 0.02
@@ -107,7 +107,7 @@ def test_tokens_per_minute_are_decided_by_admission_before_a_flood(memory, clock
 
 
 def test_a_request_with_an_idempotency_key_reaches_admission_before_a_flood(memory, clock):
-    attempt, cached = replace(DEMAND, idempotency_key="retry"), cached_limit(clock, requests=3_600)
+    attempt, cached = replace(DEMAND, idempotency_key="retry"), cached_limit(clock, requests=100)
     for _ in range(FLOOD_REFUSALS):
         assert answer(memory, attempt, cached=cached) == "asked"
         memory.record("key", errors.RateLimitExceeded("wait"), attempt)
@@ -119,6 +119,7 @@ def test_a_request_with_an_idempotency_key_reaches_admission_before_a_flood(memo
 KINDS = {
     "key": errors.InvalidApiKey("revoked"),
     "model": errors.ModelNotFound("not for this key", param="model"),
+    "in flight": errors.TooManyInFlight("as many as it may"),
     "funds": broke(),
     "tied up": errors.TiedUp("held"),
     "limit": errors.SpendingLimitReached("spent", headers={"Retry-After": "9"}),
@@ -192,10 +193,11 @@ def test_a_refused_idempotency_key_affects_only_that_key(memory, refusal):
     assert answer(memory, DEMAND) == "asked"
 
 
-def test_a_settlement_forgets_tied_up_refusals(memory):
-    flood(memory, errors.TiedUp("held"))
+@pytest.mark.parametrize("kind", ["in flight", "tied up"])
+def test_a_settlement_forgets_refusals_that_ended_requests_caused(memory, kind):
+    flood(memory, KINDS[kind])
     memory.forget_tied_up("another")
-    assert answer(memory) == "TiedUp"
+    assert answer(memory) == type(KINDS[kind]).__name__
     memory.forget_tied_up("key")
     assert answer(memory) == "asked"
     flood(memory, broke())
@@ -203,7 +205,7 @@ def test_a_settlement_forgets_tied_up_refusals(memory):
     assert answer(memory) == "InsufficientQuota"
 
 
-@pytest.mark.parametrize("kind", ["funds", "tied up", "limit"])
+@pytest.mark.parametrize("kind", ["in flight", "funds", "tied up", "limit"])
 def test_a_request_with_a_possible_stored_reply_gets_a_retryable_error(memory, kind):
     flood(memory, KINDS[kind])
     with pytest.raises(errors.RateLimitExceeded) as refused:
@@ -302,6 +304,24 @@ def test_a_flood_of_refused_requests_costs_a_bounded_number_of_transactions(alic
     for reply in [*decided, *repeated]:
         chat.assert_error(reply, status, code, param)
         assert (reply.json(), reply.get("x-should-retry")) == (decided[0].json(), decided[0].get("x-should-retry"))
+
+
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.parametrize(("status", "code"), [(402, "insufficient_quota"), (429, "rate_limit_exceeded")])
+def test_a_replayed_refusal_for_money_names_no_figure_of_another_request(charlie, bob, status, code):
+    factories.make_model("acme/large", input="3", output="15")
+    key, secret = factories.make_key(bob if status == 402 else charlie)
+    if status == 429:
+        lifecycle.set_spending_limit(key, limit_cents=1, type="FIXED", period=None)
+    client = client_for(secret)
+    decided = [chat.ask(client, model="acme/large", max_tokens=3_000) for _ in range(FLOOD_REFUSALS)]
+    assert all("may cost up to $0.045" in chat.assert_error(reply, status, code)["message"] for reply in decided)
+    same, other = (chat.ask(client, model="acme/large", max_tokens=max_tokens) for max_tokens in (3_000, 4_000))
+    assert same.json() == decided[-1].json()
+    message = chat.assert_error(other, status, code)["message"]
+    assert "for this request" in message
+    assert "$" not in message
+    assert "max_tokens" not in message
 
 
 @pytest.mark.usefixtures("stopped")

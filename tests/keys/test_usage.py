@@ -11,6 +11,7 @@ from tests import chat, factories, usage
 from tests.conftest import client_for
 
 USAGE = "/v1/usage"
+PER_MINUTE = {"requestsPerMinute": None, "tokensPerMinute": None}
 NOTHING = {"completions": 0, "promptTokens": 0, "completionTokens": 0, "totalTokens": 0, "costInDollars": "0.00"}
 
 
@@ -42,7 +43,7 @@ def test_a_new_key_has_used_nothing(key, program):
         "object": "usage",
         "key": {"id": key[0].pk, "name": "test", "expiresAt": None},
         "limit": None,
-        "rateLimits": {"requestsPerMinute": None, "tokensPerMinute": None},
+        "rateLimits": {**PER_MINUTE, "requestsInFlight": 100, "accountRequestsInFlight": 400},
         "usage": {"today": NOTHING, "thisMonth": NOTHING, "total": NOTHING},
         "balance": {
             "balanceInCents": 1000,

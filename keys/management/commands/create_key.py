@@ -26,6 +26,7 @@ class Command(OperatorCommand):
         parser.add_argument("--period", metavar="|".join(SpendingPeriod.values), help="Of a RECURRING limit.")
         parser.add_argument("--rpm", metavar="N", help="Requests per minute. Default: the account's limit.")
         parser.add_argument("--tpm", metavar="N", help="Tokens per minute. Default: the account's limit.")
+        parser.add_argument("--in-flight", metavar="N", help="Requests that may run at a time. Default: the deployment's.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = arguments.text("--name", options["name"], characters_max=100)
@@ -48,6 +49,7 @@ def _limits(options: dict[str, Any]) -> dict[str, Any]:
         "period": options["period"] and options["period"].upper(),
         "requests_per_minute": _optional("--rpm", options["rpm"], minimum=1, maximum=RATE_MAX),
         "tokens_per_minute": _optional("--tpm", options["tpm"], minimum=1, maximum=RATE_MAX),
+        "requests_in_flight_max": _optional("--in-flight", options["in_flight"], minimum=1, maximum=RATE_MAX),
     }
 
 

@@ -1,0 +1,96 @@
+"""A key at its maximum of requests in flight: the p95 of a neighbour beside it, as a ratio to its p95 alone.
+
+    .venv/bin/python -m bench.fairness [SECONDS]
+
+Takes half a minute. One web process on one core. The neighbour has another account and 4 clients, each of which sends its next
+completion when the last one is answered.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import run
+
+NEIGHBOURS = 4
+MAXIMUM = 100  # the default
+SETTLING_SECONDS = 3  # until the key's requests, which all begin at once, run as they will
+ECHO = {
+    "model": "demo/echo",
+    "messages": [{"role": "user", "content": "word " * 20}],
+    "max_tokens": 100,
+    "stream": True,
+    "echo": {"delay_seconds": 0.25},
+}
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 4
+    directory = Path(tempfile.mkdtemp(prefix="bench-"))
+    environ = run.prepared(directory)
+    environ |= {"GATEWAY_KEY_REQUESTS_IN_FLIGHT": str(MAXIMUM), "GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT": str(4 * MAXIMUM)}
+    upstream_port, port = run.free_port(), run.free_port()
+    environ["PORT"] = str(port)
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        secret = run.fill(environ, directory, upstream_port)
+        run.manage(environ, "load_catalog")
+        busy = run.account(environ, "busy@example.org")
+        processes.append(run.start([run.PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
+        processes.append(run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
+        run.wait(port)
+        _report(port, secret, busy, seconds)
+        sys.stdout.write(run.manage(environ, "verify_ledger"))
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(60)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _report(port: int, secret: str, busy: str, seconds: float) -> None:
+    completion = run.completion(secret, stream=False)
+    run.load(port, NEIGHBOURS, 2, completion)  # warm-up
+    sys.stdout.write(f"{'beside a key with':52}  req/s   p95 ms  of alone\n")
+    alone = _show("(nothing)", run.load(port, NEIGHBOURS, seconds, completion))
+    for name, clients, request in (
+        (f"{MAXIMUM} streams of 4 words a second", MAXIMUM, run.post(busy, ECHO)),
+        (f"{4 * MAXIMUM} clients for as many streams, most refused", 4 * MAXIMUM, run.post(busy, ECHO)),
+        (f"{MAXIMUM} completions, each followed by the next at once", MAXIMUM, run.completion(busy, stream=False)),
+    ):
+        with _busy(port, clients, seconds + SETTLING_SECONDS + 1, request):
+            time.sleep(SETTLING_SECONDS)
+            beside = run.load(port, NEIGHBOURS, seconds, completion)
+        _show(name, beside, alone)
+
+
+def _show(name: str, result: dict[str, Any], alone: dict[str, Any] | None = None) -> dict[str, Any]:
+    ratio = "" if alone is None else f"{result['p95_ms'] / alone['p95_ms']:9.1f}"
+    odd = "" if set(result["statuses"]) == {"200"} else f"  {result['statuses']}"
+    sys.stdout.write(f"{name:52} {result['per_second']:6.0f} {result['p95_ms']:8.1f} {ratio}{odd}\n")
+    sys.stdout.flush()
+    return result
+
+
+@contextmanager
+def _busy(port: int, clients: int, seconds: float, request: bytes) -> Iterator[None]:
+    command = run.pinned([run.PYTHON, "bench/load.py", str(port), str(clients), str(seconds)], core=1)
+    with tempfile.TemporaryFile() as file:
+        file.write(request)
+        file.seek(0)
+        process = subprocess.Popen(command, cwd=run.ROOT, stdin=file, stdout=subprocess.PIPE)
+        yield
+        result = json.loads(process.communicate(timeout=60)[0])
+    sys.stdout.write(f"    its own replies: {result['statuses']}\n")
+
+
+if __name__ == "__main__":
+    main()

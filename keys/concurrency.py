@@ -1,0 +1,95 @@
+"""Requests in flight of a key and of its account: the maximum of each, refuse one more, report the state in headers.
+
+A request is in flight while its hold is open, whichever process relays it: from its admission to its settlement, and so also
+while a reply is read on that its caller left. Admission reads the counts with the rows locked. Other replies to a key report
+what was read last.
+"""
+
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db.models import DateField, Func, OuterRef, Subquery, Sum
+from django.db.models.functions import Coalesce
+
+from billing.models import Account
+from gateway_project import errors
+from keys.models import ApiKey, SpendingDay
+
+_YESTERDAY: Any = Func(template="((statement_timestamp() AT TIME ZONE 'UTC')::date - 1)", output_field=DateField())
+# The open holds of a key, for queries without locks: ``ApiKey.objects.annotate(running=concurrency.OPEN_HOLDS)``.
+OPEN_HOLDS: Any = Coalesce(
+    Subquery(
+        SpendingDay.objects.filter(key=OuterRef("pk"), day__gte=_YESTERDAY)
+        .order_by()
+        .values("key")
+        .annotate(open=Sum("open_holds"))
+        .values("open")
+    ),
+    0,
+)
+
+
+class RequestsInFlight(NamedTuple):
+    """How many requests of a key and of its account run, and how many may."""
+
+    of_key: int
+    key_max: int
+    of_account: int
+    account_max: int
+
+    def require_room(self) -> None:
+        """Raises TooManyInFlight when the key, or the account over all its keys, has as many requests in flight as it may."""
+        if self.of_key >= self.key_max:
+            raise refusal("key", self.key_max)
+        if self.of_account >= self.account_max:
+            raise refusal("account", self.account_max)
+
+    def with_one_more(self) -> "RequestsInFlight":
+        return RequestsInFlight(self.of_key + 1, self.key_max, self.of_account + 1, self.account_max)
+
+    def headers(self) -> dict[str, str]:
+        """Return x-ratelimit-*-concurrent headers. There is none for a reset: nobody knows when a request will end."""
+        remaining = min(self.key_max - self.of_key, self.account_max - self.of_account)
+        return {
+            "x-ratelimit-limit-concurrent": str(min(self.key_max, self.account_max)),
+            "x-ratelimit-remaining-concurrent": str(max(remaining, 0)),
+        }
+
+
+def read_state(key: ApiKey, account: Account) -> RequestsInFlight | None:
+    """Return the state by the rows; None when the key's open holds were not read with it."""
+    if key.open_holds is None:
+        return None
+    return RequestsInFlight(key.open_holds, key_max(key), account.open_holds, account_max(account))
+
+
+def require_room(key: ApiKey, account: Account) -> RequestsInFlight:
+    """Return the state, in which one more request may run. Raises TooManyInFlight. The key's open holds must have been read."""
+    state = read_state(key, account)
+    assert state is not None
+    state.require_room()
+    return state
+
+
+def key_max(key: ApiKey) -> int:
+    """Return how many requests of the key may be in flight: its own maximum, else the deployment's."""
+    return key.requests_in_flight_max or int(settings.KEY_REQUESTS_IN_FLIGHT)
+
+
+def account_max(account: Account) -> int:
+    """Return how many requests of all keys of the account may be in flight: its own maximum, else the deployment's."""
+    return account.requests_in_flight_max or int(settings.ACCOUNT_REQUESTS_IN_FLIGHT)
+
+
+def describe_maximum(key: ApiKey) -> str:
+    """Return the key's maximum in words: "100 requests at a time"."""
+    number = key_max(key)
+    return f"{number:,} request{'' if number == 1 else 's'} at a time"
+
+
+def refusal(whose: str, maximum: int) -> errors.TooManyInFlight:
+    """Return the refusal of one request more than the key or the account (``whose``) may have in flight."""
+    running = "1 request" if maximum == 1 else f"{maximum} requests"
+    return errors.TooManyInFlight(
+        f"The {whose} has {running} in flight, the most that it may have. Try again when one has ended."
+    )

@@ -1,0 +1,37 @@
+"""A process whose slots for completions are all taken still answers probes and pages."""
+
+import pytest
+from django.urls import reverse
+
+from billing.models import Account, Hold
+from completions.models import Completion
+from tests import factories
+from tests.completions.routes import let_providers_cancel
+from tests.live.gateway import eventually, read_until, wait_until_settled
+
+SLOTS = 9  # of ten connections
+
+
+@pytest.fixture
+def small(transactional_db, gateways):
+    return gateways(GATEWAY_WORKER_CONNECTIONS="10")
+
+
+def test_a_process_full_of_completions_answers_probes_and_pages_and_frees_its_slots(small, alice, echo_model):
+    """The streams of one key leave in silence: demo/echo waits a minute before its first word."""
+    let_providers_cancel()
+    secret = factories.make_key(alice)[1]
+    streams = [small.open_stream(secret, echo={"delay_seconds": 60}) for _ in range(SLOTS)]
+    assert all(b" 200 " in read_until(stream, b"\r\n") for stream in streams)
+    before = list(Account.objects.values())
+    refused = small.ask(secret, stream=True)
+    assert (refused.status, refused.json()["error"]["code"]) == (503, "service_unavailable")
+    assert refused.headers["retry-after"] == "2"
+    assert (list(Account.objects.values()), Hold.objects.count()) == (before, SLOTS)
+    for path in ("/healthz", "/readyz", reverse("sign-in"), "/v1/models"):
+        assert small.request("GET", path, secret=secret).status == 200, path
+    for stream in streams:
+        stream.close()
+    wait_until_settled(alice)
+    assert set(Completion.objects.values_list("settlement", flat=True)) == {"partial"}
+    eventually(lambda: small.ask(secret).status == 200)
