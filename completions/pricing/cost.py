@@ -6,7 +6,7 @@ from billing import money
 from completions.chat import ChatRequest, Offer, PriceList, Usage
 
 BYTES_PER_TOKEN = 4  # for estimates; it makes them rather low for most text, in the client's favour
-IMAGE_TOKENS = 85  # for estimates: what the makers of models count for the smallest image
+IMAGE_TOKENS = 85  # for tokens per minute: what the makers of models count for the smallest image
 
 
 def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
@@ -19,12 +19,27 @@ def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     contents = request.contents
     if contents.file_at:
         return offer.context_window
-    return min(request.prompt_tokens_max + contents.images * offer.image_tokens_max, offer.context_window)
+    preamble_tokens = offer.preamble_tokens_max if request.has_preamble else 0
+    tokens = request.prompt_tokens_max + preamble_tokens + contents.images * offer.image_tokens_max
+    return min(tokens, offer.context_window)
 
 
-def estimate_prompt_tokens(request: ChatRequest) -> int:
-    """Return the likely tokens of the prompt."""
-    return estimate_tokens(request.contents.text_bytes) + request.contents.images * IMAGE_TOKENS
+def estimate_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
+    """Return the tokens to charge for the prompt when no upstream counts them: the likely ones of its text, and the most that
+    its files, sounds and images can be.
+
+    Their tokens cannot be estimated, and must not be free. So they count what the hold assumed.
+    """
+    if request.contents.file_at:
+        return max_prompt_tokens(request, offer)
+    image_tokens = request.contents.images * offer.image_tokens_max
+    return min(estimate_tokens(request.contents.text_bytes) + image_tokens, max_prompt_tokens(request, offer))
+
+
+def countable_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
+    """Return the tokens that count for the prompt against tokens per minute, until its usage is known: a low estimate."""
+    likely_tokens = estimate_tokens(request.contents.text_bytes) + request.contents.images * IMAGE_TOKENS
+    return min(likely_tokens, max_prompt_tokens(request, offer))
 
 
 def estimate_tokens(text_bytes: int) -> int:

@@ -13,6 +13,7 @@ class FailureKind(Enum):
 
     RETRYABLE = "the same provider may answer a moment later"
     ROUTE_UNUSABLE = "this provider will not answer: try another route"
+    LOCAL_FAULT = "this host cannot connect to this provider, which says nothing about it: try another route"
     INVALID_REQUEST = "no provider would answer this request"
     SHUTTING_DOWN = "this worker is being stopped"
     CLIENT_DISCONNECTED = "the client no longer waits for a reply"
@@ -22,8 +23,10 @@ class ProviderFailed(Exception):
     """A failed attempt: the upstream sent no reply, or not all of it.
 
     ``error`` is what the caller is told. ``upstream_worked``: the upstream sent a 2xx status, and its reply was readable from
-    the start. Then inference began, and the prompt is charged. ``wait_seconds`` is the upstream's Retry-After, if it gave one.
-    ``key_refusal`` is the upstream's status and reason where it refuses our key or account.
+    the start. Then inference began, and the prompt is charged. ``is_cut_off``: it had begun, and the gateway closed the
+    connection at a deadline or a bound, so it may have gone on. ``unread_bytes`` is the size of a whole reply that its request
+    made too large. ``wait_seconds`` is the upstream's Retry-After, if it gave one. ``key_refusal`` is the upstream's status and
+    reason where it refuses our key or account.
     """
 
     def __init__(
@@ -32,6 +35,8 @@ class ProviderFailed(Exception):
         *,
         upstream_worked: bool,
         kind: FailureKind = FailureKind.ROUTE_UNUSABLE,
+        is_cut_off: bool = False,
+        unread_bytes: int = 0,
         wait_seconds: float | None = None,
         key_refusal: tuple[int, str] | None = None,
     ) -> None:
@@ -39,6 +44,8 @@ class ProviderFailed(Exception):
         self.error = error
         self.upstream_worked = upstream_worked
         self.kind = kind
+        self.is_cut_off = is_cut_off
+        self.unread_bytes = unread_bytes
         self.wait_seconds = wait_seconds
         self.key_refusal = key_refusal
 
@@ -47,7 +54,11 @@ class Adapter(Protocol):
     """One kind of provider. It keeps no state between calls: one instance serves all concurrent requests of a process.
 
     It reports failures with the errors below, so that callers see the same messages for every kind of provider.
+
+    ``preamble_tokens_max``: the most tokens that it bills for its own words in a prompt with tools or a format for the reply.
     """
+
+    preamble_tokens_max: int
 
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
@@ -120,6 +131,10 @@ def overloaded(headers: dict[str, str] | None = None) -> errors.UpstreamOverload
 
 def unreachable() -> errors.UpstreamFailed:
     return errors.UpstreamFailed("The model's provider cannot be reached.")
+
+
+def not_connectable(headers: dict[str, str] | None = None) -> errors.UpstreamFailed:
+    return errors.UpstreamFailed("The gateway cannot connect to the model's provider.", headers=headers)
 
 
 def timed_out() -> errors.UpstreamTimeout:

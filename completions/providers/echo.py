@@ -3,37 +3,43 @@
 A request may carry an ``echo`` object (with an SDK: ``extra_body={"echo": {...}}``):
 
     reply               the text of the reply, instead of the last user message
-    delay_seconds       the delay before each word, 0 to 60
-    status              the upstream status, 400 to 599, to fail with before the first word
-    break_after_tokens  the number of words after which to break off
+    delay_seconds       the delay before each token, 0 to 60
+    status              the upstream status, 400 to 599, to fail with before the first token
+    break_after_tokens  the number of tokens after which to break off
     report_usage        false: report no usage
 
-A token is a word with the white space after it.
+A token is a word with the white space after it, or sixteen characters of a longer one: a large reply costs what its size costs.
 """
 
 import re
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import gevent
 from django.conf import settings
 
 from completions.chat import Call, ChatRequest, Chunk, Usage, WholeReply
-from completions.providers import base, ignored_fields
+from completions.providers import base, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
 from completions.request.fields import check_object, refuse
-from gateway_project import compact_json, errors
+from gateway_project import compact_json, errors, large_work
+from gateway_project.net import http
 
 _WORD = re.compile(r"\S+\s*|\s+")
+_TOKEN_CHARACTERS_MAX = 16
 _READ_FIELDS = ignored_fields.HONOURED | {"echo"}
+_PAUSE_TOKENS = 20_000  # take a few milliseconds to count
 _TOKENS_PER_MESSAGE = 3  # as a chat template would add
 
 
 class EchoAdapter:
     """Deterministic: equal requests receive equal replies and equal usage."""
+
+    preamble_tokens_max = 0
 
     def check(self, request: ChatRequest) -> None:
         if request.choices > 1:
@@ -44,24 +50,23 @@ class EchoAdapter:
         return ignored_fields.find(call.request, _READ_FIELDS, ())
 
     def complete(self, call: Call) -> WholeReply:
-        _raise_scripted_status(call)
-        words = list(_generate(call))
+        echo = _Echo.read(call)
+        text = _generate_all(call, echo)
         choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": "".join(words), "refusal": None},
+            "message": {"role": "assistant", "content": text, "refusal": None},
             "logprobs": None,
-            "finish_reason": _finish_reason(call, len(words)),
+            "finish_reason": echo.finish_reason,
         }
-        return WholeReply(choices=[choice], usage=_usage(call, len(words)), text_bytes=len("".join(words).encode()))
+        return WholeReply(choices=[choice], usage=echo.usage, text_bytes=len(text.encode()))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        _raise_scripted_status(call)
+        echo = _Echo.read(call)
         yield [_chunk({"role": "assistant", "content": ""})]
-        tokens = 0
-        for tokens, word in enumerate(_generate(call), start=1):  # noqa: B007  used after the loop
-            yield [_chunk({"content": word}, text_bytes=len(word.encode()))]
-        usage = _usage(call, tokens)
-        yield [_chunk({}, finish_reason=_finish_reason(call, tokens)), *([Chunk(b"[]", usage=usage)] if usage else [])]
+        for token in _generate(call, echo):
+            yield [_chunk({"content": token}, text_bytes=len(token.encode()))]
+        usage = [Chunk(b"[]", usage=echo.usage)] if echo.usage else []
+        yield [_chunk({}, finish_reason=echo.finish_reason), *usage]
 
 
 @dataclass(frozen=True)
@@ -97,27 +102,66 @@ _SCRIPT_FIELDS: dict[str, tuple[str, Any]] = {
 }
 
 
-def _raise_scripted_status(call: Call) -> None:
-    status = _Script.read(call.request).status
-    if status is not None:
+@dataclass(frozen=True)
+class _Echo:
+    """What a request is replied with. It is read at once, because the body is released while the echo waits."""
+
+    script: _Script
+    tokens: list[str]
+    finish_reason: str
+    usage: Usage | None
+
+    @classmethod
+    def read(cls, call: Call) -> "_Echo":
+        """Raises ProviderFailed if the script says so."""
+        script = _Script.read(call.request)
+        _raise_scripted_status(script)
+        try:
+            with large_work.turn(call.request.body.size_bytes) as pause:
+                reply = _last_text(call.request) if script.reply is None else script.reply
+                tokens = list(islice(_tokens(reply), call.max_tokens + 1))
+                finish_reason = "length" if len(tokens) > call.max_tokens else "stop"
+                del tokens[call.max_tokens :]
+                usage = Usage(_count_prompt(call.request, pause), len(tokens)) if script.report_usage else None
+        except http.Interrupted as error:
+            raise exchange.interruption(error, upstream_worked=False) from error
+        call.request.body.release()
+        return cls(script, tokens, finish_reason, usage)
+
+
+def _raise_scripted_status(script: _Script) -> None:
+    if script.status is not None:
         # Invalid whatever the status is, because every further attempt would fail in the same way.
-        refusal = base.status_error(status, "the echo was told to refuse.")
+        refusal = base.status_error(script.status, "the echo was told to refuse.")
         raise ProviderFailed(refusal, upstream_worked=False, kind=FailureKind.INVALID_REQUEST)
 
 
-def _generate(call: Call) -> Iterator[str]:
-    script = _Script.read(call.request)
+def _generate(call: Call, echo: _Echo) -> Iterator[str]:
+    script = echo.script
     deadline = min(time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS, call.until)
-    for index, word in enumerate(_words(call)[: call.max_tokens]):
+    for index, token in enumerate(echo.tokens):
         if index == script.break_after_tokens:
             raise _failure(base.broke_off())
         left_seconds = deadline - time.monotonic()
         gevent.sleep(max(min(script.delay_seconds, left_seconds), 0))
         if script.delay_seconds > left_seconds:  # the hold does not outlast the deadline
             raise _failure(base.timed_out())
-        yield word
+        yield token
     if script.break_after_tokens is not None:
         raise _failure(base.broke_off())
+
+
+def _generate_all(call: Call, echo: _Echo) -> str:
+    """Return the text of a whole reply. Where the wait for it is ended, what was generated by then is charged."""
+    tokens: list[str] = []
+    try:
+        for token in _generate(call, echo):
+            tokens.append(token)  # noqa: PERF402  what there is when the wait is ended is needed
+    except http.Interrupted as error:
+        failure = exchange.interruption(error, upstream_worked=True)
+        failure.unread_bytes = len("".join(tokens).encode())
+        raise failure from error
+    return "".join(tokens)
 
 
 def _failure(error: errors.ApiError) -> ProviderFailed:
@@ -125,24 +169,27 @@ def _failure(error: errors.ApiError) -> ProviderFailed:
     return ProviderFailed(error, upstream_worked=True, kind=FailureKind.INVALID_REQUEST)
 
 
-def _words(call: Call) -> list[str]:
-    reply = _Script.read(call.request).reply
-    if reply is None:
-        texts = [messages.message_text(message) for message in call.request.messages if message["role"] == "user"]
-        reply = texts[-1] if texts else ""
-    return _WORD.findall(reply)
+def _last_text(request: ChatRequest) -> str:
+    texts = [messages.message_text(message) for message in request.messages if message["role"] == "user"]
+    return texts[-1] if texts else ""
 
 
-def _usage(call: Call, completion_tokens: int) -> Usage | None:
-    if not _Script.read(call.request).report_usage:
-        return None
-    contents = [messages.message_text(message) for message in call.request.messages]
-    prompt_tokens = sum(_TOKENS_PER_MESSAGE + len(_WORD.findall(content)) for content in contents)
-    return Usage(prompt_tokens, completion_tokens)
+def _tokens(text: str) -> Iterator[str]:
+    size = _TOKEN_CHARACTERS_MAX
+    for word in _WORD.finditer(text):
+        for at in range(word.start(), word.end(), size):
+            yield text[at : min(at + size, word.end())]
 
 
-def _finish_reason(call: Call, tokens: int) -> str:
-    return "length" if tokens < len(_words(call)) else "stop"
+def _count_prompt(request: ChatRequest, pause: Callable[[], None]) -> int:
+    count = 0
+    for message in request.messages:
+        count += _TOKENS_PER_MESSAGE
+        tokens = _tokens(messages.message_text(message))
+        while counted := sum(1 for _ in islice(tokens, _PAUSE_TOKENS)):
+            count += counted
+            pause()
+    return count
 
 
 def _chunk(delta: dict[str, str], *, text_bytes: int = 0, finish_reason: str | None = None) -> Chunk:

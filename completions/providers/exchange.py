@@ -19,7 +19,7 @@ from completions.chat import Call, Chunk, WholeReply
 from completions.providers import base, error_body, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
-from gateway_project import compact_json, errors
+from gateway_project import compact_json, errors, large_work
 from gateway_project.net import http
 
 logger = logging.getLogger("gateway.providers")
@@ -32,6 +32,12 @@ _TURN_SECONDS = 0.01  # a stream that arrives as fast as it is read yields to ot
 
 # Maps a refusal's status and body to the status it should have had, and to the seconds to wait as text ("" for none).
 RefusalInterpreter = Callable[[int, bytes], tuple[int, str]]
+
+
+class BodyBuilder(Protocol):
+    """Builds the body of a request in the wire format of a provider."""
+
+    def __call__(self, call: Call, *, stream: bool) -> dict[str, Any]: ...
 
 
 class UnusableResponse(Exception):
@@ -63,19 +69,21 @@ def post(
     call: Call,
     path: str,
     headers: dict[str, str],
-    fields: dict[str, Any],
+    build_fields: BodyBuilder,
     *,
     stream: bool,
     interpret: RefusalInterpreter = _as_received,
 ) -> http.UpstreamResponse:
-    """Send ``fields`` as JSON to ``path`` below the provider's base URL. Return the 2xx response, which the caller closes.
+    """Send the built fields as JSON to ``path`` below the base URL. Return the 2xx response, which the caller closes.
 
     Raises ProviderFailed, also for any other status.
     """
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, **headers}
-    body = compact_json.dumps(fields)
     try:
+        with large_work.turn(call.request.body.size_bytes):
+            body = compact_json.dumps(build_fields(call, stream=stream))
+        call.request.body.release()  # nobody may hold on to its parts now: the wait for the upstream may take minutes
         response = http.post(
             f"{call.route.base_url}{path}", headers=headers, body=body, deadlines=call.route.deadlines, until=call.until
         )
@@ -233,7 +241,7 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
         upstream_worked=False,
         kind=kind,
         wait_seconds=wait,
-        key_refusal=_key_refusal(status, body.decode(errors="replace"), reason),
+        key_refusal=_key_refusal(status, body[: key_refusals.TEXT_BYTES_MAX].decode(errors="replace"), reason),
     )
 
 
@@ -289,8 +297,8 @@ def _seconds(text: str) -> int | None:
 
 def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> ProviderFailed:
     """Return the failure for ``error``, which ended the exchange: an OutboundError, EventTooLarge or UnusableResponse."""
-    if isinstance(error, http.ClientDisconnected):
-        return base.client_disconnected(upstream_worked=upstream_worked)
+    if isinstance(error, http.Interrupted):
+        return interruption(error, upstream_worked=upstream_worked or error.is_sent)
     reason = _presentable(call, str(error))
     logger.warning("provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, reason)
     key_refusal = None
@@ -299,10 +307,31 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
         key_refusal = _key_refusal(error.status, reason, reason)
     else:
         api_error, kind = _api_error(error, upstream_worked=upstream_worked), _failure_kind(error)
-    return ProviderFailed(api_error, upstream_worked=upstream_worked, kind=kind, key_refusal=key_refusal)
+    return ProviderFailed(
+        api_error,
+        upstream_worked=upstream_worked,
+        kind=kind,
+        is_cut_off=upstream_worked and isinstance(error, http.TimedOut | http.ResponseTooLarge | sse.EventTooLarge),
+        unread_bytes=_unread_bytes(call, error),
+        key_refusal=key_refusal,
+    )
+
+
+def _unread_bytes(call: Call, error: Exception) -> int:
+    """Return the size of a whole reply that was too large, if the request may be the reason; otherwise the provider failed."""
+    is_too_large = isinstance(error, http.ResponseTooLarge) and call.request.fields.get("logprobs")
+    return settings.UPSTREAM_REPLY_BYTES_MAX if is_too_large else 0
+
+
+def interruption(error: http.Interrupted, *, upstream_worked: bool) -> ProviderFailed:
+    """Return the failure for a wait that ended because the client disconnected, or because the worker must end."""
+    failure = base.client_disconnected if isinstance(error, http.ClientDisconnected) else base.shutting_down
+    return failure(upstream_worked=upstream_worked)
 
 
 def _failure_kind(error: Exception) -> FailureKind:
+    if isinstance(error, http.LocalFault):
+        return FailureKind.LOCAL_FAULT
     # A provider that was silent for minutes, or sent nonsense, is not asked a second time.
     is_retryable = isinstance(error, (http.ConnectFailed, http.ConnectionBroken))
     return FailureKind.RETRYABLE if is_retryable else FailureKind.ROUTE_UNUSABLE
@@ -311,6 +340,8 @@ def _failure_kind(error: Exception) -> FailureKind:
 def _api_error(error: Exception, *, upstream_worked: bool) -> errors.ApiError:
     if isinstance(error, http.TimedOut):
         return base.timed_out()
+    if isinstance(error, http.LocalFault):
+        return base.not_connectable()
     if isinstance(error, http.ConnectFailed):
         return base.unreachable()
     if isinstance(error, UnusableResponse) and not upstream_worked:

@@ -4,17 +4,24 @@
     complete, but no usage                           an estimate of the prompt and of what was relayed
     broken off after the upstream began (2xx)        an estimate of the prompt and of what was relayed, no less than
                                                      the upstream had reported
+      by the gateway, at a deadline, while the       all that the hold pays for, if the upstream reported no
+      model reasoned                                 reasoning: it will charge for tokens that nobody saw
+    closed because the client left (``cancels``)     an estimate of the prompt and of what was relayed
     failed before that, or unreadable                nothing
+
+A client that leaves changes nothing in this: what the provider will charge is paid, so its reply is read to its end. The
+estimate of a prompt includes at what the hold assumed what cannot be measured: files, sounds and images.
 
 Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The sweeper resolves the holds of a dead process.
 """
 
 from dataclasses import replace
 
-from completions.charging import settlement
+from completions.charging import idempotency, settlement
 from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
+from completions.providers.base import ProviderFailed
 from completions.relay.attempts import Dispatch
 
 Settlement = Completion.Settlement
@@ -23,6 +30,8 @@ Settlement = Completion.Settlement
 def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
     """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers."""
     admitted = dispatch.admitted
+    if reply is not None and not idempotency.is_storable(reply):
+        dispatch.stores_reply = False
     dispatch.charged_nanos = settlement.settle(
         admitted.completion,
         dispatch.served_by,
@@ -31,7 +40,17 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
         settled_by,
         has_idempotency_key=admitted.idempotency_key is not None,
         reply=reply,
+        stores_reply=dispatch.stores_reply,
     )
+
+
+def settle_broken_off(dispatch: Dispatch, failure: ProviderFailed, reported: Usage | None, relayed_bytes: int) -> None:
+    """Charge a reply that its upstream had begun, and that ``failure`` ended."""
+    has_unseen_reasoning = failure.is_cut_off and dispatch.reasons and not (reported and reported.reasoning_tokens)
+    estimated = estimate(dispatch, relayed_bytes + failure.unread_bytes)
+    if has_unseen_reasoning:
+        estimated = replace(estimated, completion_tokens=_max_completion_tokens(dispatch))
+    settle(dispatch, at_least_reported(estimated, reported), Settlement.PARTIAL)
 
 
 def release(dispatch: Dispatch) -> None:
@@ -41,19 +60,24 @@ def release(dispatch: Dispatch) -> None:
 
 def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
     """Return the usage of a reply with so many bytes of text, never more completion tokens than the hold pays for."""
-    completion_tokens = min(cost.estimate_tokens(relayed_bytes), dispatch.admitted.request.choices * dispatch.call.max_tokens)
+    completion_tokens = min(cost.estimate_tokens(relayed_bytes), _max_completion_tokens(dispatch))
     return Usage(dispatch.admitted.completion.prompt_estimate, completion_tokens)
 
 
 def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:
-    """Return the usage of a stream that broke off: the larger of the estimate and the last report, for each count.
+    """Return the usage of a reply that broke off: the prompt as reported, and the larger count of generated tokens.
 
-    Some upstreams report as they go, and then the last report is older than the last text.
+    Some upstreams report as they go, and then the last report is older than the last text. The prompt does not grow: its report
+    is right, unless it is 0, which some send until the end.
     """
     if reported is None:
         return estimated
     return replace(
         reported,
-        prompt_tokens=max(reported.prompt_tokens, estimated.prompt_tokens),
+        prompt_tokens=reported.prompt_tokens or estimated.prompt_tokens,
         completion_tokens=max(reported.completion_tokens, estimated.completion_tokens),
     )
+
+
+def _max_completion_tokens(dispatch: Dispatch) -> int:
+    return dispatch.admitted.request.choices * dispatch.call.max_tokens

@@ -7,6 +7,7 @@ an error is one event, and no [DONE] follows.
 import errno
 from collections.abc import Generator, Iterator
 from functools import cached_property
+from typing import Any
 
 import gevent
 from django.conf import settings
@@ -21,15 +22,13 @@ from completions.relay import charge
 from completions.relay.attempts import ChunkStream, Dispatch
 from completions.relay.charge import Settlement
 from completions.relay.reply_format import EventWriter
-from gateway_project.net import draining
+from completions.relay.slots import Slot
+from gateway_project.net import disconnects, draining, http
 from gateway_project.web import error_replies
 
 # A client that stops reading blocks us in its socket, where no deadline of the upstream is checked. Its connection must be
 # cut before its hold expires, or a reply that was read almost to its end would be free.
 _UNREAD_SECONDS_MAX = 5  # after the upstream's own deadline
-
-_READ_TO_END_MAX = 100  # replies that a process reads to their end at a time after their clients disconnected
-_ids_read_to_end: set[str] = set()  # the ids of their completions
 
 
 class ReplyStream:
@@ -38,8 +37,8 @@ class ReplyStream:
     The server closes it when the client disconnects: that frees the upstream and settles.
     """
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        self._events = _within_deadline(_checkpointed(dispatch))
+    def __init__(self, dispatch: Dispatch, slot: Slot) -> None:
+        self._events = _within_deadline(_checkpointed(dispatch, slot))
         self._first: bytes | None = next(self._events)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -60,8 +59,8 @@ def _within_deadline(events: Generator[bytes, None, None]) -> Generator[bytes, N
         yield from events
 
 
-def _checkpointed(dispatch: Dispatch) -> Generator[bytes, None, None]:
-    with checkpoints.track(dispatch.admitted.completion) as checkpoint:
+def _checkpointed(dispatch: Dispatch, slot: Slot) -> Generator[bytes, None, None]:
+    with slot, checkpoints.track(dispatch.admitted.completion) as checkpoint:
         progress = _Progress(dispatch, checkpoint)
         try:
             chunks, upstream = dispatch.stream()
@@ -75,11 +74,16 @@ def _checkpointed(dispatch: Dispatch) -> Generator[bytes, None, None]:
 
 
 def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkStream) -> Generator[bytes, None, None]:
+    # Elsewhere a departure changes nothing before the end, and is noticed when a chunk cannot be written.
+    watched = progress.dispatch.client if progress.dispatch.is_cancellable else None
     try:
         while chunks is not None:
             if written := progress.relay(chunks):
                 yield written
-            chunks = _next(upstream)
+            chunks = _next(upstream, watched)
+    except http.ClientDisconnected:
+        progress.settle_disconnected(upstream)
+        return
     except ProviderFailed as failure:
         yield progress.fail(failure)
         return
@@ -95,9 +99,13 @@ def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkSt
     yield progress.finish()
 
 
-def _next(upstream: ChunkStream) -> list[Chunk] | None:
+def _next(upstream: ChunkStream, watched: Any = None) -> list[Chunk] | None:
+    """Return the next chunks; None at the end. Raises ClientDisconnected when the client of a watched socket disconnects."""
     with draining.interruptible(base.shutting_down(upstream_worked=True)):
-        return next(upstream, None)
+        if watched is None:
+            return next(upstream, None)
+        with disconnects.raise_on_disconnect(watched, http.ClientDisconnected()):
+            return next(upstream, None)
 
 
 class _Progress:
@@ -116,6 +124,10 @@ class _Progress:
 
     def relay(self, chunks: list[Chunk]) -> bytes:
         """Count the chunks of one read. Return what is sent for them."""
+        self._count(chunks)
+        return self._writer.write(chunks) if chunks else sse.HEARTBEAT
+
+    def _count(self, chunks: list[Chunk]) -> None:
         self._checkpoint.served_by = self.dispatch.served_by
         self._usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), self._usage)
         self._has_finish_reason = self._has_finish_reason or any(chunk.has_finish_reason for chunk in chunks)
@@ -124,7 +136,6 @@ class _Progress:
             self.dispatch.record_text()
         self._relayed_bytes += text_bytes
         self._checkpoint.relayed_bytes = self._relayed_bytes
-        return self._writer.write(chunks) if chunks else sse.HEARTBEAT
 
     def finish(self) -> bytes:
         """Settle a complete stream. Return its last bytes."""
@@ -140,40 +151,35 @@ class _Progress:
     def fail(self, failure: ProviderFailed) -> bytes:
         """Settle a stream that broke off. Return the error event."""
         if failure.upstream_worked or self._usage:
-            charge.settle(self.dispatch, self._usage_so_far(), Settlement.PARTIAL)
+            charge.settle_broken_off(self.dispatch, failure, self._usage, self._relayed_bytes)
         else:
             charge.release(self.dispatch)
         return self._writer.error(failure.error)
 
     def settle_disconnected(self, upstream: ChunkStream) -> None:
-        """Settle a stream whose client disconnected.
+        """Settle a stream whose client disconnected. Read it to its end first: its provider will charge for all of it.
 
-        It is read to its end when the client may ask for the reply again under its Idempotency-Key, and when the provider
-        charges for all of it anyway.
+        Where the provider stops charging at a closed connection, close it instead.
         """
-        is_read_to_end = self.dispatch.admitted.idempotency_key is not None or self.dispatch.call.route.drains
         try:
-            is_read_to_end = is_read_to_end and self._read_to_end(upstream)
+            if not self.dispatch.is_cancellable:
+                self._read_to_end(upstream)
         except ProviderFailed as failure:
             self.fail(failure)
             return
         upstream.close()  # first: it generates on, and the database may be slow
-        if is_read_to_end or (self._usage and self._has_finish_reason):
+        if self._has_finish_reason and (self._usage or not self.dispatch.is_cancellable):
             self.finish()
         else:
             charge.settle(self.dispatch, self._usage_so_far(), Settlement.PARTIAL)
 
-    def _read_to_end(self, upstream: ChunkStream) -> bool:
-        """Read the rest, until the upstream's own deadline at most. Return False when the process reads too many already."""
-        if len(_ids_read_to_end) >= _READ_TO_END_MAX:
-            return False
-        _ids_read_to_end.add(self.dispatch.admitted.completion.id)
-        try:
-            while (chunks := _next(upstream)) is not None:
-                self.relay(chunks)
-        finally:
-            _ids_read_to_end.remove(self.dispatch.admitted.completion.id)
-        return True
+    def _read_to_end(self, upstream: ChunkStream) -> None:
+        """Count the rest, within the upstream's own deadlines. Keep it only if the client may ask for it again."""
+        is_kept = self.dispatch.admitted.idempotency_key is not None
+        while (chunks := _next(upstream)) is not None:
+            self._count(chunks)
+            if is_kept:
+                self._writer.write(chunks)
 
     def _usage_so_far(self) -> Usage:
         return charge.at_least_reported(charge.estimate(self.dispatch, self._relayed_bytes), self._usage)

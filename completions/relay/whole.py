@@ -14,7 +14,7 @@ def relay(dispatch: Dispatch) -> bytes:
             received = dispatch.complete()
     except ProviderFailed as failure:
         if failure.upstream_worked:
-            charge.settle(dispatch, charge.estimate(dispatch, 0), Settlement.PARTIAL)
+            charge.settle_broken_off(dispatch, failure, None, 0)
         else:
             charge.release(dispatch)
         raise failure.error from failure

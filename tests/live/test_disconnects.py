@@ -1,13 +1,16 @@
 """Clients that disconnect while their upstream is still silent: WSGI does not report it, and the gateway detects it."""
 
 import json
+import threading
 
 import pytest
 
 from completions.models import Completion
 from tests import factories
+from tests.completions.routes import let_providers_cancel
+from tests.completions.rows import assert_charged
 from tests.live.gateway import answer, eventually, head, wait_until_settled
-from tests.upstream import HANG, refusal, stream, whole
+from tests.upstream import HANG, refusal, streamed, whole
 
 
 @pytest.fixture
@@ -25,31 +28,31 @@ def ask(gateway, secret, stream):
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_a_disconnect_before_the_upstream_begins_frees_it_and_costs_nothing(
+def test_a_request_left_before_its_reply_is_read_to_its_end_and_charged(gateway, upstream, large, alice, secret, is_streamed):
+    gate = threading.Event()
+    upstream.will([gate, *(streamed() if is_streamed else whole())])
+    client = ask(gateway, secret, is_streamed)
+    eventually(lambda: upstream.requests)
+    client.close()
+    gate.set()
+    wait_until_settled(alice)
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+    assert not upstream.requests[0].disconnected.is_set()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_request_left_at_a_cancelling_provider_ends_it_and_is_charged_for_the_prompt(
     gateway, upstream, large, alice, secret, is_streamed
 ):
+    let_providers_cancel()
     upstream.will([HANG])
     client = ask(gateway, secret, is_streamed)
     eventually(lambda: upstream.requests)
     client.close()
     assert upstream.sees_disconnect()
     wait_until_settled(alice)
-    assert Completion.objects.get().settlement == "released"
+    assert_charged(alice, "partial", prompt=2, completion=0, nanos=2 * 3_000)
     eventually(lambda: gateway.answered("POST /v1/chat/completions 408"))
-
-
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_a_disconnect_before_the_first_word_is_charged_for_the_prompt(gateway, upstream, large, alice, secret, is_streamed):
-    upstream.will(stream(HANG) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG])
-    client = ask(gateway, secret, is_streamed)
-    eventually(lambda: upstream.requests and upstream.requests[0].played)
-    # The head is on its way to the gateway. A request sent now is answered after the gateway has read it.
-    assert gateway.request("GET", "/healthz").status == 200
-    client.close()
-    assert upstream.sees_disconnect()
-    wait_until_settled(alice)
-    done = Completion.objects.get()
-    assert (done.settlement, done.prompt_tokens, done.completion_tokens) == ("partial", 2, 0)
 
 
 def test_a_waiting_client_is_served(gateway, upstream, large, alice, secret):

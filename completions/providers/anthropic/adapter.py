@@ -3,10 +3,9 @@
 from collections.abc import Generator
 
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
-from completions.providers import base, exchange
+from completions.providers import exchange
 from completions.providers.anthropic import request as anthropic_request
-from completions.providers.anthropic.response import StreamReader, is_account_error, parse_reply
-from completions.providers.base import ProviderFailed
+from completions.providers.anthropic.response import StreamReader, parse_reply, read_refusal
 from gateway_project.net import http
 
 _VERSION = "2023-06-01"  # of the wire format; there is no other
@@ -14,6 +13,10 @@ _VERSION = "2023-06-01"  # of the wire format; there is no other
 
 class AnthropicAdapter:
     """Uses Anthropic's own API: its OpenAI-compatible one reports less about caching, thinking and refusals."""
+
+    # Its reference lists 159 to 530 by model and tool_choice (docs.anthropic.com/en/docs/tool-use-pricing-and-tokens), and says
+    # that a JSON schema adds more. The rest is for models to come.
+    preamble_tokens_max = 1_024
 
     def check(self, request: ChatRequest) -> None:
         anthropic_request.check(request)
@@ -32,9 +35,4 @@ def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
     headers = {"anthropic-version": _VERSION}
     if call.route.api_key:
         headers["x-api-key"] = call.route.api_key
-    try:
-        return exchange.post(call, "/v1/messages", headers, anthropic_request.body(call, stream=stream), stream=stream)
-    except ProviderFailed as failure:
-        if is_account_error(failure.error.message):  # with status 400 it would read as the caller's fault
-            raise ProviderFailed(base.status_error(402), upstream_worked=False) from failure
-        raise
+    return exchange.post(call, "/v1/messages", headers, anthropic_request.body, stream=stream, interpret=read_refusal)

@@ -1,11 +1,12 @@
 """Reads replies of Anthropic's Messages API: whole ones, the events of a stream and errors, in OpenAI's terms. Pure."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.pricing import cost
-from completions.providers import wire
+from completions.providers import error_body, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
 from gateway_project import compact_json
@@ -38,6 +39,7 @@ _TEXT_FIELDS = {
     "thinking": ("thinking", "reasoning_content"),
     "thinking_delta": ("thinking", "reasoning_content"),
 }
+_UNPAID = re.compile(r"credit balance is too low|specified (?:workspace )?API usage limits")
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -253,15 +255,25 @@ def parse_usage(value: Any) -> Usage | None:
 def read_error(error: dict[str, Any]) -> InBandError:
     """Return the exception for an error object that arrived with a 2xx status."""
     reason = str(error.get("message") or "")
-    return InBandError(UpstreamError(reason), 402 if is_account_error(reason) else _STATUSES.get(error["type"], 500))
+    return InBandError(UpstreamError(reason), _status(_STATUSES.get(error["type"], 500), reason))
 
 
-def is_account_error(reason: str) -> bool:
-    """Return whether the message is about our account at Anthropic: its credit is used up, or it has reached its own limit.
+def read_refusal(status: int, body: bytes) -> tuple[int, str]:
+    """Return the status that a refusal should have had, and "": no wait is named in its body."""
+    return _status(status, error_body.parse(body).message if status == 400 else ""), ""
 
-    Anthropic sends it with status 400, as if the request were at fault.
+
+def _status(status: int, reason: str) -> int:
+    """Return the status that an error should have had.
+
+    Anthropic refuses with 400, as if the request were at fault, when our organization there is disabled, when its credit is
+    used up and when it has reached its own limit.
     """
-    return "credit balance is too low" in reason or "specified API usage limits" in reason
+    if status != 400:
+        return status
+    if reason.startswith("This organization has been disabled"):
+        return 403
+    return 402 if _UNPAID.search(reason) else status
 
 
 def _finish_reason(stop_reason: Any) -> str:

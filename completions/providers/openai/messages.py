@@ -1,4 +1,4 @@
-"""Strips OpenAI messages for upstreams that refuse unknown fields. Pure.
+"""Strips OpenAI messages for upstreams that are not sent unknown fields, or refuse them. Pure.
 
 Clients send back the replies they received, and those come from many makers: a field that one maker adds to a message, a part
 or a tool call is unknown to another.
@@ -16,6 +16,14 @@ _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
 def keep_accepted(messages: list[Fields], accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> list[Fields]:
     """Return the messages with the accepted fields only, and with renamed roles."""
     return [_keep_accepted(message, accepted, renamed_roles) for message in messages]
+
+
+def keep_documented(messages: list[Fields], documented: frozenset[str]) -> list[Fields]:
+    """Return the messages with the documented fields only, and what is inside these as it is."""
+    return [
+        message if message.keys() <= documented else {name: message[name] for name in message if name in documented}
+        for message in messages
+    ]
 
 
 def drop_foreign_fields(items: list[Fields]) -> list[Fields]:

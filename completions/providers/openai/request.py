@@ -1,7 +1,9 @@
 """Builds the body of an OpenAI chat completion request from ours, which has the same format. Pure.
 
-The format is the caller's own, so unknown fields are copied: upstreams understand more fields than any reference lists. The
-fields that the hold does not pay for are left out, and, for the hosts in ``QUIRKS``, the fields that they would refuse.
+The format is the caller's own. An upstream is sent the fields that are documented: OpenAI's, and for the hosts in ``QUIRKS``
+what their references say. Other fields may cost what no price covers. So they go only to providers whose
+``passes_unknown_fields`` says that they are the operator's own, because their servers understand more than any reference lists.
+The fields that the hold does not pay for are never sent.
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +56,6 @@ _OPENAI = _COMMON | {
     "user",
     "verbosity",
 }
-_USUAL_FIELDS = HONOURED | _OPENAI
 _MISTRAL = _COMMON - {"functions", "function_call"} | {"metadata", "prompt_mode", "random_seed", "safe_prompt"}
 _GROQ = _COMMON | {
     "disable_tool_validation",
@@ -65,7 +66,12 @@ _GROQ = _COMMON | {
     "top_logprobs",
     "user",
 }
+_ZAI = _OPENAI | {"do_sample", "request_id", "thinking", "tool_stream", "user_id"}
+_TOGETHER = _OPENAI | {"chat_template_kwargs", "min_p", "reasoning", "repetition_penalty", "top_k"}
 _COMMON_IN_MESSAGES = frozenset({"role", "content", "tool_calls", "tool_call_id"})
+# Upstreams that ignore what they do not know. Models that think want their thoughts back with the calls that they made.
+_USUAL_IN_MESSAGES = _COMMON_IN_MESSAGES | {"function_call", "name", "reasoning_content", "refusal"}
+_STREAM_OPTIONS = {"include_obfuscation", "include_usage"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +81,16 @@ class Quirk:
     ``max_tokens_field``: the only name it accepts for the token limit; None where it accepts the name that the caller used.
     ``stream_options``: what a stream is asked for. That includes its usage whether or not the caller wants it, because we
     charge by it; None where the upstream refuses the field.
-    ``accepted_fields``: the only fields it accepts, where it refuses unknown ones; None where it ignores them.
-    ``accepted_message_fields``: the only fields it accepts in a message, where it refuses unknown ones.
+    ``refuses_unknown``: it refuses requests with unknown fields, also deep inside of messages and tools.
+    ``documented_fields``, ``documented_message_fields``: the only fields that it is sent, in the body and in a message.
     ``renamed_fields`` and ``renamed_roles``: OpenAI's name -> the upstream's name.
     """
 
     max_tokens_field: str | None = None
     stream_options: dict[str, bool] | None = field(default_factory=lambda: {"include_usage": True})
-    accepted_fields: frozenset[str] | None = None
-    accepted_message_fields: frozenset[str] = _COMMON_IN_MESSAGES
+    refuses_unknown: bool = False
+    documented_fields: frozenset[str] = _OPENAI
+    documented_message_fields: frozenset[str] = _USUAL_IN_MESSAGES
     renamed_fields: dict[str, str] = field(default_factory=dict)
     renamed_roles: dict[str, str] = field(default_factory=dict)
 
@@ -96,8 +103,9 @@ QUIRKS: dict[str, Quirk] = {
     "api.openai.com": Quirk(
         max_tokens_field="max_completion_tokens",
         stream_options={"include_usage": True, "include_obfuscation": False},
-        accepted_fields=_OPENAI,
-        accepted_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
+        refuses_unknown=True,
+        documented_fields=_OPENAI,
+        documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
     ),
     # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
     # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
@@ -105,15 +113,27 @@ QUIRKS: dict[str, Quirk] = {
     "api.mistral.ai": Quirk(
         max_tokens_field="max_tokens",
         stream_options=None,
-        accepted_fields=_MISTRAL,
-        accepted_message_fields=_COMMON_IN_MESSAGES | {"prefix"},
+        refuses_unknown=True,
+        documented_fields=_MISTRAL,
+        documented_message_fields=_COMMON_IN_MESSAGES | {"prefix"},
         renamed_fields={"seed": "random_seed"},
         renamed_roles={"developer": "system"},
     ),
     # 400 for store (github.com/CherryHQ/cherry-studio/issues/1099) and for other unknown fields; in messages for names
     # (console.groq.com/docs/openai) and for reasoning (github.com/SimonSchubert/Kai/issues/265).
-    "api.groq.com": Quirk(accepted_fields=_GROQ, accepted_message_fields=_COMMON_IN_MESSAGES | {"function_call"}),
+    "api.groq.com": Quirk(
+        refuses_unknown=True, documented_fields=_GROQ, documented_message_fields=_COMMON_IN_MESSAGES | {"function_call"}
+    ),
+    # The rest ignore what they do not know. Their references: llama.developer.meta.com, platform.moonshot.ai, docs.z.ai,
+    # docs.together.ai. Together's safety_model is left out: it runs a second model.
+    "api.meta.ai": Quirk(documented_fields=_OPENAI | {"repetition_penalty", "top_k"}),
+    "api.moonshot.ai": Quirk(
+        documented_fields=_OPENAI | {"thinking"}, documented_message_fields=_USUAL_IN_MESSAGES | {"partial"}
+    ),
+    "api.z.ai": Quirk(documented_fields=_ZAI),
+    "api.together.ai": Quirk(documented_fields=_TOGETHER),
 }
+_NO_QUIRK = Quirk()
 
 
 def check(request: ChatRequest) -> None:
@@ -122,43 +142,59 @@ def check(request: ChatRequest) -> None:
 
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /chat/completions."""
-    quirk = QUIRKS.get(urlsplit(call.route.base_url).hostname or "", Quirk())
-    fields = _copied_fields(call.request.fields, quirk)
+    quirk = _quirk(call)
+    fields = _copied_fields(call, quirk)
     max_tokens_field = quirk.max_tokens_field or call.request.max_tokens_field
     fields.update({"model": call.route.upstream_model, "stream": stream, max_tokens_field: call.max_tokens})
     if stream and quirk.stream_options:
-        fields["stream_options"] = {**(call.request.fields.get("stream_options") or {}), **quirk.stream_options}
+        fields["stream_options"] = {**_stream_options(call), **quirk.stream_options}
     return fields
 
 
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
-    quirk = QUIRKS.get(urlsplit(call.route.base_url).hostname or "", Quirk())
-    if quirk.accepted_fields is not None:
-        return find(call.request, _with_honoured(quirk.accepted_fields), quirk.accepted_message_fields)
-    if call.request.fields.keys() <= _USUAL_FIELDS:
-        return []
-    return [name for name in find(call.request, _USUAL_FIELDS) if name in _NOT_COPIED or name != name.casefold()]
+    quirk = _quirk(call)
+    if _passes_unknown_fields(call):
+        return [name for name in find(call.request, HONOURED) if name in _NOT_COPIED or name != name.casefold()]
+    return find(call.request, _with_honoured(quirk.documented_fields), quirk.documented_message_fields)
+
+
+def _quirk(call: Call) -> Quirk:
+    return QUIRKS.get(urlsplit(call.route.base_url).hostname or "", _NO_QUIRK)
+
+
+def _passes_unknown_fields(call: Call) -> bool:
+    """Return whether the upstream gets what the caller sent. A host with a quirk is somebody else's, whatever its row says."""
+    return call.route.passes_unknown_fields and _quirk(call) is _NO_QUIRK
 
 
 @cache
-def _with_honoured(accepted_fields: frozenset[str]) -> frozenset[str]:
-    return HONOURED | accepted_fields
+def _with_honoured(documented_fields: frozenset[str]) -> frozenset[str]:
+    return HONOURED | documented_fields
 
 
-def _copied_fields(given: Fields, quirk: Quirk) -> Fields:
-    """Return the caller's fields that are paid for and that the upstream accepts.
+def _stream_options(call: Call) -> Fields:
+    given = call.request.fields.get("stream_options") or {}
+    return given if _passes_unknown_fields(call) else {name: given[name] for name in given if name in _STREAM_OPTIONS}
+
+
+def _copied_fields(call: Call, quirk: Quirk) -> Fields:
+    """Return the caller's fields that are paid for and that the upstream is sent.
 
     A null counts as absent here, and is left out because not every upstream agrees.
     """
+    given = call.request.fields
     # Some servers written in Go match names without their case: to them MODEL is the model and Max_Tokens the limit, and the
     # last one wins.
     plain = {name: value for name, value in given.items() if value is not None and name == name.casefold()}
     fields = {name: value for name, value in plain.items() if name not in _NOT_COPIED}
-    if quirk.accepted_fields is None:
+    if _passes_unknown_fields(call):
         return fields
-    fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in quirk.accepted_fields}
-    fields["messages"] = messages.keep_accepted(fields["messages"], quirk.accepted_message_fields, quirk.renamed_roles)
-    if "tools" in fields:
-        fields["tools"] = messages.drop_foreign_fields(fields["tools"])
+    fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in quirk.documented_fields}
+    if quirk.refuses_unknown:
+        fields["messages"] = messages.keep_accepted(fields["messages"], quirk.documented_message_fields, quirk.renamed_roles)
+        if "tools" in fields:
+            fields["tools"] = messages.drop_foreign_fields(fields["tools"])
+    elif not call.request.contents.message_fields <= quirk.documented_message_fields:
+        fields["messages"] = messages.keep_documented(fields["messages"], quirk.documented_message_fields)
     return fields

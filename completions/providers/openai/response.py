@@ -19,12 +19,14 @@ _PLAIN = re.compile(
     + _TEXT
     + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
 )
-# Of errors about our account at the upstream.
+# Of errors about our account at the upstream: OpenAI's, Alibaba's and Groq's.
 _BILLING_CODES = {
+    "Arrearage",
     "account_deactivated",
     "billing_hard_limit_reached",
     "billing_not_active",
     "insufficient_quota",
+    "organization_restricted",
 }
 
 

@@ -11,16 +11,17 @@ from billing import money
 from billing.models import Hold
 from completions import tasks
 from completions.charging import checkpoints
-from completions.chat import ChatRequest, Contents, PriceList, Usage
+from completions.chat import ChatRequest, Contents, PriceList, RequestBody, Usage
 from completions.models import Completion, Price
 from completions.pricing import cost
 from tests import factories
 from tests.chat import prompt_bytes
 from tests.completions.content_parts import IMAGE, PDF, SOUND, make_sibling_model, question_with
 from tests.completions.offers import make_offer
+from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, disconnect, events
 from tests.conftest import client_for
-from tests.upstream import CLOSE, DONE, FINISH, HANG, ROLE, refusal, stream, streamed, whole, words
+from tests.upstream import CLOSE, DONE, FINISH, HANG, ROLE, refusal, stream, streamed, usage, whole, words
 
 PRICES = st.integers(0, money.price_nanos("1000"))  # up to $1,000 per million tokens
 
@@ -28,11 +29,10 @@ PRICES = st.integers(0, money.price_nanos("1000"))  # up to $1,000 per million t
 def request(size: int, content: str = "") -> ChatRequest:
     return ChatRequest(
         model="m",
-        messages=[{"role": "user", "content": content}],
+        body=RequestBody({}),
         max_tokens=None,
         stream=False,
         include_usage=False,
-        fields={},
         prompt_tokens_max=size,
         contents=Contents(text_bytes=len(content.encode())),
     )
@@ -60,11 +60,10 @@ def mixed_requests(draw):
     file_at = draw(st.sampled_from(["", "messages[0].content[0].file"]))
     return ChatRequest(
         model="m",
-        messages=[],
+        body=RequestBody({}),
         max_tokens=None,
         stream=False,
         include_usage=False,
-        fields={},
         prompt_tokens_max=draw(st.integers(44, 1_000)) + text_bytes,
         choices=draw(st.integers(1, 16)),
         contents=Contents(text_bytes, draw(st.integers(0, 5)), "", file_at),
@@ -99,6 +98,8 @@ def test_usage_within_its_limits_never_costs_more_than_the_hold(
     usage = data.draw(mixed_usages(request, offer, max_tokens))
     held_nanos = cost.worst_case_nanos(request, offer, max_tokens)
     assert 0 <= cost.usage_cost_nanos(usage, price, request.contents.images) <= held_nanos
+    estimated = Usage(cost.estimate_prompt_tokens(request, offer), max_tokens * request.choices)
+    assert 0 <= cost.usage_cost_nanos(estimated, price, request.contents.images) <= held_nanos
 
 
 @given(
@@ -180,7 +181,7 @@ def test_a_debt_affords_nothing():
     ("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("éé", 1), ("\N{GRINNING FACE}" * 2, 2)]
 )
 def test_a_prompt_is_estimated_at_four_bytes_a_token(text, tokens):
-    assert cost.estimate_prompt_tokens(request(1_000, text)) == tokens
+    assert cost.estimate_prompt_tokens(request(1_000, text), make_offer()) == tokens
 
 
 # --- Holds -----------------------------------------------------------------------------------------------------------
@@ -240,11 +241,41 @@ def test_the_estimated_prompt_is_at_most_the_context_window(api, alice, upstream
     assert_charged(alice, "estimated", prompt=100, completion=1, nanos=100 * INPUT + OUTPUT)
 
 
+@pytest.mark.usefixtures("reading_images")
+@pytest.mark.parametrize("part", [PDF, SOUND], ids=["document", "sound"])
+def test_a_file_is_estimated_at_what_the_hold_assumed(api, alice, upstream, part):
+    upstream.will(stream(ROLE, words("abcdefgh"), CLOSE))
+    events(ask_streamed(api, messages=question_with(part), max_tokens=10))
+    assert_charged(alice, "partial", prompt=128_000, completion=2, nanos=128_000 * INPUT + 2 * OUTPUT)
+
+
+@pytest.mark.usefixtures("reading_images")
+def test_fifty_images_are_estimated_at_what_the_hold_assumed(api, alice, upstream, large):
+    large.image_tokens_max = 2_000
+    large.save()
+    upstream.will(stream(ROLE, words("abcdefgh"), CLOSE))
+    events(ask_streamed(api, messages=question_with(*[IMAGE] * 50), max_tokens=10))
+    assert_charged(alice, "partial", prompt=100_003, completion=2, nanos=100_003 * INPUT + 2 * OUTPUT)
+
+
+@pytest.mark.usefixtures("reading_images")
+def test_the_report_of_a_prompt_replaces_its_estimate(api, alice, upstream):
+    upstream.will(stream(ROLE, words("abcdefgh"), usage({"prompt_tokens": 900, "completion_tokens": 0}), CLOSE))
+    events(ask_streamed(api, messages=question_with(PDF), max_tokens=10))
+    assert_charged(alice, "partial", prompt=900, completion=2, nanos=900 * INPUT + 2 * OUTPUT)
+
+
+@pytest.mark.usefixtures("reading_images")
+def test_a_file_counts_against_tokens_per_minute_by_its_text_until_its_usage_is_known(alice, upstream):
+    limited = client_for(factories.make_key(alice, tokens_per_minute=1_000)[1])
+    assert ask(limited, messages=question_with(PDF), max_tokens=10).status_code == 200
+
+
 # --- The cost of images ---------------------------------------------------------------------------------------------
 
 EACH_NANOS = 7_000_001
-# Eleven bytes of text are estimated at three tokens, and each image at 85.
-ESTIMATE = {"prompt": 3 + 2 * 85}
+# Eleven bytes of text are estimated at three tokens, and each image counts what the hold assumed.
+ESTIMATE = {"prompt": 3 + 2 * 6_000}
 
 
 @pytest.fixture
@@ -285,6 +316,7 @@ def test_each_image_is_charged_when_the_reply_breaks_off(api, alice, upstream):
 
 @pytest.mark.usefixtures("image_price")
 def test_each_image_is_charged_when_the_process_dies(api, alice, upstream, large):
+    let_providers_cancel()
     upstream.will(stream(ROLE, words("abcdefgh"), HANG))
     reply = ask_streamed(api, messages=question_with(IMAGE, IMAGE))
     next(iter(reply.streaming_content))

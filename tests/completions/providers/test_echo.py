@@ -4,6 +4,7 @@ import pytest
 
 from billing.models import LedgerEntry
 from tests import factories
+from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import (
     assert_charged,
     assert_ledger_is_consistent,
@@ -81,6 +82,22 @@ def test_reply_can_be_scripted(api, alice):
     charged(alice, "reported", completion=2)
 
 
+@pytest.mark.parametrize("separator", ["", " " * 40], ids=["one word", "blanks"])
+def test_a_reply_costs_what_its_size_costs(api, alice, separator):
+    reply = separator.join(["x" * 40] * 10)
+    tokens = -(-len(reply) // 16) if not separator else 10 * 5 - 2  # the last word has no blanks after it
+    answer = ask(api, echo={"reply": reply}).json()
+    assert answer["choices"][0]["message"]["content"] == reply
+    charged(alice, "reported", completion=tokens)
+
+
+def test_a_long_word_ends_at_max_tokens_and_costs_as_a_prompt(api, alice):
+    answer = ask(api, messages=[{"role": "user", "content": "x" * 100}], max_tokens=2).json()
+    assert answer["choices"][0]["message"]["content"] == "x" * 32
+    assert answer["choices"][0]["finish_reason"] == "length"
+    charged(alice, "reported", prompt=3 + 7, completion=2)
+
+
 @pytest.mark.parametrize(
     ("status", "ours"), [(400, 400), (401, 502), (404, 502), (408, 504), (429, 503), (500, 502), (503, 503), (504, 504)]
 )
@@ -116,6 +133,7 @@ def test_usage_can_be_withheld(api, alice, stream):
 
 
 def test_disconnect_from_a_slow_stream_charges_what_was_relayed(api, alice):
+    let_providers_cancel()
     answer = ask(api, stream=True, echo={"delay_seconds": 0.05})
     begin(answer, "one ")
     disconnect(answer)

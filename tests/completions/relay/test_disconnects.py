@@ -1,86 +1,119 @@
-"""Disconnects within a stream: the upstream connection is closed at once, or read to its end if the provider charges anyway."""
+"""A client that leaves: its reply is read to its end and paid, unless the provider stops charging at a closed connection.
+
+Departures before the reply are tested through the client's socket, those within a stream by closing the reply, as the server
+does.
+"""
 
 import threading
 
 import gevent
 import pytest
 
-from completions.models import Completion, IdempotentRequest
-from completions.relay import stream as relay
+from completions.charging import checkpoints
+from completions.models import Completion, IdempotentRequest, LanguageModel
 from gateway_project.net import draining
-from tests.completions.routes import assert_answered, change_provider
-from tests.completions.rows import ask_streamed, assert_charged, assert_ledger_is_consistent, disconnect, parsed, text
+from tests.completions.routes import (
+    add,
+    assert_answered,
+    assert_attempts,
+    change_provider,
+    has_played,
+    let_providers_cancel,
+    once,
+)
+from tests.completions.rows import (
+    MESSAGES,
+    ask_streamed,
+    assert_charged,
+    assert_ledger_is_consistent,
+    assert_released,
+    disconnect,
+    parsed,
+    text,
+)
 from tests.completions.rows import begin as read_until
-from tests.upstream import DONE, FINISH, HANG, RESET, ROLE, stream, usage, words
+from tests.upstream import CLOSE, DONE, FINISH, HANG, RESET, ROLE, refusal, stream, streamed, usage, whole, words
 
+PROMPT = {"prompt": 5, "completion": 0, "nanos": 5 * 3_000}
 PARTIAL = {"prompt": 5, "completion": 2, "nanos": 5 * 3_000 + 2 * 15_000}
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
 REST = (words("you"), FINISH, usage(), DONE)
+ALL_NANOS = 9 * 3_000 + 30_002 * 15_000
+REASONED = {
+    "prompt_tokens": 9,
+    "completion_tokens": 30_002,
+    "total_tokens": 30_011,
+    "completion_tokens_details": {"reasoning_tokens": 30_000},
+}
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 
 
 @pytest.fixture
-def drains(large):
-    change_provider(large, drains=True)
+def cancels(large):
+    let_providers_cancel()
 
 
-def begun(api, upstream, *steps, **headers):
+@pytest.fixture
+def reasons(large):
+    large.reasoning, large.context_window, large.max_output_tokens = True, 128_000, 40_000
+    large.save()
+
+
+@pytest.fixture
+def stopping(monkeypatch):
+    monkeypatch.setattr(draining, "_has_ended", False)  # restores it after the test
+
+
+def begun(api, upstream, *steps, headers=None, **fields):
     """Return a reply of which "Hello " was read; ``steps`` are still to come."""
     upstream.will(stream(ROLE, 0.02, words("Hello "), *steps))
-    reply = api.post(
-        "/v1/chat/completions",
-        {"model": "acme/large", "messages": [{"role": "user", "content": "Say hello, please."}], "stream": True},
-        headers=headers,
-    )
+    fields = {"model": "acme/large", "messages": MESSAGES, "stream": True, **fields}
+    reply = api.post("/v1/chat/completions", fields, headers=headers or {})
     read_until(reply, "Hello ")
     return reply
 
 
-def test_a_disconnect_frees_the_upstream_at_once(api, alice, large, upstream):
-    reply = begun(api, upstream, HANG)
-    disconnect(reply)
-    assert upstream.sees_disconnect()
-    assert_charged(alice, "partial", **PARTIAL)
+# --- Within a stream ---------------------------------------------------------------------------------------------
 
 
-def test_a_draining_provider_is_read_to_its_end(api, alice, drains, upstream):
+def test_a_stream_left_one_token_before_its_end_pays_its_reported_reasoning(api, alice, reasons, upstream):
     gate = threading.Event()
-    reply = begun(api, upstream, gate, *REST)
+    reply = begun(api, upstream, gate, words("you"), FINISH, usage(REASONED), DONE, max_tokens=40_000)
     gevent.spawn(gate.set)  # after the disconnect
     disconnect(reply)
     assert not upstream.requests[0].disconnected.is_set()
-    assert_charged(alice, "reported", **REPORTED)
+    assert_charged(alice, "reported", prompt=9, completion=30_002, nanos=ALL_NANOS)
 
 
-def test_without_usage_all_text_that_was_read_is_charged(api, alice, drains, upstream):
+def test_without_usage_all_text_that_was_read_is_charged(api, alice, large, upstream):
     disconnect(begun(api, upstream, 0.05, words("x" * 400), FINISH, DONE))
     assert_charged(alice, "estimated", prompt=5, completion=102, nanos=5 * 3_000 + 102 * 15_000)
 
 
-def test_a_break_while_reading_to_the_end_is_charged_so_far(api, alice, drains, upstream):
-    disconnect(begun(api, upstream, 0.05, words("x" * 400), 0.05, RESET))
+@pytest.mark.parametrize("end", [RESET, CLOSE])
+def test_a_break_while_reading_to_the_end_is_charged_so_far(api, alice, large, upstream, end):
+    disconnect(begun(api, upstream, 0.05, words("x" * 400), 0.05, end))
     assert_charged(alice, "partial", prompt=5, completion=102, nanos=5 * 3_000 + 102 * 15_000)
 
 
-def test_reading_to_the_end_stops_at_the_providers_total_deadline(api, alice, drains, large, upstream):
+def test_reading_to_the_end_stops_at_the_providers_total_deadline(api, alice, large, upstream):
     change_provider(large, total_seconds=1)
     disconnect(begun(api, upstream, *[step for _ in range(100) for step in (0.1, words("abcd"))]))
     assert upstream.sees_disconnect()
     [done] = Completion.objects.all()
     assert (done.settlement, done.prompt_tokens) == ("partial", 5)
     assert 2 < done.completion_tokens < 50
-    assert relay._ids_read_to_end == set()
     assert_ledger_is_consistent()
 
 
-def test_reading_to_the_end_stops_at_the_idle_deadline(api, alice, drains, large, upstream):
+def test_reading_to_the_end_stops_at_the_idle_deadline(api, alice, large, upstream):
     change_provider(large, idle_seconds=1)
     disconnect(begun(api, upstream, HANG))
     assert upstream.sees_disconnect()
     assert_charged(alice, "partial", **PARTIAL)
 
 
-def test_reading_to_the_end_stops_when_the_worker_shuts_down(api, alice, drains, upstream, monkeypatch):
-    monkeypatch.setattr(draining, "_has_ended", False)  # restores it after the test
+def test_reading_to_the_end_stops_when_the_worker_shuts_down(api, alice, large, upstream, stopping):
     reply = begun(api, upstream, HANG)
     gevent.spawn_later(0.1, draining.end)
     disconnect(reply)
@@ -88,25 +121,266 @@ def test_reading_to_the_end_stops_when_the_worker_shuts_down(api, alice, drains,
     assert_charged(alice, "partial", **PARTIAL)
 
 
-@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["drained", "kept"])
-def test_a_process_reads_a_limited_number_of_replies_to_their_end(api, alice, drains, upstream, monkeypatch, headers):
-    monkeypatch.setattr(relay, "_READ_TO_END_MAX", 0)
-    disconnect(begun(api, upstream, 0.5, *REST, **headers))
-    assert upstream.sees_disconnect()
-    assert_charged(alice, "partial", **PARTIAL)
-    assert not IdempotentRequest.objects.exists()  # so a retry may run again
-
-
-def test_a_reply_read_to_its_end_makes_room_for_another(api, alice, drains, upstream, monkeypatch):
-    monkeypatch.setattr(relay, "_READ_TO_END_MAX", 1)
+def test_departed_streams_hold_their_money_until_their_ends(api, alice, large, upstream):
+    gate, disconnected = threading.Event(), []
     for _ in range(3):
-        disconnect(begun(api, upstream, 0.02, *REST))
-    assert [done.settlement for done in Completion.objects.all()] == ["reported"] * 3
+        reply = begun(api, upstream, gate, *REST, max_tokens=10)
+        disconnected.append(gevent.spawn(disconnect, reply))
+    assert alice.holds.filter(state="HELD").count() == 3  # so they count as in flight
+    gate.set()
+    gevent.joinall(disconnected, raise_error=True)
+    assert set(Completion.objects.values_list("settlement", flat=True)) == {"reported"}
 
 
-def test_a_connected_client_gets_the_reply_of_a_draining_provider(api, alice, drains, upstream):
+def test_a_departed_stream_with_an_idempotency_key_is_replayed(api, alice, large, upstream):
+    disconnect(begun(api, upstream, 0.02, *REST, headers={"Idempotency-Key": "once"}))
+    fields = {"model": "acme/large", "messages": MESSAGES, "stream": True}
+    again = api.post("/v1/chat/completions", fields, headers={"Idempotency-Key": "once"})
+    assert again["Idempotent-Replayed"] == "true"
+    assert text(parsed(again.content)) == "Hello you"
+    assert len(upstream.requests) == 1
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_a_client_that_stays_gets_its_whole_reply(api, alice, large, upstream):
     upstream.will(stream(ROLE, words("Hello "), *REST))
     answer = ask_streamed(api)
     assert text(parsed(b"".join(answer.streaming_content))) == "Hello you"
     assert_answered(answer, "scripted", 1)
     assert_charged(alice, "reported", **REPORTED)
+
+
+# --- A provider that cancels -------------------------------------------------------------------------------------
+
+
+def test_a_cancelling_provider_is_closed_at_once_and_charged_by_estimate(api, alice, cancels, upstream):
+    disconnect(begun(api, upstream, HANG))
+    assert upstream.sees_disconnect()
+    assert_charged(alice, "partial", **PARTIAL)
+
+
+def ways_to_reason():
+    yield "the model reasons", {"reasoning": True}, {}
+    yield "the model may reason", {"reasoning": None}, {}
+    yield "the request asks for it", {}, {"reasoning_effort": "high"}
+    yield "the request asks for it in another provider's words", {}, {"thinking": {"type": "enabled"}}
+
+
+@pytest.mark.parametrize(("model", "fields"), [way[1:] for way in ways_to_reason()], ids=[way[0] for way in ways_to_reason()])
+def test_reasoning_is_never_cancelled(api, alice, cancels, upstream, model, fields):
+    LanguageModel.objects.update(**model)
+    disconnect(begun(api, upstream, 0.02, *REST, **fields))
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_a_reply_that_the_client_may_ask_for_again_is_not_cancelled(api, alice, cancels, upstream):
+    disconnect(begun(api, upstream, 0.02, *REST, headers={"Idempotency-Key": "once"}))
+    assert IdempotentRequest.objects.get().sealed_reply
+    assert_charged(alice, "reported", **REPORTED)
+
+
+# --- Before the reply --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ends():
+    """Return the two sockets of a connection: the server's and the client's."""
+    both = gevent.socket.socketpair()
+    yield both
+    for end in both:
+        end.close()
+
+
+def ask_from(api, end, is_streamed=False, **headers):
+    fields = {"model": "acme/large", "messages": MESSAGES, "stream": is_streamed}
+    return api.post("/v1/chat/completions", fields, **{"gunicorn.socket": end}, **headers)
+
+
+def answering(is_streamed):
+    return streamed() if is_streamed else whole()
+
+
+def finish(reply, is_streamed):
+    """Consume a reply as the server does: it cannot write to a client that has left."""
+    if is_streamed:
+        disconnect(reply)
+
+
+@pytest.fixture
+def spare_route(large, spare):
+    add(large, spare)
+
+
+def leave_soon(end):
+    """Leave when the request has run for a moment."""
+    while not checkpoints._running:
+        gevent.sleep(0.001)
+    gevent.sleep(0.2)
+    end.close()
+
+
+@STREAMED
+def test_echo_notices_a_departure_while_it_delays_and_is_charged_for_what_it_had_said(
+    api, alice, echo_model, ends, is_streamed
+):
+    let_providers_cancel()
+    delayed = {"reply": "one " * 1_000, "delay_seconds": 0.01}
+    fields = {"model": "demo/echo", "messages": MESSAGES, "stream": is_streamed, "echo": delayed, "max_tokens": 1_000}
+    gevent.spawn(leave_soon, ends[1])
+    reply = api.post("/v1/chat/completions", fields, **{"gunicorn.socket": ends[0]})
+    assert reply.status_code == (200 if is_streamed else 408)
+    assert is_streamed == (reply.getvalue().count(b"one ") > 0)
+    row = Completion.objects.get()
+    assert (row.settlement, 0 < row.completion_tokens < 500) == ("partial", True)
+    assert_ledger_is_consistent()
+
+
+@STREAMED
+def test_a_client_that_left_before_anything_was_sent_pays_nothing(api, alice, large, upstream, ends, is_streamed):
+    ends[1].close()
+    assert ask_from(api, ends[0], is_streamed).status_code == 408
+    assert upstream.requests == []
+    assert_released(alice)
+
+
+@STREAMED
+def test_a_request_left_before_its_first_byte_pays_the_reported_usage(api, alice, large, upstream, ends, is_streamed):
+    gate = threading.Event()
+    upstream.will([gate, *answering(is_streamed)])
+    once(has_played(upstream, 0), ends[1].close, gate.set)
+    finish(ask_from(api, ends[0], is_streamed), is_streamed)
+    assert not upstream.requests[0].disconnected.is_set()
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_a_whole_reply_left_midway_pays_the_reported_usage(api, alice, large, upstream, ends):
+    gate, [reply] = threading.Event(), whole(usage=REASONED)
+    large.max_output_tokens = 40_000
+    large.save()
+    upstream.will([reply[:-40], gate, reply[-40:]])
+    once(has_played(upstream, 1), ends[1].close, gate.set)
+    assert ask_from(api, ends[0]).status_code == 200
+    assert_charged(alice, "reported", prompt=9, completion=30_002, nanos=ALL_NANOS)
+
+
+@STREAMED
+@pytest.mark.usefixtures("spare_route")
+@pytest.mark.parametrize("headers", [{}, {"HTTP_IDEMPOTENCY_KEY": "once"}], ids=["plain", "with an Idempotency-Key"])
+def test_no_attempt_begins_after_the_client_has_left(api, alice, upstream, spare, ends, is_streamed, headers):
+    gate = threading.Event()
+    upstream.will([gate, *refusal(500)])
+    once(has_played(upstream, 0), ends[1].close, gate.set)
+    assert ask_from(api, ends[0], is_streamed, **headers).status_code == 408
+    assert (len(upstream.requests), spare.requests) == (1, [])
+    assert_attempts(1)
+    assert not IdempotentRequest.objects.exists()  # so it may run again
+    assert_released(alice)
+
+
+@STREAMED
+def test_a_disconnect_between_two_attempts_ends_the_retry(api, alice, large, upstream, ends, is_streamed):
+    upstream.will(refusal(429, retry_after="2"), answering(is_streamed))
+    once(has_played(upstream, 1), ends[1].close)
+    assert ask_from(api, ends[0], is_streamed).status_code == 408
+    assert len(upstream.requests) == 1
+    assert_attempts(1)
+    assert_released(alice)
+
+
+@STREAMED
+def test_a_departed_request_that_fails_before_its_first_byte_pays_nothing(api, alice, large, upstream, ends, is_streamed):
+    change_provider(large, first_byte_seconds=1)
+    upstream.will([HANG])
+    once(has_played(upstream, 0), ends[1].close)
+    assert ask_from(api, ends[0], is_streamed).status_code == 504
+    assert_released(alice)
+
+
+@STREAMED
+@pytest.mark.parametrize("head", [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"]], ids=["before", "after"])
+def test_a_cancelling_provider_is_closed_before_the_first_word(api, alice, cancels, upstream, ends, is_streamed, head):
+    upstream.will([*head, HANG])
+    once(has_played(upstream, len(head)), ends[1].close)
+    assert ask_from(api, ends[0], is_streamed).status_code == 408
+    assert upstream.sees_disconnect()
+    assert_attempts(1)
+    assert_charged(alice, "partial", **PROMPT)
+
+
+@STREAMED
+def test_a_departed_request_is_charged_by_estimate_when_the_worker_shuts_down(
+    api, alice, large, upstream, ends, is_streamed, stopping
+):
+    upstream.will([HANG])
+    once(has_played(upstream, 0), ends[1].close, draining.end)
+    assert ask_from(api, ends[0], is_streamed).status_code == 503
+    assert upstream.sees_disconnect()
+    assert_charged(alice, "partial", **PROMPT)
+
+
+@STREAMED
+def test_a_request_whose_client_waits_is_free_when_the_worker_shuts_down(
+    api, alice, large, upstream, ends, is_streamed, stopping
+):
+    upstream.will([HANG])
+    once(has_played(upstream, 0), draining.end)
+    assert ask_from(api, ends[0], is_streamed).status_code == 503
+    assert_released(alice)
+
+
+@STREAMED
+def test_a_client_that_sends_more_bytes_has_not_left(api, alice, large, upstream, ends, is_streamed):
+    gate = threading.Event()
+    upstream.will([gate, *answering(is_streamed)])
+    once(has_played(upstream, 0), lambda: ends[1].sendall(b"POST / HTTP/1.1\r\n"), gate.set)
+    reply = ask_from(api, ends[0], is_streamed)
+    body = text(parsed(b"".join(reply.streaming_content))) if is_streamed else reply.json()["choices"][0]["message"]["content"]
+    assert body == "Hello you"
+    assert ends[0].recv(100) == b"POST / HTTP/1.1\r\n"  # the check has read none of it
+    assert_charged(alice, "reported", **REPORTED)
+
+
+@STREAMED
+def test_a_departed_request_with_an_idempotency_key_replays(api, alice, large, upstream, ends, is_streamed):
+    gate = threading.Event()
+    upstream.will([gate, *answering(is_streamed)])
+    once(has_played(upstream, 0), ends[1].close, gate.set)
+    finish(ask_from(api, ends[0], is_streamed, HTTP_IDEMPOTENCY_KEY="once"), is_streamed)
+    again = ask_from(api, None, is_streamed, HTTP_IDEMPOTENCY_KEY="once")
+    assert (again.status_code, again["Idempotent-Replayed"], len(upstream.requests)) == (200, "true", 1)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+# --- Where no report comes ---------------------------------------------------------------------------------------
+
+
+def test_reasoning_cut_off_at_a_deadline_is_charged_as_the_hold_assumed(api, alice, reasons, upstream, settings):
+    settings.UPSTREAM_IDLE_SECONDS = 0.2
+    disconnect(begun(api, upstream, HANG, max_tokens=1_000))
+    assert_charged(alice, "partial", prompt=5, completion=1_000, nanos=5 * 3_000 + 1_000 * 15_000)
+
+
+def test_reasoning_is_not_assumed_where_the_request_switched_it_off(api, alice, reasons, upstream, settings):
+    settings.UPSTREAM_IDLE_SECONDS = 0.2
+    disconnect(begun(api, upstream, HANG, max_tokens=1_000, reasoning_effort="none"))
+    assert_charged(alice, "partial", **PARTIAL)
+
+
+def test_reasoning_is_not_assumed_where_the_provider_broke_off(api, alice, reasons, upstream):
+    disconnect(begun(api, upstream, 0.02, RESET, max_tokens=1_000))
+    assert_charged(alice, "partial", **PARTIAL)
+
+
+def test_reasoning_is_not_assumed_where_the_gateway_stopped(api, alice, reasons, upstream, stopping):
+    reply = begun(api, upstream, HANG, max_tokens=1_000)
+    gevent.spawn_later(0.1, draining.end)
+    disconnect(reply)
+    assert_charged(alice, "partial", **PARTIAL)
+
+
+def test_a_reply_that_logprobs_make_too_large_is_charged_as_the_text_that_it_may_be(api, alice, large, upstream, settings):
+    settings.UPSTREAM_REPLY_BYTES_MAX = 1_000
+    upstream.will(whole("x" * 2_000))
+    fields = {"model": "acme/large", "messages": MESSAGES, "max_tokens": 200, "logprobs": True}
+    assert api.post("/v1/chat/completions", fields).status_code == 502
+    assert_charged(alice, "partial", prompt=5, completion=200, nanos=5 * 3_000 + 200 * 15_000)

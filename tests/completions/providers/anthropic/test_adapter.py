@@ -28,6 +28,7 @@ from tests.completions.providers.anthropic.scripts import (
     tool_use_block,
     whole,
 )
+from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import (
     MESSAGES,
     PROMPT_ESTIMATE,
@@ -265,6 +266,7 @@ def test_stream_is_read_in_every_valid_framing(api, alice, upstream, steps):
 
 
 def test_deltas_are_passed_on_as_they_arrive(api, alice, upstream):
+    let_providers_cancel()
     upstream.will(stream(start(), block_start(0, text_block("")), 0.05, block_delta(0, "text_delta", text="Hello "), HANG))
     answer = ask_streamed(api)
     raw, _ = begin(answer, "Hello ")  # chunks arrive although the upstream is silent afterwards
@@ -278,6 +280,7 @@ def test_deltas_are_passed_on_as_they_arrive(api, alice, upstream):
 
 
 def test_disconnect_during_thinking_charges_the_prompt_and_the_thinking(api, alice, upstream):
+    let_providers_cancel()
     upstream.will(
         stream(start() + block_start(0, thinking_block("")) + block_delta(0, "thinking_delta", thinking="y" * 20), HANG)
     )
@@ -287,6 +290,7 @@ def test_disconnect_during_thinking_charges_the_prompt_and_the_thinking(api, ali
 
 
 def test_disconnect_after_the_last_count_charges_the_reported_usage(api, alice, upstream):
+    let_providers_cancel()
     upstream.will(stream(start() + text("Hello ") + message_delta(), HANG))
     disconnect(ask_streamed(api))
     assert_charged(alice, "reported", **REPORTED)
@@ -439,10 +443,11 @@ def test_refusal_is_translated_and_costs_nothing(api, alice, upstream, theirs, k
     [
         "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.",
         "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
+        "This organization has been disabled.",
     ],
-    ids=["credit", "limit"],
+    ids=["credit", "limit", "disabled"],
 )
-def test_exhausted_credit_of_ours_is_not_reported_as_the_callers(api, alice, upstream, caplog, reason):
+def test_failure_of_our_account_is_not_reported_as_the_callers(api, alice, upstream, caplog, reason):
     for script in (
         refusal(400, "invalid_request_error", reason),
         reply(json.dumps(error("invalid_request_error", reason)).encode()),

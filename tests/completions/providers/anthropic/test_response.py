@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from completions import sse
 from completions.chat import Chunk, Usage
-from completions.providers.anthropic.response import StreamReader, is_account_error, parse_reply, parse_usage, read_error
+from completions.providers.anthropic.response import StreamReader, parse_reply, parse_usage, read_error, read_refusal
 from completions.providers.exchange import InBandError, UnusableResponse
 from tests.completions.providers.anthropic.scripts import (
     PING,
@@ -241,11 +241,23 @@ def test_error_type_determines_the_status(kind, status):
     assert read_error({"type": kind, "message": "no"}).status == status
 
 
-def test_account_errors_are_distinguished_from_request_errors():
-    low = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade."
-    assert read_error({"type": "invalid_request_error", "message": low}).status == 402
-    assert is_account_error("You have reached your specified API usage limits. You will regain access on 2026-12-01.")
-    assert not is_account_error("max_tokens: 9 > 8")
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        ("Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade.", 402),
+        ("You have reached your specified API usage limits. You will regain access on 2026-12-01.", 402),
+        ("You have reached your specified workspace API usage limits. You will regain access on 2026-12-01.", 402),
+        ("This organization has been disabled.", 403),
+        ("max_tokens: 9 > 8", 400),
+        ("tools.0.name: 'This organization has been disabled.' is no name", 400),
+    ],
+)
+def test_account_errors_are_distinguished_from_request_errors(reason, status):
+    error = {"type": "invalid_request_error", "message": reason}
+    assert read_error(error).status == status
+    body = json.dumps({"type": "error", "error": error}).encode()
+    assert read_refusal(400, body) == (status, "")
+    assert read_refusal(500, body) == (500, "")
 
 
 # --- Whole replies -----------------------------------------------------------------------------------------------

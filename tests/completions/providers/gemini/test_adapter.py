@@ -21,6 +21,7 @@ from tests.completions.providers.gemini.scripts import (
     text_response,
     thought_part,
 )
+from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import MESSAGES, assert_charged, assert_released, disconnect, events, text
 from tests.upstream import CLOSE, HANG, KEY, KEY_ENV, RESET, at_once, reply, stream
 
@@ -346,6 +347,7 @@ def test_silence_after_the_finish_reason_is_ignored(api, alice, upstream, settin
 
 
 def test_disconnect_frees_the_upstream_and_charges_what_was_relayed(api, alice, upstream):
+    let_providers_cancel()
     upstream.will(streamed(text_response("Hello you", usage={"promptTokenCount": 9, "totalTokenCount": 9}), HANG))
     answer = ask_streamed(api)
     next(answer.streaming_content)

@@ -14,6 +14,7 @@ from completions.providers.openai.adapter import OpenAIAdapter
 from completions.providers.openai.request import QUIRKS
 from tests import factories
 from tests.chat import prompt_bytes
+from tests.completions.routes import change_provider
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import (
     CLOSE,
@@ -97,9 +98,10 @@ def test_whole_reply_is_not_requested_as_a_stream(api, upstream):
     assert "stream_options" not in upstream.requests[0].body
 
 
-def test_unknown_fields_are_passed_on(api, large, upstream):
+def test_unknown_fields_are_passed_on_to_servers_of_the_operators_own(api, large, upstream):
     large.function_calling = True
     large.save()
+    change_provider(large, passes_unknown_fields=True)
     ask(api, temperature=0.5, stop=["\n"], tools=[{"type": "function", "function": {"name": "f"}}], strange={"é": [1, None]})
     asked = upstream.requests[0].body
     assert (asked["temperature"], asked["stop"], asked["strange"]) == (0.5, ["\n"], {"é": [1, None]})
@@ -162,9 +164,11 @@ def test_mistral_receives_no_stream_options_and_reports_usage(api, alice, upstre
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
-def test_quirks_name_hosts_of_the_built_in_catalog():
+def test_quirks_name_exactly_the_hosts_of_the_built_in_catalog():
     catalog = catalog_file.read([catalog_file.BUILT_IN])
-    assert set(QUIRKS) <= {urlsplit(provider.columns["base_url"]).hostname for provider in catalog.providers.values()}
+    columns = [provider.columns for provider in catalog.providers.values() if provider.kind == "openai"]
+    assert set(QUIRKS) == {urlsplit(each["base_url"]).hostname for each in columns}
+    assert not any(each["passes_unknown_fields"] for each in columns)
 
 
 # --- Connections -------------------------------------------------------------------------------------------------
@@ -299,6 +303,19 @@ def test_unknown_host_is_unreachable(api, alice, large):
     provider.base_url = "http://upstream.invalid/v1"
     provider.save()
     assert ask(api).status_code == 502
+    assert_released(alice)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_an_upstream_at_a_private_address_is_unreachable_unless_permitted(
+    api, alice, upstream, large, settings, caplog, stream
+):
+    settings.PRIVATE_UPSTREAMS = []
+    answer = ask(api, stream=stream)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_error")
+    assert "private" not in answer.content.decode()
+    assert "is at a private address, which GATEWAY_PRIVATE_UPSTREAMS does not permit" in caplog.text
+    assert upstream.requests == []
     assert_released(alice)
 
 
