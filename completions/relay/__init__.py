@@ -5,9 +5,11 @@ for an upstream.
 
 The flow:
 
+0. ``slots``              The view takes one before anything else: a process relays no more completions than it has slots, in
+                          all and for each key. ``fair_queue`` then shares its time between keys.
 1. ``attempts``           A ``Dispatch`` tries the routes in order, and some again, until one answers. Each attempt asks
                           ``circuit_breaker`` whether the route may be used, and reports how it ended; ``provider_keys`` notes
-                          which providers refuse our key.
+                          which providers refuse our key, ``local_faults`` which this host cannot connect to.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for
                           the upstream and resolves the hold once, whatever happens.
 3. ``charge``             Decides what the reply is charged, and calls ``charging.settlement``.

@@ -21,9 +21,10 @@ from completions import providers
 from completions.charging.admission import Admitted
 from completions.charging.records import ServedBy
 from completions.chat import Call, Chunk, Route, WholeReply
-from completions.providers import base, ignored_fields
+from completions.providers import base, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
-from completions.relay import circuit_breaker, provider_keys
+from completions.relay import circuit_breaker, local_faults, provider_keys
+from completions.request import reasoning
 from gateway_project import dollars, errors
 from gateway_project.net import disconnects, draining, http
 
@@ -41,7 +42,8 @@ _FINAL = (FailureKind.INVALID_REQUEST, FailureKind.SHUTTING_DOWN, FailureKind.CL
 class Dispatch:
     """One completion being dispatched to upstreams. ``call`` is the latest attempt: the one that answered, if any did.
 
-    ``client`` is the client's socket where the server shows it: a reply is not awaited for a client that disconnected.
+    ``client`` is the client's socket where the server shows it. No attempt begins for a client that has disconnected. One that
+    has begun goes on, because its provider will charge for it, unless the provider cancels.
     """
 
     admitted: Admitted
@@ -49,18 +51,41 @@ class Dispatch:
     call: Call = field(init=False)
     attempts: int = 0
     charged_nanos: int | None = None  # set when it is settled
+    stores_reply: bool = field(init=False)  # for retries under its Idempotency-Key, if it has one
     attempted_at: float = 0.0  # by the monotonic clock: when the latest attempt began
     first_text_at: float | None = None
     last_text_at: float | None = None
 
     def __post_init__(self) -> None:
         self.call = self._calls()[0]
+        self.stores_reply = self.admitted.stores_reply
 
     @property
     def served_by(self) -> ServedBy:
         """What is known of the model and the provider that answer, for the completion's record."""
         offer, provider_slug = self.call.offer, self.call.route.provider_slug
         return ServedBy(offer.model_id, offer.price_id, provider_slug, self.attempts, *self._durations_ms())
+
+    @property
+    def is_cancellable(self) -> bool:
+        """Whether the upstream's connection is closed when the client disconnects, because that ends what the provider charges.
+
+        What a model reasons is never cancelled: nobody could tell how much of it was done. Neither is a reply that the client
+        may ask for again under its Idempotency-Key.
+        """
+        if not self.call.route.cancels or self.admitted.idempotency_key:
+            return False
+        return self.call.offer.reasoning is False and not reasoning.is_asked_for(self.call.request.fields)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model is known to generate tokens that its reply does not show: of itself, or because it was asked to."""
+        is_asked_for = reasoning.is_asked_for(self.call.request.fields)
+        return bool(self.call.offer.reasoning) if is_asked_for is None else is_asked_for
+
+    @property
+    def _has_client_left(self) -> bool:
+        return self.client is not None and disconnects.peek(self.client) == b""
 
     def record_text(self) -> None:
         """Note the time: generated text has arrived."""
@@ -81,6 +106,8 @@ class Dispatch:
         headers = {"x-gateway-provider": self.call.route.provider_slug, "x-gateway-attempts": str(self.attempts)}
         if self.charged_nanos is not None:
             headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
+        if self.admitted.idempotency_key and not self.stores_reply:
+            headers["Idempotent-Stored"] = "false"
         if ignored := providers.ADAPTERS[self.call.route.kind].ignored_fields(self.call):
             headers["x-gateway-ignored-fields"] = ignored_fields.header_value(ignored)
         return headers
@@ -96,6 +123,8 @@ class Dispatch:
     def _first_success(self, send: Callable[[Call], Outcome]) -> Outcome:
         calls, failures = deque(self._calls()), dict[int, ProviderFailed]()  # by route: each is attempted twice at most
         while calls and self.attempts < settings.UPSTREAM_ATTEMPTS_MAX and time.monotonic() < calls[0].until:
+            if self._has_client_left:
+                raise base.client_disconnected(upstream_worked=False)
             call = calls.popleft()
             earlier = failures.get(call.route.id)
             if earlier and not self._wait_for_retry(call, earlier):
@@ -126,7 +155,9 @@ class Dispatch:
         return list(calls.values())
 
     def _may_be_asked(self, route: Route) -> bool:
-        """Ask the circuit first: a request that it refuses does not use up the one that probes a refused key."""
+        """Ask the circuit before the key: a request that it refuses does not use up the one that probes a refused key."""
+        if local_faults.wait_seconds(route) > 0:
+            return False
         if not circuit_breaker.allows_request(route, self._account_id):
             return False
         if not provider_keys.allows_request(route):
@@ -135,40 +166,48 @@ class Dispatch:
         return True
 
     def _attempt(self, call: Call, send: Callable[[Call], Outcome]) -> Outcome:
-        """Make one attempt. Tell the circuit breaker how it ended, and whether the provider accepts its key."""
+        """Make one attempt. Tell how it ended to those who decide whether the route is asked again."""
         self.call = call
         self.attempts += 1
+        call.request.body.restore()
         self.attempted_at = time.monotonic()
         try:
             outcome = send(call)
         except ProviderFailed as error:
-            if error.key_refusal:
-                status, reason = error.key_refusal
-                provider_keys.record_refusal(call.route, self._account_id, status=status, reason=reason)
-            elif error.kind is FailureKind.INVALID_REQUEST:  # it looked at the request, so it had accepted the key
-                provider_keys.record_success(call.route)
-            if error.kind in _FINAL or error.key_refusal:
-                circuit_breaker.record_no_verdict(call.route, self._account_id)
-            else:
-                circuit_breaker.record_failure(
-                    call.route, self._account_id, attempted_at=self.attempted_at, wait_seconds=error.wait_seconds
-                )
+            self._record_failure(call.route, error)
             raise
         except BaseException:
             circuit_breaker.record_no_verdict(call.route, self._account_id)
             raise
         circuit_breaker.record_success(call.route)
+        local_faults.record_success(call.route)
         provider_keys.record_success(call.route)
+        call.request.body.forget()
         return outcome
 
+    def _record_failure(self, route: Route, error: ProviderFailed) -> None:
+        if error.key_refusal:
+            status, reason = error.key_refusal
+            provider_keys.record_refusal(route, self._account_id, status=status, reason=reason)
+        elif error.kind is FailureKind.INVALID_REQUEST:  # it looked at the request, so it had accepted the key
+            provider_keys.record_success(route)
+        elif error.kind is FailureKind.LOCAL_FAULT:
+            local_faults.record_fault(route)
+        if error.kind in (*_FINAL, FailureKind.LOCAL_FAULT) or error.key_refusal:
+            circuit_breaker.record_no_verdict(route, self._account_id)
+        else:
+            circuit_breaker.record_failure(
+                route, self._account_id, attempted_at=self.attempted_at, wait_seconds=error.wait_seconds
+            )
+
     def _complete(self, call: Call) -> WholeReply:
-        with self._interruptible(call):
+        with self._interruptible():
             return providers.ADAPTERS[call.route.kind].complete(call)
 
     def _start_stream(self, call: Call) -> tuple[list[Chunk], ChunkStream]:
         upstream = providers.ADAPTERS[call.route.kind].stream(call)
         try:
-            with self._interruptible(call):
+            with self._interruptible():
                 # An empty list is a heartbeat. Passing one on would commit us to status 200.
                 return next(chunks for chunks in upstream if chunks), upstream
         except BaseException:
@@ -182,34 +221,50 @@ class Dispatch:
         seconds = max(seconds, circuit_breaker.open_seconds(call.route, self._account_id))
         if seconds > _WAIT_SECONDS_MAX:
             return False
-        with self._interruptible(call):
+        with (
+            draining.interruptible(base.shutting_down(upstream_worked=False)),
+            disconnects.raise_on_disconnect(self.client, base.client_disconnected(upstream_worked=False)),
+        ):
             gevent.sleep(seconds + _TIMER_SECONDS)
         return True
 
     @contextmanager
-    def _interruptible(self, call: Call) -> Iterator[None]:
-        """End a wait before the reply begins when the worker must stop, or when the client disconnects.
-
-        The reply is awaited all the same when the client may ask for it again under its Idempotency-Key, and when the provider
-        charges for it anyway.
-        """
-        client = None if self.admitted.idempotency_key or call.route.drains else self.client
+    def _interruptible(self) -> Iterator[None]:
+        """End the wait for an upstream when the worker must stop, and a cancellable one when the client disconnects."""
+        client = self.client if self.is_cancellable else None
         try:
             with (
-                draining.interruptible(base.shutting_down(upstream_worked=False)),
+                draining.interruptible(http.WorkerEnding()),
                 disconnects.raise_on_disconnect(client, http.ClientDisconnected()),
             ):
                 yield
-        except http.ClientDisconnected as error:
-            raise base.client_disconnected(upstream_worked=False) from error
+        except http.Interrupted as error:  # by a provider without a network; others report it as the failure below
+            failure = exchange.interruption(error, upstream_worked=True)
+            self._forgive_shutdown(failure)
+            raise failure from error
+        except ProviderFailed as failure:
+            self._forgive_shutdown(failure)
+            raise
+
+    def _forgive_shutdown(self, failure: ProviderFailed) -> None:
+        """Charge nothing to a client that is there when the worker must stop. It can ask again; one that left had its work."""
+        if failure.kind is FailureKind.SHUTTING_DOWN and not self._has_client_left:
+            failure.upstream_worked = False
 
     def _none_may_be_asked(self) -> ProviderFailed:
-        seconds = min(self._seconds_to_wait(call.route) for call in self._calls())
-        wait = timedelta(seconds=min(seconds, errors.RETRY_AFTER_SECONDS_MAX))
-        return ProviderFailed(base.overloaded(errors.retry_after(wait)), upstream_worked=False)
+        routes = [call.route for call in self._calls()]
+        seconds = min(self._seconds_to_wait(route) for route in routes)
+        headers = errors.retry_after(timedelta(seconds=min(seconds, errors.RETRY_AFTER_SECONDS_MAX)))
+        are_out_of_reach = all(local_faults.wait_seconds(route) > 0 for route in routes)
+        error = base.not_connectable(headers) if are_out_of_reach else base.overloaded(headers)
+        return ProviderFailed(error, upstream_worked=False)
 
     def _seconds_to_wait(self, route: Route) -> float:
-        return max(circuit_breaker.open_seconds(route, self._account_id), provider_keys.wait_seconds(route))
+        return max(
+            circuit_breaker.open_seconds(route, self._account_id),
+            provider_keys.wait_seconds(route),
+            local_faults.wait_seconds(route),
+        )
 
 
 def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:

@@ -5,8 +5,11 @@
     HALF_OPEN   the open time is over: one request, the probe, passes. Its success closes the circuit; its failure opens it
                 again, for twice as long as before, up to two minutes.
 
-Each process counts the failures that it sees. When it opens a circuit it also writes so on the route's row. The other processes
-find it there when they next read the catalog, a second later, so no request waits for this exchange.
+Each process counts the failures that it sees, and its circuits are its own. When it opens one it also writes so on the route's
+row, where the other processes find it when they next read the catalog, a second later: no request waits for this exchange. To
+them the row is a hint and no more, because the fault may be that of the first one's host. A process that had a success within
+``CIRCUIT_OPEN_SECONDS`` ignores it. Any other lets one request probe the route: its success closes the circuit there, its
+failure opens it. What keeps this host from connecting at all is not counted here (``local_faults``).
 
 Some requests fail on every route, and one caller may send them all day. So failures for one account open the circuit for that
 account only. It opens for everybody when the requests of a second account fail too: then the fault is the route's.
@@ -32,6 +35,7 @@ from gateway_project.db import pool
 logger = logging.getLogger("gateway.circuit_breaker")
 
 _OPEN_SECONDS_MAX = 120
+_HINT_PROBE_SECONDS = 1  # for which a probe after a hint keeps others out: this process has seen no failure itself
 
 
 class State(Enum):
@@ -44,6 +48,7 @@ class State(Enum):
 class _Circuit:
     """A route that failed since its last success; other routes have no circuit here. Times are by the monotonic clock."""
 
+    provider_slug: str
     account_id: UUID | None  # the only account whose requests failed; None: there are several
     failures: int = 0  # in a row
     openings: int = 0  # for failures, in a row; a Retry-After alone is not counted, and no probe follows it
@@ -53,18 +58,19 @@ class _Circuit:
 
 
 _circuits: dict[int, _Circuit] = {}  # by route id
+_succeeded_at: dict[int, float] = {}  # by route id: this process's latest success
+_hint_probes: dict[int, float] = {}  # by route id: until when a probe after a hint keeps other requests out
 
 
 def allows_request(route: chat.Route, account_id: UUID) -> bool:
     """Return whether the route may be asked now. After True the caller must call one of the ``record_`` functions."""
-    _learn_from_row(route)
     match state(route, account_id):
         case State.CLOSED:
             return True
         case State.OPEN:
             return False
         case State.HALF_OPEN:
-            return _starts_probe(_circuits[route.id])
+            return _starts_probe(route, account_id)
 
 
 def state(route: chat.Route, account_id: UUID) -> State:
@@ -72,22 +78,28 @@ def state(route: chat.Route, account_id: UUID) -> State:
     if open_seconds(route, account_id) > 0:
         return State.OPEN
     circuit = _circuit_for(route, account_id)
-    return State.HALF_OPEN if circuit and circuit.openings else State.CLOSED
+    return State.HALF_OPEN if (circuit and circuit.openings) or _heeds_hint(route) else State.CLOSED
 
 
 def open_seconds(route: chat.Route, account_id: UUID) -> float:
-    """Return how long the circuit stays open for this account, by this process or by the route's row. Not above 0: not open."""
+    """Return how long the circuit stays open for this account. Not above 0: it is not open."""
     circuit = _circuit_for(route, account_id)
-    return max(route.open_until, circuit.open_until if circuit else 0.0) - time.monotonic()
+    return circuit.open_until - time.monotonic() if circuit else 0.0
 
 
 def record_success(route: chat.Route) -> None:
     """Close the circuit, for all accounts."""
-    _circuits.pop(route.id, None)
+    _succeeded_at[route.id] = time.monotonic()
+    circuit = _circuits.pop(route.id, None)
+    was_probe = _hint_probes.pop(route.id, None) is not None
+    if was_probe or (circuit and circuit.opened_at):
+        logger.warning("circuit closed: %s at %s, in this process", route.upstream_model, route.provider_slug)
+        _show(route.provider_slug)
 
 
 def record_no_verdict(route: chat.Route, account_id: UUID) -> None:
     """End a probe that says nothing about the route: the next request may probe it."""
+    _hint_probes.pop(route.id, None)
     if circuit := _circuit_for(route, account_id):
         circuit.probe_until = 0.0
 
@@ -97,14 +109,15 @@ def record_failure(route: chat.Route, account_id: UUID, *, attempted_at: float, 
 
     ``attempted_at`` is by the monotonic clock. ``wait_seconds`` is the Retry-After.
     """
-    circuit = _circuits.setdefault(route.id, _Circuit(account_id))
-    if circuit.account_id not in (None, account_id):
-        circuit = _circuits[route.id] = _Circuit(None, failures=circuit.failures)
+    circuit = _circuits.setdefault(route.id, _Circuit(route.provider_slug, account_id))
+    is_hinted = _heeds_hint(route)  # then requests of other accounts failed too, in another process
+    if circuit.account_id is not None and (is_hinted or circuit.account_id != account_id):
+        circuit = _circuits[route.id] = _Circuit(route.provider_slug, None, failures=circuit.failures)
     if attempted_at < circuit.opened_at:  # sent before the circuit opened: its failure is no news
         return
     circuit.failures += 1
     circuit.probe_until = 0.0
-    if circuit.openings or circuit.failures >= settings.CIRCUIT_FAILURES:
+    if is_hinted or circuit.openings or circuit.failures >= settings.CIRCUIT_FAILURES:
         seconds = min(settings.CIRCUIT_OPEN_SECONDS * 2**circuit.openings, _OPEN_SECONDS_MAX)
         circuit.openings += 1
         _open(route, circuit, seconds)
@@ -118,34 +131,54 @@ def _circuit_for(route: chat.Route, account_id: UUID) -> _Circuit | None:
     return circuit if circuit and circuit.account_id in (None, account_id) else None
 
 
-def _starts_probe(circuit: _Circuit) -> bool:
+def _heeds_hint(route: chat.Route) -> bool:
+    """Whether a circuit is open in another process, and this one had no success of late that outweighs it."""
+    now = time.monotonic()
+    return route.hinted_until > now and now - _succeeded_at.get(route.id, -math.inf) > settings.CIRCUIT_OPEN_SECONDS
+
+
+def _starts_probe(route: chat.Route, account_id: UUID) -> bool:
     """Make the caller's request the probe. Return False while another probe runs.
 
-    A probe keeps others out for one open time only, because a good reply may take minutes.
+    A probe keeps others out for a bounded time only, because a good reply may take minutes.
     """
-    if circuit.probe_until > time.monotonic():
-        return False
-    circuit.probe_until = time.monotonic() + settings.CIRCUIT_OPEN_SECONDS
+    now, circuit = time.monotonic(), _circuit_for(route, account_id)
+    if circuit and circuit.openings:
+        if circuit.probe_until > now:
+            return False
+        circuit.probe_until = now + settings.CIRCUIT_OPEN_SECONDS
+        reason = "opened by this process"
+    else:
+        if _hint_probes.get(route.id, 0.0) > now:
+            return False
+        _hint_probes[route.id] = now + _HINT_PROBE_SECONDS
+        reason = f"hint of another process, for {math.ceil(route.hinted_until - now)} s"
+    logger.warning("circuit half-open: %s at %s: one request probes it (%s)", route.upstream_model, route.provider_slug, reason)
     return True
-
-
-def _learn_from_row(route: chat.Route) -> None:
-    """Treat a circuit that another process opened like one opened here: after the open time this process probes it, too."""
-    if route.open_until > time.monotonic():
-        circuit = _circuits.setdefault(route.id, _Circuit(None))
-        circuit.account_id = None
-        if not circuit.openings:
-            circuit.openings, circuit.opened_at = 1, time.monotonic()
 
 
 def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
     circuit.opened_at = time.monotonic()
     circuit.open_until = circuit.opened_at + seconds
     metrics.circuit_opened_total.labels(route.provider_slug).inc()
-    scope = f", for account {circuit.account_id} only" if circuit.account_id else ""
-    logger.warning("circuit open: %s at %s for %s s%s", route.upstream_model, route.provider_slug, math.ceil(seconds), scope)
+    _hint_probes.pop(route.id, None)
+    _show(route.provider_slug)
+    scope = f", for account {circuit.account_id} only" if circuit.account_id else "; a hint to other processes"
+    logger.warning(
+        "circuit open: %s at %s for %s s, in this process%s",
+        route.upstream_model,
+        route.provider_slug,
+        math.ceil(seconds),
+        scope,
+    )
     if circuit.account_id is None:
         gevent.spawn(_write_to_row, route.id, timedelta(seconds=seconds))
+
+
+def _show(provider_slug: str) -> None:
+    """Set the metric: how many circuits of this provider have opened here and not closed since."""
+    opened = sum(circuit.provider_slug == provider_slug and circuit.opened_at > 0 for circuit in _circuits.values())
+    metrics.circuits_open.labels(provider_slug).set(opened)
 
 
 def _write_to_row(route_id: int, open_time: timedelta) -> None:

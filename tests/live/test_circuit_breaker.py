@@ -1,39 +1,43 @@
-"""A circuit that one worker opens is open in all workers."""
+"""A circuit that one process opens is its own. To the processes of other hosts it is a hint."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from completions.models import Route
+from completions.models import Completion, Route
 from tests import factories
 from tests.live.gateway import eventually, wait_until_settled
-from tests.upstream import refusal
+from tests.upstream import KEY_ENV, refusal
+
+FAULTY_KEY = "sk-of-the-faulty-host"
 
 
 @pytest.fixture
-def gateway(transactional_db, gateways):
-    served = gateways(WEB_CONCURRENCY="4", GATEWAY_CIRCUIT_OPEN_SECONDS="60")
+def faulty(transactional_db, gateways):
+    """A gateway on the same database, on a host for which every request to the upstream fails."""
+    served = gateways(**{KEY_ENV: FAULTY_KEY})
     mark = len(served.log())
     yield served
     assert "Traceback" not in served.log()[mark:]
 
 
-def test_a_circuit_opened_by_one_worker_is_open_in_all(gateway, upstream, large, alice, charlie):
-    upstream.will(refusal(500))
+def test_a_host_for_which_a_provider_fails_takes_it_from_no_other_host(gateway, faulty, upstream, large, alice, charlie):
+    upstream.will_for(f"Bearer {FAULTY_KEY}", refusal(500))
     secrets = [factories.make_key(account)[1] for account in (alice, charlie)]
 
-    def ask_many(times):
-        with ThreadPoolExecutor(16) as threads:
-            answers = threads.map(lambda number: gateway.ask(secrets[number % 2], model="acme/large"), range(times))
+    def ask_many(host, times):
+        with ThreadPoolExecutor(4) as threads:
+            answers = threads.map(lambda number: host.ask(secrets[number % 2], model="acme/large"), range(times))
             return [answer.status for answer in answers]
 
-    assert set(ask_many(48)) <= {502, 503}
+    assert ask_many(gateway, 2) == [200] * 2
+    mark = len(gateway.log())
+    assert set(ask_many(faulty, 16)) <= {502, 503}
     eventually(lambda: Route.objects.get().rests_until is not None)
-    ask_many(16)  # by now every worker has read the catalog
-    asked = len(upstream.requests)
-    assert ask_many(48) == [503] * 48
-    assert len(upstream.requests) == asked
-    assert len(gateway.involved()) > 1
+    assert faulty.ask(secrets[0], model="acme/large").status == 503
+    assert ask_many(gateway, 24) == [200] * 24
+    assert "circuit" not in gateway.log()[mark:]
+    assert "circuit open: large-2026 at scripted for 10 s, in this process; a hint to other processes" in faulty.log()
     for account in (alice, charlie):
         wait_until_settled(account)
-        assert not account.entries.filter(type="USAGE_DEBIT").exists()
+    assert Completion.objects.exclude(settlement="released").count() == 26

@@ -3,14 +3,12 @@
 import threading
 from collections import Counter
 
-import gevent
-import gevent.socket
 import pytest
 
 from completions.catalog import lookup
 from completions.relay import attempts
-from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, closed_port, has_played, once
-from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
+from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, closed_port, once
+from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import CLOSE, HANG, RESET, ROLE, event, refusal, reply, stream, streamed, whole, words
 
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 9 * 3_000 + 2 * 15_000}
@@ -99,6 +97,19 @@ PASSING = {
     "hangs up": [CLOSE],
     "breaks": [RESET],
 }
+
+
+@STREAMED
+def test_a_large_body_is_sent_again_whole(api, alice, large, upstream, is_streamed):
+    parts = [{"type": "text", "text": f"{number} " * 20} for number in range(1_000)]
+    shape = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object", "properties": {"a": {}}}}}
+    upstream.will(refusal(500), answering(is_streamed))
+    answer = ask(api, stream=is_streamed, messages=[{"role": "user", "content": parts}], response_format=shape)
+    assert text_of_reply(answer) == "Hello you"
+    first, second = (request.body for request in upstream.requests)
+    assert first == second
+    assert first["messages"] == [{"role": "user", "content": parts}]
+    assert first["response_format"] == shape
 
 
 @STREAMED
@@ -332,78 +343,3 @@ def test_an_attempt_that_uses_up_the_deadline_is_the_last(api, alice, both, upst
     assert spare.requests == []
     assert_attempts(1)
     assert_released(alice)
-
-
-# --- Disconnects -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def ends():
-    """Return the two sockets of a connection: the server's and the client's."""
-    both = gevent.socket.socketpair()
-    yield both
-    for end in both:
-        end.close()
-
-
-def ask_from(api, end, is_streamed=False, **headers):
-    fields = {"model": "acme/large", "messages": MESSAGES, "stream": is_streamed}
-    return api.post("/v1/chat/completions", fields, **{"gunicorn.socket": end}, **headers)
-
-
-@STREAMED
-def test_a_disconnect_between_two_attempts_ends_the_retry(api, alice, large, upstream, ends, is_streamed):
-    upstream.will(refusal(429, retry_after="2"), answering(is_streamed))
-    once(has_played(upstream, 1), ends[1].close)
-    assert ask_from(api, ends[0], is_streamed).status_code == 408
-    assert len(upstream.requests) == 1
-    assert_attempts(1)
-    assert_released(alice)
-
-
-@STREAMED
-def test_a_disconnect_before_the_upstream_begins_frees_it_at_once(api, alice, both, upstream, spare, ends, is_streamed):
-    upstream.will([HANG])
-    once(has_played(upstream, 0), ends[1].close)
-    assert ask_from(api, ends[0], is_streamed).status_code == 408
-    assert upstream.sees_disconnect()
-    assert spare.requests == []
-    assert_released(alice)
-
-
-@STREAMED
-def test_a_disconnect_before_the_first_word_is_charged_for_the_prompt(api, alice, both, upstream, spare, ends, is_streamed):
-    upstream.will(stream(HANG) if is_streamed else [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", HANG])
-    once(has_played(upstream, 1), ends[1].close)
-    assert ask_from(api, ends[0], is_streamed).status_code == 408
-    assert upstream.sees_disconnect()
-    assert spare.requests == []
-    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
-
-
-@STREAMED
-def test_a_client_that_sends_more_bytes_is_not_disconnected(api, alice, large, upstream, ends, is_streamed):
-    gate = threading.Event()
-    upstream.will([gate, *answering(is_streamed)])
-    once(has_played(upstream, 0), lambda: ends[1].sendall(b"POST / HTTP/1.1\r\n"), gate.set)
-    assert text_of_reply(ask_from(api, ends[0], is_streamed)) == "Hello you"
-    assert ends[0].recv(100) == b"POST / HTTP/1.1\r\n"  # the check has read none of it
-    assert_charged(alice, "reported", **REPORTED)
-
-
-@STREAMED
-def test_a_reply_with_an_idempotency_key_is_awaited_after_a_disconnect(api, alice, large, upstream, ends, is_streamed):
-    gate = threading.Event()
-    upstream.will([gate, *answering(is_streamed)])
-    once(has_played(upstream, 0), ends[1].close, gate.set)
-    assert text_of_reply(ask_from(api, ends[0], is_streamed, HTTP_IDEMPOTENCY_KEY="once")) == "Hello you"
-    assert_charged(alice, "reported", **REPORTED)
-
-
-def test_a_reply_of_a_draining_provider_is_awaited_after_a_disconnect(api, alice, large, upstream, ends):
-    gate = threading.Event()
-    change_provider(large, drains=True)
-    upstream.will([gate, *whole()])
-    once(has_played(upstream, 0), ends[1].close, gate.set)
-    assert ask_from(api, ends[0]).status_code == 200
-    assert_charged(alice, "reported", **REPORTED)

@@ -7,14 +7,16 @@ from types import SimpleNamespace
 import gevent
 import pytest
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from completions.catalog import lookup
 from completions.models import Completion, Route
 from completions.relay import attempts, circuit_breaker
 from completions.relay.circuit_breaker import State
+from gateway_project import metrics
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, once, wait_until
-from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, assert_released, events, text
+from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, events, text
 from tests.conftest import client_for
 from tests.monotonic_clock import use_clock
 from tests.upstream import CLOSE, RESET, ROLE, refusal, stream, whole, words
@@ -195,14 +197,12 @@ def test_pending_retry_gives_up_when_circuit_opens(api, other, upstream, setting
 
 
 def test_an_opening_is_counted_and_logged(api, other, upstream, caplog):
-    from gateway_project import metrics
-
     counted = metrics.circuit_opened_total.labels("scripted")._value
     before = counted.get()
     upstream.will(refusal(500))
     fail(api, other, api, other)
     assert counted.get() - before == 1
-    assert caplog.text.count("circuit open: large-2026 at scripted for 10 s") == 1
+    assert caplog.text.count("circuit open: large-2026 at scripted for 10 s, in this process; a hint to other processes") == 1
 
 
 # --- By account --------------------------------------------------------------------------------------------------
@@ -365,67 +365,104 @@ def test_a_slow_probe_blocks_other_requests_for_one_open_time_only(api, other, o
 
 
 def another_process_opens(seconds):
-    """Store an open circuit in the database row. This process has seen no failure."""
+    """Store an open circuit in the database row. This process has seen neither a failure nor a success."""
     circuit_breaker._circuits.clear()
+    circuit_breaker._succeeded_at.clear()
     Route.objects.update(rests_until=Now() + timedelta(seconds=seconds))
 
 
-def test_a_circuit_opened_by_another_process_is_open(api, alice, other, upstream):
+def test_a_hint_is_outweighed_by_a_recent_success(api, other, upstream, breaker_clock, caplog):
+    assert_answered(ask(api), "scripted", 1)
+    gate = threading.Event()
+    upstream.will([gate, *whole()], whole())
+    Route.objects.update(rests_until=Now() + timedelta(seconds=60))
+    running = gevent.spawn(ask, api)
+    once(lambda: upstream.requests[1:], gate.set)
+    for _ in range(FAILURES):
+        assert_answered(ask(other), "scripted", 1)  # not one of them waits for another
+    assert running.get().status_code == 200
+    assert "half-open" not in caplog.text
+
+
+def test_after_a_hint_a_process_without_recent_success_lets_one_request_probe(api, other, upstream, caplog):
+    gate = threading.Event()
+    upstream.will([gate, *whole()], whole())
     another_process_opens(30)
+    probe = gevent.spawn(ask, api)
+    once(lambda: upstream.requests, gate.set)
+    wait_until(lambda: upstream.requests)
+    answer = ask(other)
+    assert (answer.status_code, answer["Retry-After"]) == (503, "1")
+    assert probe.get().status_code == 200
+    assert [ask(client).status_code for client in (api, other)] == [200, 200]
+    assert len(upstream.requests) == 3
+    assert "circuit half-open: large-2026 at scripted: one request probes it (hint of another process, for 30 s)" in caplog.text
+    assert "circuit closed: large-2026 at scripted, in this process" in caplog.text
+
+
+def test_requests_that_the_probe_of_a_hint_keeps_out_use_the_next_route(api, other, large, upstream, spare):
+    another_process_opens(30)
+    add(large, spare)
+    gate = threading.Event()
+    upstream.will([gate, *whole()])
+    probe = gevent.spawn(ask, api)
+    wait_until(lambda: upstream.requests)
+    assert_answered(ask(other), "spare", 1)
+    gate.set()
+    assert probe.get()["x-gateway-provider"] == "scripted"
+
+
+def test_a_slow_probe_of_a_hint_keeps_others_out_for_a_second(api, other, upstream, breaker_clock):
+    gate = threading.Event()
+    upstream.will([gate, *whole()], whole())
+    another_process_opens(30)
+    probe = gevent.spawn(ask, api)
+    wait_until(lambda: upstream.requests)
+    assert ask(other).status_code == 503
+    breaker_clock.move_on(1)
+    assert_answered(ask(other), "scripted", 1)
+    gate.set()
+    assert probe.get().status_code == 200
+
+
+def test_a_failed_probe_of_a_hint_opens_the_circuit_for_all(api, other, upstream):
+    upstream.will(refusal(500))
+    another_process_opens(30)
+    fail(api)
+    assert len(upstream.requests) == 1
     for client in (api, other):
-        assert_open(client, upstream, 30)
-    assert upstream.requests == []
-    alice.refresh_from_db()
-    assert_released(alice)
+        assert_open(client, upstream, 10)
+    Route.objects.update(rests_until=None)
+    end_open_time()
+    fail(other)
+    assert_open(api, upstream, 20)
 
 
 def test_an_open_time_of_the_past_is_ignored(api, upstream):
     another_process_opens(-1)
     assert_answered(ask(api), "scripted", 1)
+    assert circuit_breaker._hint_probes == {}
 
 
-def test_an_opening_is_written_to_the_row(api, other, upstream):
+def test_an_opening_is_written_to_the_row_and_leaves_another_process_asking(api, other, upstream):
     upstream.will(refusal(500))
     fail(api, other, api, other)
-    assert row() is not None
-    circuit_breaker._circuits.clear()
-    assert_open(api, upstream, 10)
+    assert row() > timezone.now()
+    circuit_breaker._circuits.clear()  # as in a process that saw none of it
+    upstream.will(whole())
+    assert_answered(ask(api), "scripted", 1)
+    assert_answered(ask(other), "scripted", 1)
 
 
-def test_a_circuit_opened_by_another_process_is_probed_by_one_request(api, other, upstream):
-    gate = threading.Event()
-    upstream.will([gate, *whole()], whole())
+def test_metric_has_the_circuits_that_are_open_in_this_process(api, other, upstream):
+    shown = metrics.circuits_open.labels("scripted")._value
     another_process_opens(30)
-    assert_open(api, upstream, 30)
-    end_open_time()
-    probe = gevent.spawn(ask, api)
-    once(lambda: upstream.requests, gate.set)
-    wait_until(lambda: upstream.requests)
-    assert ask(other).status_code == 503
-    assert probe.get().status_code == 200
-    assert ask(other).status_code == 200
-    assert len(upstream.requests) == 2
-
-
-def test_failures_of_requests_older_than_the_read_do_not_prolong_the_open_time(api, other, upstream):
-    gate = threading.Event()
-    upstream.will([gate, *refusal(500)])
-    running = gevent.spawn(ask, api)
-    wait_until(lambda: upstream.requests)
-    another_process_opens(30)
-    assert_open(other, upstream, 30)
-    gate.set()
-    assert running.get().status_code == 502
-    end_open_time()
+    assert_answered(ask(api), "scripted", 1)
+    assert shown.get() == 0
     upstream.will(refusal(500))
-    fail(other)
-    assert_open(api, upstream, 20)
-
-
-def test_a_failed_probe_after_another_process_opened_doubles_the_open_time(api, upstream):
-    upstream.will(refusal(500))
-    another_process_opens(30)
-    assert_open(api, upstream, 30)
+    fail(api, other, api, other)
+    assert shown.get() == 1
     end_open_time()
-    fail(api)
-    assert_open(api, upstream, 20)
+    upstream.will(whole())
+    assert ask(api).status_code == 200
+    assert shown.get() == 0

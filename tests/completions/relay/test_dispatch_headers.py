@@ -96,8 +96,8 @@ def test_a_reply_names_the_fields_that_were_not_sent(api, large, upstream, is_st
     upstream.will(streamed() if is_streamed else whole())
     answer = ask(api, stream=is_streamed, service_tier="priority", strange=1, Temperature=1, prediction=None, temperature=1)
     assert answer.status_code == 200
-    assert answer[IGNORED] == "service_tier, Temperature"
-    assert upstream.requests[0].body["strange"] == 1
+    assert answer[IGNORED] == "service_tier, strange, Temperature"
+    assert upstream.requests[0].body.keys().isdisjoint({"service_tier", "strange", "Temperature"})
     if is_streamed:
         assert "error" not in events(answer)[-2]
 
@@ -117,7 +117,7 @@ def test_a_stream_that_breaks_off_named_them_at_its_start(api, large, upstream):
 
 
 def test_a_reply_to_which_everything_was_sent_names_none(api, large, upstream):
-    fields = {"temperature": 1, "user": "u", "seed": 1, "metadata": {"a": "b"}, "n": 1, "models": [], "strange": 1}
+    fields = {"temperature": 1, "user": "u", "seed": 1, "metadata": {"a": "b"}, "n": 1, "models": []}
     answer = ask(api, **fields, max_tokens=5)
     assert answer.status_code == 200
     assert IGNORED not in answer
@@ -217,7 +217,7 @@ def test_the_echo_names_what_it_does_not_heed(api, echo_model):
 
 
 def test_the_header_is_bounded_and_has_no_characters_of_the_callers_choice(api, large, upstream):
-    hostile = {f"X{number}": 1 for number in range(1_000)}
+    hostile = {f"X{number}": 1 for number in range(900)}
     answer = ask(api, **hostile)
     assert answer[IGNORED] == ", ".join([*(f"X{number}" for number in range(20)), "..."])
     answer = ask(api, **{"É": 1, "A\r\nset-cookie: a=b": 1, "B, C": 1, "X" * 65: 1, "Ok": 1, "Z": None})

@@ -14,7 +14,7 @@ from gateway_project.db.group_commit import OutcomeUnknown
 from keys.models import ApiKey
 from tests import factories
 from tests.chat import assert_error, body, prompt_bytes
-from tests.completions.routes import add, assert_answered, once
+from tests.completions.routes import add, assert_answered, let_providers_cancel, once
 from tests.completions.rows import (
     MESSAGES,
     ask,
@@ -336,6 +336,7 @@ def test_a_model_named_twice_is_tried_once(api, alice, upstream, spare):
 
 
 def test_a_crash_within_a_fallback_is_charged_at_the_fallbacks_price(api, alice, upstream, spare):
+    let_providers_cancel()
     upstream.will(refusal(500))
     spare.will(stream(ROLE, 0.05, words("four bytes, and more"), HANG))
     reply = ask_streamed(api, models=["acme/small"])

@@ -15,7 +15,7 @@ from completions.relay import circuit_breaker, provider_keys
 from gateway_project import secretbox
 from rankings.models import Source
 from rankings.publishing import publication
-from tests import factories
+from tests import factories, sessions
 from tests.chat import assert_error
 from tests.completions.routes import add, assert_answered
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, events, text
@@ -27,7 +27,11 @@ pytestmark = pytest.mark.usefixtures("large")
 
 BAD_KEY = refusal(401, f"Incorrect API key provided: {KEY}")
 NOT_OURS = b'{"error": {"message": "Your API key was reported as leaked.", "status": "PERMISSION_DENIED"}}'
-
+# An aggregator relays that the provider behind the model refuses the aggregator's own key.
+PROVIDER_BEHIND = (
+    b'{"error": {"message": "Provider returned error", "code": 401, "metadata": {'
+    b'"raw": "{\\"error\\": {\\"message\\": \\"invalid x-api-key\\"}}", "provider_name": "Acme"}}}'
+)
 GEMINI_BLOCKED = (
     '{"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "Requests to this API generativelanguage.googleapis.com '
     'method google.ai.generativelanguage.v1beta.GenerativeService.GenerateContent are blocked.", '
@@ -132,6 +136,14 @@ def test_refusals_of_streams_count_too(api, upstream):
     assert listed(api) == []
 
 
+@pytest.mark.usefixtures("upstream")
+def test_disabled_organization_at_anthropic_counts(api, large, upstream, caplog):
+    Provider.objects.update(kind="anthropic")
+    upstream.will(refusal(400, "This organization has been disabled."))
+    fail(*[api] * 5)
+    assert listed(api) == []
+
+
 @pytest.mark.parametrize(
     ("script", "refusals"),
     [
@@ -151,6 +163,9 @@ def test_every_kind_of_refusal_counts(api, upstream, script, refusals):
 @pytest.mark.parametrize(
     "script",
     [
+        refusal(401, "key not allowed to access model. This key can only access models=['small']. Tried to access large"),
+        reply(PROVIDER_BEHIND, status=401),
+        reply(PROVIDER_BEHIND),
         refusal(403, "Your input was flagged: it violates our usage policy for this organization."),
         refusal(403, "Your account does not have access to model large-2026."),
         refusal(403, "Forbidden"),
@@ -158,7 +173,17 @@ def test_every_kind_of_refusal_counts(api, upstream, script, refusals):
         refusal(404, "Incorrect API key provided"),
         refusal(500, "Incorrect API key provided"),
     ],
-    ids=["content", "model", "no reason", "firewall", "404", "500"],
+    ids=[
+        "401 for a model",
+        "provider behind",
+        "provider behind, in band",
+        "content",
+        "model",
+        "no reason",
+        "firewall",
+        "404",
+        "500",
+    ],
 )
 def test_other_refusals_leave_the_provider_available(api, other, upstream, script, settings):
     settings.CIRCUIT_FAILURES, settings.UPSTREAM_ATTEMPTS_MAX = 1_000, 1
@@ -304,7 +329,8 @@ def test_caller_who_may_not_spend_does_not_use_up_the_probe(api, bob, upstream, 
 # --- What staff see -----------------------------------------------------------------------------------------------
 
 
-def test_admin_says_that_the_key_is_refused_and_can_use_it_again(api, upstream, refused, admin_client):
+def test_admin_says_that_the_key_is_refused_and_can_use_it_again(api, upstream, refused, admin_client, admin_user):
+    sessions.sign_in(admin_client, admin_user)
     page = admin_client.get("/admin/completions/provider/").content.decode()
     assert "the provider refused it on" in page
     assert "401: Incorrect API key provided: ***" in page
@@ -332,6 +358,15 @@ def test_admin_says_that_the_key_is_refused_and_can_use_it_again(api, upstream, 
         (403, "Your organization may not use these models.", False),
         (403, "", False),
         (403, "x" * 5_000 + "api key", False),
+        (401, '{"error": {"message": "key not allowed to access model.", "type": "key_model_access_denied"}}', False),
+        (401, '{"error": {"message": "Not yours.", "code": "model_not_found"}}', False),
+        (
+            401,
+            '{"error": {"code": 401, "message": "x", "metadata": {"raw": "invalid x-api-key", "provider_name": "Acme"}}}',
+            False,
+        ),
+        (403, '{"error": {"message": "Provider returned error", "metadata": {"raw": "account suspended"}}}', False),
+        (401, r'{"error": {"message": "no \"provider_name\": such API key for these models"}}', True),
         (402, "API key without credit", False),
         (400, "invalid API key", False),
     ],

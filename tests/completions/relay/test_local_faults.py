@@ -1,0 +1,96 @@
+"""What keeps this host from connecting says nothing about the provider: its circuit stays closed, here and elsewhere."""
+
+import os
+import resource
+from contextlib import contextmanager
+
+import pytest
+
+from completions.models import Completion, Route
+from completions.relay import circuit_breaker, local_faults
+from tests import factories
+from tests.completions.routes import add, assert_answered, assert_attempts, change_provider
+from tests.completions.rows import ask, assert_ledger_is_consistent
+from tests.conftest import client_for
+from tests.monotonic_clock import use_clock
+
+MESSAGE = "The gateway cannot connect to the model's provider."
+
+
+@pytest.fixture(autouse=True)
+def _rules(settings):
+    settings.CIRCUIT_FAILURES = 2
+
+
+@pytest.fixture(autouse=True)
+def pause_clock(monkeypatch):
+    """The clock of the pauses. It stands still, so they do not pass while a slow machine works."""
+    clock = use_clock(monkeypatch, local_faults)
+    clock.stop()
+    return clock
+
+
+@contextmanager
+def no_descriptors(large, settings):
+    """Let the process open no further file. The connection that it has goes to another pool."""
+    change_provider(large, connect_seconds=7)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def no_name(large, settings):
+    address = large.routes.get().provider.base_url
+    change_provider(large, base_url="http://upstream.invalid/v1")
+    yield
+    change_provider(large, base_url=address)
+
+
+@contextmanager
+def no_permission(large, settings):
+    permitted = settings.PRIVATE_UPSTREAMS
+    change_provider(large, connect_seconds=7)
+    settings.PRIVATE_UPSTREAMS = []
+    yield
+    settings.PRIVATE_UPSTREAMS = permitted
+
+
+@pytest.mark.parametrize("fault", [no_descriptors, no_name, no_permission])
+def test_local_fault_opens_no_circuit_and_is_tried_once_a_second(
+    api, alice, charlie, large, upstream, settings, pause_clock, caplog, fault
+):
+    clients = [api, client_for(factories.make_key(charlie)[1])]
+    assert {ask(client).status_code for client in clients} == {200}  # they have their connections to the database
+    with fault(large, settings):
+        for client in (*clients, api):
+            answer = ask(client)
+            assert (answer.status_code, answer.json()["error"]["message"]) == (502, MESSAGE)
+            assert_attempts(1)
+        for client in clients:
+            answer = ask(client)
+            assert (answer.status_code, answer.json()["error"]["message"]) == (502, MESSAGE)
+            assert answer["Retry-After"] == "1"
+            assert_attempts(0)
+    assert (circuit_breaker._circuits, Route.objects.get().rests_until) == ({}, None)
+    assert caplog.text.count("this host cannot connect to scripted") == 1
+    pause_clock.move_on(1)
+    assert_answered(ask(api), "scripted", 1)
+    assert local_faults._faults == {}
+    assert len(upstream.requests) == 3
+    assert Completion.objects.filter(settlement="released", cost_nanos=0).count() == 5
+    assert_ledger_is_consistent()
+
+
+def test_another_route_answers_after_a_local_fault_and_in_its_pause(api, alice, large, upstream, spare):
+    change_provider(large, base_url="http://upstream.invalid/v1")
+    add(large, spare)
+    for attempts in (2, 2, 2, 1):
+        assert_answered(ask(api), "spare", attempts)
+    assert upstream.requests == []
+    assert circuit_breaker._circuits == {}
