@@ -1,15 +1,20 @@
-"""Row locks of accounts and holds: the only way to lock a row that holds money.
+"""Row locks of users, accounts and holds. Nothing else locks a row that holds money.
 
-The order of locks everywhere is: accounts by id, keys by id, holds by id. Any other order can deadlock. Spending days are
-written last, under the lock of their key.
-``lock_account`` must be called inside a transaction; Django raises otherwise.
+The order of locks everywhere is: users by id, accounts by id, keys by id, holds by id. Any other order can deadlock. Spending
+days are written last, under the lock of their key. Usage locks no users.
+``lock_users`` and ``lock_account`` must be called inside a transaction; Django raises otherwise.
 """
 
 from collections.abc import Collection
 from uuid import UUID
 
-from billing.models import Account, Hold
+from billing.models import Account, Hold, User
 from gateway_project.db.pipelined_transaction import Statement, lock_rows_statement
+
+
+def lock_users(user_ids: Collection[int]) -> None:
+    """Lock users until the transaction ends: what staff credit in a day, and whose members they become, is decided under it."""
+    list(User.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=user_ids).order_by("pk").values_list("pk"))
 
 
 def lock_account(account_id: UUID) -> Account:
@@ -17,11 +22,11 @@ def lock_account(account_id: UUID) -> Account:
     return Account.objects.select_for_update(of=("self",), no_key=True).get(pk=account_id)
 
 
-def lock_accounts_statement(account_ids: Collection[UUID]) -> Statement:
+def lock_accounts_statement(account_ids: Collection[UUID], *, skips_locked: bool = False) -> Statement:
     """Lock and read the accounts of a batch, in the order of their ids."""
-    return lock_rows_statement(Account, account_ids)
+    return lock_rows_statement(Account, account_ids, skips_locked=skips_locked)
 
 
-def lock_holds_statement(references: Collection[str]) -> Statement:
+def lock_holds_statement(references: Collection[str], *, skips_locked: bool = False) -> Statement:
     """Lock and read the holds of a batch. Their accounts must be locked already."""
-    return lock_rows_statement(Hold, references)
+    return lock_rows_statement(Hold, references, skips_locked=skips_locked)

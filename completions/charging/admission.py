@@ -6,7 +6,8 @@ providers cannot do. Clients may rely on the order here, which ``tests/test_erro
 1. the key is active and its account open            401 invalid_api_key
 2. the key may use the model                         404 model_not_found
    (a stored Idempotency-Key                         the first reply; 400 or 409 where there is none to repeat)
-3. requests per minute, tokens per minute            429 rate_limit_exceeded
+3. requests per minute, tokens per minute,
+   requests in flight                                429 rate_limit_exceeded
 4. the key's spending limit                          429 rate_limit_exceeded
 5. the account's funds                               429 when only tied up, 402 insufficient_quota
 
@@ -28,14 +29,13 @@ from billing.models import Account, Hold
 from completions.catalog import lookup
 from completions.charging import batch, idempotency
 from completions.charging.batch import LockedRows
-from completions.charging.idempotency import IdempotencyKey, Replay
+from completions.charging.idempotency import IdempotencyKey, Replay, SealedReplay, StoredRequest
 from completions.charging.records import CompletionRecord
 from completions.chat import ChatRequest, Offer
-from completions.models import IdempotentRequest
 from completions.pricing import cost, token_budget
 from gateway_project import errors, identifiers
 from gateway_project.db import pool
-from keys import rate_limits, refusal_cache, spending
+from keys import concurrency, rate_limits, refusal_cache, spending
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
 from keys.models import ApiKey
 from keys.refusal_cache import AdmissionDemand
@@ -62,6 +62,7 @@ class Admitted:
     admitted_offers: tuple[AdmittedOffer, ...]
     headers: dict[str, str]
     idempotency_key: IdempotencyKey | None = None
+    stores_reply: bool = True  # for retries; False when the account has no room for it
 
 
 def admit(
@@ -75,11 +76,11 @@ def admit(
     # The views have read what they need. From here to the end of the reply the request holds no connection of the pool.
     pool.release_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
-    prompt_estimate = min(cost.estimate_prompt_tokens(request), cost.max_prompt_tokens(request, offers[0]))
-    admission_request = AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, prompt_estimate)
+    countable_tokens = cost.countable_prompt_tokens(request, offers[0])
+    admission_request = AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens)
     with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
-        outcome: Admitted | Replay = batch.commit(admission_request)
-    return outcome
+        outcome: Admitted | SealedReplay = batch.commit(admission_request)
+        return outcome.open() if isinstance(outcome, SealedReplay) else outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class AdmissionRequest:
     offers: tuple[Offer, ...]
     caller: Caller
     idempotency_key: IdempotencyKey | None
-    prompt_estimate: int  # in tokens; made before the rows are locked, because it reads the whole prompt
+    countable_prompt_tokens: int
     is_settlement = False
 
     @property
@@ -102,7 +103,7 @@ class AdmissionRequest:
     def key_id(self) -> str:
         return self.caller.key_id
 
-    def decide(self, rows: LockedRows) -> Admitted | Replay:
+    def decide(self, rows: LockedRows) -> Admitted | SealedReplay:
         """Admit the request, or raise the first refusal in the order of this module's list, by its numbers."""
         if self.completion_id in rows.holds:
             return _read_admitted(self, rows)
@@ -110,23 +111,32 @@ class AdmissionRequest:
         now, window = rows.now, rows.windows[key.pk]
         require_active(key, account, now)  # 1
         offers = self._allowed_offers(key)  # 2
+        stored = earlier = None
         if self.idempotency_key:
             stored = rows.idempotency_keys.get((account.pk, self.idempotency_key.value))
-            if replay := idempotency.check(self.idempotency_key, stored, now):
-                return replay
+            replay_or_earlier = idempotency.check(self.idempotency_key, stored, now)
+            if isinstance(replay_or_earlier, SealedReplay):
+                return replay_or_earlier
+            earlier = replay_or_earlier
+        charged_before_nanos = earlier.charged_nanos if earlier else 0
         count = rate_limits.count_request(key, account, now, self.countable_tokens())  # 3
-        min_tokens = self._require_money(account, window, now)  # 4 and 5
+        in_flight = concurrency.require_room(key, account)
+        min_tokens = self._require_money(account, window, now, charged_before_nanos)  # 4 and 5
 
-        available_nanos = _min_nanos(account.available_nanos, window.available_nanos if window else None)
+        available_nanos = charged_before_nanos + _min_nanos(account.available_nanos, window.available_nanos if window else None)
         max_tokens = token_budget.choose_max_tokens(self.request, offers[0], available_nanos, min_tokens)
-        held_nanos = _hold_nanos(self.request, offers, max_tokens, available_nanos)
-        admitted_offers = _admitted_offers(self.request, offers, held_nanos, max_tokens)
-        record = self._record(now, window)
-        admitted = Admitted(record, held_nanos, self.request, admitted_offers, count.headers(), self.idempotency_key)
+        payable_nanos = _payable_nanos(self.request, offers, max_tokens, available_nanos)
+        admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens)
+        record = self._record(now, window, earlier)
+        held_nanos = record.due_nanos(payable_nanos)
+        stores_reply = self.idempotency_key is None or idempotency.has_room(account, replaced=stored)
         holds.place(account, held_nanos)
         if window:
             window.held_nanos += held_nanos
+        key.open_holds = (key.open_holds or 0) + 1
         count.apply(key)
+        headers = count.headers() | in_flight.with_one_more().headers()
+        admitted = Admitted(record, held_nanos, self.request, admitted_offers, headers, self.idempotency_key, stores_reply)
         _add_writes(admitted, key, rows)
         return admitted
 
@@ -137,24 +147,24 @@ class AdmissionRequest:
             raise lookup.model_not_found(requested.alias or requested.model_id)
         return [offer for offer in self.offers if _is_allowed(key, offer)]
 
-    def _require_money(self, account: Account, window: SpendingWindow | None, now: datetime) -> int:
+    def _require_money(self, account: Account, window: SpendingWindow | None, now: datetime, charged_before_nanos: int) -> int:
         """Return the tokens of each choice that must be payable. Raises the refusal when limit or funds do not pay for them."""
         request, offer = self.request, self.offers[0]
-        budget_nanos = _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
+        budget_nanos = charged_before_nanos + _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
         min_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
-        need_nanos = cost.worst_case_nanos(request, offer, min_tokens)
+        need_nanos = max(cost.worst_case_nanos(request, offer, min_tokens) - charged_before_nanos, 0)
         try:
             spending.require_available(window, need_nanos, now)
             holds.require_available(account, need_nanos)
         except errors.ApiError as refusal:
             available_nanos = _min_nanos(account.available_nanos, window.available_nanos if window else None)
-            affordable_tokens = cost.affordable_tokens(request, offer, available_nanos)
+            affordable_tokens = cost.affordable_tokens(request, offer, available_nanos + charged_before_nanos)
             if affordable_tokens > 0:
                 refusal.message += f" It affords {request.max_tokens_field} up to {affordable_tokens}."
             raise
         return min_tokens
 
-    def _record(self, now: datetime, window: SpendingWindow | None) -> CompletionRecord:
+    def _record(self, now: datetime, window: SpendingWindow | None, earlier: StoredRequest | None) -> CompletionRecord:
         """Return the record as the completion begins. In the end another offer or route may have served it."""
         offer = self.offers[0]
         return CompletionRecord(
@@ -167,11 +177,13 @@ class AdmissionRequest:
             is_stream=self.request.stream,
             spending_day=now.date(),
             counted_tokens=self.countable_tokens(),
-            prompt_estimate=self.prompt_estimate,
+            prompt_estimate=cost.estimate_prompt_tokens(self.request, offer),
             images=self.request.contents.images,
             limit_nanos=window.limit_nanos if window else None,
             limit_since=window.first_day if window and window.resets_at else None,
             created_at=now,
+            repeats=earlier.completion_id if earlier else None,
+            charged_before_nanos=earlier.charged_nanos if earlier else 0,
         )
 
     def demand(self) -> AdmissionDemand:
@@ -187,7 +199,7 @@ class AdmissionRequest:
 
         Settlement corrects the count by the difference to the real usage.
         """
-        return max(self.prompt_estimate + self.request.choices * (self.request.max_tokens or 0), 1)
+        return max(self.countable_prompt_tokens + self.request.choices * (self.request.max_tokens or 0), 1)
 
 
 def _is_allowed(key: ApiKey, offer: Offer) -> bool:
@@ -202,22 +214,22 @@ def _account_and_key(caller: Caller, rows: LockedRows) -> tuple[Account, ApiKey]
     return account, key
 
 
-def _hold_nanos(request: ChatRequest, offers: Sequence[Offer], max_tokens: int, available_nanos: int) -> int:
+def _payable_nanos(request: ChatRequest, offers: Sequence[Offer], max_tokens: int, available_nanos: int) -> int:
     """Return the worst case of the first offer, or of the dearest fallback that the available money pays for."""
-    held_nanos = cost.worst_case_nanos(request, offers[0], max_tokens)
+    payable_nanos = cost.worst_case_nanos(request, offers[0], max_tokens)
     for offer in offers[1:]:
         need_nanos = cost.worst_case_nanos(request, offer, min(max_tokens, offer.max_output_tokens))
-        if held_nanos < need_nanos <= available_nanos:
-            held_nanos = need_nanos
-    return held_nanos
+        if payable_nanos < need_nanos <= available_nanos:
+            payable_nanos = need_nanos
+    return payable_nanos
 
 
 def _admitted_offers(
-    request: ChatRequest, offers: Sequence[Offer], held_nanos: int, max_tokens: int
+    request: ChatRequest, offers: Sequence[Offer], payable_nanos: int, max_tokens: int
 ) -> tuple[AdmittedOffer, ...]:
-    """Return the first offer and those fallbacks that the hold pays for."""
+    """Return the first offer and those fallbacks that can be paid: by the hold, and by what was charged before."""
     fallbacks = [
-        AdmittedOffer(offer, min(token_budget.max_tokens_within_hold(request, offer, held_nanos), max_tokens))
+        AdmittedOffer(offer, min(token_budget.max_tokens_within_hold(request, offer, payable_nanos), max_tokens))
         for offer in offers[1:]
     ]
     return (AdmittedOffer(offers[0], max_tokens), *(fallback for fallback in fallbacks if fallback.max_tokens > 0))
@@ -239,8 +251,12 @@ def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
     writes.completions_begun.append(completion)
     if admitted.idempotency_key:
         writes.idempotency_keys_inserted.append((completion, admitted.idempotency_key))
-        rows.idempotency_keys[(completion.account_id, admitted.idempotency_key.value)] = IdempotentRequest(
-            fingerprint=admitted.idempotency_key.fingerprint, expires_at=rows.now + idempotency.RETENTION
+        rows.idempotency_keys[(completion.account_id, admitted.idempotency_key.value)] = StoredRequest(
+            fingerprint=admitted.idempotency_key.fingerprint,
+            completion_id=completion.id,
+            is_stream=completion.is_stream,
+            expires_at=rows.now + idempotency.RETENTION,
+            last_sign_at=rows.now,
         )
 
 
@@ -250,7 +266,8 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Adm
     completion = CompletionRecord.from_row(rows.completions[admission_request.completion_id])
     request, key = admission_request.request, rows.keys[admission_request.key_id]
     offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
-    affordable_tokens = cost.affordable_tokens(request, offers[0], hold.amount_nanos)
+    payable_nanos = hold.amount_nanos + completion.charged_before_nanos
+    affordable_tokens = cost.affordable_tokens(request, offers[0], payable_nanos)
     max_tokens = min(affordable_tokens, request.max_tokens or offers[0].max_output_tokens)
-    admitted_offers = _admitted_offers(request, offers, hold.amount_nanos, max_tokens)
+    admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)
     return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, admission_request.idempotency_key)

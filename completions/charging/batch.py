@@ -11,15 +11,22 @@ Concurrent operations share a transaction (``gateway_project.db.group_commit``),
 5. writes all decisions, with one statement for each kind of row;
 6. commits. The commit waits for the disk only if the batch has a settlement.
 
+A batch does not wait for a row that another transaction has locked: it sets the operations of that account aside. If the row is
+locked still, they have batches of their own, on another connection, which wait (``gateway_project.db.group_commit``).
+
 Steps 1 and 2 are the first round trip, 5 and 6 the second. A decision changes the model instances of its rows, so that the next
 decision takes it into account, and adds its writes to ``LockedRows.writes``. An operation that is refused changes nothing.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
+
+from django.db import OperationalError
+from psycopg.errors import LockNotAvailable
 
 from billing import holds, ledger
 from billing import locks as account_locks
@@ -27,17 +34,23 @@ from billing.holds import NewHold
 from billing.ledger import NewEntry
 from billing.models import Account, Hold
 from completions.charging import idempotency, records
-from completions.charging.idempotency import IdempotencyKey
+from completions.charging.idempotency import IdempotencyKey, StoredRequest
 from completions.charging.records import CompletionOutcome, CompletionRecord
-from completions.models import Completion, IdempotentRequest
+from completions.models import Completion
 from gateway_project import errors
 from gateway_project.db import pipelined_transaction
-from gateway_project.db.group_commit import GroupCommit
-from gateway_project.db.pipelined_transaction import PipelinedTransaction, Statement
+from gateway_project.db.group_commit import GroupCommit, SetAside, StaysLocked
+from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 from keys import locks as key_locks
 from keys import rate_limit_cache, rate_limits, refusal_cache, spending
 from keys.models import ApiKey
 from keys.spending import SpendingChange, SpendingWindow
+
+logger = logging.getLogger("gateway.batch")
+
+
+class AdmissionLost(Exception):
+    """The database does not know the hold to settle: a crash forgot its admission, which had not waited for the disk."""
 
 
 class Operation(Protocol):
@@ -57,7 +70,7 @@ class Operation(Protocol):
     def decide(self, rows: "LockedRows") -> Any:
         """Return the outcome, after changing the rows and adding to their ``writes``.
 
-        Raises ApiError for a refusal, having changed nothing.
+        Raises ApiError for a refusal, or AdmissionLost, having changed nothing.
         """
 
 
@@ -71,7 +84,7 @@ class LockedRows:
     windows: dict[str, SpendingWindow | None]  # by key id; empty when the batch has no admissions
     holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
     completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
-    idempotency_keys: dict[tuple[UUID, str], IdempotentRequest]
+    idempotency_keys: dict[tuple[UUID, str], StoredRequest]
     writes: "PendingWrites" = field(default_factory=lambda: PendingWrites())
 
 
@@ -114,38 +127,102 @@ class PendingWrites:
 def commit(operation: Operation) -> Any:
     """Wait until the operation's batch is committed, and return what the operation decided.
 
-    Raises the operation's ApiError, or the database's errors.
+    Raises the operation's ApiError or AdmissionLost, or the database's errors.
     """
     return _group_commit.submit(operation)
 
 
+def require_ready() -> None:
+    """Commit nothing, on the way that admissions take. Raises the database's errors if it cannot be reached or written to."""
+    commit(_ReadinessProbe())
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadinessProbe:
+    """An operation that has no rows and decides nothing. To lock rows, even none, a transaction must be able to write."""
+
+    is_settlement = False
+    completion_id = ""
+    account_id = UUID(int=0)
+    key_id = ""
+    idempotency_key = None
+
+    def decide(self, rows: LockedRows) -> None:
+        return None
+
+
 def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
-    """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an ApiError.
+    """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an exception.
 
     ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
+    Does not wait for locked rows: the outcome of their accounts' operations is SetAside.
     """
-    with _connection.transaction(is_durable=any(operation.is_settlement for operation in operations)) as transaction:
-        rows = _lock_and_read(transaction, operations, is_rerun)
+    return _run_on(_connection, operations, is_rerun, skips_locked=True)
+
+
+def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
+    """The same for operations of one account, waiting for its locks. Raises StaysLocked."""
+    try:
+        connection = _account_connections.pop()
+    except IndexError:
+        connection = PipelinedConnection()
+    try:
+        return _run_on(connection, operations, is_rerun, skips_locked=False)
+    except OperationalError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        account_id = str(operations[0].account_id)
+        logger.error(
+            "account %s, or a key of it, is locked by another session: %s", account_id, error, extra={"account": account_id}
+        )
+        raise StaysLocked from error
+    finally:
+        _account_connections.append(connection)
+
+
+def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool) -> list[Any]:
+    with connection.transaction(is_durable=any(operation.is_settlement for operation in operations)) as transaction:
+        rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
+        locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
         settlements_first = sorted(enumerate(operations), key=lambda each: not each[1].is_settlement)
-        outcomes = {place: _decide(operation, rows) for place, operation in settlements_first}
+        outcomes = {place: _decide(operation, rows, locked_ids) for place, operation in settlements_first}
         if statements := rows.writes.statements():
             transaction.write(statements)
     for key in rows.keys.values():
-        rate_limit_cache.store(key, rows.accounts[key.account_id], rows.now)
+        if key.account_id in rows.accounts:
+            rate_limit_cache.store(key, rows.accounts[key.account_id], rows.now)
     for operation in operations:
         if operation.is_settlement:
             refusal_cache.process_cache.forget_tied_up(operation.key_id)
     return [outcomes[place] for place in range(len(operations))]
 
 
-def _decide(operation: Operation, rows: LockedRows) -> Any:
+def _locked_account_ids(operations: list[Operation], rows: LockedRows) -> set[UUID]:
+    """Return the accounts of which a row was not found. Their own batch, which waits, finds out whether it exists."""
+    return {
+        operation.account_id
+        for operation in operations
+        if not isinstance(operation, _ReadinessProbe)
+        and (
+            operation.account_id not in rows.accounts
+            or operation.key_id not in rows.keys
+            or (operation.is_settlement and operation.completion_id not in rows.holds)
+        )
+    }
+
+
+def _decide(operation: Operation, rows: LockedRows, locked_ids: set[UUID]) -> Any:
+    if operation.account_id in locked_ids:
+        return SetAside()
     try:
         return operation.decide(rows)
-    except errors.ApiError as refusal:
+    except (errors.ApiError, AdmissionLost) as refusal:  # the other operations of the batch are committed all the same
         return refusal
 
 
-def _lock_and_read(transaction: PipelinedTransaction, operations: list[Operation], is_rerun: bool) -> LockedRows:
+def _lock_and_read(
+    transaction: PipelinedTransaction, operations: list[Operation], is_rerun: bool, skips_locked: bool
+) -> LockedRows:
     key_ids = {operation.key_id for operation in operations}
     hold_ids = [operation.completion_id for operation in operations if operation.is_settlement or is_rerun]
     idempotency_keys = [
@@ -153,14 +230,20 @@ def _lock_and_read(transaction: PipelinedTransaction, operations: list[Operation
     ]
     has_admissions = any(not operation.is_settlement for operation in operations)
     now, (accounts, keys, sums, found_holds, completions, stored) = transaction.read(
-        account_locks.lock_accounts_statement({operation.account_id for operation in operations}),
-        key_locks.lock_keys_statement(key_ids),
+        account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),
+        key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),
         spending.select_spending_statement(key_ids) if has_admissions else None,
-        account_locks.lock_holds_statement(hold_ids) if hold_ids else None,
-        pipelined_transaction.lock_rows_statement(Completion, hold_ids) if is_rerun else None,
+        account_locks.lock_holds_statement(hold_ids, skips_locked=skips_locked) if hold_ids else None,
+        pipelined_transaction.lock_rows_statement(Completion, hold_ids, skips_locked=skips_locked) if is_rerun else None,
         idempotency.select_keys_statement(idempotency_keys) if idempotency_keys else None,
     )
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
+    open_holds = spending.build_open_holds(sums)
+    for key in keys_by_id.values():
+        if has_admissions:
+            key.open_holds = open_holds[key.pk]
+        elif last_read := rate_limit_cache.in_flight(key.pk):  # settlements need no count, but headers do
+            key.open_holds = last_read.of_key
     return LockedRows(
         now=now,
         accounts=pipelined_transaction.instances(Account, accounts),
@@ -168,12 +251,13 @@ def _lock_and_read(transaction: PipelinedTransaction, operations: list[Operation
         windows=spending.build_windows(keys_by_id.values(), sums) if has_admissions else {},
         holds=pipelined_transaction.instances(Hold, found_holds),
         completions=pipelined_transaction.instances(Completion, completions),
-        idempotency_keys={
-            (row.account_id, row.key): row for row in pipelined_transaction.instances(IdempotentRequest, stored).values()
-        },
+        idempotency_keys=idempotency.build_stored(stored),
     )
 
 
-_connection = pipelined_transaction.PipelinedConnection()
+_connection = PipelinedConnection()
+_account_connections: list[PipelinedConnection] = []  # those that no batch uses; no more are opened than accounts are set apart
 # An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead process.
-_group_commit: GroupCommit[Operation, Any] = GroupCommit(_run_batch)
+_group_commit: GroupCommit[Operation, Any] = GroupCommit(
+    _run_batch, run_apart=_run_account, partition=lambda operation: operation.account_id
+)

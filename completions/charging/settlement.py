@@ -1,7 +1,8 @@
 """Ends completions: charges the usage of each, or releases its hold, once.
 
 Every function here may be called again, and by two callers at once: the second finds the hold resolved and changes nothing.
-When the database is unavailable, the settlements of running replies are stored in the outbox.
+When the database is unavailable, the settlements of running replies are stored in the outbox. When it has forgotten an
+admission, the settlement is stored there as a dead letter.
 """
 
 import logging
@@ -12,6 +13,7 @@ import gevent
 
 from completions.catalog import lookup
 from completions.charging import batch, idempotency, outbox
+from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import PriceList, Usage
@@ -35,17 +37,21 @@ def settle(
     *,
     has_idempotency_key: bool = False,
     reply: bytes | None = None,
+    stores_reply: bool = True,
 ) -> int | None:
     """Charge ``usage`` at ``price``, at most what was held. Return the nanodollars charged.
 
     Return None when the hold was resolved before, or when the database is unavailable: then the settlement is stored in the
-    outbox and charged from there. ``reply`` is what the client gets, and gets again for the same Idempotency-Key; without a
-    reply, a retry under that key runs again. Raises the database's error when the disk refuses, too.
+    outbox and charged from there. So it does when the database forgot the admission: then nothing is charged, and the loss is
+    counted. ``reply`` is what the client gets, and gets again for the same Idempotency-Key. Without a
+    reply, a retry under that key runs again; with one that is not stored, it is refused. Raises the database's error when the
+    disk refuses, too.
     """
     cost_nanos = cost.usage_cost_nanos(usage, price, completion.images)
     reply_retention = None
     if has_idempotency_key:
-        reply_retention = ReplyRetention(None if reply is None else idempotency.seal(reply), is_kept=reply is not None)
+        sealed_reply = idempotency.seal(reply) if reply is not None and stores_reply else None
+        reply_retention = ReplyRetention(sealed_reply, is_kept=reply is not None)
     return _resolve_or_store(Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention))
 
 
@@ -83,7 +89,7 @@ def _resolve_row(completion: Completion, settlement: Completion.Settlement, *cha
 def resolve(resolution: Resolution) -> int | None:
     """Commit a resolution. Return the nanodollars charged; None when the hold was resolved before.
 
-    Does not wait for the database to come back.
+    Does not wait for the database to come back. Raises AdmissionLost.
     """
     charged_nanos: int | None = batch.commit(resolution)
     if charged_nanos is not None and resolution.cost_nanos is not None:
@@ -94,6 +100,8 @@ def resolve(resolution: Resolution) -> int | None:
 def _resolve_or_store(resolution: Resolution) -> int | None:
     """Retry while the database is unavailable, then store the resolution in the outbox and return None.
 
+    A resolution without an admission is stored at once, as a dead letter.
+
     Raises the database's error when the disk refuses, too. A retry is safe when only the answer to a COMMIT was lost: a hold
     is resolved once.
     """
@@ -101,6 +109,9 @@ def _resolve_or_store(resolution: Resolution) -> int | None:
     while True:
         try:
             return _resolve_and_compare(resolution)
+        except AdmissionLost as error:
+            outbox.store_dead_letter(resolution, error)
+            return None
         except outbox.UNAVAILABLE as error:
             if time.monotonic() + pause_seconds > deadline or outbox.waiting_files():  # others have waited in vain
                 outbox.store(resolution, error)

@@ -112,7 +112,7 @@ def assert_ten_are_charged(account: Account, *, from_nanos: int, cost_nanos: int
 
 def test_a_balance_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_spent(gateway, bob, body, gate):
     factories.credit(bob, SERVED)
-    secret = factories.make_key(bob)[1]
+    secret = factories.make_key(bob, requests_in_flight_max=ASKED)[1]
     refused, served = all_at_once_on_ten(gateway, secret, body, gate)
     assert kinds(refused) == {(429, "rate_limit_exceeded", "1", None)}
     assert [one.status for one in served] == [200] * SERVED
@@ -124,7 +124,7 @@ def test_a_balance_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_spen
 
 
 def test_a_spending_limit_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_reached(gateway, alice, body, gate):
-    secret = factories.make_key(alice, limit_cents=SERVED, type="FIXED")[1]
+    secret = factories.make_key(alice, limit_cents=SERVED, type="FIXED", requests_in_flight_max=ASKED)[1]
     refused, served = all_at_once_on_ten(gateway, secret, body, gate)
     assert kinds(refused) == {(429, "rate_limit_exceeded", "1", None)}
     assert [one.status for one in served] == [200] * SERVED
@@ -138,7 +138,7 @@ def test_a_spending_limit_for_ten_serves_ten_and_refuses_others_as_tied_up_then_
 def test_a_balance_for_ten_serves_ten_when_replies_are_immediate(gateway, bob):
     factories.make_model("demo/dear", input="0", output="100")  # a cent for 100 tokens, and every reply has them
     factories.credit(bob, SERVED)
-    secret = factories.make_key(bob)[1]
+    secret = factories.make_key(bob, requests_in_flight_max=ASKED)[1]
     fields = {"model": "demo/dear", "max_tokens": 100, "echo": {"reply": "word " * 200}}
     body = json.dumps({**fields, "messages": [{"role": "user", "content": "hello"}]}).encode()
     statuses = [answer(client).status for client in gateway.ask_at_once(secret, body, ASKED)]
@@ -149,7 +149,7 @@ def test_a_balance_for_ten_serves_ten_when_replies_are_immediate(gateway, bob):
 
 def test_ten_requests_per_minute_are_counted_across_workers(transactional_db, gateways, alice, echo_model):
     gateway = gateways(WEB_CONCURRENCY="4")
-    secret = factories.make_key(alice, requests_per_minute=SERVED)[1]
+    secret = factories.make_key(alice, requests_per_minute=SERVED, requests_in_flight_max=ASKED)[1]
     body = json.dumps({"model": "demo/echo", "max_tokens": 3, "messages": [{"role": "user", "content": "one two"}]}).encode()
     started = time.monotonic()
     answers = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]

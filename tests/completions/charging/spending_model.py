@@ -23,7 +23,7 @@ class AccountModel:
 
 @dataclass
 class StoredKey:
-    """A request of an account under an Idempotency-Key."""
+    """A request of an account under an Idempotency-Key, with its latest run."""
 
     body: str
     completion: "CompletionModel"
@@ -62,10 +62,25 @@ class CompletionModel:
     held: int
     began_at: datetime
     retry: str | None = None
+    earlier: "CompletionModel | None" = None  # under the same key, until its process died
+    cost: int = 0  # as far as the hold and the earlier charges pay for it
     relayed: int | None = None
     seen_at: datetime | None = None
     state: str = "HELD"
     settled: int | None = None
+
+    @property
+    def runs(self) -> list["CompletionModel"]:
+        """This run and the earlier ones that it goes on with."""
+        return [self, *(self.earlier.runs if self.earlier else [])]
+
+    @property
+    def charged(self) -> int:
+        return sum(each.settled or 0 for each in self.runs)
+
+    @property
+    def before(self) -> int:
+        return self.earlier.charged if self.earlier else 0
 
     @property
     def day(self) -> date:
@@ -88,19 +103,32 @@ class Model:
     def held(self, account: AccountModel) -> int:
         return sum(each.held for each in self.completions if each.key.account is account and each.state == "HELD")
 
+    def running(self, account: AccountModel) -> int:
+        return sum(each.key.account is account and each.state == "HELD" for each in self.completions)
+
+    def running_lately(self, key: KeyModel) -> int:
+        """Return how many completions of yesterday or later run."""
+        yesterday = self.now.date() - timedelta(days=1)
+        return sum(each.key is key and each.state == "HELD" and each.day >= yesterday for each in self.completions)
+
     def window(self, key: KeyModel) -> tuple[int, int]:
         """Return what the key spent and holds in the current window."""
         counted = [each for each in self.completions if each.key is key and key.counts(each.day, self.now.date())]
         held = sum(each.held for each in counted if each.state == "HELD")
         return sum(each.settled or 0 for each in counted), held
 
-    def days(self) -> dict[tuple[int, date], tuple[int, int]]:
-        """Return what each key, by its ``id()``, spent and holds of each day; days without either are left out."""
-        found: defaultdict[tuple[int, date], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    def days(self) -> dict[tuple[int, date], tuple[int, int, int]]:
+        """Return what each key, by its ``id()``, spent and holds of each day, and how many completions of it run.
+
+        Days without any of these are left out.
+        """
+        found: defaultdict[tuple[int, date], tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
         for each in self.completions:
-            spent, held = found[id(each.key), each.day]
-            found[id(each.key), each.day] = spent + (each.settled or 0), held + (each.held if each.state == "HELD" else 0)
-        return {place: sums for place, sums in found.items() if sums != (0, 0)}
+            spent, held, running = found[id(each.key), each.day]
+            is_held = each.state == "HELD"
+            sums = spent + (each.settled or 0), held + (each.held if is_held else 0), running + is_held
+            found[id(each.key), each.day] = sums
+        return {place: sums for place, sums in found.items() if sums != (0, 0, 0)}
 
     def left(self, key: KeyModel, *, ignores_holds: bool) -> int:
         """Return what the key may still hold; with ``ignores_holds``, what it could hold if all holds were released."""
@@ -116,21 +144,34 @@ class Model:
         stored = key.account.retries.get(retry or "")
         return stored if stored and stored.until > self.now else None
 
+    def earlier(self, key: KeyModel, retry: str | None) -> CompletionModel | None:
+        """Return the run that a repetition goes on with, whose process died."""
+        stored = self.stored(key, retry)
+        return stored.completion if stored and stored.reply is None else None
+
+    def due(self, key: KeyModel, need: int, retry: str | None) -> int:
+        earlier = self.earlier(key, retry)
+        return max(need - (earlier.charged if earlier else 0), 0)
+
     def refusal(self, key: KeyModel, need: int, retry: str | None, body: str) -> str | None:
         """Return the name of the error; None when the request is admitted, or its stored reply repeated."""
         if stored := self.stored(key, retry):
             if stored.body != body:
                 return "InvalidRequest"
-            return "RequestInProgress" if stored.reply is None else None
+            if stored.reply is not None:
+                return None
+            if stored.completion.state == "HELD":
+                return "RequestInProgress"
+        need = self.due(key, need, retry)
         spent, held = self.window(key)
-        if key.limit is not None and need > key.limit - spent - held:
+        if key.limit is not None and need and need > key.limit - spent - held:
             return "SpendingLimitReached" if need > key.limit - spent else "TiedUp"
         if need > key.account.balance - self.held(key.account):
             return "InsufficientQuota" if need > key.account.balance else "TiedUp"
         return None
 
     def admit(self, key: KeyModel, need: int, retry: str | None, body: str) -> CompletionModel:
-        completion = CompletionModel(key, need, self.now, retry)
+        completion = CompletionModel(key, self.due(key, need, retry), self.now, retry, self.earlier(key, retry))
         self.completions.append(completion)
         if retry:
             key.account.retries[retry] = StoredKey(body, completion, self.now + STORED_FOR)
@@ -138,14 +179,15 @@ class Model:
 
     # --- Settlements ---
 
-    def settle(self, completion: CompletionModel, cost: int, reply: bytes | None) -> int | None:
+    def settle(self, completion: CompletionModel, cost: int, reply: bytes | None, *, is_recovered: bool = False) -> int | None:
         """Return what is charged; None when the completion had ended before."""
         if completion.state != "HELD":
             return None
-        completion.state, completion.settled = "SETTLED", min(cost, completion.held)
+        completion.cost = min(cost, completion.held + completion.before)
+        completion.state, completion.settled = "SETTLED", max(completion.cost - completion.before, 0)
         completion.key.account.add_entry(-completion.settled)
         if reply is None:
-            self._delete_key(completion)
+            self._end_key(completion, is_recovered=is_recovered)
         else:
             for stored in completion.key.account.retries.values():
                 stored.reply = reply if stored.completion is completion else stored.reply
@@ -155,14 +197,17 @@ class Model:
         if completion.state != "HELD":
             return None
         completion.state = state
-        self._delete_key(completion)
+        self._end_key(completion)
         return 0
 
     def recover(self, completion: CompletionModel, prompt: int, relayed: int) -> int | None:
         """Four bytes are a token."""
-        return self.settle(completion, prompt + math.ceil(relayed / 4), None)
+        return self.settle(completion, prompt + math.ceil(relayed / 4), None, is_recovered=True)
 
-    def _delete_key(self, completion: CompletionModel) -> None:
+    def _end_key(self, completion: CompletionModel, *, is_recovered: bool = False) -> None:
+        """Let a repetition run: as a request of its own, or as another run of one that was charged when its process died."""
+        if is_recovered or completion.before:
+            return
         retries = completion.key.account.retries
         for name in [name for name, stored in retries.items() if stored.completion is completion]:
             del retries[name]

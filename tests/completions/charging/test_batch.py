@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -13,7 +14,7 @@ from django.db.models.functions import Now
 from billing import audit, locks
 from billing.models import Account, Hold, LedgerEntry
 from completions.charging import batch
-from completions.models import Completion, IdempotentRequest
+from completions.models import Completion, IdempotentRequest, LanguageModel
 from gateway_project.db import pipelined_transaction, pool
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement, _Pipeline
 from keys import locks as key_locks
@@ -65,11 +66,15 @@ def ask(secret: str, raw: bytes = WHOLE, **extra: Any) -> Any:
     return chat.send(client_for(secret), raw, **extra)
 
 
+def lock_model() -> None:
+    """Keep every batch that inserts a completion from its commit."""
+    LanguageModel.objects.select_for_update().get()
+
+
 def in_one_batch(threads: ThreadPoolExecutor, other: tuple[ApiKey, str], *works: Callable[[], Any]) -> list["Future[Any]"]:
     """Submit operations while another request's batch waits for a lock, so that they share the next batch, in this order."""
-    key, secret = other
-    with meanwhile(lambda: locks.lock_account(key.account_id)):
-        begin(threads, lambda: ask(secret))
+    with meanwhile(lock_model):
+        begin(threads, lambda: ask(other[1]))
         until(somebody_waits)
         begun = []
         for work in works:
@@ -120,15 +125,55 @@ def test_a_batch_locks_accounts_before_keys(threads, alice):
     assert asking.result().status_code == 200
 
 
-def test_a_batch_locks_accounts_in_id_order(threads, other, alice, charlie):
-    secrets = [factories.make_key(account)[1] for account in (charlie, alice)]
-    first, second = sorted((alice.pk, charlie.pk))
-    with transaction.atomic():
-        locks.lock_account(first)
-        asked = in_one_batch(threads, other, *(lambda secret=secret: ask(secret) for secret in secrets))
+# --- Locked by a session that was forgotten ------------------------------------------------------------------------------
+
+
+def assert_charged_once(*accounts: Account) -> None:
+    entries = LedgerEntry.objects.filter(type="USAGE_DEBIT").values_list("account_id", "amount_nanos")
+    assert sorted(entries) == sorted((account.pk, -COST_NANOS) for account in accounts)
+    assert set(Hold.objects.values_list("state", flat=True)) == {"SETTLED"}
+    assert audit.verify() == []
+
+
+@pytest.mark.parametrize("lock", ["account", "key"])
+def test_other_accounts_are_served_while_one_is_locked(threads, alice, charlie, lock):
+    locked, secret = factories.make_key(alice)
+    lock_row = partial(locks.lock_account, alice.pk) if lock == "account" else partial(key_locks.lock_key, locked.pk)
+    streamed = ask(secret, STREAMED)
+    with meanwhile(lock_row):
+        waiting = [begin(threads, work) for work in (lambda: ask(secret), lambda: ask(secret), streamed.getvalue)]
         until(somebody_waits)
-        assert Account.objects.select_for_update(nowait=True).get(pk=second)  # the batch has not locked it yet
-    assert statuses(asked) == [200, 200]
+        assert ask(factories.make_key(charlie)[1]).status_code == 200
+        assert LedgerEntry.objects.get(type="USAGE_DEBIT").account_id == charlie.pk
+        assert not any(each.done() for each in waiting)
+    assert statuses(waiting[:2]) == [200, 200]
+    assert b"[DONE]" in waiting[2].result()
+    assert_charged_once(alice, alice, alice, charlie)
+
+
+def test_other_accounts_are_served_while_more_are_locked_than_wait_on_connections_of_their_own(threads, charlie):
+    accounts = [factories.make_account(f"Locked {number}", cents=100) for number in range(batch._group_commit._apart_max + 2)]
+    secrets = [factories.make_key(account)[1] for account in accounts]
+    with meanwhile(lambda: [locks.lock_account(pk) for pk in sorted(account.pk for account in accounts)]):
+        waiting = [begin(threads, partial(ask, secret)) for secret in secrets]
+        until(lambda: len(batch._group_commit._apart) == batch._group_commit._apart_max)
+        assert ask(factories.make_key(charlie)[1]).status_code == 200
+        assert not any(each.done() for each in waiting)
+    assert statuses(waiting) == [200] * len(accounts)
+    assert_charged_once(*accounts, charlie)
+
+
+def test_requests_of_an_account_that_stays_locked_are_refused_and_nothing_else_is(impatient, threads, alice, charlie):
+    secret = factories.make_key(alice)[1]
+    with meanwhile(lambda: locks.lock_account(alice.pk)):
+        refused = [begin(threads, lambda: ask(secret)) for _ in range(3)]
+        assert ask(factories.make_key(charlie)[1]).status_code == 200
+        for each in refused:
+            chat.assert_error(each.result(), 503, "service_unavailable")
+            assert each.result()["retry-after"] == "2"
+    assert_charged_once(charlie)
+    assert ask(secret).status_code == 200
+    assert_charged_once(charlie, alice)
 
 
 # --- In one batch ------------------------------------------------------------------------------------------------------
@@ -197,7 +242,7 @@ def test_the_time_of_a_batch_is_read_after_its_locks(threads, alice, monkeypatch
         until(somebody_waits)
         held_until = pool.database_time()
     assert asking.result().status_code == 200
-    assert rows[0].now > held_until
+    assert next(each for each in rows if each.accounts).now > held_until
 
 
 def test_only_the_commit_of_a_settlement_waits_for_the_disk(monkeypatch, alice):

@@ -21,7 +21,7 @@ from completions import tasks
 from completions.catalog import lookup
 from completions.charging import admission, batch, checkpoints, settlement
 from completions.charging.admission import Admitted
-from completions.charging.idempotency import IdempotencyKey, Replay
+from completions.charging.idempotency import IdempotencyKey, Replay, SealedReplay
 from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
 from completions.request import schema
@@ -154,12 +154,20 @@ class BatchStateMachine(state_machines.StateMachine):
     @rule(place=which, neighbour=st.integers(0, 1), body=bodies)
     def ask_again(self, place: int, neighbour: int, body: str) -> None:
         """Send a request with a used Idempotency-Key, with the same body or another one, with either API key of the account."""
-        completion = self.admitted_at(place)[1]
+        self.repeat(self.admitted_at(place)[1], neighbour, body)
+
+    @precondition(lambda self: self.admitted)
+    @rule(place=which, neighbour=st.integers(0, 1), cost=costs)
+    def die_and_ask_again(self, place: int, neighbour: int, cost: Cost) -> None:
+        """Recover a request and send it again, with either API key of the account."""
+        self.end(place, "recover", cost, 1)
+        self.repeat(self.admitted_at(place)[1], neighbour, "one")
+
+    def repeat(self, completion: CompletionModel, neighbour: int, body: str) -> None:
         key = self.key_models.index(completion.key) // 2 * 2 + neighbour
         retry = completion.retry or "a"
-        self.check_admission(
-            key, completion.held, retry, body, outcome_of(self.admission_call(key, completion.held, retry, body))
-        )
+        need = max(completion.held + completion.before, NEED_MIN)
+        self.check_admission(key, need, retry, body, outcome_of(self.admission_call(key, need, retry, body)))
 
     @rule(key=which_key, microseconds=st.integers(-1, 1), size=sizes)
     def ask_at_the_edge(self, key: int, microseconds: int, size: Size) -> None:
@@ -177,11 +185,11 @@ class BatchStateMachine(state_machines.StateMachine):
             assert type(outcome).__name__ == refusal, f"{refusal} was expected, not {outcome!r}"
             if refusal == "SpendingLimitReached":
                 self.check_reset(of_key, outcome)
-        elif stored := self.model.stored(of_key, retry):
-            assert outcome == Replay(stored.reply or b"", is_stream=False)
+        elif (stored := self.model.stored(of_key, retry)) and stored.reply is not None:
+            assert outcome == Replay(stored.reply, is_stream=False)
         else:
             assert isinstance(outcome, Admitted), f"it should be admitted: {outcome!r}"
-            assert (outcome.held_nanos, outcome.completion.created_at) == (need, self.model.now)
+            assert (outcome.held_nanos, outcome.completion.created_at) == (self.model.due(of_key, need, retry), self.model.now)
             self.admitted.append((outcome, self.model.admit(of_key, need, retry, body)))
 
     def check_reset(self, key: KeyModel, refusal: errors.ApiError) -> None:
@@ -220,7 +228,8 @@ class BatchStateMachine(state_machines.StateMachine):
         return self.model.free(completion, "RELEASED" if ending == "release" else "EXPIRED")
 
     def cost(self, place: int, cost: Cost) -> int:
-        return max(self.admitted_at(place)[1].held * cost[0] // 4 + cost[1], 0)
+        completion = self.admitted_at(place)[1]
+        return max((completion.held + completion.before) * cost[0] // 4 + cost[1], 0)
 
     @precondition(lambda self: self.admitted)
     @rule(place=which, ending=endings, cost=costs, times=st.integers(1, 2))
@@ -274,7 +283,7 @@ class BatchStateMachine(state_machines.StateMachine):
         charged = [self.model_ending(*each) for each in endings]
         assert outcomes[len(admissions) :] == charged
         for each, outcome in zip(admissions, outcomes, strict=False):
-            self.check_admission(*each, outcome)
+            self.check_admission(*each, outcome.open() if isinstance(outcome, SealedReplay) else outcome)
         if is_lost and operations:
             self.rerun(operations, outcomes, len(admissions))
 
@@ -301,12 +310,13 @@ class BatchStateMachine(state_machines.StateMachine):
         self.check_rows()
         self.check_windows()
         self.check_idempotency_keys()
+        self.check_runs()
 
     def check_rows(self) -> None:
         usage.check_deferred()
         refusal_cache.process_cache.clear()  # time does not pass between two steps, so it would not expire
-        rows = Account.objects.order_by("pk").values_list("balance_nanos", "held_nanos")
-        assert list(rows) == [(model.balance, self.model.held(model)) for model in self.account_models]
+        rows = Account.objects.order_by("pk").values_list("balance_nanos", "held_nanos", "open_holds")
+        assert list(rows) == [(each.balance, self.model.held(each), self.model.running(each)) for each in self.account_models]
         entries = LedgerEntry.objects.order_by("account_id", "amount_nanos").values_list("amount_nanos", flat=True)
         # The sweeper may resolve in any order, so the entries are sorted; the audit checks that they chain.
         assert list(entries) == [nanos for model in self.account_models for nanos in sorted(model.entries)]
@@ -316,12 +326,13 @@ class BatchStateMachine(state_machines.StateMachine):
     def check_windows(self) -> None:
         """Compare the spending windows as the next batch would read them."""
         of_row = {key.pk: id(model) for key, model in zip(self.keys, self.key_models, strict=True)}
-        days = SpendingDay.objects.values_list("key_id", "day", "spent_nanos", "held_nanos")
-        there_are = {(of_row[key_id], day): (spent, held) for key_id, day, spent, held in days if spent or held}
+        days = SpendingDay.objects.values_list("key_id", "day", "spent_nanos", "held_nanos", "open_holds")
+        there_are = {(of_row[key_id], day): tuple(sums) for key_id, day, *sums in days if any(sums)}
         assert there_are == self.model.days()
-        windows = spending.build_windows(
-            self.keys, pipelined_transaction.execute(spending.select_spending_statement(list(of_row)))
-        )
+        sums = pipelined_transaction.execute(spending.select_spending_statement(list(of_row)))
+        running = {of_row[key_id]: number for key_id, number in spending.build_open_holds(sums).items()}
+        assert running == {id(key): self.model.running_lately(key) for key in self.key_models}
+        windows = spending.build_windows(self.keys, sums)
         for key, model in zip(self.keys, self.key_models, strict=True):
             self.check_window(windows[key.pk], model)
 
@@ -339,6 +350,14 @@ class BatchStateMachine(state_machines.StateMachine):
             for account, model in zip(self.accounts, self.account_models, strict=True)
             for name, stored in model.retries.items()
         }
+
+    def check_runs(self) -> None:
+        """All runs under an Idempotency-Key, of which processes died, cost together what the dearest of them costs."""
+        charged = dict(Completion.objects.values_list("pk", "cost_nanos"))
+        ids = {id(completion): admitted.completion.id for admitted, completion in self.admitted}
+        for _, completion in self.admitted:
+            runs = [charged[ids[id(each)]] or 0 for each in completion.runs]
+            assert sum(runs) == max(each.cost for each in completion.runs)
 
     def finish(self) -> None:
         self.sweep()
