@@ -1,13 +1,20 @@
 """Idempotency keys: a retry under the same Idempotency-Key gets the same reply, and is charged once.
 
+The bytes of the replies that an account has stored are counted on its row, and bounded. When the largest reply would not fit
+any more, no reply is stored until others expire, and callers are told so in a header. A retry is then refused: it never runs.
+
 A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing
-or broke off is deleted: a retry runs. The rows are read and written in the transactions of admission and settlement, under the
+or broke off is deleted: a retry runs. When the process of a request died, and the sweeper charged what it had relayed, the key
+stays without a reply: a retry runs, and pays only what exceeds that charge. However many runs that takes, they cost together
+what the dearest of them costs. The rows are read and written in the transactions of admission and settlement, under the
 lock of the account. So of two concurrent requests with one key, one runs and the other is refused as a conflict.
 """
 
 import base64
 import hashlib
 import json
+import logging
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,17 +22,26 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import F
 from rest_framework.request import Request
 
+from billing import locks
+from billing.models import Account
+from completions.charging import checkpoints
 from completions.charging.records import CompletionRecord
 from completions.models import IdempotentRequest
 from gateway_project import errors, secretbox
 from gateway_project.db.pipelined_transaction import Statement
 
+logger = logging.getLogger("gateway.idempotency")
+
 HEADER = "Idempotency-Key"
 RETENTION = timedelta(hours=24)
 CHARACTERS_MAX = 255
 _PURPOSE = "idempotent-reply"
+_SILENT_AFTER = 5 * timedelta(seconds=checkpoints.INTERVAL_SECONDS)  # a live process writes a checkpoint in each interval
+_EXPIRED_BATCH = 500  # keys that are deleted in a transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +53,49 @@ class IdempotencyKey:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """What is stored for an idempotency key: the latest run under it, and its reply, encrypted, once there is one."""
+
+    fingerprint: str
+    completion_id: str
+    is_stream: bool
+    expires_at: datetime
+    last_sign_at: datetime  # of the life of the process that runs it
+    is_running: bool = True
+    sealed_reply: str | None = None
+    reply_bytes: int = 0
+    is_too_large: bool = False
+    charged_nanos: int = 0  # for this run and all before it
+
+
+@dataclass(frozen=True, slots=True)
 class Replay:
     """The reply to the first request with an idempotency key."""
 
     body: bytes
     is_stream: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SealedReplay:
+    """A replay as it is stored. It is opened after its batch, whose locks the decryption must not prolong."""
+
+    completion_id: str
+    sealed_reply: str
+    is_stream: bool
+
+    def open(self) -> Replay:
+        """Decrypt the reply. Raises ReplyUnreadable: to run the request again would charge it twice."""
+        try:
+            return Replay(_unseal(self.sealed_reply), self.is_stream)
+        except secretbox.Unreadable as error:
+            facts = {"completion": self.completion_id}
+            logger.error("the reply stored for retries of %s cannot be read: %s", self.completion_id, error, extra=facts)
+            raise errors.ReplyUnreadable(
+                f"The request with this {HEADER} ran as {self.completion_id} and was charged once. Its reply is stored, but the"
+                " gateway cannot decrypt it any more. To run and pay the request again, send another key.",
+                param=HEADER,
+            ) from None
 
 
 def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
@@ -55,8 +109,8 @@ def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
     return IdempotencyKey(value, hashlib.sha256(canonical_body).hexdigest())
 
 
-def check(idempotency_key: IdempotencyKey, stored: IdempotentRequest | None, now: datetime) -> Replay | None:
-    """Return the reply to replay, or None when the request may run.
+def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: datetime) -> SealedReplay | StoredRequest | None:
+    """Return the reply to replay; or the earlier run, whose process died, when the request may run again; None when it may run.
 
     Raises InvalidRequest when the key was used for another body or its reply was too large to store, RequestInProgress while
     its request runs.
@@ -67,17 +121,63 @@ def check(idempotency_key: IdempotencyKey, stored: IdempotentRequest | None, now
         raise errors.InvalidRequest(f"This {HEADER} was used for another request body.", param=HEADER)
     if stored.is_too_large:
         raise errors.InvalidRequest(
-            f"The reply to this {HEADER} was too large to keep. It was charged once and cannot be repeated.", param=HEADER
+            f"The request with this {HEADER} ran as {stored.completion_id} and was charged once. Its reply was not kept,"
+            " because it was too large or the account has too many stored, and cannot be repeated. To run and pay the request"
+            " again, send another key.",
+            param=HEADER,
         )
-    if stored.sealed_reply is None:
-        raise errors.RequestInProgress(f"A request with this {HEADER} is still running.")
-    return Replay(_unseal(stored.sealed_reply), stored.is_stream)
+    if stored.sealed_reply is not None:
+        return SealedReplay(stored.completion_id, stored.sealed_reply, stored.is_stream)
+    if stored.is_running:
+        raise _in_progress(now - stored.last_sign_at)
+    return stored
 
 
-def seal(reply: bytes) -> str | None:
-    """Return the reply encrypted for storage, or None when it is too large to store."""
-    if len(reply) > settings.IDEMPOTENT_REPLY_BYTES_MAX:
+def _in_progress(silence: timedelta) -> errors.RequestInProgress:
+    """Return the refusal of a retry while its request runs, which says when to try again.
+
+    ``silence`` is the time since the last sign of life of its process. A live one may end the request at any moment. A dead one
+    will not: then the retry must wait until the sweeper has settled the request.
+    """
+    if silence < _SILENT_AFTER:
+        return errors.RequestInProgress(f"A request with this {HEADER} is still running.")
+    wait = max(checkpoints.SETTLED_AFTER - silence, timedelta(seconds=1))
+    return errors.RequestInProgress(
+        f"A request with this {HEADER} is running, but its process has not been heard of for {silence.total_seconds():.0f}"
+        f" seconds. If it has died, the request may run again in about {math.ceil(wait.total_seconds())} seconds.",
+        headers=errors.retry_after(min(wait, timedelta(seconds=errors.RETRY_AFTER_SECONDS_MAX))),
+    )
+
+
+def is_storable(reply: bytes) -> bool:
+    """Whether the reply is small enough to be stored."""
+    return len(reply) <= settings.IDEMPOTENT_REPLY_BYTES_MAX
+
+
+def has_room(account: Account, *, replaced: StoredRequest | None) -> bool:
+    """Whether the largest reply fits into what the account may store, once the reply of an expired key is replaced.
+
+    The account is locked. The room of the replaced reply is given back on its row, as ``insert_keys_statement`` does.
+    """
+    account.stored_reply_bytes -= replaced.reply_bytes if replaced else 0
+    return account.stored_reply_bytes + sealed_bytes_max() <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
+
+
+def sealed_bytes_max() -> int:
+    """Return a bound of what the largest reply takes when it is encrypted: 16/9 of its size, and less than 200 bytes."""
+    return settings.IDEMPOTENT_REPLY_BYTES_MAX * 2 + 200
+
+
+def count(account: Account, sealed_reply: str | None) -> str | None:
+    """Count a reply on the given row (``store_replies_statement`` writes it). Return it, or None when it does not fit."""
+    if sealed_reply is None or account.stored_reply_bytes + len(sealed_reply) > settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
         return None
+    account.stored_reply_bytes += len(sealed_reply)
+    return sealed_reply
+
+
+def seal(reply: bytes) -> str:
+    """Return the reply encrypted for storage."""
     return secretbox.encrypt(base64.b64encode(reply).decode(), purpose=_PURPOSE)
 
 
@@ -85,32 +185,89 @@ def _unseal(sealed: str) -> bytes:
     return base64.b64decode(secretbox.decrypt(sealed, purpose=_PURPOSE))
 
 
+# --- Expiry ------------------------------------------------------------------------------------------------------
+
+
+def delete_expired(now: datetime) -> int:
+    """Delete the keys that have expired, and their replies. Return how many. Locks each account for one batch at a time."""
+    deleted = 0
+    while found := _expired_by_account(now):
+        deleted += sum(_delete(account_id, ids, now) for account_id, ids in sorted(found.items()))
+    return deleted
+
+
+def _expired_by_account(now: datetime) -> dict[UUID, list[int]]:
+    found: dict[UUID, list[int]] = {}
+    expired = IdempotentRequest.objects.filter(expires_at__lt=now).order_by("expires_at")
+    for account_id, row_id in expired.values_list("account_id", "pk")[:_EXPIRED_BATCH]:
+        found.setdefault(account_id, []).append(row_id)
+    return found
+
+
+def _delete(account_id: UUID, ids: list[int], now: datetime) -> int:
+    with transaction.atomic():
+        locks.lock_account(account_id)
+        # A key that was used again since is not deleted.
+        rows = IdempotentRequest.objects.filter(pk__in=ids, expires_at__lt=now)
+        reply_bytes = sum(rows.values_list("reply_bytes", flat=True))
+        Account.objects.filter(pk=account_id).update(stored_reply_bytes=F("stored_reply_bytes") - reply_bytes)
+        return rows.delete()[0]
+
+
 # --- Statements --------------------------------------------------------------------------------------------------
 
 
 def select_keys_statement(keys: Collection[tuple[UUID, IdempotencyKey]]) -> Statement:
-    """SQL that reads the stored ones of these accounts' keys, for ``instances``. Run it with the accounts locked."""
-    columns = ", ".join(str(field.column) for field in IdempotentRequest._meta.concrete_fields)
+    """SQL that reads the stored ones of these accounts' keys, for ``build_stored``. Run it with the accounts locked."""
     return Statement(
-        # Only names of our own model are put into the SQL; what clients send is a parameter.
-        f"SELECT row_to_json(found) FROM (SELECT {columns} FROM completions_idempotentrequest WHERE (account_id, key)"  # noqa: S608
-        " IN (SELECT account_id, key FROM json_to_recordset($1::json) AS given (account_id uuid, key text))) AS found",
+        """
+        SELECT row_to_json(found) FROM (
+            SELECT request.account_id, request.key, fingerprint, completion_id, request.is_stream, sealed_reply, reply_bytes,
+                is_too_large, expires_at, settlement IS NULL AS is_running,
+                coalesce(checkpointed_at, created_at) AS last_sign_at,
+                charged_before_nanos + coalesce(cost_nanos, 0) AS charged_nanos
+            FROM completions_idempotentrequest AS request
+            JOIN completions_completion AS completion ON completion.id = completion_id
+            WHERE (request.account_id, request.key) IN (
+                SELECT account_id, key FROM json_to_recordset($1::json) AS given (account_id uuid, key text)
+            )
+        ) AS found
+        """,
         [{"account_id": account_id, "key": key.value} for account_id, key in keys],
     )
 
 
+def build_stored(found: Sequence[dict[str, Any]]) -> dict[tuple[UUID, str], StoredRequest]:
+    """Return what is stored by account and key, from the rows of ``select_keys_statement``."""
+    stored = {}
+    for row in found:
+        place = UUID(row.pop("account_id")), row.pop("key")
+        times = {name: datetime.fromisoformat(row[name]) for name in ("expires_at", "last_sign_at")}
+        stored[place] = StoredRequest(**{**row, **times})
+    return stored
+
+
 def insert_keys_statement(keys: Sequence[tuple[CompletionRecord, IdempotencyKey]]) -> Statement:
-    """SQL that stores the keys of admitted completions. It replaces the row of an expired key."""
+    """SQL that stores the keys of admitted completions. It replaces the row of an expired key, and its reply."""
     return Statement(
         """
+        WITH begun AS (
+            SELECT * FROM json_to_recordset($1::json) AS begun (account_id uuid, key text, fingerprint text,
+                completion_id text, is_stream boolean, expires_at timestamptz)
+        ), freed AS (
+            UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes - less.bytes
+            FROM (
+                SELECT account_id, sum(reply_bytes) AS bytes FROM begun JOIN completions_idempotentrequest
+                USING (account_id, key) GROUP BY account_id HAVING sum(reply_bytes) > 0
+            ) AS less
+            WHERE id = less.account_id
+        )
         INSERT INTO completions_idempotentrequest
-            (account_id, key, fingerprint, completion_id, is_stream, sealed_reply, is_too_large, expires_at)
-        SELECT account_id, key, fingerprint, completion_id, is_stream, NULL, false, expires_at
-        FROM json_to_recordset($1::json) AS begun (account_id uuid, key text, fingerprint text, completion_id text,
-            is_stream boolean, expires_at timestamptz)
+            (account_id, key, fingerprint, completion_id, is_stream, sealed_reply, reply_bytes, is_too_large, expires_at)
+        SELECT account_id, key, fingerprint, completion_id, is_stream, NULL, 0, false, expires_at FROM begun
         ON CONFLICT (account_id, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint,
             completion_id = EXCLUDED.completion_id, is_stream = EXCLUDED.is_stream, sealed_reply = NULL,
-            is_too_large = false, expires_at = EXCLUDED.expires_at
+            reply_bytes = 0, is_too_large = false, expires_at = EXCLUDED.expires_at
         """,
         [
             {
@@ -127,12 +284,19 @@ def insert_keys_statement(keys: Sequence[tuple[CompletionRecord, IdempotencyKey]
 
 
 def store_replies_statement(replies: Sequence[tuple[str, str | None]]) -> Statement:
-    """SQL that stores the sealed replies of completions, given by completion id; None stands for one that was too large."""
+    """SQL that stores the sealed replies of completions, given by completion id; None stands for one that is not kept."""
     return Statement(
         """
-        UPDATE completions_idempotentrequest SET sealed_reply = reply.sealed, is_too_large = reply.sealed IS NULL
-        FROM json_to_recordset($1::json) AS reply (completion_id text, sealed text)
-        WHERE completions_idempotentrequest.completion_id = reply.completion_id
+        WITH stored AS (
+            UPDATE completions_idempotentrequest SET sealed_reply = reply.sealed, is_too_large = reply.sealed IS NULL,
+                reply_bytes = coalesce(octet_length(reply.sealed), 0)
+            FROM json_to_recordset($1::json) AS reply (completion_id text, sealed text)
+            WHERE completions_idempotentrequest.completion_id = reply.completion_id
+            RETURNING account_id, reply_bytes
+        )
+        UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes + more.bytes
+        FROM (SELECT account_id, sum(reply_bytes) AS bytes FROM stored GROUP BY account_id HAVING sum(reply_bytes) > 0) AS more
+        WHERE id = more.account_id
         """,
         [{"completion_id": completion_id, "sealed": sealed} for completion_id, sealed in replies],
     )

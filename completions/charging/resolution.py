@@ -6,7 +6,8 @@ from uuid import UUID
 from billing import holds, ledger
 from billing.ledger import NewEntry
 from billing.models import Account, Hold
-from completions.charging.batch import LockedRows
+from completions.charging import idempotency
+from completions.charging.batch import AdmissionLost, LockedRows
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
 from completions.chat import Usage
@@ -21,7 +22,7 @@ _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settl
 class ReplyRetention:
     """What happens to a completion's idempotency key: with ``is_kept`` its reply is stored for retries, else it is deleted.
 
-    ``sealed_reply`` is None when the reply was too large to store; a retry is then told so.
+    ``sealed_reply`` is None when the reply was too large to store, or the account had no room; a retry is then told so.
     """
 
     sealed_reply: str | None
@@ -60,14 +61,18 @@ class Resolution:
         return None  # its row is written by completion id, and need not be read
 
     def decide(self, rows: LockedRows) -> int | None:
-        """Return the nanodollars charged; None when the hold was resolved before."""
-        completion, hold = self.completion, rows.holds[self.completion.id]
+        """Return the nanodollars charged; None when the hold was resolved before. Raises AdmissionLost when there is none."""
+        completion, hold = self.completion, rows.holds.get(self.completion.id)
+        if hold is None:
+            raise AdmissionLost(f"the database knows no such completion; it was to cost {self.cost_nanos or 0} nanodollars")
         account, key = rows.accounts[completion.account_id], rows.keys[completion.key_id]
         state = _STATES.get(self.settlement, Hold.State.SETTLED)
-        if not holds.resolve(account, hold, state, cost_nanos=self.cost_nanos):
+        due_nanos = None if self.cost_nanos is None else completion.due_nanos(self.cost_nanos)
+        if not holds.resolve(account, hold, state, cost_nanos=due_nanos):
             return None
         tokens = self.usage.prompt_tokens + self.usage.completion_tokens if self.usage else 0
         rate_limits.correct_token_count(key, account, rows.now, tokens - completion.counted_tokens)
+        key.open_holds = key.open_holds and key.open_holds - 1
         if window := rows.windows.get(key.pk):
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
         rows.writes.rate_limits_updated[key.pk] = key
@@ -81,11 +86,19 @@ class Resolution:
         writes.completions_ended.append(self._outcome(hold))
         if self.usage:
             writes.entries_inserted.append(self._entry(hold, self.usage, rows.accounts[self.account_id]))
-        # A retry gets the reply of a request that was answered; a request that was not answered may run again.
+        # A retry gets the reply of a request that was answered; a request that was not answered may run again. After a recovery
+        # the key stays, because it leads to what was charged: the next run pays only the difference.
         if self.usage and self.reply_retention and self.reply_retention.is_kept:
-            writes.replies_stored.append((completion_id, self.reply_retention.sealed_reply))
+            sealed_reply = idempotency.count(rows.accounts[self.account_id], self.reply_retention.sealed_reply)
+            writes.replies_stored.append((completion_id, sealed_reply))
+        elif self._is_credited_to_the_next_run:
+            return
         elif not self.usage or self.reply_retention:
             writes.idempotency_keys_deleted.append(completion_id)
+
+    @property
+    def _is_credited_to_the_next_run(self) -> bool:
+        return self.settlement == Completion.Settlement.RECOVERED or self.completion.charged_before_nanos > 0
 
     def _spending_change(self, hold: Hold) -> SpendingChange:
         usage = self.usage or Usage(0, 0)
@@ -93,10 +106,10 @@ class Resolution:
             self.key_id,
             self.completion.spending_day,
             hold.amount_nanos,
-            hold.settled_nanos or 0,
-            1 if self.usage else 0,
-            usage.prompt_tokens,
-            usage.completion_tokens,
+            spent_nanos=hold.settled_nanos or 0,
+            completions=1 if self.usage else 0,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
         )
 
     def _outcome(self, hold: Hold) -> CompletionOutcome:
@@ -122,4 +135,6 @@ class Resolution:
             completion_tokens=usage.completion_tokens,
             settlement=self.settlement,
             spender=self.key_id,
+            repeats=self.completion.repeats,
+            charged_before_nanos=self.completion.charged_before_nanos,
         )

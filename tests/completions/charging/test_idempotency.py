@@ -4,12 +4,16 @@ import threading
 from datetime import timedelta
 
 import pytest
+from cryptography.fernet import Fernet
 from django.db import connection
+from django.db.models.functions import Now
 
 from billing import audit
-from billing.models import Hold, LedgerEntry
+from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
+from completions.charging import checkpoints, idempotency
 from completions.models import Completion, IdempotentRequest
+from gateway_project import metrics
 from gateway_project.db import pool
 from tests import factories
 from tests.completions.rows import disconnect
@@ -91,6 +95,102 @@ def test_a_retry_conflicts_while_its_request_runs(api):
     assert debits() == 1
 
 
+@pytest.mark.parametrize(
+    ("silence", "retry_after", "words"),
+    [(9, "1", "still running"), (25, "60", "in about 100 sec"), (100, "25", "in about 25 sec"), (300, "1", "in about 1 sec")],
+)
+def test_a_retry_is_told_how_long_a_request_may_run_whose_process_seems_dead(api, silence, retry_after, words):
+    running = ask(api, "a", stream=True)
+    Completion.objects.update(checkpointed_at=Now() - timedelta(seconds=silence))
+    refused = ask(api, "a", stream=True)
+    assert (refused.status_code, refused["retry-after"]) == (409, retry_after)
+    assert words in refused.json()["error"]["message"]
+    disconnect(running)
+
+
+# --- After the death of a process --------------------------------------------------------------------------------
+
+LONG = {"stream": True, "max_tokens": 40, "echo": {"reply": "four bytes " * 18}}
+LONG_NANOS = 6 * 500 + 36 * 1_500  # as the provider counts
+
+
+def die(api, key, words):
+    """Send a stream that dies after so many words of it were relayed, and is recovered."""
+    running = ask(api, key, **LONG)
+    assert running.status_code == 200
+    Completion.objects.filter(settlement=None).update(
+        checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1), relayed_bytes=4 * words
+    )
+    assert tasks.release_expired_holds() == 1
+    disconnect(running)
+
+
+def charges(account):
+    entries = LedgerEntry.objects.filter(account=account, type="USAGE_DEBIT").order_by("seq")
+    return [-nanos for nanos in entries.values_list("amount_nanos", flat=True)]
+
+
+def recovered_nanos(words):
+    return Completion.objects.order_by("id")[0].prompt_estimate * 500 + words * 1_500
+
+
+def test_a_request_whose_process_died_is_charged_once_in_all(api, alice):
+    die(api, "a", 4)
+    refused = ask(api, "a", **{**LONG, "max_tokens": 39})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "Idempotency-Key")
+    other = client_for(factories.make_key(alice)[1])
+    again = ask(other, "a", **LONG)
+    first, second = Completion.objects.order_by("id")
+    first_hold, second_hold = Hold.objects.order_by("reference")
+    assert second_hold.amount_nanos == first_hold.amount_nanos - first.cost_nanos
+    reply = content(again)
+    assert (again.status_code, "Idempotent-Replayed" in again, reply[-14:]) == (200, False, b"data: [DONE]\n\n")
+    assert charges(alice) == [recovered_nanos(4), LONG_NANOS - recovered_nanos(4)]
+    entry = LedgerEntry.objects.get(reference=second.pk)
+    assert (entry.metadata["repeats"], entry.metadata["completionTokens"]) == (first.pk, 36)
+    assert entry.metadata["chargedBeforeInDollars"] == f"{recovered_nanos(4) / 10**9:.9f}".rstrip("0")
+    assert content(ask(api, "a", **LONG)) == reply
+    assert len(charges(alice)) == 2
+    assert audit.verify(alice.pk) == []
+
+
+def test_runs_that_die_again_and_again_cost_what_the_dearest_costs(api, alice):
+    for words in (4, 2, 6):
+        die(api, "a", words)
+    loss_nanos = metrics.operator_loss_nanos._value.get()
+    content(ask(api, "a", **LONG))
+    assert charges(alice) == [recovered_nanos(4), 0, 2 * 1_500, LONG_NANOS - recovered_nanos(6)]
+    assert metrics.operator_loss_nanos._value.get() - loss_nanos == recovered_nanos(6)  # of what the last run cost
+    assert audit.verify(alice.pk) == []
+
+
+def test_a_run_that_is_refused_or_fails_leaves_what_was_charged_to_the_next(api, alice, echo_model):
+    die(api, "a", 4)
+    Account.objects.filter(pk=alice.pk).update(is_active=False)
+    assert ask(api, "a", **LONG).status_code == 401
+    Account.objects.filter(pk=alice.pk).update(is_active=True)
+    route = echo_model.routes.get()
+    provider, route.provider = route.provider, factories.make_provider("gone", kind="openai", base_url="http://127.0.0.1:9")
+    route.save()
+    assert ask(api, "a", **LONG).status_code == 502
+    route.provider = provider
+    route.save()
+    content(ask(api, "a", **LONG))
+    assert charges(alice) == [recovered_nanos(4), LONG_NANOS - recovered_nanos(4)]
+    assert audit.verify(alice.pk) == []
+
+
+def test_money_for_one_run_pays_for_another_after_a_death(bob, echo_model):
+    echo_model.prices.create(input_nanos=500_000_000, output_nanos=240_000_000_000)  # for a million
+    factories.credit(bob, 1)
+    api = client_for(factories.make_key(bob)[1])
+    die(api, "a", 30)
+    assert ask(api, "b", **LONG).status_code == 402
+    assert content(ask(api, "a", **LONG)).endswith(b"data: [DONE]\n\n")
+    assert sum(charges(bob)) == 6 * 500 + 36 * 240_000
+    assert audit.verify(bob.pk) == []
+
+
 def test_a_refused_request_does_not_use_up_its_key(api, alice, bob):
     poor = client_for(factories.make_key(bob)[1])
     assert ask(poor, "a").status_code == 402
@@ -160,8 +260,92 @@ def test_a_reply_too_large_to_store_is_charged_once_and_not_repeated(api, settin
     settings.IDEMPOTENT_REPLY_BYTES_MAX = 100
     assert ask(api, "a", stream=stream).status_code == 200 if not stream else content(ask(api, "a", stream=True))
     refused = ask(api, "a", stream=stream)
-    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "Idempotency-Key")
+    error = refused.json()["error"]
+    assert (refused.status_code, error["param"]) == (400, "Idempotency-Key")
+    assert f"ran as {Completion.objects.get().pk} and was charged once" in error["message"]
     assert debits() == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_stored_reply_that_cannot_be_decrypted_is_a_conflict_and_not_charged_again(api, alice, settings, caplog, stream):
+    content(ask(api, "a", stream=stream))
+    completion = Completion.objects.get()
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+
+    refused = ask(api, "a", stream=stream)
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"], error["param"]) == (409, "reply_unreadable", "Idempotency-Key")
+    assert refused["x-should-retry"] == "false"
+    assert f"ran as {completion.pk} and was charged once" in error["message"]
+    assert completion.pk in caplog.text
+    assert (debits(), Completion.objects.count()) == (1, 1)
+    assert ask(api, "b").status_code == 200
+    assert audit.verify(alice.pk) == []
+
+
+@pytest.fixture
+def room(settings):
+    """Room for the largest reply, and for one small one more."""
+    settings.IDEMPOTENT_REPLY_BYTES_MAX = 2_000
+    settings.IDEMPOTENT_ACCOUNT_BYTES_MAX = idempotency.sealed_bytes_max() + 1
+
+
+def stored_bytes(account):
+    account.refresh_from_db()
+    return account.stored_reply_bytes
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("stream", [False, True])
+def test_without_room_no_reply_is_stored_and_the_caller_is_told(api, alice, charlie, stream):
+    kept = ask(api, "a", stream=stream)
+    first, used = content(kept), stored_bytes(alice)
+    unkept = ask(api, "b", stream=stream)
+    content(unkept)
+    assert ("Idempotent-Stored" in kept, unkept["Idempotent-Stored"]) == (False, "false")
+    assert stored_bytes(alice) == used == len(IdempotentRequest.objects.get(key="a").sealed_reply)
+
+    refused = ask(api, "b", stream=stream)
+    error = refused.json()["error"]
+    assert (refused.status_code, error["param"]) == (400, "Idempotency-Key")
+    assert f"ran as {IdempotentRequest.objects.get(key='b').completion_id} and was charged once" in error["message"]
+    assert content(ask(api, "a", stream=stream)) == first
+    assert "Idempotent-Stored" not in api.post("/v1/chat/completions", BODY)
+    assert "Idempotent-Stored" not in ask(client_for(factories.make_key(charlie)[1]), "a")
+    assert debits() == 4
+    assert audit.verify() == []
+
+
+@pytest.mark.usefixtures("room")
+def test_replies_of_concurrent_requests_never_take_more_room_than_there_is(api, alice, settings):
+    running = [ask(api, key, stream=True) for key in "abcdefgh"]
+    assert not any("Idempotent-Stored" in each for each in running)
+    for each in running:
+        content(each)
+    assert 0 < stored_bytes(alice) <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
+    stored = IdempotentRequest.objects.exclude(sealed_reply=None).count()
+    assert 0 < stored < len(running)
+    assert [ask(api, key, stream=True).status_code for key in "abcdefgh"] == [200] * stored + [400] * (len(running) - stored)
+    assert debits() == len(running)
+    assert audit.verify(alice.pk) == []
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["by the task", "used again"])
+def test_deleted_keys_give_their_room_back(api, alice, is_deleted):
+    ask(api, "a")
+    IdempotentRequest.objects.update(expires_at=pool.database_time() - timedelta(seconds=1))
+    if is_deleted:
+        assert tasks.forget_idempotent_requests() == 1
+        assert stored_bytes(alice) == 0
+    assert "Idempotent-Stored" not in ask(api, "a")
+    assert stored_bytes(alice) == IdempotentRequest.objects.get().reply_bytes > 0
+    assert audit.verify(alice.pk) == []
+
+
+def test_a_whole_reply_too_large_to_store_says_so(api, settings):
+    settings.IDEMPOTENT_REPLY_BYTES_MAX = 100
+    assert ask(api, "a")["Idempotent-Stored"] == "false"
 
 
 def test_a_replay_uses_neither_money_nor_rate_limit(alice):
