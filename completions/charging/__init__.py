@@ -3,12 +3,14 @@
 Imports ``billing`` and ``keys``; of ``completions`` the catalog, pricing, the models and ``chat``. It imports nothing of the
 relay, which calls it.
 
-- ``admission``    admits a request: the refusals in order, then the hold
-- ``settlement``   ends a completion: charges its usage or releases its hold
-- ``batch``        the transaction that concurrent admissions and settlements share
-- ``resolution``   how a completion ends, decided in a batch
-- ``records``      the values of a completion's row, and their SQL
-- ``idempotency``  idempotency keys and the replies stored for them
-- ``checkpoints``  how far running completions have come, for the case that their process dies
-- ``outbox``       settlements stored on disk while the database is unavailable
+- ``admission``      admits a request: the refusals in order, then the hold
+- ``preadmission``   refuses large requests before their bodies are read
+- ``settlement``     ends a completion: charges its usage or releases its hold
+- ``batch``          the transaction that concurrent admissions and settlements share
+- ``resolution``     how a completion ends, decided in a batch
+- ``records``        the values of a completion's row, and their SQL
+- ``idempotency``    idempotency keys and the replies stored for them
+- ``checkpoints``    how far running completions have come, for the case that their process dies
+- ``outbox``         settlements stored on disk while the database is unavailable
+- ``dead_letters``   settlements on disk that an operator books or discards
 """

@@ -19,7 +19,12 @@ from gateway_project.db.pipelined_transaction import Statement
 logger = logging.getLogger("gateway.checkpoints")
 
 INTERVAL_SECONDS = 2
+# The sweeper runs this often; before it resolves what looks abandoned, it waits for this long, and looks again.
+SWEEP_INTERVAL = timedelta(seconds=60)
+RECHECK_TIME = timedelta(seconds=2 * INTERVAL_SECONDS + 1)
 ABANDONED_AFTER = timedelta(seconds=60)  # many times the interval: a busy worker is not dead, nor one that lost the database
+
+SETTLED_AFTER = ABANDONED_AFTER + SWEEP_INTERVAL + RECHECK_TIME  # after the last sign of life of a process, at the latest
 
 
 @dataclass(slots=True)

@@ -5,7 +5,9 @@ directory is synced: after a power failure the file is there whole, or not at al
 is known to be committed. A hold is resolved once, so several processes may drain one directory at the same time, and may
 repeat it. No file contains a secret: a reply kept for an Idempotency-Key is sealed before it gets here.
 
-A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator.
+A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator. So is the
+settlement of a completion that the database does not know: admissions do not wait for the disk, so a crash of the database can
+forget one whose reply is still relayed. What dead letters were to cost is counted as the operator's loss.
 """
 
 import json
@@ -14,15 +16,17 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, NoReturn
 
 import gevent
+import msgspec
 from django.conf import settings
 from django.db import DataError, IntegrityError, InternalError
 
+from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import Usage
@@ -75,6 +79,30 @@ def store(resolution: Resolution, cause: Exception) -> None:
     )
 
 
+def store_dead_letter(resolution: Resolution, cause: AdmissionLost) -> None:
+    """Write the resolution of a forgotten admission to disk for an operator, and count the loss. A release loses nothing.
+
+    Does not raise: the client gets its reply even if the disk refuses, because nothing could charge it any more.
+    """
+    completion, cost_nanos = resolution.completion, resolution.cost_nanos
+    facts = {"completion": completion.id, "account": str(completion.account_id), "key": completion.key_id}
+    if cost_nanos is None:
+        logger.warning("%s is not released: the database knows no such completion", completion.id, extra=facts)
+        return
+    if resolution.reply_retention:  # its Idempotency-Key is forgotten, too: nobody can ask for the reply again
+        resolution = replace(resolution, reply_retention=ReplyRetention(None, is_kept=False))
+    path = settings.OUTBOX_DIR / f"{completion.id}.dead"
+    error = gevent.get_hub().threadpool.apply(_write_error, (path, _dumps(resolution)))
+    _count_dead_letter(cost_nanos)
+    where = f"cannot be stored ({error})" if error else f"is a dead letter now, {path.name}"
+    logger.error("%s is not charged and %s: %s", completion.id, where, cause, extra={**facts, "cost_nanos": cost_nanos})
+
+
+def _count_dead_letter(cost_nanos: int) -> None:
+    metrics.outbox_dead_letters_total.inc()
+    metrics.operator_loss_nanos.inc(cost_nanos)
+
+
 def _write_error(path: Path, text: str) -> OSError | None:
     """Write the file. Return the error instead of raising it: gevent would print what a thread of its pool raises."""
     try:
@@ -112,13 +140,14 @@ def _dumps(resolution: Resolution) -> str:
     record = {
         "version": VERSION,
         "completion": resolution.completion.id,
+        "admission": asdict(resolution.completion),  # read only if the database has forgotten it
         "served_by": list(resolution.served_by),
         "settlement": resolution.settlement,
         "usage": asdict(resolution.usage) if resolution.usage else None,
         "cost_nanos": resolution.cost_nanos,
         "reply_retention": asdict(resolution.reply_retention) if resolution.reply_retention else None,
     }
-    return json.dumps(record)
+    return json.dumps(record, default=str)
 
 
 # --- Read --------------------------------------------------------------------------------------------------------
@@ -129,32 +158,53 @@ def waiting_files() -> list[Path]:
     return sorted(settings.OUTBOX_DIR.glob("*.json"))
 
 
-class _Unreadable(Exception):
+def dead_letters() -> list[Path]:
+    """Return the dead letters, oldest completion first."""
+    return sorted(settings.OUTBOX_DIR.glob("*.dead"))
+
+
+class Unreadable(Exception):
     """A file that does not contain a valid resolution. The message says why."""
 
 
-def _load(path: Path) -> Resolution:
+def load_forgotten(path: Path) -> Resolution:
+    """Return the resolution in a file whose completion the database does not know, with the completion as it was admitted.
+
+    Raises Unreadable, or an OSError.
+    """
+    try:
+        admission = msgspec.convert(json.loads(path.read_text())["admission"], CompletionRecord)
+    except (ValueError, LookupError, TypeError) as error:  # msgspec's error is a ValueError
+        raise Unreadable(f"it does not say what was admitted: {type(error).__name__}: {error}") from error
+    return _read(path, admission)
+
+
+def load(path: Path) -> Resolution:
     """Return the resolution in a file, with its completion as the database has it now.
 
-    Raises _Unreadable, an OSError, or the database's errors.
+    Raises Unreadable, AdmissionLost, an OSError, or the database's errors.
     """
+    with pool.time_limit():
+        row = Completion.objects.filter(pk=path.stem).first()
+    if row is not None:
+        return _read(path, CompletionRecord.from_row(row))
+    cost_nanos = _stated_cost_nanos(path)  # or the file belongs to another database
+    raise AdmissionLost(f"the database knows no such completion; it was to cost {cost_nanos} nanodollars")
+
+
+def _read(path: Path, completion: CompletionRecord) -> Resolution:
     try:
         record = json.loads(path.read_text())
         if (record["version"], record["completion"]) != (VERSION, path.stem):
-            raise _Unreadable(f"it is of version {record['version']}, for {record['completion']}")
+            raise Unreadable(f"it is of version {record['version']}, for {record['completion']}")
         served_by = ServedBy(*record["served_by"])
         usage = Usage(**record["usage"]) if record["usage"] else None
         reply_retention = ReplyRetention(**record["reply_retention"]) if record["reply_retention"] else None
         settlement, cost_nanos = Completion.Settlement(record["settlement"]), record["cost_nanos"]
         _require_whole_numbers(usage, cost_nanos)
     except (ValueError, LookupError, TypeError) as error:
-        raise _Unreadable(f"{type(error).__name__}: {error}") from error
-    with pool.time_limit():
-        completion = Completion.objects.filter(pk=path.stem).first()
-    # Admissions do not wait for the disk, so a crash of the database can lose one. Or the file belongs to another database.
-    if completion is None:
-        raise _Unreadable(f"the database knows no such completion; it was to cost {cost_nanos or 0} nanodollars")
-    return Resolution(CompletionRecord.from_row(completion), served_by, settlement, usage, cost_nanos, reply_retention)
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+    return Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention)
 
 
 def _require_whole_numbers(usage: Usage | None, cost_nanos: Any) -> None:
@@ -205,13 +255,13 @@ def _drain_regularly(resolve: Resolve) -> NoReturn:
 
 def _drain_file(path: Path, resolve: Resolve) -> Outcome:
     try:
-        resolution = _load(path)
+        resolution = load(path)
     except FileNotFoundError:
         return Outcome.GONE
     except OSError as error:
         logger.error("cannot read %s: %s", path, error)
         return Outcome.WAITING
-    except _Unreadable as error:
+    except (Unreadable, AdmissionLost) as error:
         return _move_to_dead_letters(path, error)
     try:
         is_resolved = resolve(resolution) is not None
@@ -234,11 +284,20 @@ def _move_to_dead_letters(path: Path, error: Exception) -> Outcome:
         path.rename(path.with_suffix(".dead"))
     except FileNotFoundError:
         return Outcome.GONE
-    metrics.outbox_dead_letters_total.inc()
+    _count_dead_letter(_stated_cost_nanos(path.with_suffix(".dead")))
     logger.error(
         "%s is a dead letter now, %s.dead: %s", path.name, path.stem, error, exc_info=error, extra={"completion": path.stem}
     )
     return Outcome.DEAD_LETTER
+
+
+def _stated_cost_nanos(path: Path) -> int:
+    """Return what the file says that its completion costs; 0 if it does not say so."""
+    try:
+        cost_nanos = json.loads(path.read_text())["cost_nanos"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0
+    return cost_nanos if type(cost_nanos) is int and cost_nanos > 0 else 0
 
 
 def report_discrepancy(resolution: Resolution) -> None:

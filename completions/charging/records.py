@@ -31,6 +31,12 @@ class CompletionRecord:
     limit_nanos: int | None
     limit_since: date | None
     created_at: datetime
+    repeats: str | None = None  # the earlier run under its Idempotency-Key, if it went on after a process died
+    charged_before_nanos: int = 0  # for the runs before it; it is charged only what it costs more
+
+    def due_nanos(self, cost_nanos: int) -> int:
+        """Return what is to be charged for a cost: all runs under one key cost together what the dearest of them costs."""
+        return max(cost_nanos - self.charged_before_nanos, 0)
 
     @classmethod
     def from_row(cls, completion: Completion) -> "CompletionRecord":
@@ -83,10 +89,11 @@ def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Sta
         """
         INSERT INTO completions_completion
             (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
-            prompt_estimate, images, limit_nanos, limit_since, created_at)
+            prompt_estimate, images, limit_nanos, limit_since, created_at, repeats, charged_before_nanos)
         SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
             price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
-            prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz)
+            prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
+            repeats text, charged_before_nanos bigint)
         """,
         [{name: getattr(each, name) for name in _COLUMNS} for each in completions],
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 FILE_ENV = "CRASH_FILE"
-ROUNDS = 3
+ROUNDS = int(os.environ.get("CRASH_ROUNDS") or 1)  # deaths at each point; each costs the start of another worker
 
 
 class Charge(Enum):

@@ -11,7 +11,7 @@ from completions import tasks
 from completions.catalog import lookup
 from completions.charging import admission, checkpoints
 from completions.chat import Usage
-from completions.models import Completion, IdempotentRequest
+from completions.models import Completion
 from completions.request import schema
 from gateway_project import metrics
 from keys.authentication import Caller
@@ -116,15 +116,6 @@ def test_sweeping_twice_charges_once(api):
     assert [tasks.release_expired_holds() for _ in range(2)] == [1, 0]
     disconnect(reply)
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
-
-
-def test_recovery_deletes_the_idempotency_key(api):
-    reply = begin(api, **{"Idempotency-Key": "a"})
-    checkpoints.write()
-    grow_old()
-    tasks.release_expired_holds()
-    assert not IdempotentRequest.objects.exists()
-    disconnect(reply)
 
 
 def test_the_sweeper_finds_a_process_that_died_before_its_first_checkpoint(api, alice, echo_model):

@@ -4,20 +4,25 @@ import io
 import json
 import os
 import stat
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import OperationalError
+from django.db import OperationalError, transaction
 
 from billing import locks
 from billing.models import Hold, LedgerEntry
 from completions import tasks
 from completions.charging import checkpoints, outbox, settlement
+from completions.charging.admission import Admitted
+from completions.charging.batch import AdmissionLost
 from completions.charging.outbox import Outcome
-from completions.charging.resolution import Resolution
+from completions.charging.records import CompletionRecord
+from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import Usage
 from completions.models import Completion
 from gateway_project import metrics
@@ -92,6 +97,7 @@ def test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored(
     assert record == {
         "version": 2,
         "completion": completion.pk,
+        "admission": json.loads(json.dumps(asdict(CompletionRecord.from_row(completion)), default=str)),
         "served_by": ["demo/echo", completion.price_id, "echo", 1, first_token_ms, streamed_ms],
         "settlement": "reported",
         "usage": {
@@ -249,10 +255,11 @@ def test_a_file_for_an_unknown_completion_becomes_a_dead_letter(alice, key, sett
     os.rename(settings.OUTBOX_DIR / f"{completion_id}.json", settings.OUTBOX_DIR / "chatcmpl-lost.json")
     path = settings.OUTBOX_DIR / "chatcmpl-lost.json"
     path.write_text(path.read_text().replace(completion_id, "chatcmpl-lost"))
-    before = everything_written()
+    before, loss = everything_written(), total(metrics.operator_loss_nanos)
     assert outbox.drain(settlement.resolve) == {Outcome.DEAD_LETTER: 1}
     assert files(settings) == ["chatcmpl-lost.dead"]
     assert "it was to cost 20000 nanodollars" in caplog.text
+    assert total(metrics.operator_loss_nanos) - loss == 20_000
     assert everything_written() == before
 
 
@@ -272,10 +279,18 @@ def test_a_locked_account_holds_up_no_other_file(alice, key, charlie, settings):
 # --- What operators see ------------------------------------------------------------------------------------------
 
 
-def run(*arguments: str) -> Any:
+def forget(admit: Callable[[], Admitted]) -> Admitted:
+    """Admit a completion, and lose it as a crash of the database does."""
+    savepoint = transaction.savepoint()
+    admitted = admit()
+    transaction.savepoint_rollback(savepoint)
+    return admitted
+
+
+def run(*arguments: str, name: str = "drain_outbox") -> Any:
     printed = io.StringIO()
     try:
-        call_command("drain_outbox", *arguments, stdout=printed, stderr=io.StringIO())
+        call_command(name, *arguments, stdout=printed, stderr=io.StringIO())
     except CommandError as error:
         return printed.getvalue(), str(error)
     return printed.getvalue(), None
@@ -303,6 +318,46 @@ def test_the_command_changes_nothing_while_the_database_is_unavailable(key, sett
     _, error = with_the_database_unavailable(run)
     assert error.startswith("The database is unavailable: ")
     assert files(settings) == [f"{completion_id}.json"]
+
+
+def test_a_forgotten_completion_is_booked_or_discarded_by_hand(alice, key, settings):
+    lost = [forget(lambda: admit(key)) for _ in range(3)]
+    with_key = ReplyRetention("encrypted", is_kept=True)
+    for admitted, retention in zip(lost, (None, with_key, None), strict=True):
+        ending = (Completion.Settlement.REPORTED, Usage(10, 10), 20_000, retention)
+        outbox.store_dead_letter(
+            Resolution(admitted.completion, settlements.served_by(admitted), *ending), AdmissionLost("lost")
+        )
+    booked, repeatable, discarded = (admitted.completion.id for admitted in lost)
+    (settings.OUTBOX_DIR / "chatcmpl-damaged.dead").write_text("{")
+    assert "encrypted" not in (settings.OUTBOX_DIR / f"{repeatable}.dead").read_text()
+
+    listed = json.loads(run("--json", name="dead_letters")[0])["deadLetters"]
+    kinds = {each["completion"]: each["kind"] for each in listed}
+    assert kinds == {booked: "forgotten", repeatable: "repeatable", discarded: "forgotten", "chatcmpl-damaged": "unreadable"}
+    assert {(each["account"], each["costNanos"]) for each in listed if "account" in each} == {(str(alice.pk), 20_000)}
+
+    assert run("--discard", discarded, name="dead_letters")[1] is None
+    printed, error = run("--json", "--book", "all", name="dead_letters")
+    assert json.loads(printed)["booked"] == {booked: 20_000}
+    assert f"{repeatable} stays: the database forgot its admission, and its caller may" in error
+    assert files(settings) == [f"{repeatable}.dead", "chatcmpl-damaged.dead"]
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+    assert run("--book", booked, name="dead_letters") == ("", f"There is no such dead letter: {booked}.")
+    assert run("--discard", "all", name="dead_letters")[1] is None
+    assert run(name="dead_letters") == ("There are no dead letters.\n", None)
+
+
+def test_a_dead_letter_that_the_account_cannot_pay_stays(bob, settings):
+    factories.credit(bob, 1)
+    key = factories.make_key(bob)[0]
+    admitted = forget(lambda: admit(key))
+    ending = (Completion.Settlement.REPORTED, Usage(10, 10), 10_000_001)
+    outbox.store_dead_letter(Resolution(admitted.completion, settlements.served_by(admitted), *ending), AdmissionLost("lost"))
+    before = everything_written()
+    _, error = run("--book", "all", name="dead_letters")
+    assert "stays: The account has too few credits" in error
+    assert (everything_written(), len(files(settings))) == (before, 1)
 
 
 def test_an_outbox_that_cannot_be_written_fails_a_check(settings, tmp_path):
