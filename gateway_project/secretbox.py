@@ -24,5 +24,17 @@ def decrypt(sealed: str, *, purpose: str) -> str:
     return plain
 
 
+def reencrypt(sealed: str) -> str | None:
+    """Return the text encrypted with the first key, in the same length; None if it is so already. Raises Unreadable."""
+    try:
+        Fernet(settings.ENCRYPTION_KEYS[0]).decrypt(sealed.encode())
+    except InvalidToken:
+        try:
+            return _fernet().rotate(sealed.encode()).decode()
+        except InvalidToken:
+            raise Unreadable("encrypted with a key that is not in ENCRYPTION_KEYS") from None
+    return None
+
+
 def _fernet() -> MultiFernet:
     return MultiFernet([Fernet(key) for key in settings.ENCRYPTION_KEYS])

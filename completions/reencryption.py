@@ -1,0 +1,74 @@
+"""Re-encrypts what is stored with the first of ENCRYPTION_KEYS: providers' keys, and replies for retries.
+
+Each row is a transaction of its own, and a row that was written meanwhile is left as it is. So this may run while the gateway
+serves, may be stopped, and may be repeated: it then continues with what is left.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+from completions.models import IdempotentRequest, Provider
+from gateway_project import secretbox
+
+_BATCH_ROWS = 20  # replies in memory at a time, of a megabyte or more each
+_PROGRESS_ROWS = 1_000
+
+
+class Outcome(Enum):
+    """What became of one row."""
+
+    REENCRYPTED = "encrypted with the first key"
+    CURRENT = "encrypted with the first key before"
+    UNREADABLE = "encrypted with none of the keys"
+
+
+def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
+    """Re-encrypt every provider's key and every stored reply, and count the outcomes."""
+    outcomes: Counter[Outcome] = Counter()
+    for provider in Provider.objects.exclude(sealed_api_key="").order_by("pk"):
+        outcome = _reencrypt_key(provider)
+        outcomes[outcome] += 1
+        if outcome is Outcome.UNREADABLE:
+            progress(f"the key of provider {provider.pk} cannot be decrypted: enter it again")
+    for reply in _stored_replies():
+        outcomes[_reencrypt_reply(reply)] += 1
+        if outcomes.total() % _PROGRESS_ROWS == 0:
+            progress(f"{outcomes.total()} rows")
+    return outcomes
+
+
+def _reencrypt_key(provider: Provider) -> Outcome:
+    try:
+        sealed = secretbox.reencrypt(provider.sealed_api_key)
+    except secretbox.Unreadable:
+        return Outcome.UNREADABLE
+    if sealed is None:
+        return Outcome.CURRENT
+    unchanged = Provider.objects.filter(pk=provider.pk, sealed_api_key=provider.sealed_api_key)
+    was_refused = provider.is_key_refused
+    provider.sealed_api_key = sealed
+    # The same key in another text: what the provider said about it still holds.
+    refused = {"refused_key": provider.key_fingerprint} if was_refused else {}
+    unchanged.update(sealed_api_key=sealed, **refused)
+    return Outcome.REENCRYPTED
+
+
+def _stored_replies() -> Iterator[IdempotentRequest]:
+    last = 0
+    stored = IdempotentRequest.objects.exclude(sealed_reply=None).order_by("pk")
+    while replies := list(stored.filter(pk__gt=last)[:_BATCH_ROWS]):
+        yield from replies
+        last = replies[-1].pk
+
+
+def _reencrypt_reply(reply: IdempotentRequest) -> Outcome:
+    try:
+        sealed = secretbox.reencrypt(reply.sealed_reply or "")
+    except secretbox.Unreadable:
+        return Outcome.UNREADABLE
+    if sealed is None:
+        return Outcome.CURRENT
+    # A completion's reply is written once: if the key was used again since, the row has another completion.
+    IdempotentRequest.objects.filter(pk=reply.pk, completion_id=reply.completion_id).update(sealed_reply=sealed)
+    return Outcome.REENCRYPTED

@@ -1,0 +1,118 @@
+"""Encryption keys are rotated as docs/operating/deploying.md says, and no reply and no provider's key is lost on any host."""
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
+
+from billing import audit
+from billing.models import LedgerEntry
+from completions import reencryption
+from completions.models import IdempotentRequest, Provider
+from tests import chat
+
+PAGE = (Path(__file__).parents[2] / "docs" / "operating" / "deploying.md").read_text()
+NAME, MANAGE = "GATEWAY_ENCRYPTION_KEYS=", ".venv/bin/python manage.py "
+
+
+def documented_steps() -> list[str]:
+    section = PAGE.partition("### Encryption keys\n")[2].partition("\n### ")[0]
+    return re.findall(r"^    (\S.*?) +# \d\. ", section, re.M)
+
+
+OLD, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+
+
+@pytest.fixture(autouse=True)
+def _encrypted_with_the_old_key(settings, tmp_path, echo_model):
+    """The model's provider has a stored key, without which it is not asked."""
+    settings.ENCRYPTION_KEYS = [OLD]
+    settings.OUTBOX_DIR = tmp_path
+    provider = Provider.objects.get()
+    provider.seal_api_key("sk-1")
+    provider.save()
+
+
+def ask(api, key):
+    reply = chat.send(api, chat.body(), HTTP_IDEMPOTENCY_KEY=key)
+    assert reply.status_code == 200, reply.content
+    return reply.json()["id"]
+
+
+def run(*arguments):
+    printed = io.StringIO()
+    call_command(*arguments, stdout=printed, stderr=io.StringIO())
+    return printed.getvalue()
+
+
+def reencrypt():
+    return json.loads(run("reencrypt_secrets", "--json"))
+
+
+def test_the_documented_rotation_loses_nothing_on_any_host(api, alice, settings):
+    """After each step every host replays what any host stored, also where the other hosts do not have the new setting yet."""
+    steps = documented_steps()
+    asked = {"before": ask(api, "before")}
+    for number, step in enumerate(steps):
+        earlier = settings.ENCRYPTION_KEYS
+        if step.startswith(NAME):
+            settings.ENCRYPTION_KEYS = [{"OLD": OLD, "NEW": NEW}[name] for name in step.removeprefix(NAME).split(",")]
+        else:
+            assert step.startswith(MANAGE)
+            run(*step.removeprefix(MANAGE).split())
+        current = settings.ENCRYPTION_KEYS
+        asked[f"step {number}"] = ask(api, f"step {number}")
+        for keys in (earlier, current):
+            settings.ENCRYPTION_KEYS = keys
+            assert {key: ask(api, key) for key in asked} == asked
+    assert settings.ENCRYPTION_KEYS == [NEW]
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == len(asked) == len(steps) + 1
+    assert audit.verify(alice.pk) == []
+
+
+def test_a_repetition_finds_nothing_left_to_encrypt(api, settings):
+    ask(api, "a")
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    before = IdempotentRequest.objects.get()
+    assert reencrypt() == {"reencrypted": 2, "current": 0, "unreadable": 0, "waitingInOutbox": 0}
+    after = IdempotentRequest.objects.get()
+    assert (after.sealed_reply == before.sealed_reply, len(after.sealed_reply)) == (False, before.reply_bytes)
+    assert reencrypt() == {"reencrypted": 0, "current": 2, "unreadable": 0, "waitingInOutbox": 0}
+    assert IdempotentRequest.objects.get().sealed_reply == after.sealed_reply
+
+
+def test_more_replies_than_a_batch_has_are_all_encrypted(api, settings, monkeypatch):
+    monkeypatch.setattr(reencryption, "_BATCH_ROWS", 2)
+    ids = {key: ask(api, key) for key in "abcde"}
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    assert reencrypt()["reencrypted"] == 1 + len(ids)
+    settings.ENCRYPTION_KEYS = [NEW]
+    assert {key: ask(api, key) for key in ids} == ids
+
+
+def test_what_cannot_be_decrypted_is_reported_and_left_as_it_is(api, settings):
+    ask(api, "a")
+    sealed = IdempotentRequest.objects.get().sealed_reply
+    settings.ENCRYPTION_KEYS = [NEW]
+    with pytest.raises(CommandError, match=r"^2 cannot be decrypted with any of GATEWAY_ENCRYPTION_KEYS\.$"):
+        run("reencrypt_secrets")
+    assert IdempotentRequest.objects.get().sealed_reply == sealed
+
+
+def test_settlements_that_wait_on_disk_are_reported(settings):
+    (settings.OUTBOX_DIR / "chatcmpl-1.json").write_text("{}")
+    with pytest.raises(CommandError, match="drain it and repeat this"):
+        run("reencrypt_secrets")
+
+
+def test_a_key_that_its_provider_refused_stays_refused(settings):
+    provider = Provider.objects.get()
+    Provider.objects.update(refused_key=provider.key_fingerprint)
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    reencrypt()
+    provider = Provider.objects.get()
+    assert (provider.is_key_refused, provider.read_api_key()) == (True, "sk-1")
