@@ -5,12 +5,16 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.formats import date_format
 
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
 from completions.catalog.sync import proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
 from gateway_project import dollars
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
+
+_UNREADABLE_KEY = "stored here, but it cannot be decrypted with GATEWAY_ENCRYPTION_KEYS: enter it again"
 
 
 class UndeletableAdmin(admin.ModelAdmin):
@@ -30,7 +34,8 @@ class ProviderAdmin(UndeletableAdmin):
     ordering = ("slug",)
     fields = (
         *("slug", "kind", "base_url", "api_key_env", "key", "api_key", "forget_api_key", "is_enabled"),
-        *("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds", "drains", "sync", "own_list"),
+        "passes_unknown_fields",
+        *("connect_seconds", "first_byte_seconds", "idle_seconds", "total_seconds", "cancels", "sync", "own_list"),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Provider | None = None) -> tuple[str, ...]:
@@ -70,7 +75,7 @@ class ProviderAdmin(UndeletableAdmin):
 
     def _where_key_is(self, provider: Provider) -> str:
         if provider.sealed_api_key:
-            return "stored here, encrypted"
+            return "stored here, encrypted" if provider.is_key_readable else _UNREADABLE_KEY
         if not provider.api_key_env:
             return "none"
         is_there = bool(provider.key_in_environment)
@@ -183,12 +188,24 @@ class PriceAdmin(PricesInDollars, ReadOnlyAdmin):
 class RouteAdmin(UndeletableAdmin):
     """Enables, disables and orders routes. They are added and removed on the page of their model."""
 
-    list_display = ("model", "provider", "upstream_model", "priority", "weight", "is_enabled", "rests_until")
+    list_display = ("model", "provider", "upstream_model", "priority", "weight", "is_enabled", "open_until")
     list_select_related = ("model", "provider")
     list_filter = ("provider", "is_enabled")
     search_fields = ("model__id", "upstream_model")
     ordering = ("model", "priority")
-    readonly_fields = ("model", "provider", "upstream_model", "rests_until")
+    readonly_fields = ("model", "provider", "upstream_model", "circuit")
+
+    @admin.display(description="circuit open", ordering="rests_until", empty_value="no")
+    def open_until(self, route: Route) -> str | None:
+        if route.rests_until is None or route.rests_until <= timezone.now():
+            return None
+        return f"until {date_format(timezone.localtime(route.rests_until), 'H:i:s')}"
+
+    @admin.display
+    def circuit(self, route: Route) -> str:
+        """What the row says. Each process has a circuit of its own, which only its log and its metrics show."""
+        open_until = self.open_until(route)
+        return f"open in a process {open_until}; a hint to the others" if open_until else "no process has opened it lately"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -7,7 +7,6 @@ from django import forms
 from billing import money
 from completions.catalog import rules
 from completions.models import Price, Provider
-from gateway_project import secretbox
 
 
 class ProviderForm(forms.ModelForm):
@@ -80,8 +79,8 @@ class ProviderForm(forms.ModelForm):
         if cleaned.get("forget_api_key"):
             provider.sealed_api_key = ""
         if cleaned.get("api_key"):
-            slug = provider.pk or cleaned["slug"]
-            provider.sealed_api_key = secretbox.encrypt(cleaned["api_key"], purpose=f"provider:{slug}")
+            provider.slug = provider.slug or cleaned["slug"]
+            provider.seal_api_key(cleaned["api_key"])
 
 
 class DollarField(forms.CharField):

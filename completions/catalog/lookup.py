@@ -1,18 +1,21 @@
 """Looks up what is offered under a model id, with a short cache, and lists the models that callers see."""
 
+import logging
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from django.conf import settings
 
-from completions import chat
+from completions import chat, providers
 from completions.chat import Deadlines, Offer, PriceList
 from completions.models import LanguageModel, LanguageModelQuerySet, Obstacle, Price, Provider, RoutableAlias, Route
-from gateway_project import errors, secretbox
-from gateway_project.cache import StaleWhileRefresh
+from gateway_project import errors
+from gateway_project.cache import StaleWhileRefresh, TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
+
+logger = logging.getLogger("gateway.catalog")
 
 PROBE_SECONDS = 60  # after a provider refused its key, until it is asked again
 
@@ -45,8 +48,7 @@ def find_offer(model_id: str, param: str = "model") -> Offer:
 def _look_up(model_ids: list[str], is_rerun: bool) -> list[Offer | None | Exception]:
     """Read each model once for all requests that wait at the same time, as they do right after the start."""
     try:
-        with pool.time_limit():
-            found = {model_id: _read_offer(model_id) for model_id in set(model_ids)}
+        found = pool.read(lambda: {model_id: _read_offer(model_id) for model_id in set(model_ids)})
     except pool.UNAVAILABLE as error:
         return [error] * len(model_ids)  # reading each model alone would fail too, only later
     finally:
@@ -61,11 +63,24 @@ def _look_up(model_ids: list[str], is_rerun: bool) -> list[Offer | None | Except
 
 def _read_offer(model_id: str) -> Offer | None:
     model = _read_model(model_id)
+    if model is not None:
+        _report_unreadable_keys(model)
     if model is not None and _is_offered(model):
         return _offer(model, model.prices_in_force[0])
     for target in _alias_targets(model_id):
         return replace(_offer(target, target.prices_in_force[0]), alias=model_id)
     return None
+
+
+_reported: TTLCache[str, bool] = TTLCache(seconds=60, entries_max=1_000)  # providers, so that each is logged once a minute
+
+
+def _report_unreadable_keys(model: LanguageModel) -> None:
+    """Log the providers that nothing is sent to because their stored keys cannot be decrypted."""
+    for provider in {route.provider for route in model.enabled_routes}:
+        if not (provider.is_key_readable or _reported.get(provider.pk)):
+            _reported.put(provider.pk, True)
+            logger.error("the key of provider %s cannot be read with GATEWAY_ENCRYPTION_KEYS: it is not used", provider.pk)
 
 
 _look_ups: GroupCommit[str, Offer | None] = GroupCommit(_look_up)
@@ -149,6 +164,7 @@ def _listing(model: LanguageModel) -> Listing:
 
 
 def _offer(model: LanguageModel, price: Price) -> Offer:
+    routes = tuple(_route(route) for route in model.enabled_routes if _may_be_asked(route))
     return Offer(
         model_id=model.pk,
         context_window=model.context_window,
@@ -158,7 +174,9 @@ def _offer(model: LanguageModel, price: Price) -> Offer:
         function_calling=model.function_calling,
         price_id=price.pk,
         price=price_list(price),
-        routes=tuple(_route(route) for route in model.enabled_routes if _may_be_asked(route)),
+        routes=routes,
+        preamble_tokens_max=max((providers.ADAPTERS[route.kind].preamble_tokens_max for route in routes), default=0),
+        reasoning=model.reasoning,
     )
 
 
@@ -169,15 +187,16 @@ def _route(route: Route) -> chat.Route:
         provider_slug=provider.pk,
         kind=provider.kind,
         base_url=provider.base_url.rstrip("/"),
-        api_key=read_api_key(provider),
+        api_key=provider.read_api_key(),
         upstream_model=route.upstream_model,
         deadlines=_deadlines(provider),
         priority=route.priority,
         weight=route.weight,
-        open_until=time.monotonic() + route.open_time.total_seconds() if route.open_time else 0.0,  # type: ignore[attr-defined]
+        hinted_until=time.monotonic() + route.open_time.total_seconds() if route.open_time else 0.0,  # type: ignore[attr-defined]
         key_fingerprint=provider.key_fingerprint,
+        passes_unknown_fields=provider.passes_unknown_fields,
         is_key_refused=provider.is_key_refused,
-        drains=provider.drains,
+        cancels=provider.cancels,
     )
 
 
@@ -189,13 +208,6 @@ def _deadlines(provider: Provider) -> Deadlines:
         # Holds expire after the time that the setting allows, so no provider may take longer.
         total_seconds=min(provider.total_seconds or settings.UPSTREAM_TOTAL_SECONDS, settings.UPSTREAM_TOTAL_SECONDS),
     )
-
-
-def read_api_key(provider: Provider) -> str:
-    """Return the key to send to the provider, decrypted; empty if it has none. Raises secretbox.Unreadable."""
-    if provider.sealed_api_key:
-        return secretbox.decrypt(provider.sealed_api_key, purpose=f"provider:{provider.pk}")
-    return provider.key_in_environment
 
 
 def price_list(price: Price) -> PriceList:

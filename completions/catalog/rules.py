@@ -1,7 +1,9 @@
-"""Rules for values that come from catalog files and from staff: each returns the value to store, or raises ValueError. Pure."""
+"""Rules for values that come from catalog files and from staff: each returns the value to store, or raises ValueError."""
 
 import re
 from urllib.parse import urlsplit
+
+from gateway_project.net import addresses
 
 
 def clean_model_id(model_id: str) -> str:
@@ -27,6 +29,7 @@ def clean_base_url(url: str) -> str:
         raise ValueError("must end with its path: no query and no fragment")
     if not url.isprintable() or " " in url or len(url) > 200:
         raise ValueError("must be at most 200 characters without spaces")
+    addresses.check_host(parts.hostname or "")
     return url.rstrip("/")
 
 

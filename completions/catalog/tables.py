@@ -111,11 +111,11 @@ class ProviderTable(_Table):
     first_byte_seconds: _Seconds | None = None
     idle_seconds: _Seconds | None = None
     total_seconds: _Seconds | None = None
-    drains: bool = False
+    cancels: bool = False
 
     @property
     def columns(self) -> Columns:
-        return {"base_url": "", "api_key_env": "", **self.model_dump()}
+        return {"base_url": "", "api_key_env": "", "passes_unknown_fields": False, **self.model_dump()}
 
 
 class HttpProviderTable(ProviderTable):
@@ -123,6 +123,7 @@ class HttpProviderTable(ProviderTable):
 
     base_url: Annotated[str, AfterValidator(rules.clean_base_url)]
     api_key_env: Annotated[str, AfterValidator(rules.clean_api_key_env)] = ""
+    passes_unknown_fields: bool = False
 
 
 class PriceTable(_Table):
@@ -167,6 +168,7 @@ class ModelTable(_Table):
     image_support: bool = False
     image_tokens_max: _Count = 6_000
     function_calling: bool = False
+    reasoning: bool | None = None
     commercial_use: bool = False
     license: Annotated[str, _text(100)] | None = None
     is_enabled: bool | None = Field(None, alias="enabled")
@@ -280,6 +282,8 @@ def _problem(error: ErrorDetails, location: Sequence[str | int]) -> str:
     kind = error["type"]
     if kind == "missing":
         return "is missing"
+    if kind == "extra_forbidden" and location[0] == "providers" and location[-1] == "drains":
+        return "is no longer known: delete it. Every reply is read to its end now, unless you write cancels = true"
     if kind == "extra_forbidden":
         fields = _table_at(location[:-1], error["loc"]).model_fields
         return f"is not known here; known are {', '.join(field.alias or name for name, field in fields.items())}"

@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from billing.models import User
-from completions.catalog import lookup, writes
+from completions.catalog import writes
 from completions.catalog.sync import diff, fetch, parse
 from completions.catalog.sync.diff import Comparison, Difference
 from completions.catalog.sync.parse import ListedModel
@@ -111,7 +111,7 @@ def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tu
         raise SyncFailed(f"asked to wait until {stored.retry_at:%Y-%m-%d %H:%M:%S} UTC")
     before = _listed_before(stored)
     try:
-        key = lookup.read_api_key(provider)
+        key = provider.read_api_key()
         pool.release_connection()  # the provider may take minutes
         document = fetch.fetch_list(stored.url, api_key=key, etag=stored.etag)
         if document is None:

@@ -1,6 +1,7 @@
 """Admin pages of the catalog and of completions: keys are never shown, prices are only added, referenced rows stay."""
 
 import datetime
+import re
 from typing import Any
 
 import pytest
@@ -9,12 +10,13 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from billing.models import User
 from completions.catalog import lookup
 from completions.models import Completion, LanguageModel, Price, Provider, RoutableAlias, Route, UpstreamList
 from gateway_project import secretbox
-from tests import factories
+from tests import factories, sessions
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +30,7 @@ def staff(*permissions: str, **fields: Any) -> Client:
         Permission.objects.get(content_type__app_label="completions", codename=name) for name in permissions
     )
     client = Client()
-    client.force_login(user)
+    sessions.sign_in(client, user)
     return client
 
 
@@ -247,6 +249,20 @@ def test_an_invalid_provider_is_refused_at_its_field_and_nothing_changes(shed, r
     assert Provider.objects.values().get() == before
 
 
+@pytest.mark.parametrize(
+    "url", ["http://169.254.169.254/latest", "http://127.0.0.1:5432", "http://[::1]/v1", "http://localhost/v1"]
+)
+def test_staff_cannot_enter_a_private_address_unless_it_is_permitted(shed, root, settings, url):
+    settings.PRIVATE_UPSTREAMS = []
+    before = Provider.objects.values().get()
+
+    reply = save(root, "provider", "shed", provider_fields(base_url=url))
+
+    [said] = reply.context["adminform"].form.errors["base_url"]
+    assert said == "The base URL leads to a private address, which GATEWAY_PRIVATE_UPSTREAMS does not permit."
+    assert Provider.objects.values().get() == before
+
+
 @pytest.mark.parametrize("has_key", [{"sealed_api_key": "sealed"}, {"api_key_env": "SHED_API_KEY"}])
 def test_an_address_cannot_change_without_entering_the_key_again(shed, root, has_key):
     Provider.objects.update(**has_key)
@@ -267,17 +283,24 @@ def test_an_address_changes_with_a_new_key_and_the_old_variable_is_cleared(shed,
     assert secretbox.decrypt(shed.sealed_api_key, purpose="provider:shed") == SECRET
 
 
+def test_staff_say_that_a_server_is_the_operators_own(shed, root):
+    save(root, "provider", "shed", provider_fields(passes_unknown_fields="on"))
+    assert Provider.objects.get().passes_unknown_fields
+    save(root, "provider", "shed", provider_fields())
+    assert not Provider.objects.get().passes_unknown_fields
+
+
 def test_a_provider_has_its_own_deadlines_or_those_of_the_settings(shed, root):
-    save(root, "provider", "shed", provider_fields(connect_seconds=2, total_seconds=600, drains="on"))
+    save(root, "provider", "shed", provider_fields(connect_seconds=2, total_seconds=600, cancels="on"))
     shed.refresh_from_db()
     assert (shed.connect_seconds, shed.first_byte_seconds, shed.idle_seconds, shed.total_seconds) == (2, None, None, 600)
-    assert shed.drains
+    assert shed.cancels
 
     refused = save(root, "provider", "shed", provider_fields(idle_seconds=0))
     assert refused.status_code == 200
     assert refused.context["adminform"].form.errors
     shed.refresh_from_db()
-    assert (shed.connect_seconds, shed.idle_seconds, shed.drains) == (2, None, True)
+    assert (shed.connect_seconds, shed.idle_seconds, shed.cancels) == (2, None, True)
 
 
 def test_the_name_of_the_environment_variable_cannot_be_edited(shed, root):
@@ -489,3 +512,17 @@ def test_a_completion_shows_its_cost_in_dollars_and_cannot_be_changed(completion
     assert root.post(page, {"cost_nanos": 1}).status_code == 403
     assert root.get(url("completion", "add")).status_code == 403
     assert Completion.objects.values().get() == before
+
+
+def test_a_route_shows_until_when_its_circuit_is_open_in_some_process(echo_model, root):
+    def shown(hours):
+        Route.objects.update(rests_until=timezone.now() + datetime.timedelta(hours=hours))
+        pages = [url("route", "changelist"), url("route", "change", Route.objects.get().pk)]
+        return [root.get(page).content.decode() for page in pages]
+
+    in_list, on_page = shown(hours=-1)
+    assert '<td class="field-open_until">no</td>' in in_list
+    assert "no process has opened it lately" in on_page
+    in_list, on_page = shown(hours=1)
+    assert re.search(r'<td class="field-open_until">until \d\d:\d\d:\d\d</td>', in_list)
+    assert re.search(r"open in a process until \d\d:\d\d:\d\d; a hint to the others", on_page)

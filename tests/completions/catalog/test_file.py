@@ -23,11 +23,12 @@ connect_seconds = 3
 first_byte_seconds = 30
 idle_seconds = 40
 total_seconds = 600
-drains = true
+cancels = true
 
 [providers.shed]
 kind = "openai"
 base_url = "http://gpu-shed:8001/v1"
+passes_unknown_fields = true
 
 [models."openai/gpt-4o-mini"]
 name = "GPT-4o mini"
@@ -38,6 +39,7 @@ max_output_tokens = 16384
 image_support = true
 image_tokens_max = 48000
 function_calling = true
+reasoning = false
 commercial_use = true
 license = "Proprietary"
 price = { input = "0.15", output = "0.60", cached_input = "0.075", image = "0.002" }
@@ -113,18 +115,19 @@ def test_a_file_creates_exactly_its_rows(load):
             40,
             600,
             True,
+            False,
             "off",
             "",
             None,
             "",
         ),
-        ("shed", "openai", "http://gpu-shed:8001/v1", "", "", True, None, None, None, None, False, "off", "", None, ""),
+        ("shed", "openai", "http://gpu-shed:8001/v1", "", "", True, None, None, None, None, False, True, "off", "", None, ""),
     ]
     model = LanguageModel.objects.get()
     assert (model.pk, model.name, model.maker, model.category) == ("openai/gpt-4o-mini", "GPT-4o mini", "OpenAI", "CODING")
     assert (model.context_window, model.max_output_tokens) == (128_000, 16_384)
     assert (model.image_support, model.function_calling, model.commercial_use) == (True, True, True)
-    assert model.image_tokens_max == 48_000
+    assert (model.image_tokens_max, model.reasoning) == (48_000, False)
     assert (model.license, model.is_enabled) == ("Proprietary", True)
     assert prices("openai/gpt-4o-mini") == [(150_000_000, 600_000_000, 75_000_000, None)]
     assert [price.image_nanos for price in Price.objects.all()] == [2_000_000]
@@ -141,7 +144,7 @@ def test_optional_fields_get_cautious_defaults(load):
     model = LanguageModel.objects.get()
     assert (model.category, model.license, model.is_enabled) == ("GENERAL", None, True)
     assert (model.image_support, model.function_calling, model.commercial_use) == (False, False, False)
-    assert model.image_tokens_max == 6_000
+    assert (model.image_tokens_max, model.reasoning) == (6_000, None)
     assert [(route.priority, route.weight) for route in Route.objects.all()] == [(1, 1)]
     assert [price.image_nanos for price in Price.objects.all()] == [None]
 
@@ -361,6 +364,16 @@ REFUSED = {
     "base_url password": ("http://127", "http://me:pw@127", f"{SHED} base_url: must not carry a user name"),
     "base_url query": ("8001/v1", "8001/v1?key=1", f"{SHED} base_url: must end with its path"),
     "base_url fragment": ("8001/v1", "8001/v1#x", f"{SHED} base_url: must end with its path"),
+    "base_url number": (
+        "http://127.0.0.1",
+        "http://2130706433",
+        f"{SHED} base_url: must have a host name, or an IP address in",
+    ),
+    "base_url letters": (
+        "http://127.0.0.1",
+        "http://b\u00fccher.example",
+        f"{SHED} base_url: must have a host of ASCII letters",
+    ),
     "base_url of echo": ('kind = "openai"', 'kind = "echo"', f"{SHED} base_url: is not known here"),
     "a key for the name of a variable": (SHED, f'{SHED}\napi_key_env = "sk-abc"', f"{SHED} api_key_env: must be the name"),
     "our own secret": (SHED, f'{SHED}\napi_key_env = "GATEWAY_SECRET_KEY"', f"{SHED} api_key_env: names a secret of"),
@@ -403,7 +416,8 @@ REFUSED = {
     "route without a model": (', upstream_model = "m"', "", f"{MODEL} routes[0].upstream_model: is missing"),
     "a deadline of no time": ('kind = "openai"', 'kind = "openai"\nidle_seconds = 0', f"{SHED} idle_seconds: 0 is not"),
     "a deadline as text": ('kind = "openai"', 'kind = "openai"\ntotal_seconds = "9"', f"{SHED} total_seconds: must be a whole"),
-    "drains as text": ('kind = "openai"', 'kind = "openai"\ndrains = "no"', f"{SHED} drains: must be true or false"),
+    "cancels as text": ('kind = "openai"', 'kind = "openai"\ncancels = "no"', f"{SHED} cancels: must be true or false"),
+    "drains": ('kind = "openai"', 'kind = "openai"\ndrains = true', f"{SHED} drains: is no longer known: delete it"),
     "images of no tokens": ('name = "M"', 'name = "M"\nimage_tokens_max = 0', f"{MODEL} image_tokens_max: 0 is not"),
     "weight zero": ('upstream_model = "m"', 'upstream_model = "m", weight = 0', f"{MODEL} routes[0].weight: 0 is not"),
     "priority zero": ('upstream_model = "m"', 'upstream_model = "m", priority = 0', f"{MODEL} routes[0].priority: 0 is not"),
@@ -428,6 +442,16 @@ def test_a_bad_file_is_refused_by_file_table_and_field_and_nothing_is_written(lo
     assert all(line.startswith("catalog.toml:") for line in message.splitlines()[:-1])
     assert "pw" not in message
     assert "sk-" not in message
+    assert everything() == [[], [], [], []]
+
+
+def test_a_private_address_is_refused_by_its_field_unless_it_is_permitted(load, settings):
+    settings.PRIVATE_UPSTREAMS = []
+
+    with pytest.raises(CommandError) as refused:
+        load(MINIMAL)
+
+    assert f"{SHED} base_url: leads to a private address, which GATEWAY_PRIVATE_UPSTREAMS does not" in str(refused.value)
     assert everything() == [[], [], [], []]
 
 

@@ -4,6 +4,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from cryptography.fernet import Fernet
 from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
@@ -149,6 +150,16 @@ def test_a_provider_with_its_key_makes_its_models_available(api, echo_model, mon
     assert [model["available"] for model in reply.json()["data"]] == [True]
     assert b"sk-example" not in reply.content
     assert chat.ask(api).status_code == 200
+
+
+def test_a_provider_whose_stored_key_cannot_be_decrypted_is_not_used_and_logged(api, echo_model, settings, caplog):
+    lost = factories.make_provider("lost", sealed_api_key=secretbox.encrypt("sk-lost", purpose="provider:lost"))
+    Route.objects.create(model=echo_model, provider=lost, upstream_model="echo", priority=0)
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+
+    assert [chat.ask(api).status_code for _ in range(2)] == [200, 200]
+    logged = [record.getMessage() for record in caplog.records if record.name == "gateway.catalog"]
+    assert logged == ["the key of provider lost cannot be read with GATEWAY_ENCRYPTION_KEYS: it is not used"]
 
 
 def test_one_available_route_is_enough_and_is_used(api, echo_model):

@@ -15,7 +15,7 @@ from completions.catalog import lookup
 from completions.catalog.sync import proposals
 from completions.models import CatalogProposal, LanguageModel, Price, Provider, Route, UpstreamList
 from gateway_project import errors
-from tests import factories
+from tests import factories, sessions
 
 pytestmark = pytest.mark.django_db
 
@@ -44,7 +44,7 @@ def make_staff(*permissions: str, email: str = "staff@example.org", **fields: An
 def signed_in(user: User, **options: bool) -> Client:
     settings: dict[str, Any] = options
     client = Client(**settings)
-    client.force_login(user)
+    sessions.sign_in(client, user)
     return client
 
 
