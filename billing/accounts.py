@@ -1,11 +1,18 @@
-"""Opens an account for a person, and finds the account by a member's e-mail address."""
+"""Opens an account for a person, finds it by a member's e-mail address, and closes it when nobody can manage it any more."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from uuid import UUID
 
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
+from billing import locks
 from billing.models import Account, Membership, User
+
+# Says of each account in a query whether somebody who can sign in is a member of it.
+HAS_ACTIVE_MEMBER = Exists(Membership.objects.filter(account=OuterRef("pk"), user__is_active=True))
 
 
 class NoAccount(LookupError):
@@ -46,3 +53,27 @@ def find_account(email: str, account_id: UUID | None = None) -> Account:
             return account
         case several:
             raise SeveralAccounts(f"{email} is a member of several accounts: {', '.join(str(each.pk) for each in several)}")
+
+
+@contextmanager
+def closing_abandoned(account_ids: Iterable[UUID]) -> Iterator[list[Account]]:
+    """Close those of the accounts that lose their last active member in this block, in the same transaction.
+
+    Their keys could go on spending while nobody can see or stop it. Yields the list of the closed accounts, complete when the
+    block ends. An account that had no active member before stays as it is: somebody opened it on purpose.
+    """
+    with transaction.atomic():
+        attended = Account.objects.filter(HAS_ACTIVE_MEMBER, pk__in=account_ids, is_active=True)
+        ids = sorted(account.pk for account in attended)
+        closed: list[Account] = []
+        yield closed
+        closed += [account for account in map(locks.lock_account, ids) if _close_if_abandoned(account)]
+
+
+def _close_if_abandoned(account: Account) -> bool:
+    """Close the locked account if it has no active member. Of two members who leave at once, the second one finds that."""
+    if Account.objects.filter(HAS_ACTIVE_MEMBER, pk=account.pk).exists():
+        return False
+    account.is_active = False
+    account.save(update_fields=["is_active"])
+    return True

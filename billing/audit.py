@@ -242,16 +242,27 @@ USAGE_SAYS_WHAT_WAS_USED = Invariant(
 
 # --- The holds ----------------------------------------------------------------------------------------------------
 
-OPEN_HOLDS_SUM_TO_WHAT_IS_HELD = Invariant(
+ACCOUNTS_AND_OPEN_HOLDS = SharedQuery(
+    """
+    SELECT account.id AS account_id, held_nanos, coalesce(sum_nanos, 0) AS sum_nanos, open_holds, coalesce(holds, 0) AS holds
+    FROM account LEFT JOIN (
+        SELECT account_id, sum(amount_nanos) AS sum_nanos, count(*) AS holds FROM hold WHERE state = 'HELD' GROUP BY account_id
+    ) AS sums ON sums.account_id = account.id
+    """
+)
+
+OPEN_HOLDS_SUM_TO_WHAT_IS_HELD = ACCOUNTS_AND_OPEN_HOLDS.invariant(
     "open_holds_sum_to_what_is_held",
     "What an account holds is the sum of its open holds.",
-    """
-    SELECT account.id AS account_id, held_nanos, coalesce(sum_nanos, 0) AS sum_nanos
-    FROM account LEFT JOIN (
-        SELECT account_id, sum(amount_nanos) AS sum_nanos FROM hold WHERE state = 'HELD' GROUP BY account_id
-    ) AS sums ON sums.account_id = account.id
-    WHERE held_nanos <> coalesce(sum_nanos, 0)
-    """,
+    shows="account_id, held_nanos, sum_nanos",
+    breaks="held_nanos <> sum_nanos",
+)
+
+ACCOUNTS_COUNT_THEIR_OPEN_HOLDS = ACCOUNTS_AND_OPEN_HOLDS.invariant(
+    "accounts_count_their_open_holds",
+    "The number of open holds that an account says is the number that it has.",
+    shows="account_id, open_holds, holds",
+    breaks="open_holds <> holds",
 )
 
 NO_MORE_IS_SETTLED_THAN_WAS_HELD = Invariant(
@@ -379,6 +390,9 @@ CONSTRAINTS_STAND_GUARD = Invariant(
             ('billing_account', 'held_money_is_never_negative'),
             ('billing_account', 'a_book_begins_at_zero'),
             ('billing_account', 'an_accounts_rate_is_at_least_one_a_minute'),
+            ('billing_account', 'an_accounts_open_holds_are_never_negative'),
+            ('billing_account', 'an_account_may_run_at_least_one_request'),
+            ('billing_account', 'billing_account_requests_in_flight_max_check'),
             ('billing_account', 'billing_account_requests_per_minute_check'),
             ('billing_account', 'billing_account_tokens_per_minute_check'),
             ('billing_ledgerentry', 'billing_ledgerentry_pkey'),
@@ -412,6 +426,7 @@ INVARIANTS = [
     A_REFERENCE_IS_BOOKED_ONCE,
     USAGE_SAYS_WHAT_WAS_USED,
     OPEN_HOLDS_SUM_TO_WHAT_IS_HELD,
+    ACCOUNTS_COUNT_THEIR_OPEN_HOLDS,
     NO_MORE_IS_SETTLED_THAN_WAS_HELD,
     HOLDS_ARE_IN_ONE_STATE,
     SETTLED_HOLDS_ARE_DEBITED,

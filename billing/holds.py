@@ -10,6 +10,11 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db import transaction
+from django.db.models import Count, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
+from billing import locks
 from billing.models import Account, Hold
 from gateway_project import dollars, errors
 from gateway_project.db.pipelined_transaction import Statement
@@ -40,6 +45,7 @@ def place(account: Account, amount_nanos: int) -> None:
     """Reserve ``amount_nanos`` on the given row (``insert_holds_statement`` writes it). Raises like ``require_available``."""
     require_available(account, amount_nanos)
     account.held_nanos += amount_nanos
+    account.open_holds += 1
 
 
 def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int | None = None) -> bool:
@@ -50,13 +56,14 @@ def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int 
     if hold.state != Hold.State.HELD:
         return False
     account.held_nanos -= hold.amount_nanos
+    account.open_holds = max(account.open_holds - 1, 0)
     hold.state = state
     hold.settled_nanos = None if cost_nanos is None else min(cost_nanos, hold.amount_nanos)
     return True
 
 
 def insert_holds_statement(holds: Sequence[NewHold]) -> Statement:
-    """Insert the holds and add their amounts to ``held_nanos`` of their accounts."""
+    """Insert the holds. Add their amounts to ``held_nanos`` of their accounts, and their number to ``open_holds``."""
     return Statement(
         """
         WITH placed AS (
@@ -66,8 +73,8 @@ def insert_holds_statement(holds: Sequence[NewHold]) -> Statement:
                 AS hold (reference text, account_id uuid, amount_nanos bigint, expires_at timestamptz)
             RETURNING account_id, amount_nanos
         )
-        UPDATE billing_account SET held_nanos = held_nanos + more.nanos
-        FROM (SELECT account_id, sum(amount_nanos) AS nanos FROM placed GROUP BY account_id) AS more
+        UPDATE billing_account SET held_nanos = held_nanos + more.nanos, open_holds = open_holds + more.holds
+        FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS holds FROM placed GROUP BY account_id) AS more
         WHERE id = more.account_id
         """,
         [hold._asdict() for hold in holds],
@@ -75,7 +82,10 @@ def insert_holds_statement(holds: Sequence[NewHold]) -> Statement:
 
 
 def update_holds_statement(holds: Sequence[Hold]) -> Statement:
-    """Update the resolved holds and subtract their amounts from ``held_nanos`` of their accounts."""
+    """Update the resolved holds. Subtract their amounts from ``held_nanos`` of their accounts, and their number likewise.
+
+    A count that is too low, after an upgrade that processes of an older version outlived, stops at 0: money is settled anyway.
+    """
     return Statement(
         """
         WITH resolved AS (
@@ -85,9 +95,25 @@ def update_holds_statement(holds: Sequence[Hold]) -> Statement:
             WHERE billing_hold.reference = ended.reference
             RETURNING account_id, amount_nanos
         )
-        UPDATE billing_account SET held_nanos = held_nanos - less.nanos
-        FROM (SELECT account_id, sum(amount_nanos) AS nanos FROM resolved GROUP BY account_id) AS less
+        UPDATE billing_account SET held_nanos = held_nanos - less.nanos, open_holds = greatest(open_holds - less.holds, 0)
+        FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS holds FROM resolved GROUP BY account_id) AS less
         WHERE id = less.account_id
         """,
         [{"reference": hold.pk, "state": hold.state, "settled_nanos": hold.settled_nanos} for hold in holds],
     )
+
+
+def correct_counts() -> list[UUID]:
+    """Correct ``open_holds`` of the accounts that say another number than they have. Return their ids.
+
+    The count is wrong after an upgrade from a version that did not count, if some of its processes still ran.
+    """
+    counted = Hold.objects.filter(account=OuterRef("pk"), state=Hold.State.HELD).order_by().values("account")
+    number = Coalesce(Subquery(counted.annotate(number=Count("pk")).values("number")), 0)
+    corrected = list(Account.objects.exclude(open_holds=number).values_list("pk", flat=True))
+    for account_id in corrected:
+        with transaction.atomic():
+            account = locks.lock_account(account_id)  # then no hold of it is placed or resolved
+            account.open_holds = account.holds.filter(state=Hold.State.HELD).count()
+            account.save(update_fields=["open_holds"])
+    return corrected

@@ -59,11 +59,14 @@ def debit_usage(
     completion_tokens: int,
     settlement: str,
     spender: str | None = None,
+    repeats: str | None = None,
+    charged_before_nanos: int = 0,
 ) -> NewEntry:
     """Charge one completion; ``insert_entries_statement`` writes the entry. A completion that costs 0 has an entry, too.
 
     ``settlement`` says where the figures come from: reported by the upstream, estimated, or partial. ``spender`` is an id that
-    the caller chooses, by which the account can filter its entries.
+    the caller chooses, by which the account can filter its entries. ``repeats`` is the completion of which this one is a second
+    run, and ``charged_before_nanos`` what was charged for it, by which ``cost_nanos`` is less than the usage costs.
     """
     metadata = {
         "model": model,
@@ -74,6 +77,8 @@ def debit_usage(
         "costInDollars": dollars.format_plain(cost_nanos),
         "settlement": settlement,
     }
+    if repeats:
+        metadata |= {"repeats": repeats, "chargedBeforeInDollars": dollars.format_plain(charged_before_nanos)}
     return _make_entry(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)
 
 

@@ -1,19 +1,22 @@
 """The ledger of an account as a CSV file: one line for each entry, newest first, with exact dollars and whole cents.
 
-The file is streamed, one batch in memory at a time. Text that others wrote cannot act as a spreadsheet formula.
+The file is streamed, one batch in memory at a time, and few files at a time. Text that others wrote cannot act as a spreadsheet
+formula.
 """
 
 import csv
-from collections.abc import Iterator
+import unicodedata
+from collections import Counter
+from collections.abc import Generator
+from datetime import timedelta
 from io import StringIO
-from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 from django.http import StreamingHttpResponse
 
 from billing import ledger_pages, money
 from billing.models import Account, LedgerEntry
-from gateway_project import dollars, timestamps
+from gateway_project import dollars, errors, timestamps
 
 CONTENT_TYPE = "text/csv"
 COLUMNS = [
@@ -35,23 +38,65 @@ COLUMNS = [
     "paymentId",
     "reason",
 ]
-# Characters with which a formula begins in spreadsheet programs, and the blanks that they skip before it.
-_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
+# A formula begins with one of these in spreadsheet programs, in any form that compatibility normalization makes the same: some
+# programs read full-width characters as the narrow ones.
+_FORMULA_BEGINS = frozenset("=+-@\N{MINUS SIGN}")
 
 
-def download(account: Account, entry_filter: ledger_pages.EntryFilter = ledger_pages.ALL_ENTRIES) -> StreamingHttpResponse:
-    """Return the streaming reply. The first part is built here, so that an error before it still has an error status."""
-    parts = _parts(account, entry_filter)
+DOWNLOADS_MAX = 2  # at a time, of one downloader in one process
+_RETRY_AFTER = timedelta(seconds=5)
+_running: Counter[str] = Counter()  # by downloader
+
+
+def download(
+    account: Account, entry_filter: ledger_pages.EntryFilter = ledger_pages.ALL_ENTRIES, *, downloader: str
+) -> StreamingHttpResponse:
+    """Return the streaming reply. The first part is built here, so that an error before it still has an error status.
+
+    Raises RateLimitExceeded when ``downloader``, an id of whoever asks, has DOWNLOADS_MAX files under way in this process.
+    """
+    body = _Download(downloader, _parts(account, entry_filter))
     headers = {
         "Content-Disposition": 'attachment; filename="ledger.csv"',
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",
     }
-    body = chain([next(parts)], parts)
     return StreamingHttpResponse(body, content_type=f"{CONTENT_TYPE}; charset=utf-8", headers=headers)
 
 
-def _parts(account: Account, entry_filter: ledger_pages.EntryFilter) -> Iterator[bytes]:
+class _Download:
+    """The parts of one file. It counts as under way until it is closed, as the server does at the end and on a disconnect."""
+
+    def __init__(self, downloader: str, parts: Generator[bytes, None, None]) -> None:
+        if _running[downloader] >= DOWNLOADS_MAX:
+            message = f"{DOWNLOADS_MAX} downloads of the ledger are under way already: wait for one to end."
+            raise errors.RateLimitExceeded(message, headers=errors.retry_after(_RETRY_AFTER))
+        _running[downloader] += 1
+        self._downloader: str | None = downloader
+        self._parts = parts
+        try:
+            self._first: bytes | None = next(parts)
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        first, self._first = self._first, None
+        return next(self._parts) if first is None else first
+
+    def close(self) -> None:
+        self._parts.close()
+        downloader, self._downloader = self._downloader, None
+        if downloader is not None:
+            _running[downloader] -= 1
+            if not _running[downloader]:
+                del _running[downloader]
+
+
+def _parts(account: Account, entry_filter: ledger_pages.EntryFilter) -> Generator[bytes, None, None]:
     head = _lines([COLUMNS])
     for batch in ledger_pages.read_batches(account, entry_filter):
         yield head + _lines(map(_row, batch))
@@ -93,4 +138,12 @@ def _row(entry: LedgerEntry) -> list[Any]:
 
 def _text(value: str | None) -> str | None:
     """Return a cell that a spreadsheet shows as text: a value that begins like a formula gets a quote in front."""
-    return f"'{value}" if value and value.startswith(_FORMULA_BEGINS) else value
+    return f"'{value}" if value and _begins_like_a_formula(value) else value
+
+
+def _begins_like_a_formula(value: str) -> bool:
+    """Say whether the first visible character begins a formula, or a control character, such as a tab, comes first."""
+    if unicodedata.category(value[0]) == "Cc":
+        return True
+    visible = next((character for character in value if unicodedata.category(character)[0] not in "ZC"), "")
+    return unicodedata.normalize("NFKC", visible) in _FORMULA_BEGINS

@@ -1,4 +1,4 @@
-"""Users, accounts, memberships, ledger entries and holds.
+"""Users, accounts, memberships, ledger entries, holds, and what is used up of the limits on signing in.
 
 Every invariant of one row that a constraint can express is a constraint, named as a sentence. Triggers of migration 0002
 enforce invariants between rows.
@@ -52,7 +52,7 @@ class User(AbstractUser):
 
 
 class Account(models.Model):
-    """A prepaid balance with its members. Only ``ledger`` and ``holds`` write balance, held amount and last seq."""
+    """A prepaid balance with its members. Only ``ledger`` and ``holds`` write balance, held amount, last seq and open holds."""
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     name = models.CharField(max_length=200)
@@ -60,6 +60,8 @@ class Account(models.Model):
     balance_nanos = models.BigIntegerField(default=0, editable=False)
     held_nanos = models.BigIntegerField(default=0, editable=False)
     last_seq = models.BigIntegerField(default=0, editable=False)
+    open_holds = models.IntegerField(default=0, db_default=0, editable=False)  # how many: its requests in flight
+    stored_reply_bytes = models.BigIntegerField(default=0, db_default=0, editable=False)  # of ``completions``, which writes it
     requests_per_minute = models.PositiveIntegerField(
         null=True,
         blank=True,
@@ -72,6 +74,12 @@ class Account(models.Model):
         validators=[MinValueValidator(1)],
         help_text="Of each of its keys that has no such limit of its own. Empty: the deployment's, if it has one.",
     )
+    requests_in_flight_max = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="How many requests of all its keys together may run at a time. Empty: the deployment's maximum.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     members = models.ManyToManyField(User, through="Membership", related_name="accounts")
 
@@ -79,10 +87,15 @@ class Account(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(held_nanos__gte=0), name="held_money_is_never_negative"),
             models.CheckConstraint(condition=Q(last_seq__gte=0), name="a_book_begins_at_zero"),
+            models.CheckConstraint(condition=Q(open_holds__gte=0), name="an_accounts_open_holds_are_never_negative"),
             models.CheckConstraint(
                 condition=(Q(requests_per_minute__isnull=True) | Q(requests_per_minute__gte=1))
                 & (Q(tokens_per_minute__isnull=True) | Q(tokens_per_minute__gte=1)),
                 name="an_accounts_rate_is_at_least_one_a_minute",
+            ),
+            models.CheckConstraint(
+                condition=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
+                name="an_account_may_run_at_least_one_request",
             ),
         ]
         permissions = [("issue_support_credit", "Can issue a SUPPORT_CREDIT")]
@@ -204,3 +217,13 @@ class Hold(models.Model):
 
     def __str__(self) -> str:
         return f"{self.state} {self.reference}"
+
+
+class SignInLimit(models.Model):
+    """What attempts to sign in have used up of one limit; ``sign_in.limits`` has the only statements."""
+
+    digest = models.CharField(max_length=64, primary_key=True, db_collation="C", help_text="SHA-256 of what is limited.")
+    full_at = models.DateTimeField(db_index=True, help_text="When the whole burst is available again.")
+
+    def __str__(self) -> str:
+        return self.digest

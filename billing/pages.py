@@ -17,7 +17,8 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from billing import ledger_csv, ledger_pages, money, statement
 from billing.models import Account
-from gateway_project import dollars
+from gateway_project import dollars, errors
+from gateway_project.web import error_handlers
 
 ENTRIES_PER_PAGE = 25
 _ACCOUNT_SESSION_KEY = "account_id"  # session key: the selected account of a member of several
@@ -104,7 +105,10 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
 @member_page
 def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download all entries as CSV."""
-    return ledger_csv.download(account)
+    try:
+        return ledger_csv.download(account, downloader=f"user {request.user.pk}")
+    except errors.RateLimitExceeded as refusal:
+        return error_handlers.respond(request, refusal)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,12 @@ class LedgerEntryMetadataSerializer(serializers.Serializer[Any]):
     completionTokens = serializers.IntegerField(required=False, min_value=0)
     costInDollars = serializers.CharField(required=False, help_text="Exactly.")
     settlement = serializers.CharField(required=False, help_text="How the tokens were counted.")
+    repeats = serializers.CharField(
+        required=False, help_text="The earlier run under the same Idempotency-Key, whose process died."
+    )
+    chargedBeforeInDollars = serializers.CharField(
+        required=False, help_text="What that run and those before it were charged, by which this one costs less."
+    )
     stripePaymentId = serializers.CharField(required=False, help_text="In CREDIT_PURCHASE.")
     reason = serializers.CharField(required=False, help_text="In SUPPORT_CREDIT and REFUND_DEBIT.")
 

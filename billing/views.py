@@ -16,7 +16,7 @@ from gateway_project import errors
 from gateway_project.web import openapi
 from gateway_project.web.query_parameters import FilteredView
 
-_ERRORS = openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey)
+_ERRORS = openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)
 
 
 class BalanceView(APIView):
@@ -24,7 +24,7 @@ class BalanceView(APIView):
         operation_id="retrieveBalance",
         summary="Retrieve the balance",
         description="The account's balance. Holds of running requests are not subtracted.",
-        responses={200: BalanceSerializer, **openapi.error_responses(errors.InvalidApiKey)},
+        responses={200: BalanceSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> Response:
         return Response(BalanceSerializer(_account(request)).data)
@@ -61,7 +61,8 @@ class LedgerCsvView(FilteredView):
         responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR, **_ERRORS},
     )
     def get(self, request: Request) -> StreamingHttpResponse:
-        return ledger_csv.download(_account(request), self.select(ledger_pages.ALL_ENTRIES))
+        entry_filter = self.select(ledger_pages.ALL_ENTRIES)
+        return ledger_csv.download(_account(request), entry_filter, downloader=request.auth.pk)
 
 
 def _account(request: Request) -> Account:

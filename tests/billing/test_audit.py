@@ -1,5 +1,6 @@
 """Each violation, made with the constraints removed, is found by its own invariants and by no others."""
 
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -7,6 +8,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from celery.signals import task_prerun
 from django.db import OperationalError, connection
 from django.db.models import F
 from prometheus_client.registry import REGISTRY
@@ -97,6 +99,10 @@ def hold_without_holds(account: Account) -> None:
     Account.objects.filter(pk=factories.make_account("Other").pk).update(held_nanos=1)
 
 
+def count_a_hold_that_was_released(account: Account) -> None:
+    Account.objects.filter(pk=account.pk).update(open_holds=2)
+
+
 def settle_more_than_was_held(account: Account) -> None:
     Hold.objects.filter(settled_nanos=5).update(amount_nanos=4)
 
@@ -178,6 +184,7 @@ BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
     (miscount_tokens, {"usage_says_what_was_used"}),
     (hold_more_than_the_holds, {"open_holds_sum_to_what_is_held"}),
     (hold_without_holds, {"open_holds_sum_to_what_is_held"}),
+    (count_a_hold_that_was_released, {"accounts_count_their_open_holds"}),
     (settle_more_than_was_held, {"no_more_is_settled_than_was_held"}),
     (hold_less_than_nothing, {"no_more_is_settled_than_was_held"}),
     (release_at_a_price, {"holds_are_in_one_state"}),
@@ -385,6 +392,31 @@ def test_an_audit_that_fails_sets_no_metric(db, monkeypatch):
     with pytest.raises(OperationalError):
         tasks.verify_ledger()
     assert verified_at() == before
+
+
+def test_an_audit_that_meets_an_outage_runs_again(transactional_db):
+    before, begun, done = verified_at(), [], []
+
+    def begin(**task: Any) -> None:
+        begun.append(task["task_id"])
+        if len(begun) == 3:  # the database is back
+            connection.settings_dict = {**connection.settings_dict, "HOST": host, "PORT": port}
+
+    def audit_in_an_outage() -> None:
+        connection.settings_dict = {**connection.settings_dict, "HOST": "127.0.0.1", "PORT": "1"}
+        done.append(tasks.verify_ledger.apply())
+        connection.close()
+
+    host, port = (connection.settings_dict[name] for name in ("HOST", "PORT"))
+    task_prerun.connect(begin, weak=False, dispatch_uid="outage")
+    try:
+        thread = threading.Thread(target=audit_in_an_outage)
+        thread.start()
+        thread.join()
+    finally:
+        task_prerun.disconnect(dispatch_uid="outage")
+    assert len(begun) == 3
+    assert verified_at() > before
 
 
 @pytest.mark.parametrize(("name", "hour"), [("verify-ledger", 3), ("sync-catalog", 4)])

@@ -310,6 +310,17 @@ def test_holds_resolve_once_on_the_terms_they_were_placed_on(alice, bob):
             Hold.objects.update(**change)
 
 
+def test_an_accounts_open_holds_are_never_negative(alice):
+    with refused("an_accounts_open_holds_are_never_negative"):
+        Account.objects.update(open_holds=-1)
+
+
+def test_an_account_may_run_at_least_one_request(alice):
+    with refused("an_account_may_run_at_least_one_request"):
+        Account.objects.update(requests_in_flight_max=0)
+    Account.objects.update(requests_in_flight_max=1)
+
+
 @pytest.mark.parametrize("what", ["requests", "tokens"])
 def test_an_accounts_rate_is_at_least_one_a_minute(alice, what):
     with refused("an_accounts_rate_is_at_least_one_a_minute"):

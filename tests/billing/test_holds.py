@@ -2,7 +2,8 @@
 
 import pytest
 
-from billing.models import Hold
+from billing import tasks
+from billing.models import Account, Hold
 from gateway_project import dollars, errors
 from tests import usage
 
@@ -104,3 +105,14 @@ def test_an_empty_account_can_hold_zero(bob):
     hold = usage.place(bob, 0)
     assert usage.settle(bob, hold, 0).settled_nanos == 0
     assert usage.numbers(bob)["entries"] == [("USAGE_DEBIT", 0, hold.pk)]
+
+
+def test_a_wrong_number_of_open_holds_is_corrected(alice, charlie, caplog):
+    usage.place(alice, 5)
+    usage.release(alice, usage.place(alice, 5))
+    usage.place(charlie, 5)
+    Account.objects.filter(pk=alice.pk).update(open_holds=7)
+    assert tasks.correct_open_holds() == 1
+    assert dict(Account.objects.values_list("pk", "open_holds")) == {alice.pk: 1, charlie.pk: 1}
+    assert str(alice.pk) in caplog.text
+    assert tasks.correct_open_holds() == 0

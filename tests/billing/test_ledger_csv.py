@@ -9,8 +9,9 @@ import pytest
 from django.db import connection
 
 from billing import ledger, money
-from tests import chat, factories, usage
+from tests import chat, factories, outage, usage
 from tests.billing.ledger_entries import CSV, LEDGER, ids, iso, listed, spend
+from tests.completions.rows import disconnect
 from tests.conftest import client_for
 
 
@@ -68,7 +69,17 @@ def test_the_csv_file_takes_the_filters_but_no_pages(entries, bobs_client):
         assert [row["id"] for row in lines(bobs_client.get(CSV, query))] == listed(bobs_client, limit=100, **filters)
 
 
-@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n"])
+FULL_WIDTH = [
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+]  # = + - @, which spreadsheets with East Asian input read as the narrow ones
+LOOKALIKES = ["\ufe66", "\ufe62", "\ufe63", "\ufe6b", "\u207a", "\u2212"]  # small and raised forms, and the minus sign
+HIDDEN = ["\x0b", "\x1b", " =", "\u3000=", "\ufeff=", "\u200b\uff1d", "\xa0\t@"]  # blank or invisible, before a formula
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", *FULL_WIDTH, *LOOKALIKES, *HIDDEN])
 def test_text_cannot_act_as_a_formula(bob, bobs_client, begin):
     reason = f'{begin}HYPERLINK("http://example.org", "click")'
     ledger.grant_support_credit(bob.pk, amount_cents=5, reason=reason, reference="one")
@@ -78,8 +89,10 @@ def test_text_cannot_act_as_a_formula(bob, bobs_client, begin):
     assert paid["paymentId"] == f"'{begin}pi_1"
 
 
-def test_other_text_is_unchanged(bob, bobs_client):
-    reason = 'Sorry, "friend":\nhere is 1+1 = 2 €'
+@pytest.mark.parametrize(
+    "reason", ['Sorry, "friend":\nhere is 1+1 = 2 €', " a = b", "\u3000お詫び \uff1d 謝罪", "\u2014 the team"]
+)
+def test_other_text_is_unchanged(bob, bobs_client, reason):
     ledger.grant_support_credit(bob.pk, amount_cents=5, reason=reason, reference="one")
     [row] = lines(bobs_client.get(CSV))
     assert row["reason"] == reason
@@ -135,6 +148,32 @@ def test_the_csv_file_is_read_only(alice, api, method):
     assert usage.numbers(alice) == before
 
 
+# --- At the same time ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_batches", "entries")
+def test_a_key_downloads_two_files_at_a_time(bob, bobs_client):
+    first, second = (bobs_client.get(CSV) for _ in range(2))
+    refused = bobs_client.get(CSV)
+    error = chat.assert_error(refused, 429, "rate_limit_exceeded")
+    assert error["message"] == "2 downloads of the ledger are under way already: wait for one to end."
+    assert (refused["retry-after"], refused["retry-after-ms"]) == ("5", "5000")
+    assert bobs_client.get(LEDGER).status_code == 200
+    assert len(lines(client_for(factories.make_key(bob)[1]).get(CSV))) == 36
+
+    next(iter(first.streaming_content))
+    disconnect(first)
+    assert len(lines(bobs_client.get(CSV))) == 36
+    assert len(lines(second)) == 36
+    disconnect(second)
+    assert [bobs_client.get(CSV).status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_download_that_fails_at_its_beginning_is_not_under_way(bobs_client):
+    failed = [outage.with_the_database_unavailable(lambda: bobs_client.get(CSV)).status_code for _ in range(3)]
+    assert (failed, bobs_client.get(CSV).status_code) == ([503] * 3, 200)
+
+
 # --- On the dashboard ---------------------------------------------------------------------------------------------
 
 
@@ -152,3 +191,11 @@ def test_a_stranger_does_not_download_the_statement(alice, charlie, client):
     assert client.get("/dashboard/ledger.csv").status_code == 302
     client.force_login(charlie.members.get())
     assert [row["id"] for row in lines(client.get("/dashboard/ledger.csv"))] == ids(list(charlie.entries.all()))
+
+
+def test_a_member_downloads_two_files_at_a_time(alice, client):
+    client.force_login(alice.members.get())
+    replies = [client.get("/dashboard/ledger.csv", headers={"Accept": "text/html"}) for _ in range(3)]
+    assert [reply.status_code for reply in replies] == [200, 200, 429]
+    assert replies[2]["retry-after"] == "5"
+    assert "2 downloads of the ledger are under way already" in replies[2].content.decode()

@@ -12,7 +12,7 @@ from gateway_project.operator_command import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Credit the account of EMAIL with CENTS, as a SUPPORT_CREDIT."
+    help = "Credit the account of EMAIL with CENTS, as a SUPPORT_CREDIT. The caps of staff do not apply."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
