@@ -14,6 +14,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``views``, ``admin``     the HTTP views; the staff pages. Also ``checks``, the system checks, and ``management``, the commands
 - ``serializers``          the shapes of replies
 - ``tasks``                the sweeper, which settles or releases what a dead process left, and other scheduled work
+- ``reencryption``         encrypts what is stored anew, after a change of the encryption keys
 - ``relay``                dispatches an admitted request to its routes and relays the reply, whole or streamed
 - ``charging``             holds the money before the request, and charges or releases it once afterwards
 - ``catalog``              what is offered under a model id; ``catalog.sync`` compares it with the providers' own lists

@@ -1,8 +1,13 @@
 from django.apps import AppConfig
 
+from gateway_project.web import health
+
 
 class CompletionsConfig(AppConfig):
     name = "completions"
 
     def ready(self) -> None:
         from completions import checks  # noqa: F401  registers them
+        from completions.charging import batch
+
+        health.readiness_checks.append(batch.require_ready)

@@ -5,6 +5,8 @@ from keys.audit import KEY_TABLES
 
 COMPLETION_TABLES = {
     **KEY_TABLES,
+    "idempotent_request": "SELECT * FROM completions_idempotentrequest"
+    " WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
 
@@ -56,16 +58,17 @@ COMPLETIONS_ARE_BOOKED_AS_USED = Invariant(
 
 DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
     "days_are_the_sum_of_their_completions",
-    "What a key holds, spent and used on a day is the sum of what its completions of that day hold, cost and used.",
+    "What a key spent, holds and used on a day, and how many holds it has open, is the sum over its completions of that day.",
     """
     SELECT key_id, day, says, sums FROM (
-        SELECT key_id, day, jsonb_build_object('held', held_nanos, 'spent', spent_nanos, 'completions', completions,
-            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens) AS says
+        SELECT key_id, day, jsonb_build_object('held', held_nanos, 'open', open_holds, 'spent', spent_nanos,
+            'completions', completions, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens) AS says
         FROM day
-        WHERE (held_nanos, spent_nanos, completions, prompt_tokens, completion_tokens) <> (0, 0, 0, 0, 0)
+        WHERE (held_nanos, open_holds, spent_nanos, completions, prompt_tokens, completion_tokens) <> (0, 0, 0, 0, 0, 0)
     ) AS days FULL JOIN (
         SELECT key_id, spending_day AS day, jsonb_build_object(
             'held', coalesce(sum(amount_nanos) FILTER (WHERE state = 'HELD'), 0),
+            'open', count(*) FILTER (WHERE state = 'HELD'),
             'spent', coalesce(sum(settled_nanos), 0),
             'completions', count(*) FILTER (WHERE state = 'SETTLED'),
             'prompt_tokens', coalesce(sum(prompt_tokens) FILTER (WHERE state = 'SETTLED'), 0),
@@ -75,7 +78,6 @@ DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
         GROUP BY key_id, spending_day
     ) AS used USING (key_id, day)
     WHERE says IS DISTINCT FROM sums
-        AND NOT (says IS NULL AND (sums ->> 'held')::numeric = 0 AND (sums ->> 'completions')::numeric = 0)
     """,
     tables=COMPLETION_TABLES,
 )
@@ -116,10 +118,42 @@ ADMISSIONS_FIT_THEIR_LIMITS = Invariant(
     tables=COMPLETION_TABLES,
 )
 
+RERUNS_PAY_THE_DIFFERENCE = Invariant(
+    "reruns_pay_the_difference",
+    "A run under the Idempotency-Key of an earlier one, whose process died, is credited once with what that run was charged.",
+    """
+    SELECT rerun.account_id, rerun.id AS completion_id, rerun.repeats, rerun.charged_before_nanos,
+        earlier.charged_before_nanos + coalesce(earlier.cost_nanos, 0) AS charged_nanos
+    FROM (
+        SELECT account_id, id, repeats, charged_before_nanos, count(*) OVER (PARTITION BY repeats) AS reruns FROM completion
+        WHERE repeats IS NOT NULL OR charged_before_nanos <> 0
+    ) AS rerun
+    LEFT JOIN completion AS earlier ON (earlier.id, earlier.account_id) = (rerun.repeats, rerun.account_id)
+    WHERE earlier.settlement IS NULL OR reruns > 1
+        OR rerun.charged_before_nanos <> earlier.charged_before_nanos + coalesce(earlier.cost_nanos, 0)
+    """,
+    tables=COMPLETION_TABLES,
+)
+
+ACCOUNTS_COUNT_THEIR_STORED_REPLIES = Invariant(
+    "accounts_count_their_stored_replies",
+    "The bytes of stored replies that an account counts are those that it has stored.",
+    """
+    SELECT account.id AS account_id, stored_reply_bytes, coalesce(sum_bytes, 0) AS sum_bytes
+    FROM account LEFT JOIN (
+        SELECT account_id, sum(reply_bytes) AS sum_bytes FROM idempotent_request GROUP BY account_id
+    ) AS sums ON sums.account_id = account.id
+    WHERE stored_reply_bytes <> coalesce(sum_bytes, 0)
+    """,
+    tables=COMPLETION_TABLES,
+)
+
 INVARIANTS = [
     COMPLETIONS_ARE_THEIR_ACCOUNTS,
     COMPLETIONS_END_AS_THEIR_HOLDS_DO,
     COMPLETIONS_ARE_BOOKED_AS_USED,
     DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS,
     ADMISSIONS_FIT_THEIR_LIMITS,
+    RERUNS_PAY_THE_DIFFERENCE,
+    ACCOUNTS_COUNT_THEIR_STORED_REPLIES,
 ]

@@ -1,8 +1,19 @@
-"""Values that the layers pass on: a chat request, its offers, and the reply. Frozen dataclasses, independent of Django."""
+"""Values that the layers pass on: a chat request, its offers, and the reply. Frozen dataclasses, independent of Django.
+
+Only a ``RequestBody`` changes: it is released while its request waits for an upstream.
+"""
 
 import math
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
+
+from gateway_project import large_work
+
+_RELEASED = object()  # instead of a value that is only in the bytes
+_KEPT_CHARACTERS_MAX = 1_000  # of a string that is kept when a body is released
+_KEPT_MEMBERS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,8 +21,8 @@ class Contents:
     """What the messages contain, counted in one pass. ``image_at`` and ``file_at`` name the first such part, or are "".
 
     ``prompt_tokens_max`` bounds the tokens of the messages' text: its bytes of UTF-8, plus an allowance for the chat template.
-    A file is a document or a sound, whose tokens cannot be estimated. ``message_fields`` are the fields that messages have
-    beside role and content.
+    A file is a document, a sound, or an image of a size that the caller chose: its tokens cannot be estimated.
+    ``message_fields`` are the fields that messages have beside role and content.
     """
 
     text_bytes: int = 0  # UTF-8
@@ -22,25 +33,81 @@ class Contents:
     message_fields: frozenset[str] = frozenset()
 
 
+class RequestBody:
+    """The fields of a body, which has been validated, and the bytes that they were parsed from, unless it is small.
+
+    Parsed, a body takes up to 30 times as much memory as its bytes. So when a request begins to wait for an upstream, its body
+    is released: ``fields`` still has every name, but of the values only the short ones. A further attempt restores it.
+    """
+
+    __slots__ = ("fields", "_raw", "_is_released")
+
+    def __init__(self, fields: dict[str, Any], raw: bytes | None = None) -> None:
+        self.fields = fields
+        self._raw = raw
+        self._is_released = False
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of a body that is not small; otherwise 0."""
+        return len(self._raw or b"")
+
+    def release(self) -> None:
+        """Keep the bytes, and of the values only short ones. Does nothing to a small body."""
+        if self._raw is not None and not self._is_released:
+            self.fields = {name: value if _is_short(value) else _RELEASED for name, value in self.fields.items()}
+            self._is_released = True
+
+    def restore(self) -> None:
+        """Parse the bytes again, if the body is released."""
+        if self._is_released and self._raw is not None:
+            with large_work.turn(self.size_bytes):
+                self.fields = msgspec.json.decode(self._raw)
+            self._is_released = False
+
+    def forget(self) -> None:
+        """Release the body for good: no further attempt will be made."""
+        self.release()
+        self._raw, self._is_released = None, False
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        items = list(value.values()) if isinstance(value, dict) else value
+        return len(items) <= _KEPT_MEMBERS_MAX and all(not isinstance(item, dict | list) and _is_short(item) for item in items)
+    return not isinstance(value, str) or len(value) <= _KEPT_CHARACTERS_MAX
+
+
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
     """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check.
 
+    While the request waits for an upstream, the body may be released: then its ``messages`` must not be read.
+
     ``prompt_tokens_max`` bounds the tokens of the prompt's text: of the messages, and of every other field that a provider
-    may add to the prompt.
+    may add to the prompt. With ``has_preamble`` a provider adds instructions of its own (``Offer.preamble_tokens_max``).
     """
 
     model: str
-    messages: list[dict[str, Any]]
+    body: RequestBody
     max_tokens: int | None
     stream: bool
     include_usage: bool
-    fields: dict[str, Any]
     prompt_tokens_max: int
     max_tokens_field: str = "max_tokens"  # which of its two names the request used
+    has_preamble: bool = False
     choices: int = 1
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``
     contents: Contents = Contents()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return self.body.fields
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = self.body.fields["messages"]
+        return messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +155,20 @@ class Route:
     deadlines: Deadlines
     priority: int = 1
     weight: int = 1
-    open_until: float = 0.0  # by the monotonic clock: until then its circuit is open, as its row says
+    hinted_until: float = 0.0  # by the monotonic clock: until then a circuit for it is open in some process, as its row says
     key_fingerprint: str = ""  # of the provider's key and address
+    passes_unknown_fields: bool = False  # the operator's own server: it gets every field of a request
     is_key_refused: bool = False  # the provider refused this key: this route is there to be probed
-    drains: bool = False  # a reply is read to its end after its client disconnected: the provider charges for it anyway
+    cancels: bool = False  # the provider stops charging when the connection is closed
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What is offered under a model id now: its price, its limits, and the routes to it."""
+    """What is offered under a model id now: its price, its limits, and the routes to it.
+
+    ``preamble_tokens_max`` is the most that a provider of one of the routes adds to a prompt with tools, or with a format for
+    the reply.
+    """
 
     model_id: str
     context_window: int
@@ -107,7 +179,9 @@ class Offer:
     price_id: int
     price: PriceList
     routes: tuple[Route, ...]
+    preamble_tokens_max: int = 0
     alias: str = ""  # the id in the request, when it is an alias of this model
+    reasoning: bool | None = None  # whether the model reasons unseen, if not told otherwise; None: only when asked
 
 
 @dataclass(frozen=True, slots=True)

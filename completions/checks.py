@@ -1,24 +1,49 @@
-"""System checks of the catalog. They read the database: they run with ``check --database default`` and before ``migrate``."""
+"""System checks of the room for stored replies, of the requests that may be in flight, and of the catalog.
+
+Those of the catalog read the database: they run with ``check --database default`` and before ``migrate``.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import ProgrammingError, transaction
 
-from completions.catalog import lookup
+from completions.catalog import lookup, rules
+from completions.charging import idempotency
 from completions.models import LanguageModel, Obstacle, Provider
-from gateway_project import secretbox
+from completions.relay import slots
+
+
+@register()
+def check_idempotent_replies(**kwargs: Any) -> list[CheckMessage]:
+    """W007: no account has room for the largest reply, so none is stored."""
+    if idempotency.sealed_bytes_max() <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
+        return []
+    message = "GATEWAY_IDEMPOTENT_ACCOUNT_BYTES_MAX has no room for the largest reply: no reply is stored for retries."
+    hint = f"Set it to {idempotency.sealed_bytes_max()} or more, or lower GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX."
+    return [Warning(message, hint=hint, id="gateway.W007")]
+
+
+@register()
+def check_requests_in_flight(**kwargs: Any) -> list[CheckMessage]:
+    """W008: the requests of one key can take every slot of a process, and so stop it for all others."""
+    if slots.slots_max() > settings.KEY_REQUESTS_IN_FLIGHT:
+        return []
+    message = "With GATEWAY_KEY_REQUESTS_IN_FLIGHT as it is, one key can stop a web process for all others."
+    hint = f"Set it well below {slots.slots_max()}, or raise GATEWAY_WORKER_CONNECTIONS."
+    return [Warning(message, hint=hint, id="gateway.W008")]
 
 
 @register(Tags.database)
 def check_catalog(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """W002: no price in force. W003: no enabled route. E008: a provider's key that cannot be read."""
+    """W002: no price in force. W003: no enabled route. W006: a private address. E008: a provider's key that cannot be read."""
     if "default" not in (databases or []):
         return []
     try:
         with transaction.atomic():
-            return [*_incomplete_models(), *_unreadable_keys()]
+            return [*_incomplete_models(), *_private_addresses(), *_unreadable_keys()]
     except ProgrammingError:  # not migrated yet: there is no catalog to check
         return []
 
@@ -37,6 +62,18 @@ def _warning(model: LanguageModel, obstacle: Obstacle) -> CheckMessage:
 _HINT = "Give it one in a catalog file (manage.py load_catalog FILE.toml) or in the admin, or disable the model."
 
 
+def _private_addresses() -> list[CheckMessage]:
+    """Report providers from before the setting was narrowed. A name that is resolved to a private address is not found here."""
+    found: list[CheckMessage] = []
+    for provider in Provider.objects.filter(is_enabled=True).exclude(base_url="").order_by("pk"):
+        try:
+            rules.clean_base_url(provider.base_url)
+        except ValueError as error:
+            message = f"The base_url of provider {provider.pk} {error}."
+            found.append(Warning(message, hint="Its models fail until that is changed.", id="gateway.W006"))
+    return found
+
+
 def _unreadable_keys() -> list[CheckMessage]:
     return [
         Error(
@@ -51,7 +88,6 @@ def _unreadable_keys() -> list[CheckMessage]:
 
 def _is_readable(provider: Provider) -> bool:
     try:
-        secretbox.decrypt(provider.sealed_api_key, purpose=f"provider:{provider.pk}")
-    except (secretbox.Unreadable, ValueError):  # ValueError: a setting is not a Fernet key; E003 reports that
+        return provider.is_key_readable
+    except ValueError:  # a setting is not a Fernet key; E003 reports that
         return False
-    return True

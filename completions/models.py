@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from django.utils.crypto import salted_hmac
 
 from billing.models import Account
+from gateway_project import secretbox
 from keys.models import ApiKey
 
 
@@ -42,8 +43,16 @@ class Provider(models.Model):
     first_byte_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: as the settings say.")
     idle_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: as the settings say.")
     total_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="Empty, or more: as the settings say.")
-    drains = models.BooleanField(
-        default=False, help_text="When a client leaves, read the reply to its end: this provider charges for it anyway."
+    cancels = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="It stops charging when the connection is closed, as its documentation says. Then a client's departure "
+        "ends a request, except where the model may reason. Otherwise every reply is read to its end.",
+    )
+    passes_unknown_fields = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="A server of our own, in OpenAI's format: it gets all fields of a request, also unknown ones.",
     )
     sync = models.CharField(
         max_length=10, choices=Sync.choices, default=Sync.OFF, help_text="Its own list of models, once a day."
@@ -76,6 +85,25 @@ class Provider(models.Model):
     def __str__(self) -> str:
         return self.slug
 
+    def seal_api_key(self, api_key: str) -> None:
+        """Store the key, encrypted. The text is useless when it is copied to another provider."""
+        self.sealed_api_key = secretbox.encrypt(api_key, purpose=f"provider:{self.pk}")
+
+    def read_api_key(self) -> str:
+        """Return the key to send to the provider, decrypted; empty if it has none. Raises secretbox.Unreadable."""
+        if self.sealed_api_key:
+            return secretbox.decrypt(self.sealed_api_key, purpose=f"provider:{self.pk}")
+        return self.key_in_environment
+
+    @property
+    def is_key_readable(self) -> bool:
+        """False when the stored key was encrypted with a key that is not in ENCRYPTION_KEYS, or for another provider."""
+        try:
+            self.read_api_key()
+        except secretbox.Unreadable:
+            return False
+        return True
+
     @property
     def key_in_environment(self) -> str:
         """The key from the environment; empty if no variable is named, or if the variable is unset or blank."""
@@ -103,7 +131,9 @@ class Provider(models.Model):
 
     @property
     def _has_key(self) -> bool:
-        return bool(self.sealed_api_key or not self.api_key_env or self.key_in_environment)
+        if self.sealed_api_key:
+            return self.is_key_readable
+        return bool(not self.api_key_env or self.key_in_environment)
 
 
 class Category(models.TextChoices):
@@ -128,8 +158,8 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
     def with_price_and_routes(self) -> Self:
         """Prefetch ``prices_in_force`` (at most one) and ``enabled_routes`` with their providers.
 
-        A route's ``open_time`` is how long its circuit stays open, by the database's clock, which all workers share;
-        negative when that time is over. Its ``refused_time`` is how long ago its provider last refused a key.
+        A route's ``open_time`` is how long a circuit for it stays open in some process, by the database's clock, which all
+        workers share; negative when that time is over. Its ``refused_time`` is how long ago its provider last refused a key.
         """
         times = {"open_time": F("rests_until") - Now(), "refused_time": Now() - F("provider__key_refused_at")}
         routes = Route.objects.filter(is_enabled=True).select_related("provider").annotate(**times)
@@ -156,6 +186,11 @@ class LanguageModel(models.Model):
         default=6_000, help_text="As how many tokens the provider may count one image. Holds pay for so many."
     )
     function_calling = models.BooleanField(default=False)
+    reasoning = models.BooleanField(
+        null=True,
+        blank=True,
+        help_text="Whether it generates reasoning that its replies do not show. Unknown: only when a request asks for it.",
+    )
     commercial_use = models.BooleanField(default=False)
     license = models.CharField(max_length=100, null=True, blank=True)
     is_enabled = models.BooleanField(default=True)
@@ -247,9 +282,12 @@ class Route(models.Model):
     priority = models.PositiveSmallIntegerField(default=1)
     weight = models.PositiveSmallIntegerField(default=1)
     is_enabled = models.BooleanField(default=True)
-    # Until when the circuit is open. The column keeps its first name: a rename is not worth a migration.
+    # The column keeps its first name: to rename it would need two releases.
     rests_until = models.DateTimeField(
-        null=True, editable=False, help_text="It failed again and again: until then nothing is asked this way."
+        "circuit open until",
+        null=True,
+        editable=False,
+        help_text="The route failed for some process, which asks it again then. To other processes this is a hint.",
     )
 
     class Meta:
@@ -359,6 +397,13 @@ class Completion(models.Model):
     images = models.PositiveIntegerField(default=0, help_text="Of the prompt, for models that charge for each.")
     limit_nanos = models.BigIntegerField(null=True, help_text="The key's spending limit at admission. Empty: it had none.")
     limit_since = models.DateField(null=True, help_text="The first day that the limit counted. Empty: since ever.")
+    # Of a repetition under the Idempotency-Key of a request whose process died: it pays only what exceeds the earlier charges.
+    repeats = models.CharField(
+        max_length=64, null=True, help_text="The earlier run under its Idempotency-Key, whose process died. Empty: none."
+    )
+    charged_before_nanos = models.BigIntegerField(
+        default=0, db_default=0, help_text="What earlier runs under its Idempotency-Key were charged, and it is not."
+    )
     relayed_bytes = models.BigIntegerField(null=True, help_text="Checkpoint. Empty: the upstream had not begun.")
     checkpointed_at = models.DateTimeField(null=True)
     settlement = models.CharField(max_length=10, choices=Settlement.choices, null=True, help_text="Empty while it runs.")
@@ -406,7 +451,10 @@ class RoutableAlias(models.Model):
 
 
 class IdempotentRequest(models.Model):
-    """A request under an Idempotency-Key of an account, and its reply, encrypted, once there is one."""
+    """A request under an Idempotency-Key of an account, and its reply, encrypted, once there is one.
+
+    Where there is no reply and its completion runs no longer, a repetition runs, and pays only what exceeds the charges before.
+    """
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
@@ -414,6 +462,9 @@ class IdempotentRequest(models.Model):
     completion = models.OneToOneField(Completion, on_delete=models.PROTECT, related_name="+")
     is_stream = models.BooleanField()
     sealed_reply = models.TextField(null=True, editable=False)
+    reply_bytes = models.IntegerField(
+        default=0, db_default=0, help_text="Of sealed_reply, as counted in the account's stored_reply_bytes."
+    )
     is_too_large = models.BooleanField(default=False, help_text="The reply was not kept.")
     expires_at = models.DateTimeField(db_index=True)
 

@@ -355,6 +355,8 @@ class UsageLimitSerializer(serializers.Serializer[Any]):
 class UsageRateLimitsSerializer(serializers.Serializer[Any]):
     requestsPerMinute = serializers.IntegerField(allow_null=True, min_value=1)
     tokensPerMinute = serializers.IntegerField(allow_null=True, min_value=1)
+    requestsInFlight = serializers.IntegerField(min_value=1, help_text="How many requests of the key may run at a time.")
+    accountRequestsInFlight = serializers.IntegerField(min_value=1, help_text="The same for all keys of the account together.")
 
 
 class UsageSumsSerializer(serializers.Serializer[Any]):

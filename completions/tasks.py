@@ -5,23 +5,23 @@ import time
 
 import gevent
 from celery import shared_task
-from django.db import DatabaseError
 from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from billing.models import Hold
 from completions.catalog.sync import proposals
-from completions.charging import checkpoints, outbox, settlement
-from completions.models import Completion, IdempotentRequest, Provider
+from completions.charging import checkpoints, idempotency, outbox, settlement
+from completions.models import Completion, Provider
 from gateway_project.db import pool
+from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
 logger = logging.getLogger("gateway.sweeper")
 
 # After an outage of the database, processes that are alive write their checkpoints again within two intervals.
-_RECHECK_SECONDS = 2 * checkpoints.INTERVAL_SECONDS + 1
+_RECHECK_SECONDS = checkpoints.RECHECK_TIME.total_seconds()
 
 
-@shared_task(name="completions.tasks.release_expired_holds")
+@shared_task(name="completions.tasks.release_expired_holds", **pool.task_retries(3))
 def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
     outbox.drain(settlement.resolve)  # first: the outbox has the exact cost, of which a checkpoint gives only an estimate
@@ -29,7 +29,11 @@ def release_expired_holds() -> int:
     for completion in _still_abandoned():
         try:
             resolved += _resolve(completion)
-        except DatabaseError:  # one locked row must not delay the others' money; the next run tries it again
+        except (
+            *pool.DATABASE_ERRORS,
+            OutcomeUnknown,
+            WaitTimedOut,
+        ):  # one locked row must not delay the others' money; the next run tries it again
             logger.exception("cannot release the hold of %s", completion.pk)
     if resolved:
         logger.warning("resolved %s holds that were not settled in time", resolved)
@@ -56,16 +60,16 @@ def _resolve(completion: Completion) -> bool:
     return settlement.recover(completion, completion.relayed_bytes)
 
 
-@shared_task(name="completions.tasks.forget_idempotent_requests")
+@shared_task(name="completions.tasks.forget_idempotent_requests", **pool.task_retries(3))
 def forget_idempotent_requests() -> int:
     """Delete the idempotency keys that have expired. Return how many."""
-    deleted, _ = IdempotentRequest.objects.filter(expires_at__lt=pool.database_time()).delete()
+    deleted = idempotency.delete_expired(pool.database_time())
     if deleted:
         logger.info("deleted %s expired idempotency keys", deleted)
     return deleted
 
 
-@shared_task(name="completions.tasks.sync_catalog")
+@shared_task(name="completions.tasks.sync_catalog", **pool.task_retries(20))  # its next turn is a day later
 def sync_catalog() -> int:
     """Compare the catalog with the lists of the providers that are followed. Return how many differences are new."""
     found = 0

@@ -11,10 +11,13 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from completions.catalog import eligibility, lookup
-from completions.charging import admission, idempotency
+from completions.charging import admission, idempotency, preadmission
+from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
-from completions.relay import whole
+from completions.chat import ChatRequest, RequestBody
+from completions.relay import fair_queue, slots, whole
 from completions.relay.attempts import Dispatch
+from completions.relay.slots import Slot
 from completions.relay.stream import ReplyStream
 from completions.request import schema
 from completions.serializers import (
@@ -25,8 +28,9 @@ from completions.serializers import (
     UsageSerializer,
     model_object,
 )
-from gateway_project import errors
+from gateway_project import errors, large_work
 from gateway_project.web import openapi, query_parameters, strict_json, wrong_paths
+from gateway_project.web.bodies_in_flight import process_bodies
 from keys import rate_limit_cache, refusal_cache
 from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
 from keys.models import ApiKey
@@ -35,6 +39,8 @@ from keys.usage import describe_usage
 _AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
+
+_SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its request waits
 
 _AVAILABLE = {"true": True, "false": False, "all": None}
 _AVAILABLE_PARAMETER = OpenApiParameter(
@@ -60,6 +66,9 @@ _COMPLETION_HEADERS = [
     openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
     openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
     openapi.response_header("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
+    openapi.response_header(
+        "Idempotent-Stored", str, "false: a repetition with the same key is refused, because this reply is not kept.", [200]
+    ),
     openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
 ]
 _COMPLETION_ERRORS = (
@@ -69,6 +78,7 @@ _COMPLETION_ERRORS = (
     errors.ModelNotFound,
     errors.RequestTimeout,
     errors.RequestInProgress,
+    errors.ReplyUnreadable,
     errors.LengthRequired,
     errors.RequestTooLarge,
     errors.UnsupportedMediaType,
@@ -85,17 +95,26 @@ class RatedView(APIView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         key_id = getattr(request._request, "key_id", None)
-        has_headers = any(f"x-ratelimit-limit-{what}" in response for what in ("requests", "tokens"))
-        if key_id and not has_headers and response.status_code != 401:
+        is_admitted = "x-ratelimit-limit-concurrent" in response
+        if key_id and not is_admitted and response.status_code != 401:
             for name, value in rate_limit_cache.estimate_headers(key_id).items():
-                response[name] = value
+                response.setdefault(name, value)
         return response
+
+
+class RequestBodyParser(strict_json.StrictJSONParser):
+    """Parses a RequestBody, which keeps the bytes of all but small bodies."""
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        fields, raw = self.read(stream)
+        return RequestBody(fields, raw if len(raw) > _SMALL_BYTES else None)
 
 
 class ChatCompletionsView(RatedView):
     """One chat request. Authentication identifies the caller from a cache; admission checks whether its key may spend."""
 
     authentication_classes = [CallerAuthentication]
+    parser_classes = [RequestBodyParser]
     dispatched: Dispatch | None = None
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -121,22 +140,40 @@ class ChatCompletionsView(RatedView):
     def post(self, request: Request) -> HttpResponseBase:
         caller = request.user
         assert isinstance(caller, Caller)
-        strict_json.content_length(request)
-        fields = request.data
-        assert isinstance(fields, dict)  # the parser raises on anything else
-        chat = schema.parse(fields)
-        with refusal_cache.replay_or_record_before_admission(
-            caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
-        ):
-            offers = eligibility.eligible_offers(chat)
-        idempotency_key = idempotency.read_key(request, fields)
-        admitted = admission.admit(chat, offers, caller, idempotency_key)
+        length = strict_json.content_length(request)
+        idempotency_value = request.META.get("HTTP_IDEMPOTENCY_KEY")
+        with slots.process_slots.take(caller.key_id, is_repeatable=idempotency_value is not None) as slot:
+            if length <= large_work.LARGE_BYTES:
+                return self._answer(request, caller, length, slot)
+            preadmission.require_admissible(caller, idempotency_value)
+            with process_bodies.counted(caller.account_id, length):
+                return self._answer(request, caller, length, slot)
+
+    def _answer(self, request: Request, caller: Caller, length: int, slot: Slot) -> HttpResponseBase:
+        """Relay a request, whose body has not been read. Return the whole reply, or one that streams the rest of it."""
+        request_body = request.data
+        assert isinstance(request_body, RequestBody)  # the parser raises on anything else
+        with fair_queue.process_queue.start(caller.key_id):
+            chat, admitted = self._admit(request, caller, request_body, length)
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
         self.dispatched = dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # for the log
-        body = ReplyStream(dispatch) if chat.stream else whole.relay(dispatch)
+        body = ReplyStream(dispatch, slot.hand_over()) if chat.stream else whole.relay(dispatch)
         return _reply(body, is_stream=chat.stream, headers=admitted.headers)
+
+    def _admit(
+        self, request: Request, caller: Caller, request_body: RequestBody, length: int
+    ) -> tuple[ChatRequest, Admitted | Replay]:
+        with large_work.turn(length) as pause:
+            chat = schema.parse(request_body, pause)
+        with refusal_cache.replay_or_record_before_admission(
+            caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
+        ):
+            offers = eligibility.eligible_offers(chat)
+        with large_work.turn(length):
+            idempotency_key = idempotency.read_key(request, chat.fields)
+        return chat, admission.admit(chat, offers, caller, idempotency_key)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the headers about the dispatch, also to an error after the first attempt."""

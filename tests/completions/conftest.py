@@ -5,7 +5,7 @@ import pytest
 from django.db import connection
 
 from completions.providers import echo, exchange
-from completions.relay import attempts
+from completions.relay import attempts, fair_queue
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.net import http
 from tests import factories
@@ -20,10 +20,16 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "_PAUSE_SECONDS", 0.01)  # between two attempts, as these fail by script
 
 
+@pytest.fixture(autouse=True)
+def _unlimited_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no request wait for its turn: the queue belongs to one event loop, and tests send requests from threads."""
+    monkeypatch.setattr(fair_queue.process_queue, "_starts_max", 1_000)
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """End every wait for a lock after 0.3 seconds. Connections with this limit are closed after the test."""
-    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "options", "-c lock_timeout=300")
+    monkeypatch.setitem(connection.settings_dict["SESSION"], "lock_timeout", "300ms")
     connection.close()
     PipelinedConnection.close_all()
     yield

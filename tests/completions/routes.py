@@ -6,7 +6,7 @@ from typing import Any
 
 import gevent
 
-from completions.models import Completion, LanguageModel, Route
+from completions.models import Completion, LanguageModel, Provider, Route
 from tests import factories
 from tests.upstream import Upstream
 
@@ -31,6 +31,12 @@ def change_provider(model: LanguageModel, **fields: Any) -> None:
     for name, value in fields.items():
         setattr(provider, name, value)
     provider.save()
+
+
+def let_providers_cancel() -> None:
+    """Make every provider one that stops charging when its connection is closed, and every model one that cannot reason."""
+    Provider.objects.update(cancels=True)
+    LanguageModel.objects.update(reasoning=False)
 
 
 def closed_port() -> str:

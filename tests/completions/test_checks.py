@@ -1,4 +1,4 @@
-"""The system checks of the catalog, as ``check --database default`` runs them."""
+"""The system checks of completions, those of the catalog as ``check --database default`` runs them."""
 
 import io
 from datetime import timedelta
@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
+from completions.checks import check_idempotent_replies, check_requests_in_flight
 from completions.models import LanguageModel, Price, Provider, Route
 from gateway_project import secretbox
 from tests import factories
@@ -54,6 +55,18 @@ def test_a_disabled_model_may_lack_both(echo_model):
     assert found() == []
 
 
+def test_a_provider_at_a_private_address_is_w006_unless_permitted(db, settings):
+    factories.make_provider("shed", kind="openai", base_url="http://10.1.2.3:8001/v1")
+    assert found() == []
+
+    settings.PRIVATE_UPSTREAMS = []
+
+    expected = "The base_url of provider shed leads to a private address, which GATEWAY_PRIVATE_UPSTREAMS does not permit."
+    assert found() == [("gateway.W006", expected)]
+    Provider.objects.update(is_enabled=False)
+    assert found() == []
+
+
 def test_a_readable_sealed_key_gives_no_message(db):
     factories.make_provider("shed", sealed_api_key=secretbox.encrypt("sk-1", purpose="provider:shed"))
 
@@ -92,3 +105,22 @@ def test_an_unmigrated_database_gives_no_message(db):
 def test_a_check_without_database_makes_no_query(django_assert_num_queries):
     with django_assert_num_queries(0):
         call_command("check", stdout=io.StringIO(), stderr=io.StringIO())
+
+
+def test_no_room_for_the_largest_reply_is_w007(settings):
+    settings.IDEMPOTENT_REPLY_BYTES_MAX = 1_000
+    settings.IDEMPOTENT_ACCOUNT_BYTES_MAX = 2_200
+    assert check_idempotent_replies() == []
+    settings.IDEMPOTENT_ACCOUNT_BYTES_MAX -= 1
+    [message] = check_idempotent_replies()
+    assert (message.id, message.hint) == (
+        "gateway.W007",
+        "Set it to 2200 or more, or lower GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX.",
+    )
+
+
+def test_a_key_that_can_take_every_slot_of_a_process_is_w008(settings):
+    settings.WORKER_CONNECTIONS, settings.KEY_REQUESTS_IN_FLIGHT = 20, 17
+    assert check_requests_in_flight() == []
+    settings.KEY_REQUESTS_IN_FLIGHT = 18
+    assert [message.id for message in check_requests_in_flight()] == ["gateway.W008"]
