@@ -14,15 +14,20 @@ wsgi_app = "gateway_project.wsgi:application"
 proc_name = "gateway"
 
 _host = os.environ.get("GATEWAY_BIND") or "127.0.0.1"
-bind = _host if _host.startswith("unix:") else f"{_host}:{os.environ.get('PORT') or 8000}"
+_own = _host if _host.startswith("unix:") else f"{_host}:{os.environ.get('PORT') or 8000}"
+_metrics = (os.environ.get("GATEWAY_METRICS_BIND") or "").strip()
+_metrics_host, _, _metrics_port = _metrics.rpartition(":")
+bind = [_own, *([f"{_metrics_host or '127.0.0.1'}:{_metrics_port}"] if _metrics else [])]
 backlog = 2048
 
 worker_class = "gevent"
 workers = int(os.environ.get("WEB_CONCURRENCY") or 2)
-worker_connections = 4_000  # each open stream takes one
+worker_connections = int(os.environ.get("GATEWAY_WORKER_CONNECTIONS") or 4_000)  # each open stream takes one
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108  the workers' heartbeat must not wait for a disk
 timeout = 60
-keepalive = 75  # longer than the proxy in front keeps a connection open
+# How long an idle connection stays open: longer than the proxy in front keeps it. The head of a request must arrive within the
+# same time, however slowly it comes; bodies have GATEWAY_REQUEST_BODY_TIMEOUT.
+keepalive = int(os.environ.get("GATEWAY_KEEPALIVE_SECONDS") or 75)
 
 # On SIGTERM workers accept no new connections and have this long to finish; then gunicorn cuts their streams.
 graceful_timeout = int(os.environ.get("GATEWAY_GRACEFUL_TIMEOUT_SECONDS") or 30)
@@ -51,6 +56,14 @@ def _raise_open_files() -> None:
 _raise_open_files()
 
 
+def post_request(worker: Any, req: Any, environ: Any, resp: Any) -> None:
+    """Discard what was not read of a body, so that the client sees the reply and the connection can be used again."""
+    if getattr(req.body.reader, "length", 0):
+        from gateway_project.web import gunicorn_bodies
+
+        gunicorn_bodies.discard(req, environ.get("gunicorn.socket"))
+
+
 def child_exit(server: Any, worker: Any) -> None:
     """Delete the live gauges of a worker that ended.
 
@@ -70,7 +83,7 @@ def post_worker_init(worker: Any) -> None:
     from completions import tasks
     from completions.charging import checkpoints, outbox, settlement
     from gateway_project.net import draining
-    from gateway_project.web import malformed_requests
+    from gateway_project.web import gunicorn_replies
 
     # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
     # free nearly all objects of a request. The collector took a sixth of the time of a completion.
@@ -80,7 +93,7 @@ def post_worker_init(worker: Any) -> None:
     # Logging would look up the thread, the process name and the source line for every record; our log lines show none of them.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None
-    malformed_requests.install_json_errors()
+    gunicorn_replies.install()
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve)
     tasks.sweep_at_start()

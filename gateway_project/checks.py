@@ -1,15 +1,21 @@
 """System checks of a deployment's configuration. Each has an id, and most a hint that says what to do."""
 
 import tempfile
+from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
 
+import psycopg
 from cryptography.fernet import Fernet
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
+
+from gateway_project.db import direct_connections
 
 SECRET_KEY_CHARACTERS_MIN = 50
 PEPPER_CHARACTERS_MIN = 32
+METRICS_SECRET_CHARACTERS_MIN = 32
 
 
 @register()
@@ -71,11 +77,71 @@ def check_addresses(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register()
+def check_metrics(**kwargs: Any) -> list[CheckMessage]:
+    """E011, E012: the secret or the address of the metrics protects nothing. W004: nobody can read them. W005: many can."""
+    found: list[CheckMessage] = []
+    address, secret = settings.METRICS_ADDRESS, settings.METRICS_SECRET
+    if 0 < len(secret) < METRICS_SECRET_CHARACTERS_MIN:
+        message = f"GATEWAY_METRICS_SECRET is shorter than {METRICS_SECRET_CHARACTERS_MIN} characters."
+        found.append(Error(message, hint=_RANDOM_TEXT_HINT, id="gateway.E011"))
+    if address and address[1] == settings.WEB_PORT:
+        message = "GATEWAY_METRICS_BIND has the port of the gateway itself, so the metrics have no address of their own."
+        found.append(Error(message, hint="Give it another port than PORT.", id="gateway.E012"))
+    if not (address or secret or settings.GATEWAY_DEVELOPMENT):
+        hint = "Set GATEWAY_METRICS_BIND, such as 127.0.0.1:9464, or GATEWAY_METRICS_SECRET."
+        found.append(Warning("Nobody can read /metrics.", hint=hint, id="gateway.W004"))
+    if address and not secret and not _is_loopback(address[0]):
+        message = "GATEWAY_METRICS_BIND is reachable from other machines, and GATEWAY_METRICS_SECRET is not set."
+        found.append(Warning(message, hint="Set the secret, or bind to 127.0.0.1.", id="gateway.W005"))
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@register()
+def check_proxies(**kwargs: Any) -> list[CheckMessage]:
+    """E013: the two settings about proxies contradict each other. Limits by address would count all clients as one."""
+    if bool(settings.TRUSTED_PROXIES) == settings.GATEWAY_BEHIND_PROXY:
+        return []
+    hint = "GATEWAY_TRUSTED_PROXIES is how many proxies append to X-Forwarded-For; without a proxy, set neither."
+    return [Error("GATEWAY_BEHIND_PROXY and GATEWAY_TRUSTED_PROXIES contradict each other.", hint=hint, id="gateway.E013")]
+
+
+@register()
+def check_bytes_in_flight(**kwargs: Any) -> list[CheckMessage]:
+    """E014: the bytes in flight are bounded below the largest body, which would be refused however often it is sent."""
+    bounds = ("BYTES_IN_FLIGHT_MAX", "ACCOUNT_BYTES_IN_FLIGHT_MAX")
+    return [
+        Error(f"GATEWAY_{name} is less than GATEWAY_REQUEST_BYTES_MAX.", id="gateway.E014")
+        for name in bounds
+        if getattr(settings, name) < settings.REQUEST_BYTES_MAX
+    ]
+
+
+@register()
 def check_transactions(**kwargs: Any) -> list[CheckMessage]:
     """E007: ATOMIC_REQUESTS would keep a connection and its locks during upstream calls."""
     if not settings.DATABASES["default"].get("ATOMIC_REQUESTS"):
         return []
     return [Error("ATOMIC_REQUESTS must be off.", id="gateway.E007")]
+
+
+@register(Tags.database, "pooler")
+def check_pooler(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """E015: a pooler lends connections for single transactions. Settings and advisory locks of a session would be lost."""
+    try:
+        if "default" not in (databases or []) or not direct_connections.are_shared():
+            return []
+    except psycopg.Error:  # other checks and /readyz tell that the database cannot be reached
+        return []
+    hint = "Set pool_mode = session for this database in PgBouncer, or connect to PostgreSQL itself."
+    message = "A pooler between the gateway and PostgreSQL shares connections within sessions (pool_mode = transaction)."
+    return [Error(message, hint=hint, id="gateway.E015")]
 
 
 @register()

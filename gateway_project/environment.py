@@ -3,11 +3,13 @@
 import math
 import os
 import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 
 Default = TypeVar("Default", int, None)
+Network = IPv4Network | IPv6Network
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
@@ -68,9 +70,31 @@ def _number(name: str, value: str) -> float:
     return number
 
 
+def address(name: str) -> tuple[str, int] | None:
+    """Read ``HOST:PORT``, or a port alone, which means this machine only. Returns None for an empty value."""
+    value = text(name)
+    if not value:
+        return None
+    host, _, port = value.rpartition(":")
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
+        raise ImproperlyConfigured(f"{name} must be a port, or a host and a port such as 127.0.0.1:9464; it is {value!r}.")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
 def words(name: str, default: str = "") -> list[str]:
     """Read a comma-separated list."""
     return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+
+
+def networks(name: str, default: str = "") -> list[Network]:
+    """Read a comma-separated list of networks such as ``10.0.0.0/8``, or a single ``*`` for all of them."""
+    values = words(name, default)
+    if values == ["*"]:
+        values = ["0.0.0.0/0", "::/0"]
+    try:
+        return [ip_network(value) for value in values]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must have networks such as 10.0.0.0/8, or only *: {error}.") from None
 
 
 def origins(name: str) -> list[str]:

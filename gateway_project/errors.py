@@ -90,6 +90,13 @@ class RequestInProgress(InvalidRequest):
     fixed_headers = {"Retry-After": "1"}
 
 
+class ReplyUnreadable(InvalidRequest):
+    """The reply stored for an Idempotency-Key is encrypted with a key that the gateway no longer has."""
+
+    status, code = 409, "reply_unreadable"
+    fixed_headers = {"x-should-retry": "false"}
+
+
 class RequestTooLarge(InvalidRequest):
     status = 413
 
@@ -112,6 +119,12 @@ class RateLimitExceeded(ApiError):
     """The limit of requests or tokens per minute. Pass ``Retry-After`` in ``headers``."""
 
     status, type, code = 429, "rate_limit_error", "rate_limit_exceeded"
+
+
+class TooManyInFlight(RateLimitExceeded):
+    """The key, or its account, has as many requests in flight as it may."""
+
+    fixed_headers = retry_after(timedelta(seconds=1))
 
 
 class TiedUp(RateLimitExceeded):
@@ -142,7 +155,7 @@ class UpstreamTimeout(UpstreamFailed):
 
 
 class ServiceUnavailable(ApiError):
-    """The gateway's database is unavailable, or the gateway is being restarted."""
+    """The database is unavailable, the gateway runs as many requests as it can, or it is being restarted."""
 
     status, code = 503, "service_unavailable"
     fixed_headers = {"Retry-After": "2"}

@@ -19,7 +19,7 @@ request_seconds = Histogram(
 completions_total = Counter(
     "gateway_completions_total", "Completions that were charged, by how they ended.", ["model", "settlement"]
 )
-operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost above the hold, which nobody is charged.")
+operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost that nobody is charged.")
 ledger_violations = Gauge(
     "gateway_ledger_violations", "Findings of the last audit of the ledger.", multiprocess_mode="mostrecent"
 )
@@ -28,10 +28,16 @@ ledger_verified_timestamp_seconds = Gauge(
     "When the last audit of the whole ledger ended.",
     multiprocess_mode="mostrecent",
 )
+circuits_open = Gauge(
+    "gateway_circuits_open", "Circuits that are open or half-open in a process.", ["provider"], multiprocess_mode="livesum"
+)
 circuit_opened_total = Counter("gateway_circuit_opened_total", "Times that the circuit of a route opened.", ["provider"])
+database_circuit_opened_total = Counter(
+    "gateway_database_circuit_opened_total", "Times that a process found that the database does not answer."
+)
 outbox_stored_total = Counter("gateway_outbox_stored_total", "Settlements stored on disk while the database was unavailable.")
 outbox_waiting = Gauge("gateway_outbox_waiting", "Settlements that wait on disk.", multiprocess_mode="mostrecent")
-outbox_dead_letters_total = Counter("gateway_outbox_dead_letters_total", "Files of the outbox that cannot be settled.")
+outbox_dead_letters_total = Counter("gateway_outbox_dead_letters_total", "Settlements that cannot be applied.")
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 

@@ -30,6 +30,10 @@ ENCRYPTION_KEYS = environment.words("GATEWAY_ENCRYPTION_KEYS")  # Fernet keys: t
 
 # --- Addresses ---------------------------------------------------------------------------------------------------
 
+GATEWAY_BEHIND_PROXY = environment.boolean("GATEWAY_BEHIND_PROXY", default=False)
+_trusted_proxies = environment.integer("GATEWAY_TRUSTED_PROXIES", None, minimum=0, maximum=10)
+TRUSTED_PROXIES = int(GATEWAY_BEHIND_PROXY) if _trusted_proxies is None else _trusted_proxies
+
 GATEWAY_API_HOST = environment.text("GATEWAY_API_HOST").lower()
 GATEWAY_BASE_HOST = environment.text("GATEWAY_BASE_HOST").lower()
 _LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"] if GATEWAY_DEVELOPMENT else []
@@ -39,6 +43,12 @@ ALLOWED_HOSTS = [
     *_LOCAL_HOSTS,
 ]
 CSRF_TRUSTED_ORIGINS = environment.words("GATEWAY_CSRF_TRUSTED_ORIGINS")
+
+# Who may read /metrics: see gateway_project.web.health. deploy/gunicorn.conf.py listens on the address of the metrics, too.
+METRICS_ADDRESS = environment.address("GATEWAY_METRICS_BIND")
+METRICS_SECRET = environment.text("GATEWAY_METRICS_SECRET")
+_HAS_PORT = not environment.text("GATEWAY_BIND").startswith("unix:")
+WEB_PORT = int(environment.text("PORT") or 8000) if _HAS_PORT else None
 
 # Pages of these origins may call the API from browsers; see gateway_project.web.cors.
 GATEWAY_CORS_ORIGINS = environment.origins("GATEWAY_CORS_ORIGINS")
@@ -50,9 +60,10 @@ CORS_ALLOW_METHODS = ("GET", "POST")
 CORS_ALLOW_HEADERS = ("*", "authorization", "content-type", "idempotency-key")
 CORS_EXPOSE_HEADERS = (
     "*",
-    *("x-request-id", "retry-after", "retry-after-ms", "x-should-retry", "idempotent-replayed"),
+    *("x-request-id", "retry-after", "retry-after-ms", "x-should-retry", "idempotent-replayed", "idempotent-stored"),
     *(f"x-gateway-{fact}" for fact in ("provider", "attempts", "cost")),
     *(f"x-ratelimit-{fact}-{what}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),
+    *(f"x-ratelimit-{fact}-concurrent" for fact in ("limit", "remaining")),
 )
 CORS_PREFLIGHT_MAX_AGE = 7_200  # seconds; Chromium keeps none longer
 
@@ -79,18 +90,22 @@ INSTALLED_APPS = [
 # The Page* classes add sessions, CSRF, messages and so on to pages. API requests skip all of them in one step.
 MIDDLEWARE = [
     "gateway_project.web.request_log.RequestLogMiddleware",
+    "gateway_project.web.security_headers.SecurityHeadersMiddleware",
     "gateway_project.web.cors.ApiCorsMiddleware",
     "gateway_project.web.hosts.AddressMiddleware",
+    "gateway_project.web.page_middleware.PageErrorMiddleware",
     "gateway_project.web.page_middleware.PageTextMiddleware",
+    "gateway_project.web.page_middleware.PageBodyMiddleware",
     "gateway_project.web.page_middleware.PageSecurityMiddleware",
     "gateway_project.web.page_middleware.PageStaticMiddleware",
     "gateway_project.web.page_middleware.PageCommonMiddleware",
     "gateway_project.web.page_middleware.PageSessionMiddleware",
     "gateway_project.web.page_middleware.PageCsrfMiddleware",
-    "gateway_project.web.page_middleware.PageAuthenticationMiddleware",
+    "billing.sign_in.sessions.PageIdleSessionMiddleware",
     "gateway_project.web.page_middleware.PageMessageMiddleware",
     "gateway_project.web.page_middleware.PageFrameMiddleware",
     "gateway_project.web.page_middleware.PagePolicyMiddleware",
+    "billing.sign_in.floods.PageSignInFloodMiddleware",
 ]
 
 # These checks look for three of Django's classes by name, and do not recognize the Page* subclasses.
@@ -127,27 +142,39 @@ REDIS_URL = environment.text("REDIS_URL")
 # --- Users and pages ---------------------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "billing.User"
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
+    {"NAME": "billing.sign_in.password_rules.LengthValidator"},
+    {"NAME": "billing.sign_in.password_rules.ContextWordsValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.CommonPasswordValidator",
+        "OPTIONS": {"password_list_path": BASE_DIR / "billing" / "sign_in" / "breached-passwords.txt.gz"},
+    },
 ]
 PASSWORD_HASHERS = ["gateway_project.passwords.OffloadedPBKDF2PasswordHasher"]
+AUTHENTICATION_BACKENDS = ["billing.sign_in.backend.LimitedBackend"]
 LOGIN_URL = "sign-in"
+
+# What one member of staff may issue as SUPPORT_CREDIT: each time, and in a UTC day.
+SUPPORT_CREDIT_CENTS_MAX = environment.integer("GATEWAY_SUPPORT_CREDIT_CENTS_MAX", 25_000, minimum=1, maximum=100_000_000)
+SUPPORT_CREDIT_DAY_CENTS_MAX = environment.integer(
+    "GATEWAY_SUPPORT_CREDIT_DAY_CENTS_MAX", 100_000, minimum=1, maximum=100_000_000
+)
 LOGIN_REDIRECT_URL = "dashboard"
 LOGOUT_REDIRECT_URL = "sign-in"
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GATEWAY_DEVELOPMENT
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+# Browsers accept a cookie of such a name only from this host itself and over TLS, so no other host can set one for us.
+_COOKIE_PREFIX = "__Host-" if SESSION_COOKIE_SECURE else ""
+SESSION_COOKIE_NAME = f"{_COOKIE_PREFIX}sessionid"
+CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}csrftoken"
+DEVICE_COOKIE_NAME = f"{_COOKIE_PREFIX}device"  # see billing.sign_in.devices
+SESSION_COOKIE_AGE = 7 * 86_400  # idle; those of staff end earlier: see billing.sign_in.sessions
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # no cookie more
 SECURE_SSL_REDIRECT = False  # the proxy in front terminates TLS
 SECURE_HSTS_SECONDS = 0 if GATEWAY_DEVELOPMENT else 31_536_000
-SECURE_PROXY_SSL_HEADER = (
-    ("HTTP_X_FORWARDED_PROTO", "https") if environment.boolean("GATEWAY_BEHIND_PROXY", default=False) else None
-)
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if GATEWAY_BEHIND_PROXY else None
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'self'"],
@@ -210,6 +237,12 @@ SPECTACULAR_SETTINGS = {
 
 REQUEST_BYTES_MAX = environment.integer("GATEWAY_REQUEST_BYTES_MAX", 5_000_000, minimum=1_000, maximum=200_000_000)
 REQUEST_BODY_TIMEOUT_SECONDS = environment.integer("GATEWAY_REQUEST_BODY_TIMEOUT", 30, minimum=1, maximum=600)
+# Of the large request bodies that one web process has received and not answered.
+BYTES_IN_FLIGHT_MAX = environment.integer("GATEWAY_BYTES_IN_FLIGHT_MAX", 200_000_000, minimum=1_000, maximum=100_000_000_000)
+ACCOUNT_BYTES_IN_FLIGHT_MAX = environment.integer(
+    "GATEWAY_ACCOUNT_BYTES_IN_FLIGHT_MAX", 50_000_000, minimum=1_000, maximum=100_000_000_000
+)
+REQUEST_SYNTAX_MAX = environment.integer("GATEWAY_REQUEST_SYNTAX_MAX", 100_000, minimum=1_000, maximum=20_000_000)
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
 REQUEST_IMAGES_MAX = environment.integer("GATEWAY_REQUEST_IMAGES_MAX", 50, minimum=0, maximum=1_000)
 REQUEST_REMOTE_IMAGES = environment.boolean("GATEWAY_REQUEST_REMOTE_IMAGES", default=False)
@@ -220,13 +253,26 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for page forms; the API reads bodies 
 # Limits of keys that have none of their own, in accounts that have none either.
 KEY_REQUESTS_PER_MINUTE = environment.integer("GATEWAY_KEY_REQUESTS_PER_MINUTE", None, minimum=1, maximum=2_147_483_647)
 KEY_TOKENS_PER_MINUTE = environment.integer("GATEWAY_KEY_TOKENS_PER_MINUTE", None, minimum=1, maximum=2_147_483_647)
+# Of each key, and of all keys of an account together, where they have no maximum of their own.
+KEY_REQUESTS_IN_FLIGHT = environment.integer("GATEWAY_KEY_REQUESTS_IN_FLIGHT", 100, minimum=1, maximum=2_147_483_647)
+ACCOUNT_REQUESTS_IN_FLIGHT = environment.integer("GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT", 400, minimum=1, maximum=2_147_483_647)
+# Of each key in each web process, for everything but completions.
+KEY_READS_PER_MINUTE = environment.integer("GATEWAY_KEY_READS_PER_MINUTE", 600, minimum=1, maximum=2_147_483_647)
+
+# Connections of each web process, which gunicorn reads from the same variable. Completions may have nine tenths of them.
+WORKER_CONNECTIONS = environment.integer("GATEWAY_WORKER_CONNECTIONS", 4_000, minimum=2, maximum=100_000)
 
 # --- Completions -------------------------------------------------------------------------------------------------
 
 IDEMPOTENT_REPLY_BYTES_MAX = environment.integer("GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX", 1_000_000, minimum=0, maximum=50_000_000)
+IDEMPOTENT_ACCOUNT_BYTES_MAX = environment.integer(
+    "GATEWAY_IDEMPOTENT_ACCOUNT_BYTES_MAX", 500_000_000, minimum=0, maximum=1_000_000_000_000
+)
 OUTBOX_DIR = Path(environment.text("GATEWAY_OUTBOX_DIR") or GATEWAY_VAR / "outbox").resolve()
 CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, minimum=0, maximum=60)
 CATALOG_SYNC_PRICE_PERCENT = environment.integer("GATEWAY_CATALOG_SYNC_PRICE_PERCENT", 25, minimum=0, maximum=1_000)
+# Networks that are not public, to which the gateway connects all the same: see gateway_project.net.addresses.
+PRIVATE_UPSTREAMS = environment.networks("GATEWAY_PRIVATE_UPSTREAMS", "*" if GATEWAY_DEVELOPMENT else "")
 UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
 UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)
 UPSTREAM_IDLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_IDLE_SECONDS", 120, minimum=1, maximum=3600)
@@ -261,6 +307,8 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},
     "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
+    "correct-open-holds": {"task": "billing.tasks.correct_open_holds", "schedule": 3_600.0},
+    "forget-sign-in-attempts": {"task": "billing.tasks.forget_sign_in_attempts", "schedule": 3_600.0},
     # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": crontab(hour=3, minute=0)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": crontab(hour=4, minute=0)},

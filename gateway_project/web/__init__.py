@@ -1,14 +1,18 @@
 """What the project adds to Django's and DRF's request handling. Imports no app.
 
 - ``request_log``         an id and a log line for every request
+- ``security_headers``    headers for browsers that every reply has
+- ``client_address``      the IP address of a client, behind any number of proxies
 - ``hosts``               routes by host name; which requests are for the API
 - ``cors``                requests of pages of other origins
 - ``page_middleware``     Django's middleware for pages, skipped for API requests
 - ``strict_json``         the parser of request bodies
+- ``gunicorn_bodies``     reads large bodies from gunicorn's socket, and discards those that nobody read
+- ``bodies_in_flight``    how many bytes of large bodies a process receives, parses and holds
 - ``error_replies``       replies to exceptions of views
 - ``wrong_paths``         what a 404 says to use instead
 - ``error_handlers``      replies to errors outside views, as JSON or a page
-- ``malformed_requests``  replies to bytes that are not an HTTP request
+- ``gunicorn_replies``    what gunicorn writes by itself: replies to bytes that are not an HTTP request
 - ``health``              probes and metrics
 - ``openapi``             the OpenAPI description
 - ``query_parameters``    query parameters as django-filter's FilterSets: numbers, booleans, choices, text, times

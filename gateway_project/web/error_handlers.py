@@ -14,23 +14,27 @@ def _wants_page(request: HttpRequest) -> bool:
     return not is_api(request) and "text/html" in request.headers.get("Accept", "")
 
 
-def _respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
-    if _wants_page(request):
-        return render(request, "error.html", {"error": error}, status=error.status)
-    return error_replies.respond(error, request)
+def respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
+    """Return the reply to an error: a page if the client wants one, else JSON. Both have the error's headers."""
+    if not _wants_page(request):
+        return error_replies.respond(error, request)
+    response = render(request, "error.html", {"error": error}, status=error.status)
+    for name, value in error.headers.items():
+        response[name] = value
+    return response
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _respond(request, errors.InvalidRequest("The request is malformed."))
+    return respond(request, errors.InvalidRequest("The request is malformed."))
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _respond(request, errors.Forbidden("You may not do this."))
+    return respond(request, errors.Forbidden("You may not do this."))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _respond(request, errors.PathNotFound(_NOTHING if _wants_page(request) else wrong_paths.message(request)))
+    return respond(request, errors.PathNotFound(_NOTHING if _wants_page(request) else wrong_paths.message(request)))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _respond(request, errors.InternalError(""))
+    return respond(request, errors.InternalError(""))

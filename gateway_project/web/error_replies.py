@@ -43,7 +43,7 @@ def translate(exception: Exception) -> errors.ApiError:
     for kind, api_error, message in _TRANSLATIONS:
         if isinstance(exception, kind):
             return api_error(message or str(exception))
-    if isinstance(exception, (*pool.UNAVAILABLE, OutcomeUnknown, WaitTimedOut)):
+    if pool.is_unavailable(exception) or isinstance(exception, (OutcomeUnknown, WaitTimedOut)):
         logger.error("the database is unavailable: %s", exception)
         return errors.ServiceUnavailable("The gateway cannot reach its own store at the moment.")
     logger.error("unexpected %s", type(exception).__name__, exc_info=exception)

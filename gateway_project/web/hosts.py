@@ -1,6 +1,6 @@
 """Routing by host name: GATEWAY_API_HOST serves /v1, GATEWAY_BASE_HOST everything else.
 
-When both settings are empty, one address serves everything.
+When both settings are empty, one address serves everything. GATEWAY_METRICS_BIND serves probes and metrics, under any name.
 """
 
 from collections.abc import Callable
@@ -32,17 +32,27 @@ def base_url(request: HttpRequest) -> str:
 
 
 class AddressMiddleware:
-    """Chooses the routes by host. Other hosts than the two get 400 by ALLOWED_HOSTS, or find only the probes."""
+    """Chooses the routes by address and host. Other hosts than the two get 400 by ALLOWED_HOSTS, or find only the probes."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.path_info not in _ANY_HOST:
+        if settings.METRICS_ADDRESS and _is_at_port(request, settings.METRICS_ADDRESS[1]):
+            request.urlconf = "gateway_project.urls_metrics"
+        elif request.path_info not in _ANY_HOST:
             urlconf = _urlconf(_without_default_port(request.get_host().lower()))
             if urlconf:
                 request.urlconf = urlconf
         return self.get_response(request)
+
+
+def _is_at_port(request: HttpRequest, port: int) -> bool:
+    """Return whether the request came to this port of ours. What gunicorn says of it may be made of the Host header."""
+    if request.META.get("SERVER_PORT") != str(port):
+        return False
+    here = request.META["gunicorn.socket"].getsockname()
+    return isinstance(here, tuple) and here[1] == port  # a unix socket has a path
 
 
 def _without_default_port(host: str) -> str:

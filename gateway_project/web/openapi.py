@@ -101,7 +101,7 @@ _HEADERS: dict[str, dict[str, Any]] = {
 _ERROR_HEADERS = {
     "401": ["WWW-Authenticate"],
     "402": ["x-should-retry"],
-    "409": ["Retry-After"],
+    "409": ["Retry-After", "x-should-retry"],
     "429": ["Retry-After", "retry-after-ms", "x-should-retry"],
     "503": ["Retry-After"],
 }

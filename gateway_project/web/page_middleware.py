@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
+import gevent
 from csp.middleware import CSPMiddleware
+from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import BadRequest
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
@@ -20,10 +22,14 @@ from django.middleware.security import SecurityMiddleware
 from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from gateway_project import errors
+from gateway_project.db import pool
+from gateway_project.net import disconnects
+from gateway_project.web import error_handlers, error_replies
 from gateway_project.web.hosts import is_api
 
 
-class _PagesOnly:
+class PagesOnly:
     """Passes API requests to the first layer behind all page middleware."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -38,7 +44,19 @@ class _PagesOnly:
         return response
 
 
-class PageTextMiddleware(_PagesOnly, MiddlewareMixin):
+class PageErrorMiddleware(PagesOnly, MiddlewareMixin):
+    """Answers with an error of the API that a page raised, such as too many attempts to sign in, in words.
+
+    That the database is unavailable is such an error, too. All others are Django's to report.
+    """
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if is_api(request) or not (isinstance(exception, errors.ApiError) or pool.is_unavailable(exception)):
+            return None
+        return error_handlers.respond(request, error_replies.translate(exception))
+
+
+class PageTextMiddleware(PagesOnly, MiddlewareMixin):
     """Rejects addresses that contain a NUL: PostgreSQL accepts none in texts, so a query would fail later with a 500."""
 
     def process_request(self, request: HttpRequest) -> None:
@@ -48,30 +66,54 @@ class PageTextMiddleware(_PagesOnly, MiddlewareMixin):
             raise BadRequest("The address contains a NUL character.")
 
 
-class PageSecurityMiddleware(_PagesOnly, SecurityMiddleware): ...
+class PageBodyMiddleware(PagesOnly, MiddlewareMixin):
+    """Reads the form, within REQUEST_BODY_TIMEOUT_SECONDS and before anything of the request needs a database connection.
+
+    Django would read it when something first asks for a field, and wait for the rest of it for ever. A request whose client has
+    hung up meanwhile goes no further.
+    """
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        if not request.META.get("CONTENT_LENGTH"):
+            return None
+        client = request.META.get("gunicorn.socket")
+        try:
+            with gevent.Timeout(settings.REQUEST_BODY_TIMEOUT_SECONDS):
+                request.body  # noqa: B018  Django keeps it, and parses the form from it
+        except gevent.Timeout:
+            disconnects.stop_reading(client)
+            return error_handlers.respond(request, errors.RequestTimeout("The form did not arrive in time."))
+        except UnreadablePostError:
+            raise BadRequest("The form ended before its Content-Length.") from None
+        if client is not None and disconnects.peek(client) == b"":
+            return HttpResponse(status=errors.RequestTimeout.status)  # which nobody reads: the client has hung up
+        return None
 
 
-class PageStaticMiddleware(_PagesOnly, WhiteNoiseMiddleware): ...
+class PageSecurityMiddleware(PagesOnly, SecurityMiddleware): ...
 
 
-class PageCommonMiddleware(_PagesOnly, CommonMiddleware): ...
+class PageStaticMiddleware(PagesOnly, WhiteNoiseMiddleware): ...
 
 
-class PageSessionMiddleware(_PagesOnly, SessionMiddleware): ...
+class PageCommonMiddleware(PagesOnly, CommonMiddleware): ...
 
 
-class PageCsrfMiddleware(_PagesOnly, CsrfViewMiddleware):
+class PageSessionMiddleware(PagesOnly, SessionMiddleware): ...
+
+
+class PageCsrfMiddleware(PagesOnly, CsrfViewMiddleware):
     def process_view(self, request: HttpRequest, *args: Any) -> Any:
         return None if is_api(request) else super().process_view(request, *args)
 
 
-class PageAuthenticationMiddleware(_PagesOnly, AuthenticationMiddleware): ...
+class PageAuthenticationMiddleware(PagesOnly, AuthenticationMiddleware): ...
 
 
-class PageMessageMiddleware(_PagesOnly, MessageMiddleware): ...
+class PageMessageMiddleware(PagesOnly, MessageMiddleware): ...
 
 
-class PageFrameMiddleware(_PagesOnly, XFrameOptionsMiddleware): ...
+class PageFrameMiddleware(PagesOnly, XFrameOptionsMiddleware): ...
 
 
-class PagePolicyMiddleware(_PagesOnly, CSPMiddleware): ...
+class PagePolicyMiddleware(PagesOnly, CSPMiddleware): ...

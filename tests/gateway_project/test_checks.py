@@ -30,14 +30,35 @@ def found() -> set[str]:
         ("E005", "ALLOWED_HOSTS", []),
         ("E006", "GATEWAY_API_HOST", "api.example.com"),
         ("E006", "GATEWAY_BASE_HOST", "www.example.com"),
-        ("W001", "GATEWAY_DEVELOPMENT", False),
+        ("E011", "METRICS_SECRET", "too short"),
+        ("E012", "METRICS_ADDRESS", ("127.0.0.1", 8000)),
+        ("W005", "METRICS_ADDRESS", ("0.0.0.0", 9464)),
+        ("W005", "METRICS_ADDRESS", ("metrics.example.com", 9464)),
+        ("E013", "GATEWAY_BEHIND_PROXY", True),
+        ("E013", "TRUSTED_PROXIES", 1),
+        ("E014", "BYTES_IN_FLIGHT_MAX", 4_999_999),
+        ("E014", "ACCOUNT_BYTES_IN_FLIGHT_MAX", 4_999_999),
     ],
 )
 def test_a_misconfiguration_reports_its_check_id(settings, number, setting, value):
-    settings.REDIS_URL = ""
+    settings.WEB_PORT = 8000
     assert found() == set()
     setattr(settings, setting, value)
     assert found() == {f"gateway.{number}"}
+
+
+def test_a_deployment_without_redis_and_without_metrics_is_warned(settings):
+    settings.REDIS_URL, settings.GATEWAY_DEVELOPMENT = "", False
+    assert found() == {"gateway.W001", "gateway.W004"}
+
+
+@pytest.mark.parametrize(
+    ("address", "secret"), [(("127.0.0.1", 9464), ""), (("::1", 9464), ""), (None, "m" * 32), (("0.0.0.0", 9464), "m" * 32)]
+)
+def test_metrics_with_an_address_or_a_secret_of_their_own_pass_the_checks(settings, address, secret):
+    settings.REDIS_URL, settings.GATEWAY_DEVELOPMENT = "redis://localhost", False
+    settings.METRICS_ADDRESS, settings.METRICS_SECRET, settings.WEB_PORT = address, secret, 8000
+    assert found() == set()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Settings that consist of several named numbers."""
+"""Settings that consist of several named numbers, addresses, and networks."""
+
+from ipaddress import ip_network
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -34,3 +36,41 @@ def test_an_unset_variable_keeps_all_defaults(monkeypatch):
 def test_an_unreadable_value_raises_with_the_reason(monkeypatch, value):
     with pytest.raises(ImproperlyConfigured, match="GATEWAY_EXAMPLE must have"):
         read(monkeypatch, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("", None),
+        ("9464", ("127.0.0.1", 9464)),
+        (":9464", ("127.0.0.1", 9464)),
+        ("0.0.0.0:9464", ("0.0.0.0", 9464)),
+        (" [::1]:9464 ", ("::1", 9464)),
+    ],
+)
+def test_an_address_is_a_port_or_a_host_and_a_port(monkeypatch, value, found):
+    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    assert environment.address("GATEWAY_EXAMPLE") == found
+
+
+@pytest.mark.parametrize("value", ["localhost", "127.0.0.1:", "0", "65536", "127.0.0.1:port", "unix:/run/metrics.sock"])
+def test_an_unreadable_address_raises_with_the_reason(monkeypatch, value):
+    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    with pytest.raises(ImproperlyConfigured, match="GATEWAY_EXAMPLE must be a port"):
+        environment.address("GATEWAY_EXAMPLE")
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [("", []), ("10.0.0.0/8, ::1", ["10.0.0.0/8", "::1/128"]), ("127.0.0.1", ["127.0.0.1/32"]), ("*", ["0.0.0.0/0", "::/0"])],
+)
+def test_networks_are_read_from_a_list(monkeypatch, value, found):
+    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    assert environment.networks("GATEWAY_EXAMPLE") == [ip_network(each) for each in found]
+
+
+@pytest.mark.parametrize("value", ["yes", "10.0.0.1/8", "10.0.0.0/33", "*, 10.0.0.0/8", "localhost"])
+def test_an_unreadable_network_raises_with_the_reason(monkeypatch, value):
+    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    with pytest.raises(ImproperlyConfigured, match="GATEWAY_EXAMPLE must have networks"):
+        environment.networks("GATEWAY_EXAMPLE")

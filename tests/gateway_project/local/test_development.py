@@ -87,10 +87,11 @@ def test_redis_starts_over_a_stale_socket(tmp_path):
     assert second.wait(timeout=60) == 0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def var() -> Iterator[Path]:
-    """A directory outside pytest's own, which other users cannot open: under root, PostgreSQL runs as another user."""
+    """A directory in which PostgreSQL has run. It is outside pytest's own: under root, PostgreSQL runs as another user."""
     with tempfile.TemporaryDirectory(prefix="gateway-") as path:
+        _run_postgresql(Path(path).resolve())
         yield Path(path).resolve()
 
 
@@ -108,7 +109,6 @@ print(psycopg.connect(url).execute("SELECT 6 * 7").fetchone()[0])
 
 @pytest.mark.parametrize("pid_line", ["1", "{ours}", "not a number", ""])
 def test_a_stale_postmaster_file_does_not_break_the_start(var, pid_line):
-    _run_postgresql(var)
     (var / "postgresql" / "postmaster.pid").write_text(f"{pid_line.format(ours=os.getpid())}\n{var}\n1700000000\n5432\n")
     (var / "postgresql" / ".handle_pids.json").write_text(f"[{2**22 - 7}]")
     _run_postgresql(var)

@@ -11,14 +11,46 @@ import pytest
 
 from tests.gateway_project.local.launch import STOP_SECONDS_MAX, Launch
 
+MINE = """
+[models."demo/echo"]
+name = "Echo"
+provider = "Demo"
+context_window = 128000
+max_output_tokens = 16384
+price = { input = "7", output = "7" }
+routes = [ { provider = "echo", upstream_model = "echo" } ]
+"""
+
+
+COUNT = """
+from billing.models import User
+from completions.models import Price
+print(sorted(User.objects.values_list("email", flat=True)))
+print(Price.objects.filter(model="demo/echo").count(), "price")
+"""
+COUNTED = ["['admin@example.com', 'owner@example.com']", "1 price"]
+
+
+def start(launch: Launch, **variables: str) -> None:
+    """Start with a catalog of its own, which changes the price of a built-in model."""
+    catalog = launch.var / "mine.toml"
+    catalog.write_text(MINE)
+    launch.start(CATALOG=str(catalog), **variables)
+
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Launch]:
     """A gateway that is started once for all tests that leave it running."""
     launch = Launch()
-    launch.start()
+    start(launch)
     yield launch
     launch.clean_up()
+
+
+@pytest.fixture
+def stopped(running: Launch) -> Launch:
+    running.stop()
+    return running
 
 
 @pytest.fixture
@@ -26,20 +58,6 @@ def idle() -> Iterator[Launch]:
     launch = Launch()
     yield launch
     launch.clean_up()
-
-
-@pytest.fixture(scope="module")
-def _prepared() -> Iterator[Launch]:
-    launch = Launch()
-    yield launch
-    launch.clean_up()
-
-
-@pytest.fixture
-def stopped(_prepared: Launch) -> Iterator[Launch]:
-    """A data directory that other tests have used, too: all but the first start find its database prepared."""
-    yield _prepared
-    _prepared.stop()
 
 
 def test_the_gateway_serves_and_prints_what_to_try(running):
@@ -88,18 +106,9 @@ def test_the_demo_key_opens_an_account_with_ten_dollars(running):
     assert (reply.status_code, reply.json()) == (200, {"balanceInCents": 1000, "balanceInDollars": 10.0})
 
 
-def test_the_worker_takes_tasks_from_redis_over_a_unix_socket(running):
-    code = "from gateway_project.celery import app; print('PONG', len(app.control.ping(timeout=60, limit=1)))"
-    assert "PONG 1" in running.manage("shell", "-c", code).stdout
+def test_redis_listens_on_a_unix_socket_only(running):
     [redis] = [process for process in running.processes() if "redis.sock" in " ".join(process.cmdline())]
     assert redis.net_connections("tcp") == []
-
-
-def test_commands_share_the_running_database(running):
-    code = "from billing.models import User; print('PEOPLE', sorted(User.objects.values_list('email', flat=True)))"
-    done = running.manage("shell", "-c", code)
-    assert "PEOPLE ['admin@example.com', 'owner@example.com']" in done.stdout
-    assert running.get("/readyz").status_code == 200
 
 
 def test_a_second_start_fails_in_one_line(running):
@@ -134,56 +143,31 @@ def test_an_invalid_variable_fails_in_one_line(idle, variables, refusal):
     assert idle.processes() == []
 
 
-def test_an_invalid_catalog_stops_the_start_and_all_its_processes(idle):
-    (idle.var / "mine.toml").write_text("[models.'x/y']\nname = 3\n")
-    status, output = idle.fail(CATALOG=str(idle.var / "mine.toml"))
-    assert status == 1
-    assert "catalog: " in output.splitlines()[-1] or "mine.toml" in output
-    assert "Traceback" not in output
-    assert idle.processes() == []
+# --- How it ends. Each start finds the database of the one before: to make one takes seconds -------------------------------
 
 
-def test_a_price_of_the_own_catalog_stays_in_force_after_a_restart(idle):
-    (idle.var / "mine.toml").write_text(MINE)
-    for again in (False, True):
-        idle.start(CATALOG=str(idle.var / "mine.toml"), REDIS_URL="")
-        reply = idle.get("/v1/models/demo/echo", headers={"Authorization": f"Bearer {idle.quickstart()['api_key']}"})
-        assert reply.json()["pricing"]["prompt"] == "0.000007"
-        if again:
-            count = "from completions.models import Price; print('PRICES', Price.objects.filter(model='demo/echo').count())"
-            assert "PRICES 1\n" in idle.manage("shell", "-c", count).stdout
-        assert idle.signal(signal.SIGINT) == 0
+def test_a_start_after_a_kill_keeps_key_and_prices_and_ends_when_a_store_dies(running):
+    before = running.quickstart()
+    running.signal(signal.SIGKILL)
+    assert running.get("/readyz").status_code == 200  # its children still hold the port
 
+    start(running)
+    assert running.quickstart() == before
+    bearer = {"Authorization": f"Bearer {before['api_key']}"}
+    assert running.get("/api/billing/balance", headers=bearer).json()["balanceInCents"] == 1000
+    assert running.get("/v1/models/demo/echo", headers=bearer).json()["pricing"]["prompt"] == "0.000007"
+    assert running.manage("shell", "-c", COUNT).stdout.splitlines()[-2:] == COUNTED
+    assert running.get("/readyz").status_code == 200  # a command shares the running database, and leaves it running
 
-MINE = """
-[models."demo/echo"]
-name = "Echo"
-provider = "Demo"
-context_window = 128000
-max_output_tokens = 16384
-price = { input = "7", output = "7" }
-routes = [ { provider = "echo", upstream_model = "echo" } ]
-"""
-
-
-def test_a_restart_after_a_kill_keeps_the_key_and_leaves_no_process(stopped):
-    stopped.start()
-    before = stopped.quickstart()
-    stopped.signal(signal.SIGKILL)
-    assert stopped.get("/readyz").status_code == 200  # its children still hold the port
-
-    stopped.start()
-    assert stopped.quickstart() == before
-    reply = stopped.get("/api/billing/balance", headers={"Authorization": f"Bearer {before['api_key']}"})
-    assert reply.json()["balanceInCents"] == 1000
-
-    assert stopped.signal(signal.SIGINT) == 0
-    assert stopped.processes() == []
-    assert not (stopped.var / "postgresql" / "postmaster.pid").exists()
+    [redis] = [process for process in running.processes() if "redis.sock" in " ".join(process.cmdline())]
+    redis.kill()
+    assert running.process.wait(timeout=STOP_SECONDS_MAX) == 1
+    assert "Redis has ended." in running.log()
+    assert running.processes() == []
 
 
 def test_the_gateway_serves_without_redis_and_fails_when_web_dies(stopped):
-    stopped.start(REDIS_URL="")
+    start(stopped, REDIS_URL="")
     assert "worker started" not in stopped.log()
     assert stopped.get("/readyz").status_code == 200
     master = min(process.pid for process in stopped.processes() if "gunicorn" in process.cmdline())
@@ -192,10 +176,17 @@ def test_the_gateway_serves_without_redis_and_fails_when_web_dies(stopped):
     assert stopped.processes() == []
 
 
-def test_the_gateway_fails_when_a_store_dies(stopped):
-    stopped.start()
-    [redis] = [process for process in stopped.processes() if "redis.sock" in " ".join(process.cmdline())]
-    redis.kill()
-    assert stopped.process.wait(timeout=STOP_SECONDS_MAX) == 1
-    assert "Redis has ended." in stopped.log()
+def test_an_invalid_catalog_stops_the_start_and_all_its_processes(stopped):
+    (stopped.var / "invalid.toml").write_text("[models.'x/y']\nname = 3\n")
+    status, output = stopped.fail(CATALOG=str(stopped.var / "invalid.toml"))
+    assert status == 1
+    assert "catalog: " in output.splitlines()[-1] or "invalid.toml" in output
+    assert "Traceback" not in output
     assert stopped.processes() == []
+
+
+def test_ctrl_c_leaves_no_process(stopped):
+    start(stopped)
+    assert stopped.signal(signal.SIGINT) == 0
+    assert stopped.processes() == []
+    assert not (stopped.var / "postgresql" / "postmaster.pid").exists()

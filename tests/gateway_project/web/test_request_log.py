@@ -102,7 +102,8 @@ def test_request_ids_are_generated_and_unique(lines):
     assert "mine" not in str(lines())
 
 
-def test_an_internal_error_and_its_log_line_have_the_same_id(alice, echo_model, lines):
+def test_an_internal_error_and_its_log_line_have_the_same_id(alice, echo_model, lines, settings):
+    settings.ENCRYPTION_KEYS = ["no Fernet key"]
     Provider.objects.update(sealed_api_key="sealed with a key that is lost")
     reply = chat.ask(client_for(factories.make_key(alice)[1]))
     assert reply.status_code == 500
