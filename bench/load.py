@@ -72,6 +72,7 @@ async def main(port: int, clients: int, seconds: float) -> None:
     result = {
         "per_second": round(len(latencies) / elapsed, 1),
         "p50_ms": round(latencies[len(latencies) // 2] * 1000, 2),
+        "p95_ms": round(latencies[len(latencies) * 95 // 100] * 1000, 2),
         "p99_ms": round(latencies[len(latencies) * 99 // 100] * 1000, 2),
         "statuses": statuses,
     }

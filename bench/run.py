@@ -62,6 +62,7 @@ def main() -> None:
 def prepared(directory: Path) -> dict[str, str]:
     """Return the environment of a gateway in ``directory``. Its PostgreSQL runs as long as this process."""
     environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
+    environ |= {"GATEWAY_KEY_REQUESTS_IN_FLIGHT": "100000", "GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT": "100000"}  # one key sends all
     environ.pop("DATABASE_URL", None)
     environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     development.prepare(environ)
@@ -74,9 +75,14 @@ def fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:
     catalog.write_text(CATALOG.format(port=upstream_port))
     manage(environ, "migrate", "--verbosity=0")
     manage(environ, "load_catalog", str(catalog))
-    manage(environ, "create_account", "bench@example.org")
-    manage(environ, "grant_credit", "bench@example.org", "100000000", "--reason", "bench")
-    return str(json.loads(manage(environ, "create_key", "bench@example.org", "--json"))["secret"])
+    return account(environ, "bench@example.org")
+
+
+def account(environ: dict[str, str], email: str) -> str:
+    """Make an account with credit. Return the secret of its key."""
+    manage(environ, "create_account", email)
+    manage(environ, "grant_credit", email, "100000000", "--reason", "bench")
+    return str(json.loads(manage(environ, "create_key", email, "--json"))["secret"])
 
 
 def manage(environ: dict[str, str], *arguments: str) -> str:
@@ -85,8 +91,9 @@ def manage(environ: dict[str, str], *arguments: str) -> str:
     ).stdout
 
 
-def start(command: list[str], environ: dict[str, str], core: int) -> subprocess.Popen[bytes]:
-    confined = pinned(command, core)
+def start(command: list[str], environ: dict[str, str], core: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a process, on one core or, without ``core``, on all."""
+    confined = command if core is None else pinned(command, core)
     log = open(Path(environ["GATEWAY_VAR"]) / f"{Path(command[1]).stem}.log", "wb")  # noqa: SIM115  the process keeps it open
     return subprocess.Popen(confined, env=environ, cwd=ROOT, stdout=log, stderr=log)
 
@@ -135,7 +142,12 @@ def _report(port: int, secret: str, seconds: float) -> None:
 
 def completion(secret: str, *, stream: bool) -> bytes:
     body = {"model": "bench/instant", "messages": [{"role": "user", "content": "Say something."}], "max_tokens": 200}
-    data = json.dumps({**body, "stream": True} if stream else body, separators=(",", ":")).encode()
+    return post(secret, {**body, "stream": True} if stream else body)
+
+
+def post(secret: str, body: dict[str, Any]) -> bytes:
+    """Return a request for a completion."""
+    data = json.dumps(body, separators=(",", ":")).encode()
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {secret}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
@@ -144,7 +156,7 @@ def completion(secret: str, *, stream: bool) -> bytes:
 
 
 def load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
-    """Return per_second, p50_ms, p99_ms and statuses for this many clients. Uses wrk if it is installed."""
+    """Return per_second, p50_ms, p95_ms, p99_ms and statuses for this many clients. Uses wrk if it is installed."""
     measure = _by_wrk if shutil.which("wrk") else _by_load_script
     result: dict[str, Any] = json.loads(measure(port, clients, seconds, request).splitlines()[-1])
     return result
