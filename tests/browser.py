@@ -1,5 +1,6 @@
 """A real Chromium for tests of pages, and what they ask of a page in it."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,13 +26,9 @@ _ARGUMENTS = [
 _INSTALL = "no Chromium on the PATH; install it with `apt-get install chromium`, or your system's package of Chromium or Chrome"
 
 
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """The machine's own Chromium, for one test.
-
-    Playwright keeps an event loop running in the test's thread as long as it lives. In its sight Django opens another
-    connection, which must be gone, and the loop with it, before the test's rows are deleted.
-    """
+@pytest.fixture(scope="module")
+def chromium() -> Iterator["Chromium"]:
+    """The machine's own Chromium, for the tests of a module: to start one takes two seconds of processor time."""
     found = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
     if found is None:
         assert os.environ.get("CI") != "true", _INSTALL
@@ -40,22 +37,47 @@ def chromium() -> Iterator[Any]:
 
     expect.set_options(timeout=15_000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+        shared = Chromium(playwright.chromium.launch(executable_path=found, args=_ARGUMENTS))
+        yield shared
+        shared.close()
+
+
+class Chromium:
+    """A browser that is used by one test after the other.
+
+    Playwright keeps an event loop running in the test's thread as long as it lives. In its sight Django opens another
+    connection, which must be gone, and the loop out of sight, before the test's rows are deleted.
+    """
+
+    def __init__(self, browser: Any) -> None:
+        self._browser, self._loop = browser, asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+
+    @contextmanager
+    def in_use(self) -> Iterator[Any]:
+        """Return the browser for one test, and close what the test opened in it."""
+        asyncio._set_running_loop(self._loop)
         try:
-            yield browser
+            yield self._browser
         finally:
-            browser.close()
+            for context in self._browser.contexts:
+                context.close()
             connections.close_all()
+            asyncio._set_running_loop(None)
+
+    def close(self) -> None:
+        asyncio._set_running_loop(self._loop)
+        self._browser.close()
 
 
 @pytest.fixture
-def open_page(transactional_db: None, live_server: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page in a browser of its own: ``open_page(java_script_enabled=False, color_scheme="dark", ...)``.
+def open_page(transactional_db: None, live_server: Any, chromium: Chromium) -> Iterator[Callable[..., Any]]:
+    """Opens a page with cookies and a cache of its own: ``open_page(java_script_enabled=False, color_scheme="dark", ...)``.
 
     A message in the browser's console (a refused script or style, a missing file) fails the test.
     """
     complaints: list[str] = []
-    with chromium() as browser:
+    with chromium.in_use() as browser:
 
         def open_one(**options: Any) -> Any:
             page = browser.new_context(base_url=live_server.url, **options).new_page()

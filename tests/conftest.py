@@ -10,9 +10,11 @@ import hypothesis
 import pytest
 from django.db import connection
 from rest_framework.test import APIClient
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from billing.models import Account
-from completions.relay import circuit_breaker
+from billing.sign_in import limits
+from completions.relay import circuit_breaker, local_faults
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 
@@ -27,7 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "tests/test_mutants.py",
         "tests/gateway_project/local/",
         "tests/live/",
+        "tests/pages/test_pages_in_a_browser.py",
         "tests/rankings/test_refresh.py",
+        "tests/rankings/pages/test_in_a_browser.py",
+        "tests/completions/relay/",
         "tests/pages/",
     )
     items.sort(key=lambda item: next((place for place, path in enumerate(slow) if item.nodeid.startswith(path)), len(slow)))
@@ -36,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     # Transactions of tests wait for each other for as long as the machine takes. Gateways under test keep their own limits.
-    connection.settings_dict["OPTIONS"]["options"] = "-c lock_timeout=90s -c idle_in_transaction_session_timeout=180s"
+    connection.settings_dict["SESSION"] = {"lock_timeout": "90s", "idle_in_transaction_session_timeout": "180s"}
 
 
 _TRUNCATE_TRIGGER = "ALTER TABLE billing_ledgerentry {} TRIGGER entries_are_never_truncated"
@@ -58,6 +63,23 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
     PipelinedConnection.close_all()  # open connections would keep the test database from being dropped
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _static_files_are_listed_once() -> Iterator[None]:
+    """Every test client makes the middleware anew, which would look for all static files again: a tenth of all tests' time."""
+    files: dict[str, Any] = {}
+    list_files = WhiteNoiseMiddleware.add_files_from_finders
+
+    def share_files(middleware: WhiteNoiseMiddleware) -> None:
+        if not files:
+            list_files(middleware)
+            files.update(middleware.files)
+        middleware.files = files
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", share_files)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_recheck_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("completions.tasks._RECHECK_SECONDS", 0)
@@ -72,6 +94,15 @@ def _cheap_passwords(settings: Any) -> None:
 def _closed_circuits() -> Iterator[None]:
     yield
     circuit_breaker._circuits.clear()  # circuits are in memory, and would stay open for later tests
+    circuit_breaker._succeeded_at.clear()
+    circuit_breaker._hint_probes.clear()
+    local_faults._faults.clear()
+
+
+@pytest.fixture(autouse=True)
+def _no_refused_sign_ins() -> Iterator[None]:
+    yield
+    limits._next_attempts.clear()
 
 
 @pytest.fixture

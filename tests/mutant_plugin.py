@@ -20,6 +20,7 @@ from tests import waiting
 from tests.mutants import LONG, MUTANTS, SERVES
 
 _DATABASE = "test_mutants"  # not the database of the pytest that starts this one
+_WAIT_SECONDS_MAX = 4  # of a test that must fail: a mutant may be what it waits for in vain
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +35,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # A failing test leaves threads and unread streams behind.
     for left_behind in ("Unraisable", "UnhandledThread"):
         config.addinivalue_line("filterwarnings", f"ignore::pytest.Pytest{left_behind}ExceptionWarning")
-    waiting.SECONDS_MAX = 4  # a mutant may be what a test waits for in vain
     # Any failing example is enough; shrinking it takes minutes.
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
     hypothesis.settings.register_profile("mutants", parent=hypothesis.settings(), phases=phases)
@@ -98,7 +98,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if not name:
         return (yield)
     must_fail = item.config.option.mutants and _plain(item.nodeid) != SERVES
-    with MUTANTS[name].applied():
+    with MUTANTS[name].applied(), pytest.MonkeyPatch.context() as patch:
+        if must_fail:
+            patch.setattr(waiting, "SECONDS_MAX", _WAIT_SECONDS_MAX)
         try:
             outcome = yield
         except (Exception, pytest.fail.Exception) as error:

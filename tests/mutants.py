@@ -115,6 +115,7 @@ def _executed(sql: str) -> Change:
 LOAD = "billing/test_ledger_under_load.py"
 ADMISSION = "completions/charging/test_admission.py"
 BATCH = "completions/charging/test_batch.py"
+GROUP = "gateway_project/db/test_group_commit.py"
 
 mutant(
     "no_lock_on_the_account",
@@ -124,11 +125,18 @@ mutant(
     f"{LOAD}::test_placing_a_hold_waits_for_concurrent_holds_and_counts_them",
 )
 mutant(
+    "no_lock_on_the_issuer",
+    "Credits of one person are summed without locking the person.",
+    code("billing.locks:lock_users", '.select_for_update(of=("self",), no_key=True)', ""),
+    "pages/test_support.py::test_a_credit_waits_for_another_of_the_same_person_and_counts_it",
+    "pages/test_staff_permissions.py::test_a_membership_waits_for_a_credit_of_the_same_person_and_is_refused",
+)
+mutant(
     "no_lock_on_accounts_in_a_batch",
     "A batch reads accounts without locking them.",
     code(
         "billing.locks:lock_accounts_statement",
-        "lock_rows_statement(Account, account_ids)",
+        "lock_rows_statement(Account, account_ids, skips_locked=skips_locked)",
         'Statement(lock_rows_statement(Account, account_ids).sql.replace("FOR NO KEY UPDATE", ""), list(account_ids))',
     ),
     f"{BATCH}::test_admission_waits_for_a_locked_account_and_sees_its_holds",
@@ -138,7 +146,7 @@ mutant(
     "A batch reads keys without locking them.",
     code(
         "keys.locks:lock_keys_statement",
-        "lock_rows_statement(ApiKey, key_ids)",
+        "lock_rows_statement(ApiKey, key_ids, skips_locked=skips_locked)",
         'Statement(lock_rows_statement(ApiKey, key_ids).sql.replace("FOR NO KEY UPDATE", ""), list(key_ids))',
     ),
     f"{BATCH}::test_admission_waits_for_a_locked_key_and_sees_its_revocation",
@@ -150,23 +158,45 @@ mutant(
         "completions.charging.batch:_lock_and_read",
         "accounts, keys, sums",
         "keys, accounts, sums",
-        "account_locks.lock_accounts_statement({operation.account_id for operation in operations}),",
-        "key_locks.lock_keys_statement(key_ids),",
-        "key_locks.lock_keys_statement(key_ids),\n        spending",
-        "account_locks.lock_accounts_statement({each.account_id for each in operations}),\n        spending",
+        "account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),",
+        "key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),",
+        "key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),\n        spending",
+        "account_locks.lock_accounts_statement({each.account_id for each in operations}, skips_locked=skips_locked),"
+        "\n        spending",
     ),
     f"{BATCH}::test_a_batch_locks_accounts_before_keys",
 )
 mutant(
-    "accounts_locked_backwards",
-    "A batch locks its accounts in the descending order of their ids.",
-    code(
-        "billing.locks:lock_accounts_statement",
-        "lock_rows_statement(Account, account_ids)",
-        'Statement(lock_rows_statement(Account, account_ids).sql.replace("ORDER BY id", "ORDER BY id DESC"),'
-        " list(account_ids))",
-    ),
-    f"{BATCH}::test_a_batch_locks_accounts_in_id_order",
+    "a_batch_waits_for_locked_rows",
+    "A batch waits for the rows of one account, and all others with it.",
+    code("completions.charging.batch:_run_batch", "skips_locked=True", "skips_locked=False"),
+    f"{BATCH}::test_other_accounts_are_served_while_one_is_locked[account]",
+    f"{BATCH}::test_other_accounts_are_served_while_one_is_locked[key]",
+)
+mutant(
+    "what_was_skipped_is_taken_for_deleted",
+    "A request of an account whose row was skipped is refused like one of a deleted account.",
+    code("completions.charging.batch:_decide", "operation.account_id in locked_ids", "False"),
+    f"{BATCH}::test_admission_waits_for_a_locked_account_and_sees_its_holds",
+    f"{BATCH}::test_other_accounts_are_served_while_one_is_locked[key]",
+)
+mutant(
+    "what_is_set_aside_goes_last",
+    "Items that were set aside come after those that arrived later.",
+    code("gateway_project.db.group_commit:GroupCommit._finish", "self._waiting[:0] = set_aside", "self._waiting += set_aside"),
+    f"{GROUP}::test_an_item_that_is_set_aside_keeps_its_place",
+)
+mutant(
+    "a_partition_stays_apart",
+    "A partition that was locked once has batches of its own for ever.",
+    code("gateway_project.db.group_commit:GroupCommit._successor", "self._apart.remove(partition)", "pass"),
+    f"{GROUP}::test_a_partition_returns_to_the_shared_batches_when_none_of_its_items_waits",
+)
+mutant(
+    "those_behind_a_locked_row_wait_on",
+    "When an account stays locked, only the requests of the first batch are refused.",
+    code("gateway_project.db.group_commit:GroupCommit._give_up", "if ticket.partition == batch[0].partition", "if False"),
+    f"{GROUP}::test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause",
 )
 mutant(
     "check_then_act",
@@ -204,7 +234,7 @@ mutant(
 mutant(
     "admissions_are_decided_first",
     "A batch decides its admissions before its settlements.",
-    code("completions.charging.batch:_run_batch", "not each[1].is_settlement", "each[1].is_settlement"),
+    code("completions.charging.batch:_run_on", "not each[1].is_settlement", "each[1].is_settlement"),
     f"{BATCH}::test_an_admission_can_hold_what_a_settlement_of_its_batch_frees[balance]",
 )
 mutant(
@@ -222,7 +252,7 @@ mutant(
 mutant(
     "one_poisoned_item_poisons_all",
     "When a batch fails, every operation in it fails.",
-    code("gateway_project.db.group_commit:GroupCommit._commit", "self._commit([ticket])", "ticket.outcome = error"),
+    code("gateway_project.db.group_commit:GroupCommit._commit", "self._commit([ticket], run)", "ticket.outcome = error"),
     "gateway_project/db/test_group_commit.py::test_a_faulty_item_fails_alone",
 )
 mutant(
@@ -234,7 +264,7 @@ mutant(
 mutant(
     "a_lost_commit_is_not_looked_for",
     "A batch whose answer was lost is run again as if it were the first time.",
-    code("gateway_project.db.group_commit:GroupCommit._rerun", "is_rerun=True", "is_rerun=False"),
+    code("gateway_project.db.group_commit:GroupCommit._rerun", "ticket.is_rerun = True", "pass"),
     "gateway_project/db/test_group_commit.py::test_a_batch_with_an_unknown_outcome_is_rerun_once",
     f"{BATCH}::test_a_commit_whose_answer_is_lost_takes_effect_once[admission]",
 )
@@ -547,8 +577,8 @@ mutant(
     "A spending limit counts the days of the server's own time zone.",
     code(
         "keys.spending:select_spending_statement",
-        "(statement_timestamp() AT TIME ZONE 'UTC')::date",
-        f"(statement_timestamp() AT TIME ZONE '{ELSEWHERE}')::date",
+        "'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date",
+        f"'DAILY' THEN (statement_timestamp() AT TIME ZONE '{ELSEWHERE}')::date",
     ),
     f"{ADMISSION}::test_a_recurring_limit_counts_from_the_first_day_of_its_window[DAILY]",
 )
@@ -588,6 +618,18 @@ mutant(
     code("keys.gcra:decide", "wait <= timedelta(0)", "wait <= _unit(limit)"),
     f"{ADMISSION}::test_a_burst_admits_exactly_the_requests_per_minute[2]",
     "keys/test_gcra.py::test_exactly_the_limit_passes_in_a_burst[60]",
+)
+mutant(
+    "a_request_stays_in_flight",
+    "A settlement leaves the request in the count of its key's day.",
+    code("keys.spending:settle_spending_statement", "- change.holds", "- 0"),
+    BATCH_STATE_MACHINE.removeprefix("tests/"),
+)
+mutant(
+    "an_account_counts_a_batch_as_one_request",
+    "An account counts one request for all holds of a batch.",
+    code("billing.holds:insert_holds_statement", "count(*) AS holds", "1 AS holds"),
+    BATCH_STATE_MACHINE.removeprefix("tests/"),
 )
 mutant(
     "tokens_are_not_corrected",
@@ -636,7 +678,7 @@ mutant(
 mutant(
     "a_batch_does_not_read_what_a_key_holds",
     "What running requests hold is not counted against the spending limit of a request that comes later.",
-    code("keys.spending:select_spending_statement", "sum(held_nanos)", "0"),
+    code("keys.spending:select_spending_statement", "sum(held_nanos)", "sum(0)"),
     f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
     BATCH_STATE_MACHINE.removeprefix("tests/"),
 )
@@ -670,6 +712,7 @@ mutant(
         "completions.charging.batch:_decide",
         "return refusal",
         """if operation.idempotency_key:
+            from completions.models import IdempotentRequest
             IdempotentRequest.objects.create(
                 account_id=operation.account_id, key=operation.idempotency_key.value,
                 fingerprint=operation.idempotency_key.fingerprint,
@@ -696,10 +739,45 @@ mutant(
     ),
     f"{IDEMPOTENCY}::test_a_stored_reply_is_encrypted",
 )
+mutant(
+    "stored_replies_have_no_bound",
+    "An account stores the replies of concurrent requests without a bound.",
+    code(
+        "completions.charging.idempotency:count",
+        "account.stored_reply_bytes + len(sealed_reply) > settings.IDEMPOTENT_ACCOUNT_BYTES_MAX",
+        "False",
+    ),
+    f"{IDEMPOTENCY}::test_replies_of_concurrent_requests_never_take_more_room_than_there_is",
+)
+
+mutant(
+    "a_run_after_a_death_pays_in_full",
+    "A request whose process died is charged again when it is repeated.",
+    code("completions.charging.records:CompletionRecord.due_nanos", "cost_nanos - self.charged_before_nanos", "cost_nanos"),
+    f"{IDEMPOTENCY}::test_a_request_whose_process_died_is_charged_once_in_all",
+    BATCH_STATE_MACHINE.removeprefix("tests/"),
+)
+mutant(
+    "only_the_last_death_is_credited",
+    "A repetition is credited with what the run before it was charged, and not with what the runs before that were.",
+    code("completions.charging.idempotency:select_keys_statement", "charged_before_nanos + coalesce", "coalesce"),
+    f"{IDEMPOTENCY}::test_runs_that_die_again_and_again_cost_what_the_dearest_costs",
+)
+mutant(
+    "a_failed_run_forgets_what_was_charged_before",
+    "A repetition that fails deletes the Idempotency-Key of a request whose process died.",
+    code(
+        "completions.charging.resolution:Resolution._is_credited_to_the_next_run",
+        " or self.completion.charged_before_nanos > 0",
+        "",
+    ),
+    f"{IDEMPOTENCY}::test_a_run_that_is_refused_or_fails_leaves_what_was_charged_to_the_next",
+)
 
 # --- Ways to end -------------------------------------------------------------------------------------------------------
 
 CHECKPOINTS = "completions/charging/test_checkpoints.py"
+DISCONNECTS = "completions/relay/test_disconnects.py"
 OUTBOX = "completions/charging/test_outbox.py"
 
 mutant(
@@ -713,6 +791,48 @@ mutant(
     "A client that disconnects in the middle of a stream is not charged.",
     code("completions.relay.stream:_Progress.settle_disconnected", "self._usage_so_far()", "Usage(0, 0)"),
     f"{RELAY}::test_a_disconnect_within_a_stream_frees_the_upstream_and_is_charged_so_far",
+)
+mutant(
+    "a_departed_stream_is_closed_at_once",
+    "A stream is left one token before its end for a fraction of what the provider charges.",
+    code("completions.relay.stream:_Progress.settle_disconnected", "if not self.dispatch.is_cancellable:", "if False:"),
+    f"{DISCONNECTS}::test_a_stream_left_one_token_before_its_end_pays_its_reported_reasoning",
+)
+mutant(
+    "a_departed_request_is_closed_at_once",
+    "A whole reply is left midway for a fraction of what the provider charges.",
+    code("completions.relay.attempts:Dispatch._interruptible", "self.client if self.is_cancellable else None", "self.client"),
+    f"{DISCONNECTS}::test_a_whole_reply_left_midway_pays_the_reported_usage",
+)
+mutant(
+    "reasoning_is_cancelled",
+    "A departure ends the reasoning of a provider that cancels, and nobody knows how much of it was done.",
+    code("completions.relay.attempts:Dispatch.is_cancellable", "self.call.offer.reasoning is False and not", "not"),
+    f"{DISCONNECTS}::test_reasoning_is_never_cancelled[the model may reason]",
+)
+mutant(
+    "a_departed_client_is_served_elsewhere",
+    "A further provider works, and charges, for a client that has left.",
+    code("completions.relay.attempts:Dispatch._first_success", "if self._has_client_left:", "if False:"),
+    f"{DISCONNECTS}::test_no_attempt_begins_after_the_client_has_left[plain-whole]",
+)
+mutant(
+    "a_shutdown_frees_departed_requests",
+    "What a provider did for a client that has left is free when the worker is stopped.",
+    code("completions.relay.attempts:Dispatch._forgive_shutdown", " and not self._has_client_left", ""),
+    f"{DISCONNECTS}::test_a_departed_request_is_charged_by_estimate_when_the_worker_shuts_down[whole]",
+)
+mutant(
+    "a_file_is_estimated_as_nothing",
+    "A document costs next to nothing when its provider breaks off without a report.",
+    code("completions.pricing.cost:estimate_prompt_tokens", "if request.contents.file_at:", "if False:"),
+    "completions/pricing/test_cost.py::test_a_file_is_estimated_at_what_the_hold_assumed[document]",
+)
+mutant(
+    "cut_off_reasoning_is_free",
+    "Reasoning that the gateway cut off at a deadline is charged as if there had been none.",
+    code("completions.relay.charge:settle_broken_off", "failure.is_cut_off and dispatch.reasons", "False"),
+    f"{DISCONNECTS}::test_reasoning_cut_off_at_a_deadline_is_charged_as_the_hold_assumed",
 )
 mutant(
     "a_failed_request_is_charged",

@@ -45,7 +45,9 @@ APPS = ["billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
 PARAMETERS = Path(parameters.__file__)
-CATALOG, CHARGING, INVARIANTS = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("catalog", "charging", "invariants"))
+CATALOG, CHARGING, INVARIANTS, SECURITY = (
+    (ROOT / "docs" / f"{name}.md").read_text() for name in ("catalog", "charging", "invariants", "security")
+)
 COMMANDS, DEPLOYING, FAILURES, MONITORING, SETTINGS_PAGE, SUPPORT = (
     (ROOT / "docs" / "operating" / f"{name}.md").read_text()
     for name in ("commands", "deploying", "failures", "monitoring", "settings", "support")
@@ -97,7 +99,7 @@ def prose(page: str) -> str:
 
 # --- Settings -----------------------------------------------------------------------------------------------------
 
-_READERS = {"get", "setdefault", "text", "boolean", "integer", "words", "numbers", "origins"}
+_READERS = {"get", "setdefault", "text", "boolean", "integer", "words", "numbers", "origins", "address", "networks"}
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 
 
@@ -259,7 +261,7 @@ def test_every_test_of_an_invariant_exists():
 
 def test_every_invariant_is_numbered_and_has_a_test():
     table = rows(INVARIANTS)
-    assert [row[0] for row in table] == [str(number) for number in range(1, 16)]
+    assert [row[0] for row in table] == [str(number) for number in range(1, 18)]
     assert [row[0] for row in table if not code(row[4]) or not all(name.startswith("test_") for name in code(row[4]))] == []
 
 
@@ -415,7 +417,8 @@ def test_an_error_matches_its_example(carol):
 
 
 def test_a_reply_has_the_rate_limit_headers_of_the_example(carol):
-    shown = re.findall(r"^    (x-[\w-]+): ", section(API, "## Limits per minute"), re.MULTILINE)
+    sections = section(API, "## Limits per minute") + section(API, "## Requests at a time")
+    shown = re.findall(r"^    (x-[\w-]+): ", sections, re.MULTILINE)
     assert shown == [name for name in chat.ask(carol).headers if name.startswith("x-ratelimit-")]
 
 
@@ -537,6 +540,41 @@ def test_every_supported_kind_is_documented_and_no_other():
     said = re.search(r"\*\*Supported kinds:(.*?)\.\s", CATALOG, re.DOTALL)
     assert said
     assert set(re.findall(r"`(\w+)`", said[1])) == set(ADAPTERS)
+
+
+# --- Security -----------------------------------------------------------------------------------------------------
+
+
+def verdicts() -> dict[str, list[str]]:
+    """Return the requirements of the security page by verdict."""
+    found: dict[str, list[str]] = {}
+    for requirement, verdict in re.findall(r"^\| (\d+\.\d+\.\d+) \|[^|]*\| ([\w ]+) \|", SECURITY, re.MULTILINE):
+        found.setdefault(verdict, []).append(requirement)
+    return found
+
+
+def test_each_requirement_of_level_2_is_judged_once():
+    judged = [requirement for requirements in verdicts().values() for requirement in requirements]
+    chapters = SECURITY.partition("## V1 ")[2]
+    without = re.findall(r"\d+\.\d+\.\d+", " ".join(re.findall(r"^Not applicable: .*?\n\n", chapters + "\n\n", re.M | re.S)))
+    assert len({*judged, *without}) == len(judged) + len(without) == 259
+    said = "Of the 259 requirements {} are met, {} are the operator's, {} are met partly, {} are not met, and {} do not apply"
+    counts = [len(verdicts()[verdict]) for verdict in ("met", "operator", "partly", "not met")]
+    assert said.format(*counts, len(without)) in SECURITY.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "heading"),
+    [("partly", "## What remains"), ("not met", "## What remains"), ("operator", "## What the operator does")],
+)
+def test_what_is_left_to_do_is_summed_up(verdict, heading):
+    summary = section(SECURITY, heading)
+    assert [requirement for requirement in verdicts()[verdict] if requirement not in summary] == []
+
+
+def test_every_test_named_as_evidence_exists():
+    defined = {name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())}
+    assert set(re.findall(r"`(test_\w+)`", SECURITY)) - defined == set()
 
 
 # --- Links and names ----------------------------------------------------------------------------------------------

@@ -147,6 +147,16 @@ def tied_up_account(scenario: Scenario) -> Request:
     return scenario.request()
 
 
+def all_in_flight_of_the_key(scenario: Scenario) -> Request:
+    usage.reserve(scenario.key, day=pool.database_time().date(), amount_nanos=0)
+    return scenario.set_key(requests_in_flight_max=1)
+
+
+def all_in_flight_of_the_account(scenario: Scenario) -> Request:
+    usage.place(scenario.account, 0, expires_at=timezone.now() + timedelta(hours=1))
+    return scenario.set_all(Account, requests_in_flight_max=1)
+
+
 def tied_up_window(scenario: Scenario) -> Request:
     lifecycle.set_spending_limit(scenario.key, limit_cents=100, type="FIXED", period=None)
     usage.reserve(scenario.key, day=pool.database_time().date(), amount_nanos=1_000_000_000)
@@ -164,8 +174,14 @@ def in_debt(scenario: Scenario) -> Request:
 
 
 def lost_encryption_key(scenario: Scenario) -> Request:
-    """A fault of the gateway: a provider's API key that no encryption key can decrypt."""
+    """A provider's API key that no encryption key can decrypt."""
     return scenario.set_all(Provider, sealed_api_key="sealed with a key that is lost")
+
+
+def malformed_encryption_key(scenario: Scenario) -> Request:
+    """A fault of the gateway, which a system check reports before it serves."""
+    scenario.settings.ENCRYPTION_KEYS = ["no Fernet key"]
+    return lost_encryption_key(scenario)
 
 
 # --- The table ----------------------------------------------------------------------------------------------------
@@ -255,6 +271,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "route disabled": (lambda scenario: scenario.set_all(Route, is_enabled=False), *NO_MODEL),
     "provider disabled": (lambda scenario: scenario.set_all(Provider, is_enabled=False), *NO_MODEL),
     "no credentials": (no_credentials, *NO_MODEL),
+    "credentials lost": (lost_encryption_key, *NO_MODEL),
     "not for this key": (lambda scenario: scenario.set_key(allowed_models=["a/b"]), *NO_MODEL),
     "model page unknown": (lambda scenario: scenario.request(method="GET", path="/v1/models/demo/nobody"), *NO_MODEL),
     # the rate
@@ -265,6 +282,8 @@ TABLE: dict[str, tuple[Any, ...]] = {
         *TOO_MUCH,
         rates("tokens", **NEVER, **{"retry-after-ms": None}),
     ),
+    "requests of the key at a time": (all_in_flight_of_the_key, *TOO_MUCH, SOON),
+    "requests of the account at a time": (all_in_flight_of_the_account, *TOO_MUCH, SOON),
     # the money
     "account tied up": (tied_up_account, *TOO_MUCH, SOON),
     "window tied up": (tied_up_window, *TOO_MUCH, SOON),
@@ -281,7 +300,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "too few credits": (broke, *TOO_LITTLE),
     "in debt": (in_debt, *TOO_LITTLE),
     # the gateway
-    "unforeseen": (lost_encryption_key, 500, "api_error", "internal_error", None, {}),
+    "unforeseen": (malformed_encryption_key, 500, "api_error", "internal_error", None, {}),
 }
 
 ALL_HEADERS = {"www-authenticate", "retry-after", "retry-after-ms", "x-should-retry", "allow"} | {
@@ -380,12 +399,12 @@ def test_without_the_database_every_path_replies_503(scenario, path):
 
 
 def test_an_unexpected_exception_shows_only_the_request_id_and_is_logged(scenario, caplog):
-    reply = lost_encryption_key(scenario).send()
+    reply = malformed_encryption_key(scenario).send()
     message = reply.json()["error"]["message"]
     assert message == f"Something went wrong on our side. Quote request {reply['x-request-id']}."
     [record] = [record for record in caplog.records if record.name == "gateway.api"]
     assert record.levelname == "ERROR"
-    assert "Unreadable" in caplog.text
+    assert "ValueError: Fernet key must be" in caplog.text
     assert "in find" in caplog.text  # the traceback
 
 
@@ -428,6 +447,11 @@ def _tokens_used_up(scenario: Scenario, request: Request) -> None:
     scenario.set_key(tokens_per_minute=5_000, tokens_full_at=Now() + timedelta(minutes=1))
 
 
+def _all_in_flight(scenario: Scenario, request: Request) -> None:
+    usage.reserve(scenario.key, day=pool.database_time().date(), amount_nanos=0)
+    scenario.set_key(requests_in_flight_max=1)
+
+
 def _limit_reached(scenario: Scenario, request: Request) -> None:
     scenario.spend_limit("FIXED")
 
@@ -447,6 +471,7 @@ ORDER: list[tuple[Callable[[Scenario, Request], None], int, str]] = [
     (_not_allowed, 404, "do not have access"),
     (_requests_used_up, 429, "requests per minute"),
     (_tokens_used_up, 429, "tokens per minute"),
+    (_all_in_flight, 429, "in flight"),
     (_limit_reached, 429, "spending limit"),
     (_no_credits, 402, "too few credits"),
 ]

@@ -210,7 +210,12 @@ def test_usage_reports_key_limit_spending_and_balance(alice, echo_model):
             "remainingInDollars": str,
             "resetsAt": str,
         },
-        "rateLimits": {"requestsPerMinute": type(None), "tokensPerMinute": type(None)},
+        "rateLimits": {
+            "requestsPerMinute": type(None),
+            "tokensPerMinute": type(None),
+            "requestsInFlight": int,
+            "accountRequestsInFlight": int,
+        },
         "usage": {"today": sums, "thisMonth": sums, "total": sums},
         "balance": {"balanceInCents": int, "balanceInDollars": float, "heldInDollars": str, "availableInDollars": str},
     }
@@ -390,6 +395,7 @@ def test_the_error_codes_are_exactly_the_documented_ones():
         "rate_limit_exceeded",
         "insufficient_quota",
         "request_in_progress",
+        "reply_unreadable",
         "upstream_error",
         "service_unavailable",
         "internal_error",

@@ -137,6 +137,7 @@ class Upstream:
     def __init__(self) -> None:
         self.requests: list[Received] = []
         self._scripts: list[Script] = [whole()]
+        self._scripts_for: dict[str, Script] = {}  # by the Authorization header
         self._stopped = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self._connections: set[socket.socket] = set()
@@ -147,6 +148,10 @@ class Upstream:
     def will(self, *scripts: Script) -> None:
         """Play these scripts, one for each request, and the last one for every further request."""
         self._scripts = list(scripts)
+
+    def will_for(self, authorization: str, script: Script) -> None:
+        """Play this script for every request with this Authorization header."""
+        self._scripts_for[authorization] = script
 
     def sees_disconnect(self) -> bool:
         """Wait until the peer of the first request has disconnected. Return whether it did."""
@@ -178,10 +183,14 @@ class Upstream:
         with connection, connection.makefile("rb") as reader, suppress(OSError, ValueError):
             while received := self._read(reader, number):
                 self.requests.append(received)
-                script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
-                if not self._play(script, connection, received):
+                if not self._play(self._script_for(received), connection, received):
                     break
         self._connections.discard(connection)
+
+    def _script_for(self, received: Received) -> Script:
+        if script := self._scripts_for.get(received.headers.get("authorization", "")):
+            return script
+        return self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
 
     def _read(self, reader: Any, number: int) -> Received | None:
         line = reader.readline()

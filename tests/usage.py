@@ -85,7 +85,7 @@ def reserve(key: ApiKey, *, day: date, amount_nanos: int) -> None:
 
 
 def commit(key: ApiKey, *, day: date, held_nanos: int, spent_nanos: int, prompt_tokens: int, completion_tokens: int) -> None:
-    movement = SpendingChange(key.pk, day, held_nanos, spent_nanos, 1, prompt_tokens, completion_tokens)
+    movement = SpendingChange(key.pk, day, held_nanos, 1, spent_nanos, 1, prompt_tokens, completion_tokens)
     pipelined_transaction.execute(spending.settle_spending_statement([movement]))
 
 

@@ -19,6 +19,7 @@ from rankings.models import Entry, Publication
 
 _CHECK_EVERY_SECONDS = 1
 _READ_CATALOG_EVERY_SECONDS = 5  # models become available and unavailable between publications
+_PREVIOUS_SECONDS_MAX = 30  # beside a request that reads the next: a process may have been idle for hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +130,11 @@ class PublishedRankings:
 
 
 _published: StaleWhileRefresh[None, PublishedRankings] = StaleWhileRefresh(
-    seconds=_CHECK_EVERY_SECONDS, stale_on=pool.DATABASE_ERRORS
+    seconds=_CHECK_EVERY_SECONDS, stale_seconds_max=_PREVIOUS_SECONDS_MAX, stale_on=pool.DATABASE_ERRORS
 )
-_catalog: StaleWhileRefresh[None, dict[str, CatalogModel]] = StaleWhileRefresh(seconds=_READ_CATALOG_EVERY_SECONDS)
+_catalog: StaleWhileRefresh[None, dict[str, CatalogModel]] = StaleWhileRefresh(
+    seconds=_READ_CATALOG_EVERY_SECONDS, stale_seconds_max=_PREVIOUS_SECONDS_MAX
+)
 
 
 def published() -> PublishedRankings:

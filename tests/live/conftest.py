@@ -16,10 +16,11 @@ import pytest
 from django.db import connection
 
 from tests import waiting
+from tests.browser import chromium
 from tests.live.gateway import Gateway
 from tests.upstream import KEY, KEY_ENV, Upstream, upstream
 
-__all__ = ["upstream"]
+__all__ = ["chromium", "upstream"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SETTINGS = {
@@ -29,6 +30,7 @@ SETTINGS = {
     "GATEWAY_REQUEST_BODY_TIMEOUT": "1",
     "GATEWAY_STREAM_HEARTBEAT_SECONDS": "1",
     "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "2",
+    "GATEWAY_KEY_READS_PER_MINUTE": "1000000",  # readers of the ledger poll without a pause
     "REDIS_URL": "",
     KEY_ENV: KEY,
 }

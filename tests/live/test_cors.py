@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests import factories
-from tests.browser import chromium
 from tests.document_server import reply, serving
 from tests.live.gateway import Gateway, wait_until_settled
 
@@ -43,9 +42,9 @@ def gateway(transactional_db: None, gateways: Callable[..., Gateway], origins: l
     return gateways(GATEWAY_CORS_ORIGINS=origins[0])
 
 
-def test_a_page_of_an_allowed_origin_completes_and_reads_every_header(gateway, alice, origins):
+def test_a_page_of_an_allowed_origin_completes_and_reads_every_header(gateway, alice, origins, chromium):
     secret = factories.make_key(alice, requests_per_minute=2)[1]
-    with chromium() as browser:
+    with chromium.in_use() as browser:
         page = browser.new_page()
         page.goto(origins[0])
         whole, streamed, refused, unknown = (
@@ -66,9 +65,9 @@ def test_a_page_of_an_allowed_origin_completes_and_reads_every_header(gateway, a
     assert rankings == [200, 304, True]
 
 
-def test_a_page_of_another_origin_reads_only_what_is_public(gateway, alice, origins):
+def test_a_page_of_another_origin_reads_only_what_is_public(gateway, alice, origins, chromium):
     secret = factories.make_key(alice)[1]
-    with chromium() as browser:
+    with chromium.in_use() as browser:
         page = browser.new_page()
         page.goto(origins[1])
         assert "Failed to fetch" in page.evaluate(ASK, [gateway.url, secret, {}])["error"]

@@ -11,6 +11,7 @@ from billing.models import LedgerEntry
 from completions.models import Completion
 from keys import lifecycle
 from tests import factories
+from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import DONE, FINISH, HANG, KEY, ROLE, refusal, stream, usage, words
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("gateway", "echo_model")
 
 @pytest.fixture
 def secret(alice):
-    return factories.make_key(alice)[1]
+    return factories.make_key(alice, requests_in_flight_max=300)[1]
 
 
 # --- Concurrency -----------------------------------------------------------------------------------------------
@@ -75,6 +76,7 @@ def test_exactly_10_of_20_concurrent_requests_are_served_with_funds_for_10(gatew
 
 
 def test_a_disconnect_frees_the_upstream_and_is_charged_so_far(gateway, alice, secret, large, upstream):
+    let_providers_cancel()
     upstream.will(stream(ROLE, words("Hello "), HANG))
     client = gateway.open_stream(secret, model="acme/large")
     assert b"200 OK" in read_until(client, b"Hello ")

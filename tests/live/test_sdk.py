@@ -8,6 +8,7 @@ import pytest
 from completions.models import Provider
 from keys import lifecycle
 from tests import factories
+from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import assert_charged
 from tests.live.gateway import QUESTION, wait_until_settled
 from tests.upstream import HANG, ROLE, event, refusal, reply, stream, streamed, words
@@ -141,6 +142,7 @@ def test_a_reached_spending_limit_is_tried_once(gateway, sdk, key, type, period)
 
 def test_tied_up_funds_are_retried(gateway, sdk, bob, large, upstream):
     factories.make_model("demo/dear", provider=Provider.objects.get(pk="scripted"), output="100", input="0")
+    let_providers_cancel()
     factories.credit(bob, 1)
     secret = factories.make_key(bob)[1]
     upstream.will(stream(ROLE, words("Hel"), HANG))

@@ -531,6 +531,27 @@ def test_request_beside_one_that_begins_a_batch_gets_the_previous_one_unless_it_
     assert meanwhile == [previous if is_previous else current]
 
 
+@pytest.mark.parametrize(("idle_seconds", "is_previous"), [(10, True), (30_000, False)])
+def test_request_beside_one_that_reads_a_publication_gets_the_previous_one_unless_it_is_old(
+    listed, now, monkeypatch, idle_seconds, is_previous
+):
+    previous = ids(get())
+    read, meanwhile = listing._read_leaderboards, []
+
+    def slow_read(models):
+        monkeypatch.setattr(listing, "_read_leaderboards", read)
+        meanwhile.append(ids(get()))
+        return read(models)
+
+    list_model("new/model", rank=6)
+    Publication.objects.update(number=99)
+    monkeypatch.setattr(listing, "_read_leaderboards", slow_read)
+    now["seconds"] += idle_seconds
+    current = ids(get())
+    assert len(current) == len(previous) + 1
+    assert meanwhile == [previous if is_previous else current]
+
+
 def test_outage_before_anything_was_read_is_503_to_every_request(listed, monkeypatch):
     def fail(*args, **kwargs):
         raise OperationalError("the database is unavailable")
