@@ -1,6 +1,9 @@
 """A request with a large body is refused before its body is read, if admission would refuse it whatever the body says."""
 
+from datetime import timedelta
+
 import pytest
+from django.db.models.functions import Now
 
 from completions.charging import preadmission
 from completions.models import Completion
@@ -38,11 +41,8 @@ def test_a_large_body_is_refused_unread_as_the_table_says(scenario, condition):
 
 
 def test_used_up_tokens_per_minute_are_refused_unread(scenario):
-    scenario.set_key(tokens_per_minute=60)
-    request = scenario.request(fields={"max_tokens": 54})
-    assert request.send().status_code == 200
-    factories.ApiKey.objects.filter(pk=scenario.key.pk).update(tokens_full_at=scenario.key.created_at.replace(year=2100))
-    request.raw = UNREADABLE
+    scenario.set_key(tokens_per_minute=1, tokens_full_at=Now() + timedelta(seconds=50))
+    request = scenario.request(raw=UNREADABLE)
     assert "tokens per minute" in chat.assert_error(request.send(), 429, "rate_limit_exceeded")["message"]
 
 
