@@ -182,6 +182,7 @@ class Offer:
     preamble_tokens_max: int = 0
     alias: str = ""  # the id in the request, when it is an alias of this model
     reasoning: bool | None = None  # whether the model reasons unseen, if not told otherwise; None: only when asked
+    requests_in_flight_max: int | None = None  # of each key; None: as many as the key may have for all models
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Prefetch, Q
 from django.db.models.functions import Now
@@ -191,6 +192,12 @@ class LanguageModel(models.Model):
         blank=True,
         help_text="Whether it generates reasoning that its replies do not show. Unknown: only when a request asks for it.",
     )
+    requests_in_flight_max = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="How many requests for it each key may have in flight. Empty: as many as for all models together.",
+    )
     commercial_use = models.BooleanField(default=False)
     license = models.CharField(max_length=100, null=True, blank=True)
     is_enabled = models.BooleanField(default=True)
@@ -206,6 +213,10 @@ class LanguageModel(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(max_output_tokens__lte=F("context_window")), name="a_model_writes_within_its_context_window"
+            ),
+            models.CheckConstraint(
+                condition=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
+                name="a_model_may_have_requests_in_flight",
             ),
         ]
 

@@ -127,6 +127,10 @@ class TooManyInFlight(RateLimitExceeded):
     fixed_headers = retry_after(timedelta(seconds=1))
 
 
+class TooManyInFlightOfModel(TooManyInFlight):
+    """The key has as many requests for the model in flight as each key may."""
+
+
 class TiedUp(RateLimitExceeded):
     """The account's credits or the key's spending limit would suffice, but running requests hold them."""
 

@@ -27,6 +27,7 @@ OPEN_HOLDS: Any = Coalesce(
     ),
     0,
 )
+_TRY_AGAIN = "Try again when one has ended."
 
 
 class RequestsInFlight(NamedTuple):
@@ -83,13 +84,21 @@ def account_max(account: Account) -> int:
 
 def describe_maximum(key: ApiKey) -> str:
     """Return the key's maximum in words: "100 requests at a time"."""
-    number = key_max(key)
-    return f"{number:,} request{'' if number == 1 else 's'} at a time"
+    return f"{_requests(key_max(key))} at a time"
+
+
+def require_room_for_model(model_id: str, running: int, maximum: int | None) -> None:
+    """Raises TooManyInFlightOfModel when the key has ``maximum`` requests for the model in flight. None: any number may be."""
+    if maximum is not None and running >= maximum:
+        raise errors.TooManyInFlightOfModel(
+            f"The key has {_requests(maximum)} for {model_id} in flight, the most that a key may have. {_TRY_AGAIN}"
+        )
 
 
 def refusal(whose: str, maximum: int) -> errors.TooManyInFlight:
     """Return the refusal of one request more than the key or the account (``whose``) may have in flight."""
-    running = "1 request" if maximum == 1 else f"{maximum} requests"
-    return errors.TooManyInFlight(
-        f"The {whose} has {running} in flight, the most that it may have. Try again when one has ended."
-    )
+    return errors.TooManyInFlight(f"The {whose} has {_requests(maximum)} in flight, the most that it may have. {_TRY_AGAIN}")
+
+
+def _requests(number: int) -> str:
+    return f"{number:,} request{'' if number == 1 else 's'}"

@@ -6,8 +6,8 @@ For each key, in each process, and for one second at most:
   next request is allowed. It is replayed at once.
 - Any other refusal is decided by admission until FLOOD_REFUSALS were decided within the second. From then to the end of that
   second it is replayed to similar requests: any request of a key that is refused itself or has too many requests in flight;
-  requests for the same models, if a model is refused; requests that need at least as much money, if money is refused. Tokens
-  per minute are refused as long as the cached rate-limit state refuses them.
+  requests for the same models, if a model is refused or the key has too many in flight for it; requests that need at least as
+  much money, if money is refused. Tokens per minute are refused as long as the cached rate-limit state refuses them.
 
 A settlement in this process makes the cache forget at once that too many requests of its key are in flight, or that they tie up
 funds. A raised limit or added credit takes effect within a second. A request with an Idempotency-Key may have a stored reply
@@ -82,7 +82,7 @@ class RefusalCache:
             # Tokens are replayed in a flood only: a settlement that used less than was counted gives tokens back early.
             cached.count_request(demand.tokens if recent else None, self._clock())
         if recent:
-            _replay(recent, [_IN_FLIGHT, _money(demand), _tied_up(demand)], demand)
+            _replay(recent, [_in_flight(), _in_flight_of_model(demand), _money(demand), _tied_up(demand)], demand)
 
     def replay_for_models(self, key_id: str, demand: AdmissionDemand) -> None:
         """Raise a refusal of the key or the models, for requests that are not yet at admission."""
@@ -102,9 +102,7 @@ class RefusalCache:
     def forget_tied_up(self, key_id: str) -> None:
         """Forget refusals for requests in flight and 'tied up' funds: a request ended, and its hold with it."""
         if recent := self._recent.get(key_id):
-            recent.by_kind = {
-                kind: entry for kind, entry in recent.by_kind.items() if kind != _IN_FLIGHT and kind[0] != _TIED_UP
-            }
+            recent.by_kind = {kind: entry for kind, entry in recent.by_kind.items() if kind[0] not in (_IN_FLIGHT, _TIED_UP)}
 
     def clear(self) -> None:
         self._recent.clear()
@@ -117,8 +115,7 @@ class RefusalCache:
 # --- Which requests get the same refusal --------------------------------------------------------------------------
 
 _KEY: RefusalKind = ("key",)
-_IN_FLIGHT: RefusalKind = ("in flight",)
-_MONEY, _TIED_UP = "money", "tied up"
+_IN_FLIGHT, _MONEY, _TIED_UP = "in flight", "money", "tied up"
 # For a request that needs another amount than the one that was refused.
 _MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
     errors.InsufficientQuota: "The account has too few credits for this request.",
@@ -133,6 +130,14 @@ def _models(demand: AdmissionDemand) -> RefusalKind:
 
 def _idempotency_key(demand: AdmissionDemand) -> RefusalKind:
     return "idempotency_key", demand.idempotency_key
+
+
+def _in_flight() -> RefusalKind:
+    return (_IN_FLIGHT,)
+
+
+def _in_flight_of_model(demand: AdmissionDemand) -> RefusalKind:
+    return _IN_FLIGHT, demand.model_ids
 
 
 def _money(demand: AdmissionDemand) -> RefusalKind:
@@ -152,8 +157,10 @@ def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | No
             return _models(demand)
         case errors.InvalidRequest() if demand.idempotency_key:  # its first request is still running, or had another body
             return _idempotency_key(demand)
+        case errors.TooManyInFlightOfModel():
+            return _in_flight_of_model(demand)
         case errors.TooManyInFlight():
-            return _IN_FLIGHT
+            return _in_flight()
         case errors.TiedUp():
             return _tied_up(demand)
         case errors.InsufficientQuota() | errors.SpendingLimitReached():
@@ -176,7 +183,7 @@ def _replay(recent: _RecentRefusals, kinds: list[RefusalKind], demand: Admission
         refusal = recent.by_kind.get(kind)
         if refusal is None:
             continue
-        if kind == _IN_FLIGHT and demand.idempotency_key is not None:
+        if kind[0] == _IN_FLIGHT and demand.idempotency_key is not None:
             raise _try_again()
         if not _is_about_money(kind):
             raise _copy(refusal.error)

@@ -177,6 +177,7 @@ def _offer(model: LanguageModel, price: Price) -> Offer:
         routes=routes,
         preamble_tokens_max=max((providers.ADAPTERS[route.kind].preamble_tokens_max for route in routes), default=0),
         reasoning=model.reasoning,
+        requests_in_flight_max=model.requests_in_flight_max,
     )
 
 

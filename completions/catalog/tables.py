@@ -169,6 +169,7 @@ class ModelTable(_Table):
     image_tokens_max: _Count = 6_000
     function_calling: bool = False
     reasoning: bool | None = None
+    requests_in_flight_max: _Count | None = None
     commercial_use: bool = False
     license: Annotated[str, _text(100)] | None = None
     is_enabled: bool | None = Field(None, alias="enabled")

@@ -24,7 +24,6 @@ from uuid import UUID
 from django.conf import settings
 
 from billing import holds
-from billing.holds import NewHold
 from billing.models import Account, Hold
 from completions.catalog import lookup
 from completions.charging import batch, idempotency
@@ -39,7 +38,7 @@ from keys import concurrency, rate_limits, refusal_cache, spending
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
 from keys.models import ApiKey
 from keys.refusal_cache import AdmissionDemand
-from keys.spending import SpendingChange, SpendingWindow
+from keys.spending import SpendingWindow
 
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
 
@@ -103,6 +102,11 @@ class AdmissionRequest:
     def key_id(self) -> str:
         return self.caller.key_id
 
+    @property
+    def limited_model_id(self) -> str | None:
+        offer = self.offers[0]
+        return offer.model_id if offer.requests_in_flight_max else None
+
     def decide(self, rows: LockedRows) -> Admitted | SealedReplay:
         """Admit the request, or raise the first refusal in the order of this module's list, by its numbers."""
         if self.completion_id in rows.holds:
@@ -121,6 +125,8 @@ class AdmissionRequest:
         charged_before_nanos = earlier.charged_nanos if earlier else 0
         count = rate_limits.count_request(key, account, now, self.countable_tokens())  # 3
         in_flight = concurrency.require_room(key, account)
+        running = rows.running.get((key.pk, offers[0].model_id), 0)
+        concurrency.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
         min_tokens = self._require_money(account, window, now, charged_before_nanos)  # 4 and 5
 
         available_nanos = charged_before_nanos + _min_nanos(account.available_nanos, window.available_nanos if window else None)
@@ -130,10 +136,7 @@ class AdmissionRequest:
         record = self._record(now, window, earlier)
         held_nanos = record.due_nanos(payable_nanos)
         stores_reply = self.idempotency_key is None or idempotency.has_room(account, replaced=stored)
-        holds.place(account, held_nanos)
-        if window:
-            window.held_nanos += held_nanos
-        key.open_holds = (key.open_holds or 0) + 1
+        rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)
         headers = count.headers() | in_flight.with_one_more().headers()
         admitted = Admitted(record, held_nanos, self.request, admitted_offers, headers, self.idempotency_key, stores_reply)
@@ -242,13 +245,7 @@ def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
 def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
     """Add the writes of an admission, and its idempotency key to the rows that the next operation in the batch sees."""
     completion, writes = admitted.completion, rows.writes
-    lifetime = timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN
     writes.rate_limits_updated[key.pk] = key
-    writes.spending_reserved.append(SpendingChange(key.pk, completion.spending_day, admitted.held_nanos))
-    writes.holds_placed.append(
-        NewHold(completion.id, completion.account_id, admitted.held_nanos, expires_at=completion.created_at + lifetime)
-    )
-    writes.completions_begun.append(completion)
     if admitted.idempotency_key:
         writes.idempotency_keys_inserted.append((completion, admitted.idempotency_key))
         rows.idempotency_keys[(completion.account_id, admitted.idempotency_key.value)] = StoredRequest(

@@ -21,7 +21,7 @@ decision takes it into account, and adds its writes to ``LockedRows.writes``. An
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -35,7 +35,7 @@ from billing.ledger import NewEntry
 from billing.models import Account, Hold
 from completions.charging import idempotency, records
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
-from completions.charging.records import CompletionOutcome, CompletionRecord
+from completions.charging.records import CompletionOutcome, CompletionRecord, ModelOfKey
 from completions.models import Completion
 from gateway_project import errors
 from gateway_project.db import pipelined_transaction
@@ -66,12 +66,36 @@ class Operation(Protocol):
     def key_id(self) -> str: ...
     @property
     def idempotency_key(self) -> IdempotencyKey | None: ...
+    @property
+    def limited_model_id(self) -> str | None:
+        """The model asked for, if there is a maximum of requests for it in flight."""
 
     def decide(self, rows: "LockedRows") -> Any:
         """Return the outcome, after changing the rows and adding to their ``writes``.
 
         Raises ApiError for a refusal, or AdmissionLost, having changed nothing.
         """
+
+
+class CompletionOperation:
+    """The ids of an operation on a completion that was admitted before."""
+
+    __slots__ = ()
+    completion: CompletionRecord
+    idempotency_key = None  # its row is written by completion id, and need not be read
+    limited_model_id = None
+
+    @property
+    def completion_id(self) -> str:
+        return self.completion.id
+
+    @property
+    def account_id(self) -> UUID:
+        return self.completion.account_id
+
+    @property
+    def key_id(self) -> str:
+        return self.completion.key_id
 
 
 @dataclass(slots=True)
@@ -85,7 +109,23 @@ class LockedRows:
     holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
     completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
     idempotency_keys: dict[tuple[UUID, str], StoredRequest]
+    running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
     writes: "PendingWrites" = field(default_factory=lambda: PendingWrites())
+
+    def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta) -> None:
+        """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
+        account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
+        holds.place(account, amount_nanos)
+        if window := self.windows.get(key.pk):
+            window.held_nanos += amount_nanos
+        key.open_holds = (key.open_holds or 0) + 1
+        asked = (key.pk, completion.model_id)
+        self.running[asked] = self.running.get(asked, 0) + 1
+        self.writes.spending_reserved.append(SpendingChange(key.pk, completion.spending_day, amount_nanos))
+        self.writes.holds_placed.append(
+            NewHold(completion.id, account.pk, amount_nanos, expires_at=completion.created_at + lifetime)
+        )
+        self.writes.completions_begun.append(completion)
 
 
 @dataclass(slots=True)
@@ -146,6 +186,7 @@ class _ReadinessProbe:
     account_id = UUID(int=0)
     key_id = ""
     idempotency_key = None
+    limited_model_id = None
 
     def decide(self, rows: LockedRows) -> None:
         return None
@@ -228,14 +269,20 @@ def _lock_and_read(
     idempotency_keys = [
         (operation.account_id, operation.idempotency_key) for operation in operations if operation.idempotency_key
     ]
+    limited_models = [
+        ModelOfKey(operation.account_id, operation.key_id, operation.limited_model_id)
+        for operation in operations
+        if operation.limited_model_id
+    ]
     has_admissions = any(not operation.is_settlement for operation in operations)
-    now, (accounts, keys, sums, found_holds, completions, stored) = transaction.read(
+    now, (accounts, keys, sums, found_holds, completions, stored, running) = transaction.read(
         account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),
         key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),
         spending.select_spending_statement(key_ids) if has_admissions else None,
         account_locks.lock_holds_statement(hold_ids, skips_locked=skips_locked) if hold_ids else None,
         pipelined_transaction.lock_rows_statement(Completion, hold_ids, skips_locked=skips_locked) if is_rerun else None,
         idempotency.select_keys_statement(idempotency_keys) if idempotency_keys else None,
+        records.select_running_statement(limited_models) if limited_models else None,
     )
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
     open_holds = spending.build_open_holds(sums)
@@ -252,6 +299,7 @@ def _lock_and_read(
         holds=pipelined_transaction.instances(Hold, found_holds),
         completions=pipelined_transaction.instances(Completion, completions),
         idempotency_keys=idempotency.build_stored(stored),
+        running=records.build_running(running),
     )
 
 

@@ -12,16 +12,12 @@ from datetime import timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
-from billing import holds
-from billing.holds import NewHold
 from completions.charging import batch, outbox, settlement
-from completions.charging.batch import AdmissionLost, LockedRows
+from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import Resolution
 from gateway_project import errors
-from keys.spending import SpendingChange
 
 logger = logging.getLogger("gateway.outbox")
 
@@ -122,38 +118,20 @@ def _readmit(resolution: Resolution) -> CompletionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class _Readmission:
+class _Readmission(CompletionOperation):
     """Admits a forgotten completion again, as of now, with a hold of what it costs. ``tokens`` is what it used."""
 
     completion: CompletionRecord
     amount_nanos: int
     tokens: int
     is_settlement = False
-    idempotency_key = None
-
-    @property
-    def completion_id(self) -> str:
-        return self.completion.id
-
-    @property
-    def account_id(self) -> UUID:
-        return self.completion.account_id
-
-    @property
-    def key_id(self) -> str:
-        return self.completion.key_id
 
     def decide(self, rows: LockedRows) -> CompletionRecord:
         """Return the completion as it is admitted now. Raises InsufficientQuota, TiedUp, or AdmissionLost."""
         if self.completion_id in rows.holds:
             return CompletionRecord.from_row(rows.completions[self.completion_id])
-        account, key = rows.accounts.get(self.account_id), rows.keys.get(self.key_id)
-        if account is None or key is None:
+        if self.account_id not in rows.accounts or self.key_id not in rows.keys:
             raise AdmissionLost("the database knows no such account or key")
-        holds.place(account, self.amount_nanos)
-        if window := rows.windows.get(key.pk):
-            window.held_nanos += self.amount_nanos
-        key.open_holds = (key.open_holds or 0) + 1
         # No limit, because none was asked; and the tokens that it used, so that its settlement corrects nothing.
         completion = replace(
             self.completion,
@@ -163,8 +141,5 @@ class _Readmission:
             limit_since=None,
             created_at=rows.now,
         )
-        rows.writes.spending_reserved.append(SpendingChange(key.pk, completion.spending_day, self.amount_nanos))
-        expires_at = rows.now + _HOLD_LIFETIME
-        rows.writes.holds_placed.append(NewHold(completion.id, account.pk, self.amount_nanos, expires_at=expires_at))
-        rows.writes.completions_begun.append(completion)
+        rows.begin(completion, self.amount_nanos, _HOLD_LIFETIME)
         return completion

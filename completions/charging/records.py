@@ -1,9 +1,9 @@
-"""The values of a completion's row, and the SQL that inserts it at admission and updates it at settlement."""
+"""The values of a completion's row, and the SQL that counts, inserts and updates it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from completions.models import Completion
@@ -42,6 +42,14 @@ class CompletionRecord:
     def from_row(cls, completion: Completion) -> "CompletionRecord":
         """Read the record back from the row of a completion that runs, or ran when its process died."""
         return cls(**{name: getattr(completion, name) for name in _COLUMNS})
+
+
+class ModelOfKey(NamedTuple):
+    """A model that a key asks for. The names are those of a completion's columns."""
+
+    account_id: UUID
+    key_id: str
+    model_id: str
 
 
 class CompletionOutcome(NamedTuple):
@@ -116,3 +124,26 @@ def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> State
         """,
         [outcome._asdict() for outcome in outcomes],
     )
+
+
+def select_running_statement(asked: Collection[ModelOfKey]) -> Statement:
+    """For each of these keys and models that has completions with an open hold: key id, model id, and how many.
+
+    ``build_running`` reads the rows. Run it after the keys are locked.
+    """
+    return Statement(
+        """
+        SELECT json_build_array(completion.key_id, completion.model_id, count(*))
+        FROM json_to_recordset($1::json) AS asked (account_id uuid, key_id text, model_id text)
+        JOIN billing_hold AS hold ON hold.account_id = asked.account_id AND hold.state = 'HELD'
+        JOIN completions_completion AS completion ON completion.id = hold.reference
+        WHERE completion.key_id = asked.key_id AND completion.model_id = asked.model_id
+        GROUP BY completion.key_id, completion.model_id
+        """,
+        [each._asdict() for each in set(asked)],
+    )
+
+
+def build_running(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str], int]:
+    """Return how many completions run, by key id and model id. ``rows`` are of ``select_running_statement``."""
+    return {(key_id, model_id): number for key_id, model_id, number in rows}

@@ -1,14 +1,12 @@
 """How a completion ends. The relay describes it, a batch decides and writes it, the outbox stores it during an outage."""
 
 from dataclasses import dataclass
-from uuid import UUID
 
 from billing import holds, ledger
 from billing.ledger import NewEntry
 from billing.models import Account, Hold
 from completions.charging import idempotency
-from completions.charging.batch import AdmissionLost, LockedRows
-from completions.charging.idempotency import IdempotencyKey
+from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
 from completions.chat import Usage
 from completions.models import Completion
@@ -30,7 +28,7 @@ class ReplyRetention:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(CompletionOperation):
     """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
 
     ``reply_retention`` is None when the request had no idempotency key.
@@ -43,22 +41,6 @@ class Resolution:
     cost_nanos: int | None = None
     reply_retention: ReplyRetention | None = None
     is_settlement = True
-
-    @property
-    def completion_id(self) -> str:
-        return self.completion.id
-
-    @property
-    def account_id(self) -> UUID:
-        return self.completion.account_id
-
-    @property
-    def key_id(self) -> str:
-        return self.completion.key_id
-
-    @property
-    def idempotency_key(self) -> IdempotencyKey | None:
-        return None  # its row is written by completion id, and need not be read
 
     def decide(self, rows: LockedRows) -> int | None:
         """Return the nanodollars charged; None when the hold was resolved before. Raises AdmissionLost when there is none."""

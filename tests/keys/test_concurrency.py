@@ -28,8 +28,8 @@ def begin(db: None) -> Iterator[Begin]:
     """Begin streams and leave them running: their first chunk has arrived. They end with the test."""
     running: list[Any] = []
 
-    def begin(client: Any, requests: int = 1) -> list[Any]:
-        replies = [chat.ask(client, stream=True) for _ in range(requests)]
+    def begin(client: Any, requests: int = 1, **fields: Any) -> list[Any]:
+        replies = [chat.ask(client, stream=True, **fields) for _ in range(requests)]
         assert {reply.status_code for reply in replies} == {200}
         running.extend(replies)
         return replies
@@ -80,6 +80,24 @@ def test_the_accounts_own_maximum_comes_before_the_deployments(alice, charlie, e
     begin(client)
     assert chat.ask(client).status_code == 429
     assert chat.ask(client_for(factories.make_key(charlie)[1])).status_code == 200
+
+
+def test_a_model_may_have_a_maximum_for_each_key(alice, echo_model, begin):
+    factories.make_model("demo/slow", requests_in_flight_max=2, provider=echo_model.routes.get().provider)
+    first, second = (client_for(factories.make_key(alice)[1]) for _ in range(2))
+    running = begin(first, 2, model="demo/slow")
+    before = chat.everything_written()
+    refused = chat.ask(first, model="demo/slow")
+    error = chat.assert_error(refused, 429, "rate_limit_exceeded")
+    assert error["message"] == (
+        "The key has 2 requests for demo/slow in flight, the most that a key may have. Try again when one has ended."
+    )
+    assert refused["Retry-After"] == "1"
+    assert chat.everything_written() == before
+    assert chat.ask(first).status_code == 200
+    assert chat.ask(second, model="demo/slow").status_code == 200
+    running[0].getvalue()
+    assert chat.ask(first, model="demo/slow").status_code == 200
 
 
 def test_every_reply_tells_the_maximum_and_what_remains(alice, echo_model, begin):

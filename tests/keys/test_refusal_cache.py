@@ -120,6 +120,7 @@ KINDS = {
     "key": errors.InvalidApiKey("revoked"),
     "model": errors.ModelNotFound("not for this key", param="model"),
     "in flight": errors.TooManyInFlight("as many as it may"),
+    "in flight of a model": errors.TooManyInFlightOfModel("as many as each key may"),
     "funds": broke(),
     "tied up": errors.TiedUp("held"),
     "limit": errors.SpendingLimitReached("spent", headers={"Retry-After": "9"}),
@@ -167,6 +168,8 @@ OTHERS = {
     [
         ("key", set(OTHERS)),
         ("model", set(OTHERS) - {"of another model"}),
+        ("in flight", set(OTHERS)),
+        ("in flight of a model", set(OTHERS) - {"of another model"}),
         ("funds", {"the same", "for more"}),
         ("tied up", {"the same", "for more"}),
         ("limit", {"the same", "for more"}),

@@ -40,6 +40,7 @@ image_support = true
 image_tokens_max = 48000
 function_calling = true
 reasoning = false
+requests_in_flight_max = 7
 commercial_use = true
 license = "Proprietary"
 price = { input = "0.15", output = "0.60", cached_input = "0.075", image = "0.002" }
@@ -127,7 +128,7 @@ def test_a_file_creates_exactly_its_rows(load):
     assert (model.pk, model.name, model.maker, model.category) == ("openai/gpt-4o-mini", "GPT-4o mini", "OpenAI", "CODING")
     assert (model.context_window, model.max_output_tokens) == (128_000, 16_384)
     assert (model.image_support, model.function_calling, model.commercial_use) == (True, True, True)
-    assert (model.image_tokens_max, model.reasoning) == (48_000, False)
+    assert (model.image_tokens_max, model.reasoning, model.requests_in_flight_max) == (48_000, False, 7)
     assert (model.license, model.is_enabled) == ("Proprietary", True)
     assert prices("openai/gpt-4o-mini") == [(150_000_000, 600_000_000, 75_000_000, None)]
     assert [price.image_nanos for price in Price.objects.all()] == [2_000_000]
@@ -144,7 +145,7 @@ def test_optional_fields_get_cautious_defaults(load):
     model = LanguageModel.objects.get()
     assert (model.category, model.license, model.is_enabled) == ("GENERAL", None, True)
     assert (model.image_support, model.function_calling, model.commercial_use) == (False, False, False)
-    assert (model.image_tokens_max, model.reasoning) == (6_000, None)
+    assert (model.image_tokens_max, model.reasoning, model.requests_in_flight_max) == (6_000, None, None)
     assert [(route.priority, route.weight) for route in Route.objects.all()] == [(1, 1)]
     assert [price.image_nanos for price in Price.objects.all()] == [None]
 

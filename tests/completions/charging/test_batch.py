@@ -208,6 +208,13 @@ def test_a_batch_admits_as_many_requests_as_the_rate_limit_allows(threads, other
     assert SpendingDay.objects.get(key=key).completions == 3
 
 
+def test_a_batch_admits_as_many_requests_for_a_model_as_its_maximum(threads, other, alice):
+    LanguageModel.objects.update(requests_in_flight_max=2)
+    _, secret = factories.make_key(alice)
+    asked = in_one_batch(threads, other, *[lambda: ask(secret)] * 3)
+    assert statuses(asked) == [200, 200, 429]
+
+
 def test_a_batch_admits_one_request_per_idempotency_key(threads, other, alice):
     secret = factories.make_key(alice)[1]
     asked = in_one_batch(threads, other, *[lambda: ask(secret, HTTP_IDEMPOTENCY_KEY="a")] * 3)
