@@ -1,4 +1,4 @@
-"""The support pages of keys: set or clear a spending limit, revoke. All other fields are read-only."""
+"""The support pages of keys: set or clear a spending limit and rates, revoke. All other fields are read-only."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from gateway_project import dollars
 from gateway_project.db import pool
 from gateway_project.web.read_only_admin import ReadOnlyAdmin
 from keys import lifecycle, summaries
-from keys.forms import SupportLimitForm
+from keys.forms import RatesForm, SupportLimitForm
 from keys.models import ApiKey, SpendingDay
 
 KEYS_SHOWN = 50
@@ -84,16 +84,19 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
     # --- Actions of support ---------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
-        limit, revoke = self.admin_site.admin_view(self.limit_view), self.admin_site.admin_view(self.revoke_view)
+        views = {"limit": self.limit_view, "rates": self.rates_view, "revoke": self.revoke_view}
         return [
-            path("<path:object_id>/limit/", limit, name="keys_apikey_limit"),
-            path("<path:object_id>/revoke/", revoke, name="keys_apikey_revoke"),
+            *(
+                path(f"<path:object_id>/{name}/", self.admin_site.admin_view(view), name=f"keys_apikey_{name}")
+                for name, view in views.items()
+            ),
             *super().get_urls(),
         ]
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         may = {
             "may_limit": request.user.has_perm("keys.set_spending_limit"),
+            "may_set_rates": request.user.has_perm("keys.set_rates"),
             "may_revoke": request.user.has_perm("keys.revoke_apikey"),
         }
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
@@ -116,6 +119,25 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
             lifecycle.set_spending_limit(key, **limit)
             self.log_change(request, key, f"Set the spending limit to {after}; it was {before}.")
         messages.success(request, f"The spending limit is now: {after}.")
+
+    def rates_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Set or clear how many requests and tokens the key may send."""
+        key = self.object_for(request, object_id, "keys.set_rates")
+        if key.revoked_at is not None:
+            raise Http404
+        form = RatesForm(request.POST if request.method == "POST" else None, initial=RatesForm.initial_of(key))
+        if request.method == "POST" and form.is_valid():
+            self._set_rates(request, key, form.cleaned_data)
+            return self.back_to(key)
+        return self.show_action(request, "admin/keys/apikey/rates.html", "Rates", key, form=form, rates=self.rates(key))
+
+    def _set_rates(self, request: HttpRequest, key: ApiKey, rates: dict[str, int | None]) -> None:
+        before = self.rates(key)
+        with transaction.atomic():
+            lifecycle.set_rates(key, **rates)
+            after = self.rates(key)
+            self.log_change(request, key, f"Set the rates to {after}; they were {before}.")
+        messages.success(request, f"The key may now send {after}.")
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show a confirmation; a POST revokes the key."""

@@ -1,4 +1,4 @@
-"""Forms for a spending limit and a new key."""
+"""Forms for a spending limit, rates and a new key."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from billing.forms import DollarsField
 from billing.models import Account
 from gateway_project.db import pool
 from keys import lifecycle
-from keys.models import ApiKey, SpendingPeriod, SpendingType
+from keys.models import RATE_MAX, ApiKey, SpendingPeriod, SpendingType
 
 _NONE = "NONE"  # a value of its own: a form that lost its fields must not clear a limit
 _TYPES = [
@@ -70,6 +70,27 @@ class SupportLimitForm(LimitForm):
     """A spending limit in the admin, whose layout has no room for radio buttons."""
 
     spending_type = forms.ChoiceField(label="Spending limit", choices=_TYPES, initial=_NONE)
+
+
+def _rate(label: str) -> forms.IntegerField:
+    return forms.IntegerField(label=label, min_value=1, max_value=RATE_MAX, required=False)
+
+
+class RatesForm(forms.Form):
+    """How much a key may send. An empty field: as its account says, or else the deployment."""
+
+    requests_per_minute = _rate("Requests per minute")
+    tokens_per_minute = _rate("Tokens per minute")
+    requests_in_flight_max = _rate("Requests at a time")
+
+    @classmethod
+    def initial_of(cls, key: ApiKey) -> dict[str, Any]:
+        """Return the fields for the key's current rates."""
+        return {name: getattr(key, name) for name in cls.base_fields}
+
+    def clean(self) -> None:
+        if not set(self.fields) <= set(self.data):  # a form that lost its fields must not clear a limit
+            self.add_error(None, "This form is damaged. Open it anew.")
 
 
 class KeyForm(LimitForm):

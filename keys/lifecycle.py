@@ -1,4 +1,4 @@
-"""Issues a key, sets its spending limit, revokes it: for owners, support and operators."""
+"""Issues a key, sets its spending limit and rates, revokes it: for owners, support and operators."""
 
 from datetime import datetime
 
@@ -54,6 +54,18 @@ def set_spending_limit(key: ApiKey, *, limit_cents: int | None, type: str | None
     """Set the key's spending limit, or clear it with three Nones. It applies from the next request. Raises InvalidLimit."""
     _require_valid(limit_cents, type, period)
     _write(key, spending_limit_cents=limit_cents, spending_type=type, spending_period=period)
+
+
+def set_rates(
+    key: ApiKey, *, requests_per_minute: int | None, tokens_per_minute: int | None, requests_in_flight_max: int | None
+) -> None:
+    """Set how much the key may send, each at least 1; None: as its account or the deployment says. From the next request on."""
+    _write(
+        key,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        requests_in_flight_max=requests_in_flight_max,
+    )
 
 
 def revoke_key(key: ApiKey) -> None:

@@ -11,6 +11,8 @@ from billing import money
 from billing.models import Account, User
 from gateway_project import identifiers
 
+RATE_MAX = 2**31 - 1  # of the columns
+
 
 class SpendingType(models.TextChoices):
     FIXED = "FIXED", "one-time limit"
@@ -82,7 +84,11 @@ class ApiKey(models.Model):
                 name="a_key_may_run_at_least_one_request",
             ),
         ]
-        permissions = [("set_spending_limit", "Can set or clear a key's spending limit"), ("revoke_apikey", "Can revoke a key")]
+        permissions = [
+            ("set_spending_limit", "Can set or clear a key's spending limit"),
+            ("set_rates", "Can set how many requests and tokens a key may send"),
+            ("revoke_apikey", "Can revoke a key"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} (...{self.last_four})"

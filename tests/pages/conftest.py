@@ -21,6 +21,7 @@ SUPPORT_PERMISSIONS = [
     "billing.issue_support_credit",
     "keys.view_apikey",
     "keys.set_spending_limit",
+    "keys.set_rates",
     "keys.revoke_apikey",
 ]
 

@@ -23,6 +23,7 @@ from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, sign
 from tests.pages.test_dashboard import use
 from tests.waiting import somebody_waits, until
 
+RATES = {"requests_per_minute": "60", "tokens_per_minute": "", "requests_in_flight_max": "7"}
 LIMIT = {"spending_type": "RECURRING", "spending_limit": "2.50", "spending_period": "DAILY"}
 
 
@@ -315,6 +316,31 @@ def test_support_revokes_a_key(support, support_user, alice):
     assert (log.user, log.object_id, log.change_message) == (support_user, key.pk, "Revoked the key.")
 
 
+def test_support_sets_and_clears_a_keys_rates(support, support_user, key):
+    assert support.post(key_page(key, "rates"), RATES)["Location"] == key_page(key)
+    key.refresh_from_db()
+    assert (key.requests_per_minute, key.tokens_per_minute, key.requests_in_flight_max) == (60, None, 7)
+    assert 'value="60"' in support.get(key_page(key, "rates")).content.decode()
+    assert "This form is damaged" in text(support.post(key_page(key, "rates"), {}))
+    assert support.post(key_page(key, "rates"), dict.fromkeys(RATES, "")).status_code == 302
+    key.refresh_from_db()
+    assert (key.requests_per_minute, key.tokens_per_minute, key.requests_in_flight_max) == (None, None, None)
+    assert [(entry.user, entry.get_change_message()) for entry in LogEntry.objects.order_by("pk")] == [
+        (support_user, "Set the rates to 60 requests per minute, and 7 requests at a time; they were 100 requests at a time."),
+        (support_user, "Set the rates to 100 requests at a time; they were 60 requests per minute, and 7 requests at a time."),
+    ]
+
+
+@pytest.mark.parametrize("typed", ["0", "-1", "2147483648", "sixty"])
+@pytest.mark.parametrize("field", RATES)
+def test_a_wrong_rate_is_refused_beside_its_field(support, key, rows, field, typed):
+    before = rows()
+    page = support.post(key_page(key, "rates"), {**RATES, field: typed}).content.decode()
+    assert page.count('class="errorlist"') == 1
+    assert re.search(rf'class="errorlist"[^<]*<li>[^<]*</li></ul>\s*<div class="flex-container"><label for="id_{field}"', page)
+    assert rows() == before
+
+
 def test_a_revoked_key_has_no_limit_to_set(support, key, rows):
     support.post(key_page(key, "revoke"))
     before = rows()
@@ -506,6 +532,7 @@ def support_pages(alice, key):
         "/admin/keys/spendingday/": {},
         key_page(key): {},
         key_page(key, "limit"): LIMIT,
+        key_page(key, "rates"): RATES,
         key_page(key, "revoke"): {},
         key_page(key, "history"): {},
     }
@@ -546,6 +573,7 @@ def test_inactive_staff_cannot_open_pages(support, support_user, alice, key, row
         ("billing.view_account", "credit"),
         ("keys.set_spending_limit", "limit"),
         ("keys.view_apikey", "limit"),
+        ("keys.set_rates", "rates"),
         ("keys.revoke_apikey", "revoke"),
         ("keys.view_apikey", "revoke"),
     ],
@@ -559,7 +587,7 @@ def test_each_action_takes_its_own_permission(alice, key, rows, missing, page):
     assert rows() == before
 
 
-def test_support_can_write_only_through_its_three_actions(support, alice, key, rows):
+def test_support_can_write_only_through_its_actions(support, alice, key, rows):
     before = rows()
     posts = {
         account_page(alice): {"name": "x"},
@@ -573,7 +601,7 @@ def test_support_can_write_only_through_its_three_actions(support, alice, key, r
     assert rows() == before
 
 
-@pytest.mark.parametrize("path", ["billing/account/{}/credit/", "keys/apikey/{}/limit/", "keys/apikey/{}/revoke/"])
+@pytest.mark.parametrize("path", ["billing/account/{}/credit/", "keys/apikey/{}/limit/", "keys/apikey/{}/rates/"])
 @pytest.mark.parametrize("object_id", ["0" * 22, "nope", "%00", "_00"])
 def test_an_unknown_object_is_not_found(support, db, path, object_id):
     assert support.get(f"/admin/{path.format(object_id)}").status_code == 404

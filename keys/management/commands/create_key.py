@@ -9,9 +9,7 @@ from billing.management import arguments
 from billing.models import User
 from gateway_project.operator_command import OperatorCommand
 from keys import lifecycle
-from keys.models import ApiKey, SpendingPeriod, SpendingType
-
-RATE_MAX = 2**31 - 1
+from keys.models import RATE_MAX, ApiKey, SpendingPeriod, SpendingType
 
 
 class Command(OperatorCommand):
