@@ -199,6 +199,12 @@ mutant(
     f"{GROUP}::test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause",
 )
 mutant(
+    "each_waits_for_a_locked_row",
+    "Callers that come one after another wait the whole time each for an account that stays locked.",
+    code("gateway_project.db.group_commit:GroupCommit._enter", "if self._refused_until and", "if False and"),
+    f"{GROUP}::test_a_partition_that_stayed_locked_is_refused_at_once_for_a_time",
+)
+mutant(
     "check_then_act",
     "The balance that is decided on was read before the lock was granted.",
     code(

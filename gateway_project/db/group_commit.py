@@ -55,7 +55,8 @@ class GroupCommit(Generic[Item, Outcome]):
     ``run`` must not wait for locked rows: the outcome of their items is SetAside. ``run_apart`` does the same for items of one
     partition, but waits, and raises StaysLocked after its time. At most ``apart_max`` partitions are set apart at a time, and
     ``waiting_max`` items wait for each: the next is refused with WaitTimedOut. When no more can be set apart, the items of
-    further locked partitions are tried in each shared batch, for ``timeout_seconds``.
+    further locked partitions are tried in each shared batch, for ``timeout_seconds``. After StaysLocked the partition's items
+    are refused at once for ``refused_seconds``: callers that come one after another would each wait the whole time.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class GroupCommit(Generic[Item, Outcome]):
         apart_max: int = 4,
         waiting_max: int = 1_000,
         timeout_seconds: float = 15,
+        refused_seconds: float = 2,
     ) -> None:
         self._run = run
         self._run_apart = run_apart or run
@@ -76,10 +78,12 @@ class GroupCommit(Generic[Item, Outcome]):
         self._apart_max = apart_max
         self._waiting_max = waiting_max
         self._timeout_seconds = timeout_seconds
+        self._refused_seconds = refused_seconds
         self._mutex = threading.Lock()
         self._waiting: list[_Ticket[Item, Outcome]] = []  # of all partitions, in the order of their arrival
         self._has_leader = False  # of the shared batch; a partition that is set apart always has one
         self._apart: set[Hashable] = set()
+        self._refused_until: dict[Hashable, float] = {}  # by partition, in seconds of the monotonic clock
 
     def submit(self, item: Item) -> Outcome:
         """Wait until the item's batch is committed, and return its outcome. Raises the item's exception, or WaitTimedOut."""
@@ -102,6 +106,8 @@ class GroupCommit(Generic[Item, Outcome]):
 
     def _enter(self, ticket: "_Ticket[Item, Outcome]") -> None:
         with self._mutex:
+            if self._refused_until and time.monotonic() < self._refused_until.get(ticket.partition, 0):
+                raise WaitTimedOut("its rows stayed locked a moment ago")
             is_apart = ticket.partition in self._apart
             if is_apart and self._is_full(ticket.partition):
                 raise WaitTimedOut("too many wait for rows that are locked")
@@ -224,6 +230,9 @@ class GroupCommit(Generic[Item, Outcome]):
             self._waiting = [ticket for ticket in self._waiting if ticket.partition != batch[0].partition]
             for ticket in waiting:
                 ticket.is_done = True
+            now = time.monotonic()
+            self._refused_until = {each: until for each, until in self._refused_until.items() if until > now}
+            self._refused_until[batch[0].partition] = now + self._refused_seconds
         for ticket in (*batch, *waiting):
             ticket.outcome = error.__cause__ if isinstance(error.__cause__, Exception) else error
         _wake_all(waiting)

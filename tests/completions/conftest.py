@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from completions.charging import batch
 from completions.providers import echo, exchange
 from completions.relay import attempts, fair_queue
 from gateway_project.db.pipelined_transaction import PipelinedConnection
@@ -28,7 +29,8 @@ def _unlimited_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End every wait for a lock after 0.3 seconds. Connections with this limit are closed after the test."""
+    """End every wait for a lock after 0.3 seconds, and refuse nothing at once afterwards. Close the connections at the end."""
+    monkeypatch.setattr(batch._group_commit, "_refused_seconds", 0)
     monkeypatch.setitem(connection.settings_dict["SESSION"], "lock_timeout", "300ms")
     connection.close()
     PipelinedConnection.close_all()

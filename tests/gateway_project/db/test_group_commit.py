@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway_project.db import group_commit
 from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, SetAside, StaysLocked, WaitTimedOut, _Ticket
 from tests.waiting import until
 
@@ -499,7 +500,7 @@ def test_a_partition_that_is_locked_for_a_moment_is_not_set_apart():
 
 
 def test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause():
-    locks = Locks("a")
+    locks = Locks("a", refused_seconds=0)
     outcomes, threads = locks.wait("a1", "a2", "a3")
     locks.unlocked.set()
     join(threads)
@@ -508,6 +509,21 @@ def test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause():
     assert locks.apart == [["a1"]]
     locks.locked.clear()
     assert locks.group.submit("a4") == "A4"
+
+
+def test_a_partition_that_stayed_locked_is_refused_at_once_for_a_time(monkeypatch):
+    locks = Locks("a", refused_seconds=60)
+    _, threads = locks.wait("a1")
+    locks.unlocked.set()
+    join(threads)
+    with pytest.raises(WaitTimedOut):
+        locks.group.submit("a2")
+    assert locks.group.submit("b1") == "B1"
+    assert locks.apart == [["a1"]]
+    locks.locked.clear()
+    later = time.monotonic() + 61
+    monkeypatch.setattr(group_commit.time, "monotonic", lambda: later)
+    assert locks.group.submit("a3") == "A3"
 
 
 def test_more_locked_partitions_than_can_be_set_apart_are_tried_again_in_shared_batches():
