@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gateway_project.db import group_commit
 from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, SetAside, StaysLocked, WaitTimedOut, _Ticket
 from tests.waiting import until
 
@@ -522,7 +521,7 @@ def test_a_partition_that_stayed_locked_is_refused_at_once_for_a_time(monkeypatc
     assert locks.apart == [["a1"]]
     locks.locked.clear()
     later = time.monotonic() + 61
-    monkeypatch.setattr(group_commit.time, "monotonic", lambda: later)
+    monkeypatch.setattr(time, "monotonic", lambda: later)
     assert locks.group.submit("a3") == "A3"
 
 
