@@ -2,9 +2,10 @@
 
     .venv/bin/python -m bench.sign_ins [ADDRESSES] [PER_SECOND]
 
-Takes half a minute. Without and with PER_SECOND sign-ins (100) from ADDRESSES loopback addresses (1), in turns, two clients
-complete as fast as they can. Each sign-in names another user, sends a form with a CSRF token, and closes its connection after
-50 ms. The gateway still refuses the sign-ins of one address in the next round, so that round measures the flood alone.
+Takes a minute. In turns two clients complete as fast as they can: alone, beside PER_SECOND probes (100), and beside as many
+sign-ins from ADDRESSES loopback addresses (100). Each sign-in names another user and sends a form with a CSRF token. It and the
+probe close their connections after 50 ms; the probes show what connections alone cost. The first sign-ins are within every
+limit, so the first rounds show the beginning of a flood and the others the rest.
 """
 
 import asyncio
@@ -17,20 +18,22 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench import run
 
-ROUNDS, SECONDS, CLIENTS = 3, 4.0, 2
+ROUNDS, SECONDS, CLIENTS = 8, 2.0, 2
 HUNG_UP_AFTER_SECONDS = 0.05
 CSRF = "c" * 32
 
+Request = Callable[[int, int], bytes]  # by port and number
+
 
 def main() -> None:
-    addresses, per_second = (int(text) for text in (*sys.argv[1:], *("1", "100")[len(sys.argv) - 1 :]))
+    addresses, per_second = (int(text) for text in (*sys.argv[1:], *("100", "100")[len(sys.argv) - 1 :]))
     directory = Path(tempfile.mkdtemp(prefix="bench-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)  # first, so that it runs when PostgreSQL has gone
     environ = run.prepared(directory) | {"WEB_CONCURRENCY": "2"}
@@ -54,17 +57,20 @@ def _report(port: int, secret: str, addresses: int, per_second: int) -> None:
     request = run.completion(secret, stream=False)
     _check_request(port)
     run.load(port, CLIENTS, 2, request)  # warm-up
-    rounds = []
+    kinds: dict[str, Request | None] = {"alone": None, "probes": _probe, "sign-ins": _sign_in}
+    rounds: list[dict[str, Any]] = []
     for _ in range(ROUNDS):
-        alone = run.load(port, CLIENTS, SECONDS, request)
-        with _attack(port, addresses, per_second):
-            rounds.append((alone, run.load(port, CLIENTS, SECONDS, request)))
+        rounds.append({})
+        for kind, sent in kinds.items():
+            with _beside(port, addresses, per_second, sent):
+                rounds[-1][kind] = run.load(port, CLIENTS, SECONDS, request)
     sys.stdout.write(f"{per_second} sign-ins a second from {addresses} addresses\n")
-    sys.stdout.write("            completions/s    p95 ms\n")
-    for name, results in zip(("alone", "attacked"), zip(*rounds, strict=True), strict=True):
-        sys.stdout.write(f"{name:10} {_median(results, 'per_second'):14.0f} {_median(results, 'p95_ms'):9.1f}\n")
-    ratios = sorted(attacked["per_second"] / (alone["per_second"] or math.nan) for alone, attacked in rounds)
-    sys.stdout.write(f"of the rate alone, in each round: {', '.join(f'{ratio:.2f}' for ratio in ratios)}\n")
+    sys.stdout.write("beside      completions/s    p95 ms   of alone, median and each round\n")
+    for kind in kinds:
+        results = [results[kind] for results in rounds]
+        ratios = [result[kind]["per_second"] / (result["alone"]["per_second"] or math.nan) for result in rounds]
+        figures = f"{_median(results, 'per_second'):14.0f} {_median(results, 'p95_ms'):9.1f} {statistics.median(ratios):10.2f}"
+        sys.stdout.write(f"{kind:10} {figures}   {' '.join(f'{ratio:.2f}' for ratio in ratios)}\n")
 
 
 def _median(results: Any, figure: str) -> float:
@@ -72,10 +78,13 @@ def _median(results: Any, figure: str) -> float:
 
 
 @contextmanager
-def _attack(port: int, addresses: int, per_second: int) -> Iterator[None]:
-    """Sign in so many times a second while the block runs."""
+def _beside(port: int, addresses: int, per_second: int, request: Request | None) -> Iterator[None]:
+    """Send so many requests a second while the block runs, each on a connection that is hung up. None: send nothing."""
+    if request is None:
+        yield
+        return
     ended = threading.Event()
-    attacker = threading.Thread(target=lambda: asyncio.run(_sign_in_regularly(port, addresses, per_second, ended)))
+    attacker = threading.Thread(target=lambda: asyncio.run(_send_regularly(port, addresses, per_second, request, ended)))
     attacker.start()
     try:
         yield
@@ -84,28 +93,32 @@ def _attack(port: int, addresses: int, per_second: int) -> Iterator[None]:
         attacker.join()
 
 
-async def _sign_in_regularly(port: int, addresses: int, per_second: int, ended: threading.Event) -> None:
+async def _send_regularly(port: int, addresses: int, per_second: int, request: Request, ended: threading.Event) -> None:
     running: set[asyncio.Task[None]] = set()
     number = 0
     while not ended.is_set():
         number += 1
-        running.add(task := asyncio.create_task(_sign_in(port, f"127.0.1.{1 + number % addresses}", number)))
+        running.add(task := asyncio.create_task(_send(port, f"127.0.1.{1 + number % addresses}", request(port, number))))
         task.add_done_callback(running.discard)
         await asyncio.sleep(1 / per_second)
     await asyncio.gather(*running)
 
 
-async def _sign_in(port: int, address: str, number: int) -> None:
+async def _send(port: int, address: str, request: bytes) -> None:
     try:
         _, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
-        writer.write(_request(port, number))
+        writer.write(request)
         await asyncio.sleep(HUNG_UP_AFTER_SECONDS)
         writer.close()
     except OSError:
         pass
 
 
-def _request(port: int, number: int) -> bytes:
+def _probe(port: int, number: int) -> bytes:
+    return f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+
+
+def _sign_in(port: int, number: int) -> bytes:
     body = f"csrfmiddlewaretoken={CSRF}&username=user{number}@example.org&password=wrong".encode()
     head = (
         f"POST /dashboard/sign-in/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: text/html\r\nCookie: csrftoken={CSRF}\r\n"
@@ -117,7 +130,7 @@ def _request(port: int, number: int) -> bytes:
 def _check_request(port: int) -> None:
     """Wait for the reply to one sign-in: the others must be refused for their password, not for their form."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
-        client.sendall(_request(port, 0))
+        client.sendall(_sign_in(port, 0))
         status = client.recv(12)[9:]
     if status != b"200":
         raise SystemExit(f"a sign-in got {status.decode()}")

@@ -1,16 +1,19 @@
 """Password hashing that does not delay other requests, although it takes a fifth of a second of a core on purpose.
 
 It runs outside the event loop, on a thread of low priority, one password at a time, and keeps no database connection. Few
-requests may wait for their turn, and none whose client has disconnected.
+requests may wait for their turn, and none whose client has disconnected. Those that anybody can send without end take turns
+before that, for a small share of a core.
 """
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import gevent
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from gevent.lock import BoundedSemaphore
 from gevent.threadpool import ThreadPool
@@ -21,6 +24,9 @@ from gateway_project.net import disconnects
 
 # Of each process. Whoever waits behind all others waits for two seconds on an idle host.
 _WAITING_MAX = 8
+_WAIT_SECONDS_MAX = 10
+_SHARE = 0.05  # of a core
+_BURST_SECONDS = 2  # of a core, above the share: ten passwords on an idle host
 _NICENESS = 10  # a busy core then gives a completion nine times as much time as a password
 
 _client: ContextVar[Any] = ContextVar("client", default=None)
@@ -32,7 +38,9 @@ class OffloadedPBKDF2PasswordHasher(PBKDF2PasswordHasher):
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         pool.release_connection()
         with _turns.turn(_client.get()):
-            return _run_in_thread(super().encode, password, salt, iterations)
+            encoded, seconds = _run_in_thread(super().encode, password, salt, iterations)
+            _share.spend(seconds)
+        return encoded
 
 
 @contextmanager
@@ -43,6 +51,34 @@ def hash_for(client: Any) -> Iterator[None]:
         yield
     finally:
         _client.reset(token)
+
+
+@contextmanager
+def turn_within_share(client: Any) -> Iterator[None]:
+    """Let one request at a time into the block, and only while hashing has not used up its share of a core.
+
+    ``client`` is as in ``hash_for``. Raises ServiceUnavailable if that takes too long, RequestTimeout for a client that left.
+    """
+    with _turns_within_share.turn(client):
+        pause_seconds = _share.seconds_until_free()
+        if pause_seconds > _WAIT_SECONDS_MAX:
+            raise _busy()
+        with disconnects.raise_on_disconnect(client, _gone()):
+            gevent.sleep(pause_seconds)
+        yield
+
+
+class _Share:
+    """The processor time that hashing has used, against a burst and then a share of a core (GCRA)."""
+
+    def __init__(self) -> None:
+        self._full_at = 0.0  # when the whole burst is available again
+
+    def spend(self, seconds: float) -> None:
+        self._full_at = max(self._full_at, time.monotonic()) + seconds / _SHARE
+
+    def seconds_until_free(self) -> float:
+        return max(self._full_at - _BURST_SECONDS / _SHARE - time.monotonic(), 0)
 
 
 class _Turns:
@@ -56,15 +92,14 @@ class _Turns:
     def turn(self, client: Any) -> Iterator[None]:
         """Wait for the turn, which lasts as long as the block. Raises ServiceUnavailable, RequestTimeout."""
         if self._waiting >= _WAITING_MAX:
-            message = "Too many people are signing in at this moment. Try again in a few seconds."
-            raise errors.ServiceUnavailable(message, headers={"Retry-After": "5"})
-        gone = errors.RequestTimeout("The client disconnected.")
+            raise _busy()
         if client is not None and disconnects.peek(client) == b"":
-            raise gone
+            raise _gone()
         self._waiting += 1
         try:
-            with disconnects.raise_on_disconnect(client, gone):
-                self._free.acquire()
+            with disconnects.raise_on_disconnect(client, _gone()):
+                if not self._free.acquire(timeout=_WAIT_SECONDS_MAX):
+                    raise _busy()
         finally:
             self._waiting -= 1
         try:
@@ -73,20 +108,30 @@ class _Turns:
             self._free.release()
 
 
-_turns = _Turns()
+def _busy() -> errors.ServiceUnavailable:
+    message = "Too many people are signing in at this moment. Try again in a few seconds."
+    return errors.ServiceUnavailable(message, headers={"Retry-After": "5"})
 
 
-def _run_in_thread(work: Callable[..., str], *arguments: Any) -> str:
+def _gone() -> errors.RequestTimeout:
+    return errors.RequestTimeout("The client disconnected.")
+
+
+_turns, _turns_within_share, _share = _Turns(), _Turns(), _Share()
+
+
+def _run_in_thread(work: Callable[..., str], *arguments: Any) -> tuple[str, float]:
+    """Return the result, and how many seconds of a core it took."""
     # A thread of its own, because a thread that has lowered its priority may not raise it again.
     threads = ThreadPool(1)
     try:
-        result: str = threads.apply(_run_at_low_priority, (work, *arguments))
+        result: tuple[str, float] = threads.apply(_run_at_low_priority, (work, *arguments))
         return result
     finally:
         threads.kill()
 
 
-def _run_at_low_priority(work: Callable[..., str], *arguments: Any) -> str:
+def _run_at_low_priority(work: Callable[..., str], *arguments: Any) -> tuple[str, float]:
     if sys.platform == "linux":  # which has a priority for each thread; elsewhere this would slow the whole process down
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
-    return work(*arguments)
+    return work(*arguments), time.thread_time()

@@ -95,17 +95,17 @@ MIDDLEWARE = [
     "gateway_project.web.hosts.AddressMiddleware",
     "gateway_project.web.page_middleware.PageErrorMiddleware",
     "gateway_project.web.page_middleware.PageTextMiddleware",
-    "gateway_project.web.page_middleware.PageBodyMiddleware",
     "gateway_project.web.page_middleware.PageSecurityMiddleware",
+    "gateway_project.web.page_middleware.PageFrameMiddleware",
+    "gateway_project.web.page_middleware.PagePolicyMiddleware",
+    "gateway_project.web.page_middleware.PageBodyMiddleware",
+    "billing.sign_in.floods.PageSignInFloodMiddleware",
     "gateway_project.web.page_middleware.PageStaticMiddleware",
     "gateway_project.web.page_middleware.PageCommonMiddleware",
     "gateway_project.web.page_middleware.PageSessionMiddleware",
     "gateway_project.web.page_middleware.PageCsrfMiddleware",
     "billing.sign_in.sessions.PageIdleSessionMiddleware",
     "gateway_project.web.page_middleware.PageMessageMiddleware",
-    "gateway_project.web.page_middleware.PageFrameMiddleware",
-    "gateway_project.web.page_middleware.PagePolicyMiddleware",
-    "billing.sign_in.floods.PageSignInFloodMiddleware",
 ]
 
 # These checks look for three of Django's classes by name, and do not recognize the Page* subclasses.

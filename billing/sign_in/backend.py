@@ -14,7 +14,7 @@ from gateway_project.web.client_address import client_address, client_network
 
 logger = logging.getLogger("gateway.sign_in")
 
-_EMAIL_CHARACTERS_MAX = 254  # of an address that anybody can have; also what a log line shows of others
+_EMAIL_CHARACTERS_MAX = 254  # of an address that anybody can have; also what limits and log lines tell of others
 
 
 class LimitedBackend(ModelBackend):
@@ -27,8 +27,8 @@ class LimitedBackend(ModelBackend):
         username = kwargs.pop(User.USERNAME_FIELD, None) if username is None else username
         if request is None or username is None or password is None:  # not from a client
             return super().authenticate(request, username, password, **kwargs)
-        email, address = _canonical(username), client_address(request)
-        applied = _limits(request, email, address)
+        email, address = canonical(username), client_address(request)
+        applied = limits_of(request, email, address)
         self._count(applied, email, address)
         with passwords.hash_for(request.META.get("gunicorn.socket")):
             user = super().authenticate(request, username, password, **kwargs)
@@ -46,21 +46,22 @@ class LimitedBackend(ModelBackend):
             raise
 
 
-def _limits(request: HttpRequest, email: str, address: str) -> list[limits.Limit]:
+def limits_of(request: HttpRequest, email: str, address: str) -> list[limits.Limit]:
+    """Return what limits an attempt as this user: the known device alone, or the address of the client and the user."""
     device = devices.find_device(request, email)
     if device:
         return [limits.device_limit(device, email)]
     return [limits.address_limit(client_network(address)), limits.user_limit(email)]
 
 
-def _canonical(username: str) -> str:
+def canonical(username: str) -> str:
     """Return the address as the user's row has it, so that no spelling has a limit of its own."""
-    return unicodedata.normalize("NFKC", username).strip().lower()
+    return unicodedata.normalize("NFKC", username[:_EMAIL_CHARACTERS_MAX]).strip().lower()
 
 
 def log_refusal(email: str, address: str) -> None:
     """Log an attempt that was refused uncounted, after too many others."""
-    _log("refused, after too many attempts", _canonical(email[:_EMAIL_CHARACTERS_MAX]), address)
+    _log("refused, after too many attempts", email, address)
 
 
 def _log(outcome: str, email: str, address: str) -> None:

@@ -21,11 +21,6 @@ def find_device(request: HttpRequest, email: str) -> str | None:
     return device if device and _mark(email) in users else None
 
 
-def is_known(request: HttpRequest) -> bool:
-    """Return whether anybody has signed in on the device."""
-    return settings.DEVICE_COOKIE_NAME in request.COOKIES and _read(request)[0] is not None
-
-
 def remember(request: HttpRequest, response: HttpResponse, email: str) -> None:
     """Make the device known for the user, who has just signed in on it."""
     device, users = _read(request)

@@ -1,6 +1,8 @@
-"""Refuses sign-ins of an address that this process knows to be refused, before their form is checked and a page is rendered.
+"""Bounds what attempts to sign in cost, before their form is checked, a page is rendered or the database is asked.
 
-So a flood costs little more than its connections, and completions go on.
+An attempt that this process knows to be beyond a limit is refused from memory. What browsers without a known device send takes
+turns, for a small share of a core: a flood from many addresses reaches no limit of one. So completions go on, and so do
+sign-ins on known devices. An attempt whose client leaves while it waits costs little more than its connection.
 """
 
 from functools import cache, lru_cache
@@ -10,25 +12,37 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
-from billing.sign_in import devices, limits
-from billing.sign_in.backend import log_refusal
-from gateway_project import errors
-from gateway_project.web.client_address import client_address, client_network
+from billing.sign_in import backend, devices, limits
+from gateway_project import errors, passwords
+from gateway_project.web.client_address import client_address
 from gateway_project.web.page_middleware import PagesOnly
 
 
 class PageSignInFloodMiddleware(PagesOnly, MiddlewareMixin):
-    """Comes behind the other middleware, so that its replies have the headers of pages."""
+    """Comes behind the middleware that adds headers and reads the form, and before all other."""
 
-    def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        if request.method != "POST" or request.path_info not in _sign_in_paths() or devices.is_known(request):
-            return None
-        address = client_address(request)
-        refusal = limits.known_refusal(limits.address_limit(client_network(address)))
-        if refusal is None:
-            return None
-        log_refusal(request.POST.get("username", ""), address)
-        return HttpResponse(_page(refusal.message), status=refusal.status, headers=refusal.headers)
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method != "POST" or request.path_info not in _sign_in_paths():
+            return super().__call__(request)
+        try:
+            return self._sign_in(request, backend.canonical(request.POST.get("username", "")))
+        except errors.ApiError as refusal:
+            return HttpResponse(_page(refusal.status, refusal.message), status=refusal.status, headers=refusal.headers)
+
+    def _sign_in(self, request: HttpRequest, email: str) -> HttpResponse:
+        _require_within_known_limits(request, email)
+        if devices.find_device(request, email):
+            return super().__call__(request)
+        with passwords.turn_within_share(request.META.get("gunicorn.socket")):
+            return super().__call__(request)
+
+
+def _require_within_known_limits(request: HttpRequest, email: str) -> None:
+    address = client_address(request)
+    for limit in backend.limits_of(request, email, address):
+        if refusal := limits.known_refusal(limit):
+            backend.log_refusal(email, address)
+            raise refusal
 
 
 @cache
@@ -36,6 +50,6 @@ def _sign_in_paths() -> tuple[str, str]:
     return reverse("sign-in"), reverse("admin:login")
 
 
-@lru_cache(maxsize=64)  # one for each second that an address may have to wait
-def _page(message: str) -> bytes:
-    return render_to_string("error.html", {"error": errors.RateLimitExceeded(message)}).encode()
+@lru_cache(maxsize=64)  # one for each second that an attempt may have to wait
+def _page(status: int, message: str) -> bytes:
+    return render_to_string("error.html", {"error": {"status": status, "message": message}}).encode()

@@ -52,6 +52,13 @@ def test_few_requests_may_wait_and_the_next_is_refused():
     assert {greenlet.get() for greenlet in waiting} == {hasher.encode("secret", "salt", 1_000)}
 
 
+def test_who_waits_too_long_is_refused(monkeypatch):
+    monkeypatch.setattr(passwords, "_WAIT_SECONDS_MAX", 0.01)
+    with passwords._turns.turn(None), pytest.raises(errors.ServiceUnavailable):
+        OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
+    assert OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
+
+
 @pytest.mark.parametrize("leaves", ["before", "while waiting"])
 def test_nothing_is_hashed_for_a_client_that_disconnected(leaves):
     here, there = socket.socketpair()
@@ -69,3 +76,48 @@ def test_nothing_is_hashed_for_a_client_that_disconnected(leaves):
         with pytest.raises(errors.RequestTimeout):
             hashing.get()
         assert passwords._turns._waiting == 0
+
+
+# --- The share -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def share(monkeypatch):
+    """The share of a process that has just started."""
+    monkeypatch.setattr(passwords, "_share", passwords._Share())
+    return passwords._share
+
+
+def test_each_hash_takes_from_the_share_what_it_took_of_a_core(share):
+    OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
+    little = share._full_at
+    OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 100_000)
+    assert 0 < little < share._full_at
+
+
+def test_a_burst_is_let_in_at_once_and_then_one_as_its_share_allows(share):
+    share.spend(passwords._BURST_SECONDS)
+    assert share.seconds_until_free() == 0
+    share.spend(0.2)
+    assert 3.9 < share.seconds_until_free() <= 0.2 / passwords._SHARE  # 4 seconds
+
+
+def test_a_request_that_waits_for_its_share_gets_in_once_those_before_it_have_left(share):
+    share.spend(passwords._BURST_SECONDS + 0.05 * passwords._SHARE)
+    let_in = []
+
+    def enter(client, name) -> None:
+        with passwords.turn_within_share(client):
+            let_in.append(name)
+
+    pairs = [socket.socketpair() for _ in range(3)]
+    waiting = [gevent.spawn(enter, here, number) for number, (here, _) in enumerate(pairs)]
+    gevent.sleep(0)
+    for _, there in pairs[:2]:
+        there.close()
+    gevent.joinall(waiting)
+    assert let_in == [2]
+    assert [type(greenlet.exception) for greenlet in waiting[:2]] == [errors.RequestTimeout] * 2
+    for here, there in pairs:
+        here.close()
+        there.close()
