@@ -12,6 +12,7 @@ from billing.models import Hold
 from completions.catalog.sync import proposals
 from completions.charging import checkpoints, idempotency, outbox, settlement
 from completions.models import Completion, Provider
+from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
@@ -49,7 +50,7 @@ def _sweep() -> None:
     try:
         release_expired_holds()
     except (*pool.DATABASE_ERRORS, OSError) as error:
-        logger.warning("cannot sweep at the start: %s", error)
+        logger.warning("cannot sweep at the start: %s", errors.reason(error))
     finally:
         pool.release_connection()
 

@@ -7,30 +7,53 @@ import gc
 import logging
 import os
 import resource
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
+
+from gunicorn import glogging
+from gunicorn.errors import HaltServer
+from pythonjsonlogger.json import JsonFormatter
+
+
+def _integer(name: str, default: int, minimum: int, maximum: int) -> int:
+    """Read a number as the settings do, with the same bounds and in the same words."""
+    value = os.environ.get(name, str(default))
+    try:
+        number = int(value)
+    except ValueError:
+        sys.exit(f"{name} must be a whole number; it is {value!r}.")
+    if not minimum <= number <= maximum:
+        sys.exit(f"{name} must be between {minimum} and {maximum}; it is {number}.")
+    return number
+
 
 wsgi_app = "gateway_project.wsgi:application"
 proc_name = "gateway"
 
 _host = os.environ.get("GATEWAY_BIND") or "127.0.0.1"
-_own = _host if _host.startswith("unix:") else f"{_host}:{os.environ.get('PORT') or 8000}"
+_port = _integer("PORT", 8_000, 1, 65_535)
+_own = _host if _host.startswith("unix:") else f"{_host}:{_port}"
 _metrics = (os.environ.get("GATEWAY_METRICS_BIND") or "").strip()
 _metrics_host, _, _metrics_port = _metrics.rpartition(":")
+if _metrics and not (_metrics_port.isascii() and _metrics_port.isdigit() and 1 <= int(_metrics_port) <= 65_535):
+    sys.exit(f"GATEWAY_METRICS_BIND must be a port, or a host and a port such as 127.0.0.1:9464; it is {_metrics!r}.")
 bind = [_own, *([f"{_metrics_host or '127.0.0.1'}:{_metrics_port}"] if _metrics else [])]
 backlog = 2048
 
 worker_class = "gevent"
-workers = int(os.environ.get("WEB_CONCURRENCY") or 2)
-worker_connections = int(os.environ.get("GATEWAY_WORKER_CONNECTIONS") or 4_000)  # each open stream takes one
+workers = _integer("WEB_CONCURRENCY", 2, 1, 1_000)
+worker_connections = _integer("GATEWAY_WORKER_CONNECTIONS", 4_000, 2, 100_000)  # each open stream takes one
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108  the workers' heartbeat must not wait for a disk
 timeout = 60
 # How long an idle connection stays open: longer than the proxy in front keeps it. The head of a request must arrive within the
 # same time, however slowly it comes; bodies have GATEWAY_REQUEST_BODY_TIMEOUT.
-keepalive = int(os.environ.get("GATEWAY_KEEPALIVE_SECONDS") or 75)
+keepalive = _integer("GATEWAY_KEEPALIVE_SECONDS", 75, 1, 3_600)
 
 # On SIGTERM workers accept no new connections and have this long to finish; then gunicorn cuts their streams.
-graceful_timeout = int(os.environ.get("GATEWAY_GRACEFUL_TIMEOUT_SECONDS") or 30)
+graceful_timeout = _integer("GATEWAY_GRACEFUL_TIMEOUT_SECONDS", 30, 1, 7_200)
 
 limit_request_line = 8_190
 limit_request_fields = 100
@@ -40,6 +63,24 @@ forwarder_headers = ""  # no request header may override the request's path
 
 accesslog = None  # the gateway itself logs one line for each request
 errorlog = "-"
+
+
+class logger_class(glogging.Logger):  # type: ignore[misc]  # noqa: N801  gunicorn's name
+    """Writes gunicorn's lines as the gateway writes its own: the master's, and those of workers until they load the gateway."""
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        if os.environ.get("GATEWAY_DEVELOPMENT", "").strip().lower() in ("1", "true", "yes", "on"):
+            form: logging.Formatter = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s", "%H:%M:%S")
+        else:
+            names = {"levelname": "level", "name": "logger"}
+            form = JsonFormatter(
+                "%(levelname)s %(name)s %(message)s", rename_fields=names, defaults={"request_id": "-"}, timestamp=True
+            )
+        for handler in self.error_log.handlers:
+            handler.setFormatter(form)
+
+
 control_socket_disable = True  # gunicorn would create it outside GATEWAY_VAR
 
 
@@ -54,6 +95,60 @@ def _raise_open_files() -> None:
 
 
 _raise_open_files()
+
+
+# --- What cannot start stops nothing that serves ------------------------------------------------------------------
+
+_TRIAL_SECONDS_MAX = 60
+_PAUSE_SECONDS = 5
+
+
+def on_starting(server: Any) -> None:
+    """Keep workers serving when the code or the settings have become such that new ones do not start.
+
+    On HUP, gunicorn stops the old workers as soon as it has forked new ones; and it stops altogether when any worker, such as
+    one in place of another that was killed, does not start.
+    """
+    reload, reap_workers = server.reload, server.reap_workers
+
+    def reload_if_it_starts() -> None:
+        if _starts():
+            reload()
+        else:
+            server.log.error("The new code or settings do not start: the workers stay as they are.")
+
+    def reap_workers_while_others_serve() -> None:
+        while True:
+            try:
+                reap_workers()
+                return
+            except HaltServer as error:
+                if not server.LISTENERS:  # it is stopping already
+                    continue
+                if not any(map(_has_served, server.WORKERS.values())):
+                    raise
+                server.log.error("%s The others go on, and it is tried again every %s seconds.", error.reason, _PAUSE_SECONDS)
+                time.sleep(_PAUSE_SECONDS)
+
+    server.reload, server.reap_workers = reload_if_it_starts, reap_workers_while_others_serve
+
+
+def _has_served(worker: Any) -> bool:
+    """Return whether a worker has written its heartbeat, by the monotonic clock. Its file was made by the other clock."""
+    return bool(worker.tmp.last_update() <= time.monotonic())
+
+
+def _starts() -> bool:
+    """Start the gateway in a process of its own, up to where it would serve. Why it does not, that process logs."""
+    command = [sys.executable, *sys.orig_argv[1:], "--check-config"]
+    environ = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}  # it serves nobody
+    try:
+        return subprocess.run(command, env=environ, timeout=_TRIAL_SECONDS_MAX, check=False).returncode == 0  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return False
+
+
+# --- Workers --------------------------------------------------------------------------------------------------------
 
 
 def post_request(worker: Any, req: Any, environ: Any, resp: Any) -> None:

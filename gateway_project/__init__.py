@@ -9,9 +9,9 @@ The apps import each other downwards only, and this package imports none of them
     gateway_project
 
 The modules that configure and start the project (``settings``, ``urls``, ``urls_api``, ``urls_base``, ``urls_health``,
-``urls_metrics``, ``celery``, ``checks``, ``apps``, ``wsgi`` and ``local``) name the apps by dotted path, and no app imports
-them. All other modules here import no app. import-linter checks this and the layers inside each package: the contracts are in
-pyproject.toml.
+``urls_metrics``, ``celery``, ``checks``, ``apps``, ``startup``, ``wsgi`` and ``local``) name the apps by dotted path, and no
+app imports them. All other modules here import no app. import-linter checks this and the layers inside each package: the
+contracts are in pyproject.toml.
 
 - ``db``                PostgreSQL below the ORM
 - ``net``               outbound HTTP and sockets
@@ -24,6 +24,7 @@ pyproject.toml.
 - ``errors``            every error reply of the API
 - ``identifiers``       UUIDv7 ids
 - ``large_work``        CPU work of large requests, in slices, one request at a time
+- ``logs``              log lines: their format, and what the line of a request tells
 - ``metrics``           Prometheus metrics
 - ``operator_command``  the base class of management commands
 - ``passwords``         password hashing that does not delay other requests

@@ -18,6 +18,15 @@ def retry_after(wait: timedelta) -> dict[str, str]:
     return {"Retry-After": str(max(math.ceil(seconds), 1)), "retry-after-ms": str(max(math.ceil(seconds * 1000), 1))}
 
 
+def reason(error: BaseException) -> str:
+    """Return the first line of what the error says, or else of what caused it, or else its class. Never nothing.
+
+    Errors of the database go on with values of rows, and those of connections with advice.
+    """
+    said = (str(each).strip().partition("\n")[0] for each in (error, error.__cause__) if each)
+    return next(filter(None, said), type(error).__name__)
+
+
 class ApiError(Exception):
     """Base class. ``param`` names the invalid field; ``headers`` are added to the class's own."""
 

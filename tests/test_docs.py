@@ -30,8 +30,7 @@ from completions.catalog import file as catalog_file
 from completions.models import Completion, Price
 from completions.providers import ADAPTERS
 from completions.serializers import ChatCompletionRequestSerializer
-from gateway_project import errors, metrics, urls_health
-from gateway_project.web import request_log
+from gateway_project import errors, logs, metrics, urls_health
 from rankings.api.filters import RankingFilter
 from rankings.models import SourceState
 from rankings.scoring import parameters
@@ -207,23 +206,23 @@ def test_a_log_line_matches_its_example(alice, echo_model, caplog):
     [example] = blocks(section(MONITORING, "## Logs"), "json")
     chat.ask(client_for(factories.make_key(alice)[1]))
     [record] = [record for record in caplog.records if record.name == "gateway.request"]
-    request_log.ContextFilter().filter(record)
-    assert shape(json.loads(request_log.JsonLineFormatter().format(record))) == shape(json.loads(example))
+    logs.ContextFilter().filter(record)
+    assert shape(json.loads(logs.JsonLineFormatter().format(record))) == shape(json.loads(example))
 
 
 @pytest.mark.django_db
 def test_no_logger_logs_query_strings():
     written = io.StringIO()
     handler = logging.StreamHandler(written)
-    handler.setFormatter(request_log.JsonLineFormatter())
-    handler.addFilter(request_log.ContextFilter())
+    handler.setFormatter(logs.JsonLineFormatter())
+    handler.addFilter(logs.ContextFilter())
     logging.getLogger().addHandler(handler)
     try:
         reply = with_the_database_unavailable(lambda: client_for(None).get("/readyz?api_key=hunter2"))
     finally:
         logging.getLogger().removeHandler(handler)
     assert reply.status_code == 503
-    assert "django.request" in written.getvalue()
+    assert "gateway.request" in written.getvalue()
     assert "/readyz" in written.getvalue()
     assert "hunter2" not in written.getvalue()
 

@@ -402,7 +402,7 @@ def test_an_unexpected_exception_shows_only_the_request_id_and_is_logged(scenari
     reply = malformed_encryption_key(scenario).send()
     message = reply.json()["error"]["message"]
     assert message == f"Something went wrong on our side. Quote request {reply['x-request-id']}."
-    [record] = [record for record in caplog.records if record.name == "gateway.api"]
+    [record] = [record for record in caplog.records if record.name == "gateway.request"]
     assert record.levelname == "ERROR"
     assert "ValueError: Fernet key must be" in caplog.text
     assert "in find" in caplog.text  # the traceback

@@ -213,9 +213,9 @@ def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
         if not isinstance(error.__cause__, LockNotAvailable):
             raise
         account_id = str(operations[0].account_id)
-        logger.error(
-            "account %s, or a key of it, is locked by another session: %s", account_id, error, extra={"account": account_id}
-        )
+        facts = {"account": account_id}
+        reason = errors.reason(error)
+        logger.error("account %s, or a key of it, is locked by another session: %s", account_id, reason, extra=facts)
         raise StaysLocked from error
     finally:
         _account_connections.append(connection)

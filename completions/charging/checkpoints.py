@@ -13,6 +13,7 @@ from datetime import timedelta
 import gevent
 
 from completions.charging.records import CompletionRecord, ServedBy
+from gateway_project import errors
 from gateway_project.db import pipelined_transaction, pool
 from gateway_project.db.pipelined_transaction import Statement
 
@@ -59,7 +60,7 @@ def _write_regularly() -> None:
         try:
             write()
         except pool.DATABASE_ERRORS as error:
-            logger.warning("cannot write checkpoints: %s", error)
+            logger.warning("cannot write checkpoints: %s", errors.reason(error))
         finally:
             pool.release_connection()
 

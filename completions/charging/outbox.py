@@ -31,7 +31,7 @@ from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import Usage
 from completions.models import Completion
-from gateway_project import metrics
+from gateway_project import errors, metrics
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
@@ -70,13 +70,12 @@ def store(resolution: Resolution, cause: Exception) -> None:
     completion_id = resolution.completion.id
     path = settings.OUTBOX_DIR / f"{completion_id}.json"
     if error := gevent.get_hub().threadpool.apply(_write_error, (path, _dumps(resolution))):
-        logger.critical("%s is neither settled (%r) nor stored in the outbox: %s", completion_id, cause, error)
+        logger.critical("%s is neither settled (%s) nor stored in the outbox: %s", completion_id, errors.reason(cause), error)
         raise cause from error
     metrics.outbox_stored_total.inc()
     metrics.outbox_waiting.set(len(waiting_files()))
-    logger.error(
-        "%s is stored in the outbox, to be settled later: %r", completion_id, cause, extra={"completion": completion_id}
-    )
+    facts = {"completion": completion_id}
+    logger.error("%s is stored in the outbox, to be settled later: %s", completion_id, errors.reason(cause), extra=facts)
 
 
 def store_dead_letter(resolution: Resolution, cause: AdmissionLost) -> None:
@@ -247,7 +246,7 @@ def _drain_regularly(resolve: Resolve) -> NoReturn:
         try:
             drain(resolve)
         except (*pool.DATABASE_ERRORS, OSError) as error:
-            logger.warning("cannot drain the outbox yet: %s", error)
+            logger.warning("cannot drain the outbox yet: %s", errors.reason(error))
         finally:
             pool.release_connection()
         gevent.sleep(INTERVAL_SECONDS)
@@ -268,7 +267,7 @@ def _drain_file(path: Path, resolve: Resolve) -> Outcome:
     except (DataError, IntegrityError) as error:
         return _move_to_dead_letters(path, error)
     except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:  # this account may be locked, and the next one not
-        logger.warning("cannot settle %s yet: %r", path.stem, error)
+        logger.warning("cannot settle %s yet: %s", path.stem, errors.reason(error))
         return Outcome.WAITING
     except Exception as error:  # a bug of the gateway: trying again does not help
         return _move_to_dead_letters(path, error)
@@ -286,7 +285,12 @@ def _move_to_dead_letters(path: Path, error: Exception) -> Outcome:
         return Outcome.GONE
     _count_dead_letter(_stated_cost_nanos(path.with_suffix(".dead")))
     logger.error(
-        "%s is a dead letter now, %s.dead: %s", path.name, path.stem, error, exc_info=error, extra={"completion": path.stem}
+        "%s is a dead letter now, %s.dead: %s",
+        path.name,
+        path.stem,
+        errors.reason(error),
+        exc_info=error,
+        extra={"completion": path.stem},
     )
     return Outcome.DEAD_LETTER
 

@@ -19,7 +19,7 @@ from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import PriceList, Usage
 from completions.models import Completion
 from completions.pricing import cost
-from gateway_project import metrics
+from gateway_project import errors, metrics
 
 logger = logging.getLogger("gateway.settlement")
 
@@ -116,7 +116,7 @@ def _resolve_or_store(resolution: Resolution) -> int | None:
             if time.monotonic() + pause_seconds > deadline or outbox.waiting_files():  # others have waited in vain
                 outbox.store(resolution, error)
                 return None
-            logger.warning("cannot settle yet, trying again in %.1f s: %r", pause_seconds, error)
+            logger.warning("cannot settle yet, trying again in %.1f s: %s", pause_seconds, errors.reason(error))
         gevent.sleep(pause_seconds)
         pause_seconds *= 3
 

@@ -19,7 +19,7 @@ from completions.chat import Call, Chunk, WholeReply
 from completions.providers import base, error_body, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
-from gateway_project import compact_json, errors, large_work
+from gateway_project import compact_json, errors, large_work, logs
 from gateway_project.net import http
 
 logger = logging.getLogger("gateway.providers")
@@ -229,7 +229,7 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     location = response.header("location") if 300 <= response.status < 400 else ""
     reason = f"it redirects to {location}" if location else upstream_error.message
     reason = _presentable(call, reason or f"no reason given ({_kind(response, body)})")
-    logger.warning("provider %s answered %s: %s", call.route.provider_slug, response.status, reason)
+    logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, reason)
     wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     error, kind = _status_error(call, status, upstream_error, headers), base.failure_kind(status)
@@ -300,7 +300,7 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     if isinstance(error, http.Interrupted):
         return interruption(error, upstream_worked=upstream_worked or error.is_sent)
     reason = _presentable(call, str(error))
-    logger.warning("provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, reason)
+    logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, reason)
     key_refusal = None
     if isinstance(error, InBandError):
         api_error, kind = _status_error(call, error.status, error.error), base.failure_kind(error.status)

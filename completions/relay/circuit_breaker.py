@@ -29,7 +29,7 @@ from django.db.models.functions import Now
 
 from completions import chat
 from completions.models import Route
-from gateway_project import metrics
+from gateway_project import errors, metrics
 from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.circuit_breaker")
@@ -186,6 +186,6 @@ def _write_to_row(route_id: int, open_time: timedelta) -> None:
         with pool.time_limit():
             Route.objects.filter(pk=route_id).update(rests_until=Now() + open_time)
     except pool.DATABASE_ERRORS as error:
-        logger.warning("cannot tell other workers that the circuit of route %s is open: %s", route_id, error)
+        logger.warning("cannot tell other workers that the circuit of route %s is open: %s", route_id, errors.reason(error))
     finally:
         pool.release_connection()

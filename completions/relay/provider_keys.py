@@ -22,6 +22,7 @@ from django.db.models.functions import Now
 from completions.catalog import lookup
 from completions.chat import Route
 from completions.models import Provider
+from gateway_project import errors
 from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.provider_keys")
@@ -111,6 +112,8 @@ def _write(route: Route, write: Callable[[], None]) -> None:
         with pool.time_limit():
             write()
     except pool.DATABASE_ERRORS as error:
-        logger.warning("cannot tell other processes whether provider %s accepts its key: %s", route.provider_slug, error)
+        logger.warning(
+            "cannot tell other processes whether provider %s accepts its key: %s", route.provider_slug, errors.reason(error)
+        )
     finally:
         pool.release_connection()

@@ -23,7 +23,7 @@ from django.db import OperationalError
 from gevent import monkey
 from psycopg import pq
 
-from gateway_project import metrics
+from gateway_project import errors, metrics
 from gateway_project.db import direct_connections
 
 logger = logging.getLogger("gateway.database")
@@ -119,7 +119,7 @@ def _probe() -> str:
     except gevent.Timeout:
         return f"no answer within {PROBE_SECONDS} seconds"
     except psycopg.Error as error:
-        return "" if _accepts_connections() else str(error)
+        return "" if _accepts_connections() else errors.reason(error)
 
 
 def _accepts_connections() -> bool:

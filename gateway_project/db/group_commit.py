@@ -95,7 +95,7 @@ class GroupCommit(Generic[Item, Outcome]):
                 if not ticket.is_leader:
                     self._wait(ticket)
                 elif ticket.times_set_aside and time.monotonic() > deadline:
-                    raise WaitTimedOut
+                    raise WaitTimedOut("the batch did not end in time")
                 else:
                     self._lead(ticket)
         except BaseException:
@@ -242,7 +242,7 @@ class GroupCommit(Generic[Item, Outcome]):
     def _wait(self, ticket: "_Ticket[Item, Outcome]") -> None:
         """Wait until the ticket is done or is to lead. Raises WaitTimedOut."""
         if not ticket.wait(self._timeout_seconds) and self._abandon(ticket):
-            raise WaitTimedOut
+            raise WaitTimedOut("the batch did not end in time")
 
     def _withdraw(self, ticket: "_Ticket[Item, Outcome]") -> None:
         """Remove a ticket whose caller gives up when it can no longer be abandoned: it is done, or was made leader."""

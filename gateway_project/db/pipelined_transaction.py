@@ -161,7 +161,7 @@ class PipelinedConnection:
             # Closed even after an error that the connection survives: statements it counts as prepared may not be.
             self.close()
             if is_unknown and isinstance(error, Exception):
-                raise OutcomeUnknown from error
+                raise OutcomeUnknown("the connection was lost during the commit") from error
             raise
 
     def _open(self) -> "_Pipeline":

@@ -12,7 +12,7 @@
 - ``error_replies``       replies to exceptions of views
 - ``wrong_paths``         what a 404 says to use instead
 - ``error_handlers``      replies to errors outside views, as JSON or a page
-- ``gunicorn_replies``    what gunicorn writes by itself: replies to bytes that are not an HTTP request
+- ``gunicorn_replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
 - ``health``              probes and metrics
 - ``openapi``             the OpenAPI description
 - ``query_parameters``    query parameters as django-filter's FilterSets: numbers, booleans, choices, text, times

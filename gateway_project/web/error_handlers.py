@@ -1,9 +1,11 @@
 """Replies to errors outside views: JSON to API clients, a page to browsers."""
 
+import sys
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from gateway_project import errors
+from gateway_project import errors, logs
 from gateway_project.web import error_replies, wrong_paths
 from gateway_project.web.hosts import is_api
 
@@ -18,6 +20,7 @@ def respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
     """Return the reply to an error: a page if the client wants one, else JSON. Both have the error's headers."""
     if not _wants_page(request):
         return error_replies.respond(error, request)
+    logs.explain(error)
     response = render(request, "error.html", {"error": error}, status=error.status)
     for name, value in error.headers.items():
         response[name] = value
@@ -37,4 +40,6 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
+    if exception := sys.exception():  # Django calls this while it handles one, and does not pass it
+        logs.explain(exception, is_unexpected=True)
     return respond(request, errors.InternalError(""))

@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, Unread
 from rest_framework import exceptions
 from rest_framework.negotiation import DefaultContentNegotiation
 
-from gateway_project import errors
+from gateway_project import errors, logs
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
@@ -29,13 +29,14 @@ def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpRespo
 
 def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
     """Return the reply to ``error``. The message of an InternalError names only the request id."""
+    logs.explain(error)
     if isinstance(error, errors.InternalError):
         error.message = f"Something went wrong on our side. Quote request {getattr(request, 'id', 'unknown')}."
     return JsonResponse(error.body(), status=error.status, headers=error.headers)
 
 
 def translate(exception: Exception) -> errors.ApiError:
-    """Return the ApiError for an exception of Django, DRF or the database."""
+    """Return the ApiError for an exception of Django, DRF or the database. What the caller cannot see of it is logged."""
     if isinstance(exception, errors.ApiError):
         return exception
     if isinstance(exception, exceptions.ValidationError):
@@ -44,9 +45,11 @@ def translate(exception: Exception) -> errors.ApiError:
         if isinstance(exception, kind):
             return api_error(message or str(exception))
     if pool.is_unavailable(exception) or isinstance(exception, (OutcomeUnknown, WaitTimedOut)):
-        logger.error("the database is unavailable: %s", exception)
+        if not logs.explain(exception):
+            logger.error("the database is unavailable: %s: %s", type(exception).__name__, errors.reason(exception))
         return errors.ServiceUnavailable("The gateway cannot reach its own store at the moment.")
-    logger.error("unexpected %s", type(exception).__name__, exc_info=exception)
+    if not logs.explain(exception, is_unexpected=True):
+        logger.error("unexpected %s", type(exception).__name__, exc_info=exception)
     return errors.InternalError("")
 
 

@@ -1,9 +1,11 @@
-"""What gunicorn writes by itself: the replies to bytes that are not an HTTP request, and the header ``Server``.
+"""What gunicorn writes by itself: replies and log lines for bytes that are not an HTTP request, and the header ``Server``.
 
 Such a request reaches no view. gunicorn has no setting for either, so the functions that write them are replaced.
 """
 
 import json
+import logging
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +13,10 @@ from django.conf import settings
 from gunicorn import util
 from gunicorn.http.wsgi import Response
 
-from gateway_project import errors, identifiers
+from gateway_project import errors, identifiers, logs
 from gateway_project.web import security_headers
+
+logger = logging.getLogger("gateway.request")
 
 # Nothing is known of such a request. Where a proxy terminates TLS, it came over TLS.
 _IS_SECURE = settings.SECURE_PROXY_SSL_HEADER is not None
@@ -23,18 +27,45 @@ def install() -> None:
     """Replace gunicorn's functions. Call it once per worker."""
     util.write_error = _write_error
     Response.default_headers = _without_server(Response.default_headers)
+    logging.getLogger("gunicorn.error").addFilter(_is_news)
 
 
 def _write_error(sock: Any, status: int, reason: str, message: str) -> None:
-    """Reply with JSON instead of gunicorn's HTML page."""
+    """Reply with JSON instead of gunicorn's HTML page, and log the request."""
     kind = errors.InternalError if status == 500 else errors.InvalidRequest
     body = json.dumps(kind(f"{reason}: {message}" if message else reason).body())
     request_id = f"req_{identifiers.uuid7().hex}"
+    _log(request_id, status)
     head = (
         f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nx-request-id: {request_id}\r\n{_SECURITY_HEADERS}\r\n"
     )
     util.write_nonblock(sock, (head + body).encode("latin-1", "replace"))
+
+
+def _log(request_id: str, status: int) -> None:
+    """Write the line of such a request. Of what the client sent it has nothing: it may be a header with a key."""
+    line = logs.begin_request(request_id)
+    line.is_written = True
+    exception = sys.exception()  # which gunicorn handles
+    error = type(exception).__name__
+    facts: dict[str, Any] = {"method": None, "path": None, "route": "unknown", "status": status, "error": error}
+    is_ours = status >= 500 and status != 501  # 501 is an unknown transfer coding
+    if is_ours:
+        facts["reason"] = errors.reason(exception) if exception else "unknown"
+    logger.log(
+        logging.ERROR if is_ours else logging.INFO,
+        "a request that reached no view %s: %s",
+        status,
+        error,
+        extra=facts,
+        exc_info=exception if is_ours else None,
+    )
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether a line of gunicorn is not about a request that ``_write_error`` logs."""
+    return not str(record.msg).startswith(("Invalid request from ip=", "Error handling request "))
 
 
 def _without_server(default_headers: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:

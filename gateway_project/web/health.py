@@ -1,6 +1,5 @@
 """Probes for liveness and readiness, and the metrics page."""
 
-import logging
 from collections.abc import Callable
 from functools import cache
 from ipaddress import ip_address
@@ -11,11 +10,9 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.crypto import constant_time_compare
 
-from gateway_project import errors, metrics
+from gateway_project import errors, logs, metrics
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
-
-logger = logging.getLogger("gateway.health")
 
 
 def alive(request: HttpRequest) -> HttpResponse:
@@ -32,7 +29,7 @@ def ready(request: HttpRequest) -> HttpResponse:
     try:
         _require_ready()
     except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, _NotMigrated) as error:
-        logger.warning("not ready: %r", error)
+        logs.explain(error)
         return _refusal(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."))
     return JsonResponse({"status": "ready"})
 
@@ -53,14 +50,15 @@ def _reason(error: Exception) -> str:
     return "the database takes no writes" if pool.is_read_only(error) else "the database does not answer"
 
 
-class _NotMigrated(Exception): ...
+class _NotMigrated(Exception):
+    """The database has not all migrations of this code."""
 
 
 @cache  # caches success only: a schema does not lose migrations while the process runs
 def _require_migrated() -> None:
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        raise _NotMigrated
+        raise _NotMigrated("migrations are missing")
 
 
 # --- Metrics ------------------------------------------------------------------------------------------------------
@@ -107,4 +105,5 @@ def _is_from_developer(request: HttpRequest) -> bool:
 
 
 def _refusal(error: errors.ApiError) -> HttpResponse:
+    logs.explain(error)
     return JsonResponse(error.body(), status=error.status, headers=error.headers)

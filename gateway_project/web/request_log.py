@@ -1,23 +1,21 @@
 """Request ids and the request log. The id is in the reply, in error messages and in all log lines of the request.
 
 The log line has only the fields listed here. Headers, query strings and bodies are never logged, as they may hold secrets.
+Nor is the message of an error that is the caller's: it may quote the request.
 """
 
 import logging
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
-from pythonjsonlogger.json import JsonFormatter
 
-from gateway_project import identifiers, metrics
+from gateway_project import errors, identifiers, logs, metrics
 from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.request")
-_request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
 
 class RequestLogMiddleware:
@@ -29,7 +27,7 @@ class RequestLogMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
         request.id = f"req_{identifiers.uuid7().hex}"  # type: ignore[attr-defined]
-        _request_id.set(request.id)  # type: ignore[attr-defined]
+        line = logs.begin_request(request.id)  # type: ignore[attr-defined]
         response = self.get_response(request)
         # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
         pool.release_connection()
@@ -39,22 +37,38 @@ class RequestLogMiddleware:
             response["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
         metrics.observe_request(request, response, seconds)
-        path = quote(request.path)  # so that a line break in the path does not start a new log line
-        logger.info(
-            "%s %s %s %.1fms",
-            request.method,
-            path,
-            response.status_code,
-            seconds * 1000,
-            extra=_facts(request, response, path, seconds),
-        )
+        _write(line, request, response, seconds)
         return response
+
+
+def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    line.is_written = True
+    failure = _failure(line, response)
+    path = quote(request.path)  # so that a line break in the path does not start a new log line
+    logger.log(
+        _level(line, response),
+        "%s %s %s %.1fms%s",
+        request.method,
+        path,
+        response.status_code,
+        seconds * 1000,
+        _told(failure),
+        extra=_facts(request, response, path, seconds) | failure,
+        exc_info=line.cause if line.is_unexpected else None,
+    )
+
+
+def _level(line: logs.RequestLine, response: HttpResponse) -> int:
+    if response.status_code >= 500:
+        return logging.ERROR
+    return logging.WARNING if line.failures else logging.INFO
 
 
 def _facts(request: HttpRequest, response: HttpResponse, path: str, seconds: float) -> dict[str, Any]:
     return {
         "method": request.method,
         "path": path,
+        "route": metrics.route(request),
         "status": response.status_code,
         "duration_ms": round(seconds * 1000, 1),
         "streaming": response.streaming,
@@ -66,21 +80,19 @@ def _facts(request: HttpRequest, response: HttpResponse, path: str, seconds: flo
     }
 
 
-class ContextFilter(logging.Filter):
-    """Adds the id of the current request to log records."""
+def _failure(line: logs.RequestLine, response: HttpResponse) -> dict[str, Any]:
+    """Return the class of the ``error``, its ``reason`` unless it is the caller's fault, and the ``failures`` on the way."""
+    facts: dict[str, Any] = {}
+    if line.cause and response.status_code >= 400:
+        facts["error"] = type(line.cause).__name__
+    if response.status_code >= 500:
+        facts["reason"] = errors.reason(line.cause) if line.cause else response.reason_phrase
+    if line.failures:
+        facts["failures"] = line.failures
+    return facts
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.request_id = _request_id.get()
-        record.__dict__.pop("request", None)  # Django adds the request to its own records, and its text shows the query string
-        return True
 
-
-class JsonLineFormatter(JsonFormatter):
-    """A formatter that writes one line of JSON: timestamp, level, logger, message, request_id and the fields of ``extra``."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "%(levelname)s %(name)s %(message)s %(request_id)s",
-            rename_fields={"levelname": "level", "name": "logger"},
-            timestamp=True,
-        )
+def _told(failure: dict[str, Any]) -> str:
+    """Return the same in words, or nothing."""
+    reasons = "".join(f": {failure[name]}" for name in ("error", "reason") if name in failure)
+    return f"{reasons} [{'; '.join(failure['failures'])}]" if "failures" in failure else reasons

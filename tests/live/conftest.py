@@ -75,7 +75,7 @@ def start(log: Path, settings: dict[str, str], configuration: str = "deploy/guni
     """Start gunicorn. Return when every worker has loaded the gateway."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    environ = {**os.environ, **SETTINGS, "DATABASE_URL": _database_url(), "PORT": str(port), **settings}
+    environ = {**os.environ, **SETTINGS, "DATABASE_URL": database_url(), "PORT": str(port), **settings}
     environ["PROMETHEUS_MULTIPROC_DIR"] = str(log.with_name("metrics"))
     command = [sys.executable, "-m", "gunicorn", "gateway_project.wsgi", "-c", configuration]
     with log.open("wb") as file:
@@ -90,7 +90,7 @@ def start(log: Path, settings: dict[str, str], configuration: str = "deploy/guni
     return gateway
 
 
-def _database_url() -> str:
+def database_url() -> str:
     database = connection.settings_dict
     parts = {name: database[name.upper()] for name in ("host", "port", "user", "password") if database[name.upper()]}
     return f"postgresql:///{database['NAME']}?{urlencode(parts)}"

@@ -7,13 +7,20 @@ import re
 from datetime import datetime
 
 import pytest
+from django.conf import settings
+from django.contrib.auth.views import LoginView
+from django.urls import reverse
 
 from billing.models import Account
 from completions.models import Provider
-from gateway_project.web import request_log
+from gateway_project import logs
 from keys import lifecycle
 from tests import chat, factories
 from tests.conftest import client_for
+from tests.outage import with_the_database_unavailable
+from tests.upstream import KEY_ENV, refusal, upstream, whole
+
+__all__ = ["upstream"]
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
@@ -23,8 +30,8 @@ def lines():
     """The parsed log lines of production's handler of the root logger."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
-    handler.setFormatter(request_log.JsonLineFormatter())
-    handler.addFilter(request_log.ContextFilter())
+    handler.setFormatter(logs.JsonLineFormatter())
+    handler.addFilter(logs.ContextFilter())
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
@@ -51,6 +58,7 @@ def test_a_request_logs_one_json_line(alice, echo_model, lines):
         "request_id": reply["x-request-id"],
         "method": "POST",
         "path": "/v1/chat/completions",
+        "route": "v1/chat/completions",
         "status": 200,
         "streaming": False,
         "key": key.pk,
@@ -107,9 +115,58 @@ def test_an_internal_error_and_its_log_line_have_the_same_id(alice, echo_model, 
     Provider.objects.update(sealed_api_key="sealed with a key that is lost")
     reply = chat.ask(client_for(factories.make_key(alice)[1]))
     assert reply.status_code == 500
-    [fault] = [line for line in lines() if line["logger"] == "gateway.api"]
-    assert fault["request_id"] == reply["x-request-id"]
+    [fault] = lines()
+    assert (fault["request_id"], fault["level"], fault["error"]) == (reply["x-request-id"], "ERROR", "ValueError")
+    assert fault["reason"].startswith("Fernet key must be")
     assert "Traceback" in fault["exc_info"]
+
+
+def test_an_unexpected_exception_of_a_page_has_one_line_with_its_traceback(lines, monkeypatch):
+    def fail(request):
+        raise RuntimeError
+
+    monkeypatch.setattr(LoginView, "get", lambda view, request: fail(request))
+    client = client_for(None)
+    client.raise_request_exception = False
+    assert client.get(reverse("sign-in"), HTTP_ACCEPT="text/html").status_code == 500
+    [fault] = lines()
+    assert (fault["level"], fault["error"], fault["reason"]) == ("ERROR", "RuntimeError", "RuntimeError")
+    assert "in fail" in fault["exc_info"]
+
+
+@pytest.mark.parametrize("path", ["/v1/usage", "/readyz", "/dashboard/"])
+def test_a_request_without_the_database_has_one_line_with_the_first_line_of_the_reason(alice, lines, path):
+    client = client_for(factories.make_key(alice)[1])
+    client.cookies[settings.SESSION_COOKIE_NAME] = "s" * 32
+    reply = with_the_database_unavailable(lambda: client.get(path))
+    assert reply.status_code == 503
+    [line] = lines()
+    assert (line["status"], line["level"], line["error"]) == (503, "ERROR", "OperationalError")
+    assert "Connection refused" in line["reason"]
+    assert line["message"].endswith(f": OperationalError: {line['reason']}")
+    assert "exc_info" not in line
+
+
+def test_failed_attempts_at_providers_are_told_in_the_line_of_the_request(alice, upstream, lines):
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
+    factories.make_model("acme/large", provider=provider)
+    upstream.will(refusal(500, "out of order"), refusal(500, "out of order"), refusal(500, "still out of order"), whole())
+    client = client_for(factories.make_key(alice)[1])
+    statuses = [chat.ask(client, model="acme/large").status_code for _ in range(2)]
+    failed, served = request_lines(lines)
+    assert statuses == [502, 200]
+    assert (failed["status"], failed["level"], failed["error"]) == (502, "ERROR", "UpstreamFailed")
+    assert failed["failures"] == ["provider scripted answered 500: out of order"] * 2
+    assert (served["status"], served["level"]) == (200, "WARNING")
+    assert served["failures"] == ["provider scripted answered 500: still out of order"]
+    assert [line["logger"] for line in lines()] == ["gateway.request"] * 2
+
+
+def test_a_refused_request_has_the_class_of_its_error_and_no_words_of_it(alice, echo_model, lines):
+    client = client_for(factories.make_key(alice)[1])
+    assert [chat.ask(client, model="whisper").status_code, chat.ask(client, temperature="whisper").status_code] == [404, 400]
+    assert [line["error"] for line in request_lines(lines)] == ["ModelNotFound", "InvalidRequest"]
+    assert "whisper" not in str(lines())
 
 
 def test_a_refused_key_is_not_logged(alice, lines):

@@ -1,0 +1,55 @@
+"""Starts Django in a process that serves, or ends the process: a line of the log says what is wrong with its configuration."""
+
+import logging
+import logging.config
+import sys
+from typing import NoReturn
+
+import django
+from django.core.checks import CheckMessage, run_checks
+from django.core.exceptions import ImproperlyConfigured
+
+from gateway_project import environment, logs
+
+logger = logging.getLogger("gateway.startup")
+
+EXIT_STATUS = 3  # gunicorn's own for a worker that cannot start
+
+
+def start() -> None:
+    """Read the settings, load the apps and run the system checks: the same in web processes, the worker and beat.
+
+    An error ends the process. So does any exception: whatever the servers would print of it is no line of the log.
+    """
+    logging.config.dictConfig(logs.configuration(is_readable=_is_development()))  # until the settings are read
+    logging.captureWarnings(True)
+    try:
+        django.setup(set_prefix=False)
+        # The second call is for the one check that must ask the database. It finds nothing while there is none.
+        findings = [*run_checks(), *run_checks(tags=["pooler"], databases=["default"])]
+    except ImproperlyConfigured as error:
+        _refuse(str(error))
+    except Exception as error:
+        _refuse(f"{type(error).__name__}: {error}", exception=error)
+    told = [finding for finding in findings if not finding.is_silenced()]
+    for finding in told:
+        logger.log(finding.level, "%s", describe(finding), extra={"check": finding.id})
+    if any(finding.is_serious() for finding in told):
+        _refuse("the system checks found errors")
+
+
+def describe(finding: CheckMessage) -> str:
+    """Return the finding of a check in one line that begins with its number."""
+    return " ".join(f"{finding.id}: {finding.msg} {finding.hint or ''}".split())
+
+
+def _refuse(reason: str, *, exception: Exception | None = None) -> NoReturn:
+    logger.critical("the gateway does not start: %s", reason, exc_info=exception)
+    sys.exit(EXIT_STATUS)
+
+
+def _is_development() -> bool:
+    try:
+        return environment.boolean("GATEWAY_DEVELOPMENT", default=False)
+    except ImproperlyConfigured:
+        return False
