@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Django's command line. Without DATABASE_URL it uses the embedded PostgreSQL, and starts it if it does not run."""
+"""Django's command line. On a developer's machine it uses the embedded PostgreSQL, and starts it if it does not run."""
 
 import os
 import sys
@@ -7,17 +7,29 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    import django
     from django.core.exceptions import ImproperlyConfigured
 
     from gateway_project.local import development, embedded
 
     try:
         development.prepare(os.environ)
+        django.setup()
     except (embedded.CannotStart, ImproperlyConfigured) as error:
         sys.exit(str(error))
+    if sys.argv[1:2] != ["check"] or "--database" in " ".join(sys.argv):
+        _require_database()
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
+
+
+def _require_database() -> None:
+    """End the process if no database is configured. ``check`` alone goes on, and lists what else is missing."""
+    from gateway_project import checks, startup
+
+    if missing := checks.missing_database():
+        sys.exit(startup.describe(missing))
 
 
 if __name__ == "__main__":

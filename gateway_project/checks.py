@@ -56,9 +56,8 @@ def _are_fernet_keys(keys: list[str]) -> bool:
 def check_stores(**kwargs: Any) -> list[CheckMessage]:
     """E004: no database. E005: no host names. W001: no Redis."""
     found: list[CheckMessage] = []
-    if settings.DATABASES["default"]["ENGINE"].endswith("dummy"):
-        hint = "postgresql://user:password@host/name, PostgreSQL 15 or newer"
-        found.append(Error("DATABASE_URL is not set.", hint=hint, id="gateway.E004"))
+    if missing := missing_database():
+        found.append(missing)
     if not settings.ALLOWED_HOSTS:
         hint = "Set GATEWAY_ALLOWED_HOSTS, or GATEWAY_API_HOST and GATEWAY_BASE_HOST."
         found.append(Error("No host name is allowed.", hint=hint, id="gateway.E005"))
@@ -66,6 +65,14 @@ def check_stores(**kwargs: Any) -> list[CheckMessage]:
         message = "REDIS_URL is not set: background work and the cache run in process."
         found.append(Warning(message, id="gateway.W001"))
     return found
+
+
+def missing_database() -> Error | None:
+    """Return E004 if there is no database."""
+    if not settings.DATABASES["default"]["ENGINE"].endswith("dummy"):
+        return None
+    hint = "It is postgresql://user:password@host/name, of PostgreSQL 15 or newer."
+    return Error("DATABASE_URL is not set.", hint=hint, id="gateway.E004")
 
 
 @register()

@@ -17,13 +17,18 @@ from gateway_project.local import redis as embedded_redis
 ROOT = Path(__file__).resolve().parent.parent.parent
 Environment = MutableMapping[str, str]
 
+_SECRETS = ("GATEWAY_SECRET_KEY", "GATEWAY_KEY_PEPPERS", "GATEWAY_ENCRYPTION_KEYS")
+# A developer's machine has none of these in its environment. Whoever sets the secrets has forgotten DATABASE_URL, and must not
+# migrate an embedded database in its place.
+_OF_DEPLOYMENTS = ("DATABASE_URL", *_SECRETS)
+
 
 def prepare(environ: Environment) -> None:
-    """Set the missing variables on a developer's machine: where GATEWAY_DEVELOPMENT is on, or DATABASE_URL is not set.
+    """Set the missing variables on a developer's machine: where GATEWAY_DEVELOPMENT is on, or nothing tells of a deployment.
 
     Raises embedded.CannotStart, or ImproperlyConfigured when GATEWAY_DEVELOPMENT cannot be read.
     """
-    environ.setdefault("GATEWAY_DEVELOPMENT", "0" if environ.get("DATABASE_URL") else "1")
+    environ.setdefault("GATEWAY_DEVELOPMENT", "0" if any(map(environ.get, _OF_DEPLOYMENTS)) else "1")
     if not environment.parse_boolean("GATEWAY_DEVELOPMENT", environ["GATEWAY_DEVELOPMENT"]):
         return
     prepare_secrets(environ)
@@ -68,8 +73,6 @@ def _write_secrets(path: Path) -> None:
 def _new_secrets() -> dict[str, str]:
     from cryptography.fernet import Fernet
 
-    return {
-        "GATEWAY_SECRET_KEY": secrets.token_urlsafe(64),
-        "GATEWAY_KEY_PEPPERS": secrets.token_urlsafe(48),
-        "GATEWAY_ENCRYPTION_KEYS": Fernet.generate_key().decode(),
-    }
+    return dict(
+        zip(_SECRETS, (secrets.token_urlsafe(64), secrets.token_urlsafe(48), Fernet.generate_key().decode()), strict=True)
+    )

@@ -6,6 +6,7 @@ Each step prints a line. A step that fails ends the start with a message of one 
 import io
 import json
 import os
+import runpy
 import socket
 import sys
 import time
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project.local import development, postgresql
 from gateway_project.local import redis as embedded_redis
@@ -43,7 +46,7 @@ class Address:
 
 
 def requested_address(environ: development.Environment) -> Address:
-    port = environ.get("PORT") or "8000"
+    port = environ.get("PORT", "8000")
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
         raise CannotStart(f"PORT must be a number from 1 to 65535; it is {port!r}.")
     return Address(environ.get("GATEWAY_BIND") or "127.0.0.1", int(port))
@@ -54,6 +57,14 @@ def requested_catalog(environ: development.Environment) -> Path | None:
     if name and not Path(name).is_file():
         raise CannotStart(f"CATALOG: there is no file {name}.")
     return Path(name) if name else None
+
+
+def require_readable_settings() -> None:
+    """Raises CannotStart when a variable of the settings cannot be read."""
+    try:
+        runpy.run_module("gateway_project.settings")  # not imported: the settings are read when the stores are there
+    except ImproperlyConfigured as error:
+        raise CannotStart(str(error)) from None
 
 
 def require_free_port(address: Address) -> None:
@@ -80,7 +91,7 @@ def start_stores(environ: development.Environment, directory: Path) -> Stores:
         started["PostgreSQL"] = partial(postgresql.is_running, directory)
     run_step("PostgreSQL", lambda: development.prepare(environ))
     if not environ.get("DATABASE_URL"):
-        raise CannotStart("DATABASE_URL is not set, and GATEWAY_DEVELOPMENT is off.")
+        raise CannotStart("gateway.E004: DATABASE_URL is not set, and GATEWAY_DEVELOPMENT is off.")
     return started
 
 
@@ -100,12 +111,10 @@ def prepare_database(directory: Path, address: Address, catalog: Path | None) ->
     """Migrate the database, load the catalog and make the demo account. Return the content of quickstart.json."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     os.environ["GATEWAY_DATABASE_POOL_SIZE"] = "0"  # a pool has threads, and this process will fork
-    import django
     from django.core.management import call_command
     from django.db import connections
 
-    django.setup()
-    run_step("configuration", lambda: call_command("check", fail_level="ERROR", stdout=io.StringIO()))
+    run_step("configuration", _configure)
     run_step("migrations", lambda: call_command("migrate", verbosity=0))
     # One call for both: two calls would, at every start, set a price that the file overrides to the built-in one and back.
     files = [str(catalog)] if catalog else []
@@ -116,6 +125,14 @@ def prepare_database(directory: Path, address: Address, catalog: Path | None) ->
     connections.close_all()
     facts: dict[str, Any] = json.loads((directory / "quickstart.json").read_text())
     return facts
+
+
+def _configure() -> None:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("check", fail_level="ERROR", stdout=io.StringIO())
 
 
 def _urls(address: Address) -> dict[str, str]:

@@ -56,6 +56,7 @@ def _run(environ: development.Environment) -> int:
     environ.setdefault("GATEWAY_DEVELOPMENT", "1")
     directory, address = development.var(environ), preparation.requested_address(environ)
     catalog = preparation.requested_catalog(environ)
+    preparation.require_readable_settings()
     lock = _lock(directory, address)
     try:
         stop_children(directory)

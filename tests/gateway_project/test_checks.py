@@ -1,11 +1,14 @@
 """Each misconfiguration has a check id, and a web process does not start with one."""
 
+import json
+import runpy
 import subprocess
 import sys
 
 import pytest
 from cryptography.fernet import Fernet
 from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
@@ -13,6 +16,8 @@ from django.utils.module_loading import import_string
 
 from gateway_project.local import development
 from tests.gateway_project.local.launch import bare_environment, free_port
+
+NOWHERE = "postgresql://nobody@localhost/nothing"
 
 
 def found() -> set[str]:
@@ -81,13 +86,66 @@ def test_page_middleware_subclasses_what_djangos_silenced_checks_look_for(settin
     assert [path for path in settings.MIDDLEWARE if issubclass(import_string(path), middleware)]
 
 
-def test_the_web_process_does_not_start_without_secrets():
-    # Wait for gunicorn itself to end: a worker that is restarted for ever would look like a slow start. Use one worker: when
-    # two fail at the same moment, gunicorn's master ends with its own traceback.
-    database_url = "postgresql://nobody@localhost/nothing"
-    environ = bare_environment(DATABASE_URL=database_url, PORT=str(free_port()), WEB_CONCURRENCY="1")
-    command = [sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py"]
-    done = subprocess.run(command, cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 3
-    for number in ("E001", "E002", "E003", "E005"):
-        assert f"gateway.{number}" in done.stderr
+GUNICORN = ("-m", "gunicorn", "--config", "deploy/gunicorn.conf.py")
+WORKER = ("-m", "celery", "-A", "gateway_project", "worker")
+BEAT = ("-m", "celery", "-A", "gateway_project", "beat")
+MAKE_RUN = ("-m", "gateway_project.local.supervisor")
+MIGRATE = ("manage.py", "migrate")
+
+
+def run(command: tuple[str, ...], **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run a process that must end by itself: one that is restarted for ever would look like a slow start."""
+    environ = bare_environment(**variables)
+    return subprocess.run(
+        [sys.executable, *command], cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("command", [GUNICORN, WORKER, BEAT])
+def test_no_process_starts_without_secrets_and_each_says_why_in_lines_of_json(command, tmp_path):
+    done = run(command, DATABASE_URL=NOWHERE, GATEWAY_VAR=str(tmp_path), PORT=str(free_port()))
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, done.stdout) == (3, "")
+    assert {line["check"] for line in lines if line["level"] == "ERROR" and "check" in line} == {
+        f"gateway.{number}" for number in ("E001", "E002", "E003", "E005")
+    }
+
+
+@pytest.mark.parametrize("command", [GUNICORN, WORKER, MIGRATE, MAKE_RUN])
+def test_a_bad_number_is_one_line_of_every_process(command, tmp_path):
+    done = run(command, DATABASE_URL=NOWHERE, GATEWAY_VAR=str(tmp_path), GATEWAY_KEEPALIVE_SECONDS="")
+    assert (done.returncode != 0, done.stdout, done.stderr.count("\n")) == (True, "", 1)
+    assert "GATEWAY_KEEPALIVE_SECONDS must be a whole number; it is ''." in done.stderr
+
+
+@pytest.mark.parametrize("deployment", [{"GATEWAY_DEVELOPMENT": "0"}, {"GATEWAY_SECRET_KEY": "s" * 50}])
+def test_without_a_database_no_command_of_a_deployment_runs_or_makes_one(deployment, tmp_path):
+    done = run(MIGRATE, GATEWAY_VAR=str(tmp_path / "var"), **deployment)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("gateway.E004: DATABASE_URL is not set.")
+    assert not (tmp_path / "var").exists()
+
+
+BAD_NUMBERS = [
+    ("PORT", "eighty", "PORT must be a whole number; it is 'eighty'."),
+    ("PORT", "", "PORT must be a whole number; it is ''."),
+    ("WEB_CONCURRENCY", "0", "WEB_CONCURRENCY must be between 1 and 1000; it is 0."),
+    ("GATEWAY_WORKER_CONNECTIONS", "1", "GATEWAY_WORKER_CONNECTIONS must be between 2 and 100000; it is 1."),
+    ("GATEWAY_KEEPALIVE_SECONDS", "-1", "GATEWAY_KEEPALIVE_SECONDS must be between 1 and 3600; it is -1."),
+    ("GATEWAY_GRACEFUL_TIMEOUT_SECONDS", "", "GATEWAY_GRACEFUL_TIMEOUT_SECONDS must be a whole number; it is ''."),
+    (
+        "GATEWAY_METRICS_BIND",
+        "nine",
+        "GATEWAY_METRICS_BIND must be a port, or a host and a port such as 127.0.0.1:9464; it is 'nine'.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "refusal"), BAD_NUMBERS)
+def test_gunicorn_and_the_settings_refuse_a_number_in_the_same_words(monkeypatch, name, value, refusal):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as refused:
+        runpy.run_path(str(development.ROOT / "deploy" / "gunicorn.conf.py"))
+    with pytest.raises(ImproperlyConfigured) as raised:
+        runpy.run_path(str(development.ROOT / "gateway_project" / "settings.py"))
+    assert (str(refused.value), str(raised.value)) == (refusal, refusal)

@@ -1,0 +1,78 @@
+"""New code or settings that do not start stop no worker that serves, whether on HUP or in place of a worker that died."""
+
+import os
+import shutil
+import signal
+
+import pytest
+
+from tests.live import conftest
+from tests.live.gateway import Gateway, eventually
+
+COPIED = ("billing", "completions", "deploy", "gateway_project", "keys", "rankings", "templates")
+BROKEN = "this is no Python\n"
+
+
+@pytest.fixture
+def code(tmp_path, monkeypatch):
+    """A copy of the code, which gateways are started from."""
+    root = tmp_path / "code"
+    for name in COPIED:
+        shutil.copytree(conftest.ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(conftest, "ROOT", root)
+    return root
+
+
+def serving(gateway: Gateway) -> set[int]:
+    """Return the process ids of the living workers that have loaded the gateway."""
+    return {pid for pid in gateway.loaded() if _is_running(pid)}
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db, code, tmp_path):
+    outbox = tmp_path / "outbox"
+    settings = {"GATEWAY_OUTBOX_DIR": str(outbox), "GATEWAY_DEVELOPMENT": "0", "GATEWAY_ALLOWED_HOSTS": "127.0.0.1"}
+    gateway = conftest.start(tmp_path / "log", {**settings, "WEB_CONCURRENCY": "2"})
+    try:
+        eventually(lambda: gateway.log().count("gateway.W001") == 2)  # both have loaded all code
+        first = serving(gateway)
+        assert len(first) == 2
+
+        urls = code / "completions" / "urls.py"
+        good = urls.read_text()
+        urls.write_text(BROKEN)
+        gateway._process.send_signal(signal.SIGHUP)
+        eventually(lambda: gateway.log().count("the workers stay as they are") == 1)
+        assert "SyntaxError" in gateway.log()
+        assert gateway.request("GET", "/readyz").status == 200
+        assert serving(gateway) == first
+
+        os.kill(killed := min(first), signal.SIGKILL)
+        eventually(lambda: "The others go on" in gateway.log())
+        assert gateway.request("GET", "/readyz").status == 200
+        assert serving(gateway) == first - {killed}
+        urls.write_text(good)
+        eventually(lambda: len(serving(gateway)) == 2)
+
+        outbox.rmdir()
+        outbox.touch()
+        gateway._process.send_signal(signal.SIGHUP)
+        eventually(lambda: gateway.log().count("the workers stay as they are") == 2)
+        assert "gateway.E009" in gateway.log()
+        assert gateway.request("GET", "/readyz").status == 200
+
+        outbox.unlink()
+        before = serving(gateway)
+        gateway._process.send_signal(signal.SIGHUP)
+        eventually(lambda: len(serving(gateway) - before) == 2 and not serving(gateway) & before)
+        assert gateway.request("GET", "/readyz").status == 200
+    finally:
+        gateway.stop()
+    assert gateway._process.returncode == 0
