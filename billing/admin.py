@@ -18,7 +18,8 @@ from billing.models import Account, Hold, LedgerEntry, SignInLimit, User
 from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.sign_in import views
 from gateway_project import dollars
-from gateway_project.web.read_only_admin import ReadOnlyAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.models import Activity
 
 LATEST_ENTRIES = 20
 
@@ -59,7 +60,7 @@ class ActiveMemberFilter(admin.SimpleListFilter):
 
 
 @admin.register(Account)
-class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, admin.ModelAdmin):
+class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
     """Find an account by a member's e-mail address, see its balance and entries, issue credit."""
 
     change_form_template = "admin/billing/account/change_form.html"
@@ -163,7 +164,14 @@ class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, admin.M
             if not booked.is_new:
                 messages.warning(request, f"This credit of {amount} was already booked. Nothing was added.")
                 return True
-            self.log_change(request, account, f"Issued a SUPPORT_CREDIT of {amount}, entry {entry.pk}.")
+            self.record(
+                request,
+                Activity.Act.CREDITED,
+                account,
+                f"Credited {amount}, entry {entry.pk}.",
+                after={"entry": str(entry.pk), "amountInCents": money.floor_cents(entry.amount_nanos)},
+                reason=entry.metadata["reason"],
+            )
         messages.success(request, f"{amount} credited. The balance is {dollars.format_usd(entry.balance_after_nanos)}.")
         return True
 

@@ -4,19 +4,16 @@ The file is streamed, one batch in memory at a time, and few files at a time. Te
 formula.
 """
 
-import csv
-import unicodedata
 from collections import Counter
 from collections.abc import Generator
 from datetime import timedelta
-from io import StringIO
 from typing import Any, Self
 
 from django.http import StreamingHttpResponse
 
 from billing import ledger_pages, money
 from billing.models import Account, LedgerEntry
-from gateway_project import dollars, errors, timestamps
+from gateway_project import csv_text, dollars, errors, timestamps
 
 CONTENT_TYPE = "text/csv"
 COLUMNS = [
@@ -38,10 +35,6 @@ COLUMNS = [
     "paymentId",
     "reason",
 ]
-# A formula begins with one of these in spreadsheet programs, in any form that compatibility normalization makes the same: some
-# programs read full-width characters as the narrow ones.
-_FORMULA_BEGINS = frozenset("=+-@\N{MINUS SIGN}")
-
 
 DOWNLOADS_MAX = 2  # at a time, of one downloader in one process
 _RETRY_AFTER = timedelta(seconds=5)
@@ -97,18 +90,12 @@ class _Download:
 
 
 def _parts(account: Account, entry_filter: ledger_pages.EntryFilter) -> Generator[bytes, None, None]:
-    head = _lines([COLUMNS])
+    head = csv_text.write_lines([COLUMNS])
     for batch in ledger_pages.read_batches(account, entry_filter):
-        yield head + _lines(map(_row, batch))
+        yield head + csv_text.write_lines(map(_row, batch))
         head = b""
     if head:
         yield head
-
-
-def _lines(rows: Any) -> bytes:
-    written = StringIO()
-    csv.writer(written).writerows(rows)
-    return written.getvalue().encode()
 
 
 def _row(entry: LedgerEntry) -> list[Any]:
@@ -124,26 +111,13 @@ def _row(entry: LedgerEntry) -> list[Any]:
         dollars.format_plain(entry.balance_after_nanos),
         money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos),
         money.floor_cents(entry.balance_after_nanos),
-        _text(entry.spender),
-        _text(metadata.get("model")),
+        csv_text.text_cell(entry.spender),
+        csv_text.text_cell(metadata.get("model")),
         metadata.get("tokens"),
         metadata.get("promptTokens"),
         metadata.get("completionTokens"),
-        _text(metadata.get("completionId")),
-        _text(metadata.get("settlement")),
-        _text(payment_id),
-        _text(metadata.get("reason")),
+        csv_text.text_cell(metadata.get("completionId")),
+        csv_text.text_cell(metadata.get("settlement")),
+        csv_text.text_cell(payment_id),
+        csv_text.text_cell(metadata.get("reason")),
     ]
-
-
-def _text(value: str | None) -> str | None:
-    """Return a cell that a spreadsheet shows as text: a value that begins like a formula gets a quote in front."""
-    return f"'{value}" if value and _begins_like_a_formula(value) else value
-
-
-def _begins_like_a_formula(value: str) -> bool:
-    """Say whether the first visible character begins a formula, or a control character, such as a tab, comes first."""
-    if unicodedata.category(value[0]) == "Cc":
-        return True
-    visible = next((character for character in value if unicodedata.category(character)[0] not in "ZC"), "")
-    return unicodedata.normalize("NFKC", visible) in _FORMULA_BEGINS

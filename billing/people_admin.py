@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
@@ -17,6 +16,8 @@ from django.http import HttpRequest, HttpResponse
 from billing import accounts, staff_permissions
 from billing.forms import MembershipForm, MembershipFormSet, NewUserForm, UserForm
 from billing.models import Membership, User
+from gateway_project.activity.admin_pages import RecordedAdmin
+from gateway_project.activity.models import Activity
 
 
 def staff_of(request: HttpRequest) -> User:
@@ -67,7 +68,8 @@ class ClosesAbandonedAccounts:
             with accounts.closing_abandoned(list(self.account_ids(objects))) as closed:
                 yield
             for account in closed:
-                self.log_change(request, account, "Closed, because no member is active any more.")  # type: ignore[attr-defined]
+                text = "Closed, because no member is active any more."
+                self.record(request, Activity.Act.CLOSED, account, text)  # type: ignore[attr-defined]
                 messages.warning(request, f"The account {account} is closed, because no member of it is active any more.")
 
 
@@ -91,7 +93,7 @@ class MembershipInline(ShowsCreation, admin.TabularInline):
 
 
 @admin.register(User)
-class PersonAdmin(ClosesAbandonedAccounts, UserAdmin):
+class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     """Django's user admin, for users without a username."""
 
     form = UserForm
@@ -147,17 +149,17 @@ class PersonAdmin(ClosesAbandonedAccounts, UserAdmin):
         return super().user_change_password(request, id, form_url)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Protect users who acted as staff: the admin's history of what they did would be deleted with them."""
-        objects, counts, missing, protected = super().get_deleted_objects(objs, request)
-        acted = User.objects.filter(pk__in=LogEntry.objects.filter(user__in=list(objs)).values("user"))
-        return objects, counts, missing, [*protected, *(f"what {user} did as staff" for user in acted)]
+        """Protect users who did something: the activity log keeps who did it."""
+        acted = User.objects.filter(pk__in=Activity.objects.filter(actor__in=list(objs)).values("actor"))
+        protected = [f"what {user} did" for user in acted]
+        return ([], {}, set(), protected) if protected else super().get_deleted_objects(objs, request)
 
 
 admin.site.unregister(Group)
 
 
 @admin.register(Group)
-class StaffGroupAdmin(GroupAdmin):
+class StaffGroupAdmin(RecordedAdmin, GroupAdmin):
     """Django's group admin. The permissions on offer are those of the staff who edits."""
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -179,7 +181,7 @@ class StaffGroupAdmin(GroupAdmin):
 
 
 @admin.register(Membership)
-class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, admin.ModelAdmin):
+class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
     form = MembershipForm
     list_display = ("user", "account", "created")
     list_select_related = ("user", "account")

@@ -11,7 +11,7 @@ from completions.catalog import admin as catalog_admin  # noqa: F401  registers 
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
 from completions.models import Completion, IdempotentRequest
 from gateway_project import dollars
-from gateway_project.web.read_only_admin import ReadOnlyAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin
 
 
 @admin.register(Completion)

@@ -16,9 +16,11 @@ contracts are in pyproject.toml.
 - ``db``                PostgreSQL below the ORM
 - ``net``               outbound HTTP and sockets
 - ``web``               middleware, replies to errors, probes and parsing of requests
+- ``activity``          the log of what staff and owners did; the base classes of admin pages
 - ``local``             ``make run``: the whole gateway on one machine
 - ``cache``             an in-process cache whose entries expire
 - ``compact_json``      JSON without white space
+- ``csv_text``          CSV files without formulas
 - ``dollars``           amounts in US dollars, as text
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API

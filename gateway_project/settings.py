@@ -82,6 +82,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "corsheaders",
     "gateway_project.apps.GatewayConfig",
+    "gateway_project.activity.apps.ActivityConfig",
     "billing.apps.BillingConfig",
     "keys.apps.KeysConfig",
     "completions.apps.CompletionsConfig",

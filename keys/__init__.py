@@ -17,6 +17,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``lifecycle``          issue a key, set its spending limit, revoke it
 - ``usage``              the body of GET /v1/usage
 - ``summaries``          keys and their spending as the pages show them
+- ``acts``               what people do with keys, recorded in the activity log
 - ``forms``              HTML forms for a spending limit and a new key
 - ``pages``              the dashboard; ``page_urls`` are its addresses
 - ``admin``              the support pages of keys

@@ -3,19 +3,17 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
 from billing import admin as billing_admin
-from billing import locks as account_locks
 from billing.models import Account
 from gateway_project import dollars
+from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.db import pool
-from gateway_project.web.read_only_admin import ReadOnlyAdmin
-from keys import lifecycle, summaries
+from keys import acts, summaries
 from keys.forms import RatesForm, SupportLimitForm
 from keys.models import ApiKey, SpendingDay
 
@@ -108,17 +106,10 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
             raise Http404
         form = SupportLimitForm(request.POST if request.method == "POST" else None, initial=SupportLimitForm.initial_of(key))
         if request.method == "POST" and form.is_valid():
-            self._limit(request, key, form.limit)
+            messages.success(request, f"The spending limit is now: {acts.set_spending_limit(request, key, form.limit)}.")
             return self.back_to(key)
         context = {"form": form, "limit": self.limit(key)}
         return self.show_action(request, "admin/keys/apikey/limit.html", "Spending limit", key, **context)
-
-    def _limit(self, request: HttpRequest, key: ApiKey, limit: dict[str, Any]) -> None:
-        before, after = self.limit(key), summaries.describe_limit(limit["limit_cents"], limit["period"])
-        with transaction.atomic():
-            lifecycle.set_spending_limit(key, **limit)
-            self.log_change(request, key, f"Set the spending limit to {after}; it was {before}.")
-        messages.success(request, f"The spending limit is now: {after}.")
 
     def rates_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Set or clear how many requests and tokens the key may send."""
@@ -127,36 +118,20 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
             raise Http404
         form = RatesForm(request.POST if request.method == "POST" else None, initial=RatesForm.initial_of(key))
         if request.method == "POST" and form.is_valid():
-            self._set_rates(request, key, form.cleaned_data)
+            messages.success(request, f"The key may now send {acts.set_rates(request, key, form.cleaned_data)}.")
             return self.back_to(key)
         return self.show_action(request, "admin/keys/apikey/rates.html", "Rates", key, form=form, rates=self.rates(key))
-
-    def _set_rates(self, request: HttpRequest, key: ApiKey, rates: dict[str, int | None]) -> None:
-        before = self.rates(key)
-        with transaction.atomic():
-            lifecycle.set_rates(key, **rates)
-            after = self.rates(key)
-            self.log_change(request, key, f"Set the rates to {after}; they were {before}.")
-        messages.success(request, f"The key may now send {after}.")
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show a confirmation; a POST revokes the key."""
         key = self.object_for(request, object_id, "keys.revoke_apikey")
         if request.method == "POST":
-            self._revoke(request, key)
+            if acts.revoke(request, key):
+                messages.success(request, "The key is revoked. Requests with it are refused from now on.")
+            else:
+                messages.warning(request, "The key was revoked already.")
             return self.back_to(key)
         return self.show_action(request, "admin/keys/apikey/revoke.html", "Revoke key", key)
-
-    def _revoke(self, request: HttpRequest, key: ApiKey) -> None:
-        with transaction.atomic():
-            account_locks.lock_account(key.account_id)  # a second click waits here and then finds the key revoked
-            key.refresh_from_db(fields=["revoked_at"])
-            if key.revoked_at is not None:
-                messages.warning(request, "The key was revoked already.")
-                return
-            lifecycle.revoke_key(key)
-            self.log_change(request, key, "Revoked the key.")
-        messages.success(request, "The key is revoked. Requests with it are refused from now on.")
 
 
 @admin.register(SpendingDay)

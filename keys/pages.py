@@ -16,7 +16,7 @@ from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import dollars
 from gateway_project.db import pool
 from gateway_project.web import hosts
-from keys import lifecycle, summaries
+from keys import acts, summaries
 from keys.forms import KeyForm, LimitForm
 
 LATEST_ENTRIES = 5
@@ -74,6 +74,8 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
         account_locks.lock_account(account.pk)
         form = KeyForm(account, request.POST)
         issued = form.issue(request.user) if form.is_valid() else None
+        if issued:
+            acts.record_made(request, issued[0])
     if issued is None:
         return render(request, "dashboard/key_new.html", {"form": form})
     key, secret = issued
@@ -89,8 +91,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
     key = get_object_or_404(account.keys, pk=key_id, revoked_at=None)
     form = LimitForm(request.POST if request.method == "POST" else None, initial=LimitForm.initial_of(key))
     if request.method == "POST" and form.is_valid():
-        lifecycle.set_spending_limit(key, **form.limit)
-        limit = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+        limit = acts.set_spending_limit(request, key, form.limit)
         messages.success(request, f"The spending limit of {key.name} is now: {limit}.")
         return redirect("keys")
     [summary] = summaries.summarize_keys([key], pool.database_time())
@@ -103,7 +104,7 @@ def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
     """Show a confirmation; a POST revokes the key. Revoking twice changes nothing."""
     key = get_object_or_404(account.keys, pk=key_id)
     if request.method == "POST":
-        lifecycle.revoke_key(key)
+        acts.revoke(request, key)
         messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on.")
         return redirect("keys")
     [summary] = summaries.summarize_keys([key], pool.database_time())

@@ -19,7 +19,8 @@ from django.utils.html import format_html
 from kombu.exceptions import OperationalError as QueueUnavailable
 
 from completions.models import LanguageModel
-from gateway_project.web.read_only_admin import ReadOnlyAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.models import Activity
 from rankings import tasks
 from rankings.identity import mapping, rules
 from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
@@ -78,7 +79,7 @@ def _is_listed(name: dict[str, Any]) -> bool:
 
 
 @admin.register(Alias)
-class AliasAdmin(admin.ModelAdmin):
+class AliasAdmin(RecordedAdmin):
     change_list_template = "admin/rankings/alias/change_list.html"
     list_display = ("external_key", "source", "key_kind", "meaning", "method", "confidence", "created_at")
     list_filter = ("source", "method", ("model", admin.EmptyFieldListFilter))
@@ -154,7 +155,7 @@ class AliasAdmin(admin.ModelAdmin):
                 **{column: name[column] for column in ("source", "key_kind", "external_key")},
                 defaults={"model": model, "method": Alias.Method.STAFF, "confidence": 1.0},
             )
-            self.log_change(request, alias, text)
+            self.record(request, Activity.Act.CHANGED, alias, text)
             self._republish(request)
         messages.success(request, text)
 
@@ -175,7 +176,7 @@ def _waiting(chosen: list[Source], searched: str) -> list[UnmappedName]:
 
 
 @admin.register(Profile)
-class ProfileAdmin(admin.ModelAdmin):
+class ProfileAdmin(RecordedAdmin):
     """Profiles of the operator's own models can be changed; those of the curated file follow the file."""
 
     list_display = ("model", "open_weights", "hf_repo", "effort")

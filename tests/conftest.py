@@ -44,23 +44,30 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     connection.settings_dict["SESSION"] = {"lock_timeout": "90s", "idle_in_transaction_session_timeout": "180s"}
 
 
-_TRUNCATE_TRIGGER = "ALTER TABLE billing_ledgerentry {} TRIGGER entries_are_never_truncated"
+_TRUNCATE_TRIGGERS = {
+    "billing_ledgerentry": "entries_are_never_truncated",
+    "activity_activity": "acts_are_never_truncated",
+}
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    # Transactional tests end with a flush, which truncates all tables, and a trigger of the ledger forbids that. The trigger is
-    # disabled only within the flush's own transaction, so that every audit finds it enabled.
+    # Transactional tests end with a flush, which truncates all tables, and triggers of two tables forbid that. The triggers are
+    # disabled only within the flush's own transaction, so that every audit finds them enabled.
     flush = connection.ops.sql_flush
 
     def sql_flush(*args: Any, **options: Any) -> list[str]:
         statements = flush(*args, **options)
-        return [_TRUNCATE_TRIGGER.format("DISABLE"), *statements, _TRUNCATE_TRIGGER.format("ENABLE")] if statements else []
+        return [*_set_triggers("DISABLE"), *statements, *_set_triggers("ENABLE")] if statements else []
 
     connection.ops.sql_flush = sql_flush  # type: ignore[method-assign]
     yield
     connection.ops.sql_flush = flush  # type: ignore[method-assign]
     PipelinedConnection.close_all()  # open connections would keep the test database from being dropped
+
+
+def _set_triggers(state: str) -> list[str]:
+    return [f"ALTER TABLE {table} {state} TRIGGER {trigger}" for table, trigger in _TRUNCATE_TRIGGERS.items()]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,12 +12,13 @@ from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
 from completions.catalog.sync import proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
 from gateway_project import dollars
-from gateway_project.web.read_only_admin import ReadOnlyAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.models import Activity
 
 _UNREADABLE_KEY = "stored here, but it cannot be decrypted with GATEWAY_ENCRYPTION_KEYS: enter it again"
 
 
-class UndeletableAdmin(admin.ModelAdmin):
+class UndeletableAdmin(RecordedAdmin):
     """Rows that other rows refer to, so that they cannot be deleted."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -70,7 +71,7 @@ class ProviderAdmin(UndeletableAdmin):
         for provider in refused:
             provider.refused_key, provider.key_refused_at, provider.key_refusal = "", None, ""
             provider.save(update_fields=["refused_key", "key_refused_at", "key_refusal"])
-            self.log_change(request, provider, "The refusal of its key was forgotten.")
+            self.record(request, Activity.Act.CHANGED, provider, "Use the key again that the provider refused.")
         self.message_user(request, f"{len(refused)} refused keys are used again.")
 
     def _where_key_is(self, provider: Provider) -> str:

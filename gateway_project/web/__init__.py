@@ -16,5 +16,4 @@
 - ``health``              probes and metrics
 - ``openapi``             the OpenAPI description
 - ``query_parameters``    query parameters as django-filter's FilterSets: numbers, booleans, choices, text, times
-- ``read_only_admin``     the base class of admin pages that change nothing
 """

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission
 from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django.test import Client
 
 from billing.models import Account, Hold, LedgerEntry, Membership, User
+from gateway_project.activity.models import Activity
 from keys.models import ApiKey, SpendingDay
 from tests import factories, sessions
 from tests.browser import chromium, open_page  # noqa: F401  fixtures
@@ -23,6 +23,7 @@ SUPPORT_PERMISSIONS = [
     "keys.set_spending_limit",
     "keys.set_rates",
     "keys.revoke_apikey",
+    "activity.view_activity",
 ]
 
 
@@ -98,7 +99,7 @@ def key(alice: Account) -> ApiKey:
 
 _KEPT: list[type[Model]] = [
     *(User, User.groups.through, User.user_permissions.through, Group, Group.permissions.through),
-    *(Account, Membership, LedgerEntry, Hold, ApiKey, SpendingDay, LogEntry),
+    *(Account, Membership, LedgerEntry, Hold, ApiKey, SpendingDay, Activity),
 ]
 
 

@@ -4,7 +4,6 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.utils import timezone
@@ -13,6 +12,7 @@ from playwright.sync_api import expect
 
 from billing import ledger, locks, money
 from billing.models import LedgerEntry
+from gateway_project.activity.models import Activity
 from keys.models import ApiKey
 from tests import factories, usage
 from tests.browser import PHONE, fits, picture, sign_in
@@ -278,7 +278,7 @@ def test_support_finds_an_account_and_credits_it_once_by_a_double_click(support_
     picture(page, "support-credited")
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.last_seq) == (money.nanos(1500), 2)
-    assert LogEntry.objects.count() == 1
+    assert Activity.objects.count() == 1
 
 
 def test_support_limits_and_revokes_a_key(support_page):

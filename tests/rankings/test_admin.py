@@ -5,8 +5,8 @@ import threading
 from datetime import UTC, date, datetime
 
 import pytest
-from django.contrib.admin.models import LogEntry
 
+from gateway_project.activity.models import Activity
 from rankings.identity import mapping
 from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
 from tests import factories
@@ -62,7 +62,7 @@ def test_one_click_maps_a_name_to_the_suggested_model_and_publishes_it(superuser
     assert "“claude-opus-4-6-thinking” means anthropic/claude-opus-4-6." in post(superuser, decision(model=opus.pk))
     [alias] = Alias.objects.all()
     assert (alias.model, alias.method, alias.confidence) == (opus, "staff", 1.0)
-    assert LogEntry.objects.get().object_id == str(alias.pk)
+    assert Activity.objects.get().object_id == str(alias.pk)
     assert "19 names." in superuser.get(QUEUE).content.decode()
 
 
@@ -127,7 +127,7 @@ def test_the_queue_has_pages(superuser, snapshot):
 def test_invalid_click_changes_nothing(superuser, snapshot, data, complaint):
     assert complaint in post(superuser, data)
     assert not Alias.objects.exists()
-    assert not LogEntry.objects.exists()
+    assert not Activity.objects.exists()
 
 
 def test_names_are_escaped(superuser, snapshot):

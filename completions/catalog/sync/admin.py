@@ -16,7 +16,8 @@ from django.utils.safestring import SafeString
 from billing.models import User
 from completions.catalog.sync import diff, proposals
 from completions.models import CatalogProposal, UpstreamList
-from gateway_project.web.read_only_admin import ReadOnlyAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.activity.models import Activity
 
 Decision = Callable[..., CatalogProposal]
 _DECIDE = "completions.change_catalogproposal"
@@ -154,9 +155,9 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         change = diff.describe_change(proposal.kind, proposal.old, proposal.new)
         verb = "Approved" if proposal.state == CatalogProposal.State.APPLIED else "Dismissed"
         text = f"{verb} what {proposal.provider_id} lists of {proposal.subject}: {change}."
-        self.log_change(request, proposal, text)
+        self.record(request, Activity.Act.DECIDED, proposal, text)
         if proposal.model and proposal.state == CatalogProposal.State.APPLIED:
-            self.log_change(request, proposal.model, text)
+            self.record(request, Activity.Act.DECIDED, proposal.model, text)
         messages.success(request, _with_link(text, proposal))
 
 

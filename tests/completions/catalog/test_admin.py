@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
 from django.test import Client
@@ -16,6 +15,7 @@ from billing.models import User
 from completions.catalog import lookup
 from completions.models import Completion, LanguageModel, Price, Provider, RoutableAlias, Route, UpstreamList
 from gateway_project import secretbox
+from gateway_project.activity.models import Activity
 from tests import factories, sessions
 
 pytestmark = pytest.mark.django_db
@@ -174,7 +174,7 @@ def test_a_key_is_stored_encrypted_and_never_shown(shed, root):
         assert SECRET not in html
         assert shed.sealed_api_key not in html
     assert "stored here, encrypted" in root.get(url("provider", "changelist")).content.decode()
-    assert not LogEntry.objects.filter(change_message__contains=SECRET).exists()
+    assert not Activity.objects.filter(after__icontains=SECRET).exists()
 
 
 def test_a_key_in_an_invalid_form_is_not_sent_back(shed, root):

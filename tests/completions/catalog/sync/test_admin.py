@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
@@ -15,6 +14,7 @@ from completions.catalog import lookup
 from completions.catalog.sync import proposals
 from completions.models import CatalogProposal, LanguageModel, Price, Provider, Route, UpstreamList
 from gateway_project import errors
+from gateway_project.activity.models import Activity
 from tests import factories, sessions
 
 pytestmark = pytest.mark.django_db
@@ -187,9 +187,9 @@ def test_an_approved_price_is_in_force_at_once_and_logged_and_the_old_one_stays(
         15_000_000_000,
         300_000_000,
     )
-    assert [(entry.content_type.model, entry.object_id, entry.change_message) for entry in LogEntry.objects.order_by("pk")] == [
-        ("catalogproposal", str(proposal.pk), sentence),
-        ("languagemodel", "acme/large", sentence),
+    assert [(entry.object_type, entry.object_id, entry.summary) for entry in Activity.objects.order_by("pk")] == [
+        ("completions.catalogproposal", str(proposal.pk), sentence),
+        ("completions.languagemodel", "acme/large", sentence),
     ]
 
 
@@ -231,7 +231,7 @@ def test_a_proposal_is_not_applied_if_the_catalog_has_changed_since(large, offic
     outdated = "is outdated: the catalog has changed since, and the next sync compares again"
     assert messages_shown(reply) == [f"Proposal {proposal.pk} {outdated}."]
     assert (state(proposal), catalog()) == (("pending", None), before)
-    assert not LogEntry.objects.exists()
+    assert not Activity.objects.exists()
 
 
 def test_limits_and_capabilities_are_written_to_the_model(large, office):
@@ -319,7 +319,7 @@ def test_dismissing_changes_only_the_proposal(large, office):
 
     assert messages_shown(reply) == ["Dismissed what barn lists of acme/large: input $3.00 -> $2.50."]
     assert (state(proposal), catalog()) == (("dismissed", "staff@example.org"), before)
-    assert [entry.content_type.model for entry in LogEntry.objects.all()] == ["catalogproposal"]
+    assert [entry.object_type for entry in Activity.objects.all()] == ["completions.catalogproposal"]
 
 
 @pytest.mark.parametrize("verb", ["approve", "dismiss"])

@@ -1,0 +1,9 @@
+"""The activity log: what staff did, and owners with keys and members. Append-only, in the transaction of the act itself.
+
+A Django app of its own, because every app records what is done on its pages.
+
+- ``models``       Activity, a row for each act; triggers refuse to change or delete one
+- ``log``          the only writer of the log
+- ``admin_pages``  base classes of admin pages, which record what is done on them
+- ``admin``        the log in the admin, and its CSV file
+"""

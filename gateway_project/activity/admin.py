@@ -1,0 +1,91 @@
+"""The activity log in the admin: one list with filters, which nobody can change, and its CSV file."""
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import require_POST
+
+from gateway_project import csv_text, timestamps
+from gateway_project.activity import log
+from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.activity.models import Activity
+
+EXPORTED_MAX = 10_000
+_COLUMNS = ["at", "who", "act", "summary", "account", "objectType", "object", "before", "after"]
+_COLUMNS += ["reason", "ticket", "requestId", "address"]
+
+
+class ActFilter(admin.SimpleListFilter):
+    title = "act"
+    parameter_name = "act"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(act.value, act.label) for act in Activity.Act]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Activity]) -> QuerySet[Activity]:
+        return queryset.filter(act=self.value()) if self.value() else queryset
+
+
+@admin.register(Activity)
+class ActivityAdmin(ReadOnlyAdmin):
+    change_list_template = "admin/activity/activity/change_list.html"
+    list_display = ("at", "who", "summary", "object_text", "reason", "ticket")
+    list_filter = (ActFilter, ("at", admin.DateFieldListFilter))
+    list_select_related = ("actor",)
+    search_fields = ("actor__email__iexact", "object_id__exact", "ticket__exact", "request_id__exact")
+    search_help_text = "Who did it (an e-mail address), the id of what was changed, a ticket, or a request id."
+    fields = (
+        *("at", "who", "summary", "before", "after", "reason", "ticket"),
+        *("object_type", "object_id", "object_text", "account_id", "request_id", "address"),
+    )
+    ordering = ("-id",)
+
+    @admin.display(description="who")
+    def who(self, activity: Activity) -> str:
+        return activity.actor.email if activity.actor else "an operator's command"
+
+    def get_urls(self) -> list[URLPattern]:
+        export = self.admin_site.admin_view(self.export_view)
+        return [path("export/", export, name="activity_activity_export"), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        may_export = request.user.has_perm("activity.export_activity")
+        return super().changelist_view(request, {**(extra_context or {}), "may_export": may_export})
+
+    @method_decorator(require_POST)
+    def export_view(self, request: HttpRequest) -> HttpResponse:
+        """Download the acts that the filters in the query string select, newest first. That is an act, too."""
+        if not (self.has_view_permission(request) and request.user.has_perm("activity.export_activity")):
+            raise PermissionDenied
+        assert isinstance(request.user, AbstractBaseUser)  # admin_view admits staff only
+        with transaction.atomic():
+            found = list(self.get_changelist_instance(request).get_queryset(request)[:EXPORTED_MAX])
+            summary = f"Downloaded {len(found)} act{'' if len(found) == 1 else 's'}."
+            log.record(request, Activity.Act.EXPORTED, request.user, summary, after={"filters": request.GET.dict()})
+        content = csv_text.write_lines([_COLUMNS, *map(self._row, found)])
+        return HttpResponse(content, "text/csv", headers={"Content-Disposition": 'attachment; filename="activity.csv"'})
+
+    def _row(self, activity: Activity) -> list[Any]:
+        values = [activity.before, activity.after]
+        cells = [
+            self.who(activity),
+            activity.act,
+            activity.summary,
+            str(activity.account_id or ""),
+            activity.object_type,
+            activity.object_id,
+            *(json.dumps(each, ensure_ascii=False) if each else "" for each in values),
+            activity.reason,
+            activity.ticket,
+            activity.request_id,
+            activity.address or "",
+        ]
+        return [timestamps.iso_millis(activity.at), *map(csv_text.text_cell, cells)]

@@ -1,0 +1,49 @@
+"""Records acts. The caller's transaction holds the act and its record, so that neither is there without the other."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Model
+from django.http import HttpRequest
+
+from gateway_project.activity.models import Activity
+from gateway_project.web.client_address import client_address
+
+_TEXT_MAX = Activity._meta.get_field("object_text").max_length
+Values = dict[str, Any]  # of fields, by name: JSON
+
+
+def record(
+    request: HttpRequest | None,
+    act: Activity.Act,
+    target: Model,
+    summary: str,
+    *,
+    account_id: UUID | None = None,
+    before: Values | None = None,
+    after: Values | None = None,
+    reason: str = "",
+    ticket: str = "",
+) -> None:
+    """Record that the request's user did ``act`` to ``target``. ``request`` is None for an operator's command.
+
+    Must run in the transaction of the act. ``before`` and ``after`` hold no secrets.
+    """
+    assert connection.in_atomic_block
+    actor = request.user if request and request.user.is_authenticated else None
+    Activity.objects.create(
+        act=act,
+        actor=actor,
+        account_id=account_id,
+        object_type=target._meta.label_lower,
+        object_id=str(target.pk),
+        object_text=str(target)[:_TEXT_MAX],
+        summary=summary,
+        before=before,
+        after=after,
+        reason=reason,
+        ticket=ticket,
+        request_id=getattr(request, "id", ""),
+        address=(client_address(request) or None) if request else None,
+    )

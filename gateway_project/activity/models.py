@@ -1,0 +1,60 @@
+"""The table of the activity log."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+
+class Activity(models.Model):
+    """One act of a person, or of the gateway itself. Written by ``log`` with the act, and never changed."""
+
+    class Act(models.TextChoices):
+        ADDED = "ADDED", "added"
+        CHANGED = "CHANGED", "changed"
+        DELETED = "DELETED", "deleted"
+        CREDITED = "CREDITED", "credited"
+        CLOSED = "CLOSED", "closed an account"
+        KEY_MADE = "KEY_MADE", "made a key"
+        KEY_LIMITED = "KEY_LIMITED", "set a spending limit"
+        KEY_RATED = "KEY_RATED", "set rates"
+        KEY_REVOKED = "KEY_REVOKED", "revoked a key"
+        PASSWORD_CHANGED = "PASSWORD_CHANGED", "changed a password"
+        DECIDED = "DECIDED", "decided on a proposal"
+        EXPORTED = "EXPORTED", "exported the log"
+
+    at = models.DateTimeField(db_default=Now(), editable=False)
+    act = models.CharField(max_length=30)  # no choices: a new act needs no migration
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        help_text="Empty: a command of an operator.",
+    )
+    account_id = models.UUIDField(null=True, help_text="The account that the act concerns, if it is one.")
+    object_type = models.CharField(max_length=100, help_text="What kind of row was changed, such as keys.apikey.")
+    object_id = models.CharField(max_length=255)
+    object_text = models.CharField(max_length=200)
+    summary = models.TextField(help_text="What was done, as a sentence.")
+    before = models.JSONField(null=True, help_text="The old values, by field.")
+    after = models.JSONField(null=True, help_text="The new values, by field.")
+    reason = models.TextField(blank=True)
+    ticket = models.CharField(max_length=100, blank=True)
+    request_id = models.CharField(max_length=64, blank=True)
+    address = models.GenericIPAddressField(null=True)
+
+    class Meta:
+        verbose_name = "act"
+        verbose_name_plural = "activity"
+        permissions = [("export_activity", "Can download the activity log")]
+        indexes = [
+            models.Index(
+                fields=["account_id", "-id"], condition=models.Q(account_id__isnull=False), name="activity_by_account"
+            ),
+            models.Index(fields=["object_type", "object_id", "-id"], name="activity_by_object"),
+            models.Index(fields=["actor", "-id"], name="activity_by_actor"),
+        ]
+
+    def __str__(self) -> str:
+        return self.summary

@@ -1,0 +1,31 @@
+"""CSV files in which text that others wrote cannot act as a spreadsheet formula."""
+
+import csv
+import unicodedata
+from collections.abc import Iterable
+from io import StringIO
+from typing import Any
+
+# A formula begins with one of these in spreadsheet programs, in any form that compatibility normalization makes the same: some
+# programs read full-width characters as the narrow ones.
+_FORMULA_BEGINS = frozenset("=+-@\N{MINUS SIGN}")
+
+
+def write_lines(rows: Iterable[Iterable[Any]]) -> bytes:
+    """Return the rows as lines of a CSV file."""
+    written = StringIO()
+    csv.writer(written).writerows(rows)
+    return written.getvalue().encode()
+
+
+def text_cell(value: str | None) -> str | None:
+    """Return a cell that a spreadsheet shows as text: a value that begins like a formula gets a quote in front."""
+    return f"'{value}" if value and _begins_like_a_formula(value) else value
+
+
+def _begins_like_a_formula(value: str) -> bool:
+    """Say whether the first visible character begins a formula, or a control character, such as a tab, comes first."""
+    if unicodedata.category(value[0]) == "Cc":
+        return True
+    visible = next((character for character in value if unicodedata.category(character)[0] not in "ZC"), "")
+    return unicodedata.normalize("NFKC", visible) in _FORMULA_BEGINS

@@ -1,0 +1,64 @@
+"""What people do with keys, each in one transaction with its record in the activity log: owners on the dashboard, and staff."""
+
+from typing import Any
+
+from django.db import transaction
+from django.http import HttpRequest
+
+from billing import locks as account_locks
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from keys import lifecycle, summaries
+from keys.models import ApiKey
+
+_LIMIT = ("spending_limit_cents", "spending_type", "spending_period")
+_RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
+
+
+def record_made(request: HttpRequest, key: ApiKey) -> None:
+    """Record that the key was made, in the transaction that made it."""
+    limit = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+    _record(request, Activity.Act.KEY_MADE, key, f"Made the key with {limit}.", after=_values(key, *_LIMIT, "expires_at"))
+
+
+def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any]) -> str:
+    """Set the limit, which is given as the arguments of ``lifecycle.set_spending_limit``. Return it in words."""
+    before, before_words = _values(key, *_LIMIT), summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+    with transaction.atomic():
+        lifecycle.set_spending_limit(key, **limit)
+        words = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+        summary = f"Set the spending limit to {words}; it was {before_words}."
+        _record(request, Activity.Act.KEY_LIMITED, key, summary, before=before, after=_values(key, *_LIMIT))
+    return words
+
+
+def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None]) -> str:
+    """Set the rates, which are given as the arguments of ``lifecycle.set_rates``. Return them in words."""
+    before, before_words = _values(key, *_RATES), summaries.describe_rates(key)
+    with transaction.atomic():
+        lifecycle.set_rates(key, **rates)
+        words = summaries.describe_rates(key)
+        summary = f"Set the rates to {words}; they were {before_words}."
+        _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *_RATES))
+    return words
+
+
+def revoke(request: HttpRequest, key: ApiKey) -> bool:
+    """Revoke the key. Return False, and record nothing, if it was revoked before."""
+    with transaction.atomic():
+        account_locks.lock_account(key.account_id)  # a second click waits here and then finds the key revoked
+        key.refresh_from_db(fields=["revoked_at"])
+        if key.revoked_at is not None:
+            return False
+        lifecycle.revoke_key(key)
+        _record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.")
+        return True
+
+
+def _record(request: HttpRequest, act: Activity.Act, key: ApiKey, summary: str, **values: Any) -> None:
+    log.record(request, act, key, summary, account_id=key.account_id, **values)
+
+
+def _values(key: ApiKey, *names: str) -> dict[str, Any]:
+    values = {name: getattr(key, name) for name in names}
+    return {name: value if value is None or isinstance(value, (int, str)) else str(value) for name, value in values.items()}
