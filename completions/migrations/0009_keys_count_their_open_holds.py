@@ -15,6 +15,7 @@ WHERE keys_spendingday.key_id = counted.key_id AND day = spending_day
 
 
 class Migration(migrations.Migration):
+    atomic = False
     dependencies = [
         ("completions", "0008_refused_provider_keys"),
         ("billing", "0007_accounts_count_their_open_holds"),

@@ -3,6 +3,7 @@
 Migration 0009 of ``completions`` counts the holds that are open now: it knows which key and day each of them belongs to.
 """
 
+from django.contrib.postgres.operations import AddConstraintNotValid
 from django.db import migrations, models
 from django.db.models import Q
 
@@ -23,14 +24,14 @@ class Migration(migrations.Migration):
                 blank=True, help_text="How many of its requests may run at a time. Empty: the deployment's maximum.", null=True
             ),
         ),
-        migrations.AddConstraint(
+        AddConstraintNotValid(
             model_name="apikey",
             constraint=models.CheckConstraint(
                 condition=Q(("requests_in_flight_max__isnull", True), ("requests_in_flight_max__gte", 1), _connector="OR"),
                 name="a_key_may_run_at_least_one_request",
             ),
         ),
-        migrations.AddConstraint(
+        AddConstraintNotValid(
             model_name="spendingday",
             constraint=models.CheckConstraint(condition=Q(("open_holds__gte", 0)), name="a_days_open_holds_are_never_negative"),
         ),
