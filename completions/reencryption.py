@@ -21,6 +21,7 @@ class Outcome(Enum):
     REENCRYPTED = "encrypted with the first key"
     CURRENT = "encrypted with the first key before"
     UNREADABLE = "encrypted with none of the keys"
+    CHANGED = "written meanwhile, with the first key unless a process has not yet been restarted"
 
 
 def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
@@ -50,8 +51,7 @@ def _reencrypt_key(provider: Provider) -> Outcome:
     provider.sealed_api_key = sealed
     # The same key in another text: what the provider said about it still holds.
     refused = {"refused_key": provider.key_fingerprint} if was_refused else {}
-    unchanged.update(sealed_api_key=sealed, **refused)
-    return Outcome.REENCRYPTED
+    return Outcome.REENCRYPTED if unchanged.update(sealed_api_key=sealed, **refused) else Outcome.CHANGED
 
 
 def _stored_replies() -> Iterator[IdempotentRequest]:
@@ -70,5 +70,5 @@ def _reencrypt_reply(reply: IdempotentRequest) -> Outcome:
     if sealed is None:
         return Outcome.CURRENT
     # A completion's reply is written once: if the key was used again since, the row has another completion.
-    IdempotentRequest.objects.filter(pk=reply.pk, completion_id=reply.completion_id).update(sealed_reply=sealed)
-    return Outcome.REENCRYPTED
+    unchanged = IdempotentRequest.objects.filter(pk=reply.pk, completion_id=reply.completion_id)
+    return Outcome.REENCRYPTED if unchanged.update(sealed_reply=sealed) else Outcome.CHANGED

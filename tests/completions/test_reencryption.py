@@ -78,10 +78,11 @@ def test_a_repetition_finds_nothing_left_to_encrypt(api, settings):
     ask(api, "a")
     settings.ENCRYPTION_KEYS = [NEW, OLD]
     before = IdempotentRequest.objects.get()
-    assert reencrypt() == {"reencrypted": 2, "current": 0, "unreadable": 0, "waitingInOutbox": 0}
+    none = {"unreadable": 0, "changedMeanwhile": 0, "waitingInOutbox": 0, "deadLetters": 0}
+    assert reencrypt() == {"reencrypted": 2, "current": 0, **none}
     after = IdempotentRequest.objects.get()
     assert (after.sealed_reply == before.sealed_reply, len(after.sealed_reply)) == (False, before.reply_bytes)
-    assert reencrypt() == {"reencrypted": 0, "current": 2, "unreadable": 0, "waitingInOutbox": 0}
+    assert reencrypt() == {"reencrypted": 0, "current": 2, **none}
     assert IdempotentRequest.objects.get().sealed_reply == after.sealed_reply
 
 
@@ -103,8 +104,25 @@ def test_what_cannot_be_decrypted_is_reported_and_left_as_it_is(api, settings):
     assert IdempotentRequest.objects.get().sealed_reply == sealed
 
 
-def test_settlements_that_wait_on_disk_are_reported(settings):
-    (settings.OUTBOX_DIR / "chatcmpl-1.json").write_text("{}")
+def test_what_is_written_meanwhile_is_left_and_reported(api, settings, monkeypatch):
+    ask(api, "a")
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    encrypt_again = secretbox.reencrypt
+
+    def write_meanwhile(sealed):
+        IdempotentRequest.objects.update(completion_id="chatcmpl-later")
+        return encrypt_again(sealed)
+
+    monkeypatch.setattr(secretbox, "reencrypt", write_meanwhile)
+    sealed = IdempotentRequest.objects.get().sealed_reply
+    with pytest.raises(CommandError, match=r"^1 were written meanwhile: repeat this\.$"):
+        run("reencrypt_secrets")
+    assert IdempotentRequest.objects.get().sealed_reply == sealed
+
+
+@pytest.mark.parametrize("name", ["chatcmpl-1.json", "chatcmpl-1.dead"])
+def test_settlements_on_disk_are_reported(settings, name):
+    (settings.OUTBOX_DIR / name).write_text("{}")
     with pytest.raises(CommandError, match="drain it and repeat this"):
         run("reencrypt_secrets")
 

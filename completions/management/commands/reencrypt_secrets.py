@@ -20,11 +20,18 @@ class Command(OperatorCommand):
             "reencrypted": outcomes[Outcome.REENCRYPTED],
             "current": outcomes[Outcome.CURRENT],
             "unreadable": outcomes[Outcome.UNREADABLE],
+            "changedMeanwhile": outcomes[Outcome.CHANGED],
             "waitingInOutbox": len(outbox.waiting_files()),
+            "deadLetters": len(outbox.dead_letters()),
         }
         sentence = "{reencrypted} encrypted with the first key, {current} were so before.".format(**facts)
         self.write_result(options, facts, sentence)
-        if facts["waitingInOutbox"]:
-            raise CommandError(f"Settlements wait in {settings.OUTBOX_DIR}, perhaps with replies: drain it and repeat this.")
+        if left := facts["waitingInOutbox"] + facts["deadLetters"]:
+            where = f"this host's {settings.OUTBOX_DIR}"
+            raise CommandError(
+                f"{left} settlements are in {where}, perhaps with replies: drain it and repeat this on every host."
+            )
+        if facts["changedMeanwhile"]:
+            raise CommandError("{changedMeanwhile} were written meanwhile: repeat this.".format(**facts))
         if facts["unreadable"]:
             raise CommandError("{unreadable} cannot be decrypted with any of GATEWAY_ENCRYPTION_KEYS.".format(**facts))
