@@ -18,6 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 RECENT_SECONDS = 15 * 60
 FIELD = "current_password"
 _GIVEN_AT = "password_given_at"  # session key
+_NOT_CARRIED = ("csrfmiddlewaretoken", "password")  # beginnings of names of fields
 
 View = Callable[..., Any]
 
@@ -62,6 +63,8 @@ def _form(request: HttpRequest) -> QueryDict:
 
 
 def _ask(request: HttpRequest) -> HttpResponse:
-    carried = [(name, value) for name, values in _form(request).lists() for value in values if name != "csrfmiddlewaretoken"]
+    """Ask for the password, and carry what the form had, but no other password: a page must not show one."""
+    form = [(name, values) for name, values in _form(request).lists() if not name.startswith(_NOT_CARRIED)]
+    carried = [(name, value) for name, values in form for value in values]
     context = {"carried": carried, "field": FIELD, "is_wrong": FIELD in request.POST, "email": request.user.get_username()}
     return render(request, "dashboard/reauthentication.html", context)

@@ -87,6 +87,14 @@ def test_staff_issue_no_credit_without_the_password(support, alice):  # noqa: F8
     assert LedgerEntry.objects.count() == 2
 
 
+def test_a_password_in_the_form_is_not_on_the_page(support):  # noqa: F811
+    expire(support)
+    form = {"email": "new@example.org", "usable_password": "true", "password1": "a new one", "password2": "a new one"}
+    asked = support.post("/admin/billing/user/add/", form)
+    assert carried(asked) == {"email": "new@example.org", "usable_password": "true"}
+    assert "a new one" not in asked.content.decode()
+
+
 @pytest.mark.parametrize("path", ["billing/user/add/", "billing/account/", "completions/provider/add/", "rankings/alias/add/"])
 def test_staff_change_nothing_in_the_admin_without_the_password(support, rows, path):  # noqa: F811
     expire(support)
