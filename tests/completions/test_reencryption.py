@@ -13,6 +13,7 @@ from billing import audit
 from billing.models import LedgerEntry
 from completions import reencryption
 from completions.models import IdempotentRequest, Provider
+from gateway_project import secretbox
 from tests import chat
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operating" / "deploying.md").read_text()
@@ -104,26 +105,24 @@ def test_what_cannot_be_decrypted_is_reported_and_left_as_it_is(api, settings):
     assert IdempotentRequest.objects.get().sealed_reply == sealed
 
 
-def test_what_is_written_meanwhile_is_left_and_reported(api, settings, monkeypatch):
-    ask(api, "a")
+def test_what_is_written_meanwhile_is_left_and_reported(settings, monkeypatch):
     settings.ENCRYPTION_KEYS = [NEW, OLD]
     encrypt_again = secretbox.reencrypt
 
     def write_meanwhile(sealed):
-        IdempotentRequest.objects.update(completion_id="chatcmpl-later")
+        Provider.objects.update(sealed_api_key="another")
         return encrypt_again(sealed)
 
     monkeypatch.setattr(secretbox, "reencrypt", write_meanwhile)
-    sealed = IdempotentRequest.objects.get().sealed_reply
     with pytest.raises(CommandError, match=r"^1 were written meanwhile: repeat this\.$"):
         run("reencrypt_secrets")
-    assert IdempotentRequest.objects.get().sealed_reply == sealed
+    assert Provider.objects.get().sealed_api_key == "another"
 
 
 @pytest.mark.parametrize("name", ["chatcmpl-1.json", "chatcmpl-1.dead"])
 def test_settlements_on_disk_are_reported(settings, name):
     (settings.OUTBOX_DIR / name).write_text("{}")
-    with pytest.raises(CommandError, match="drain it and repeat this"):
+    with pytest.raises(CommandError, match="drain it and repeat this, on every host"):
         run("reencrypt_secrets")
 
 

@@ -27,10 +27,8 @@ class Command(OperatorCommand):
         sentence = "{reencrypted} encrypted with the first key, {current} were so before.".format(**facts)
         self.write_result(options, facts, sentence)
         if left := facts["waitingInOutbox"] + facts["deadLetters"]:
-            where = f"this host's {settings.OUTBOX_DIR}"
-            raise CommandError(
-                f"{left} settlements are in {where}, perhaps with replies: drain it and repeat this on every host."
-            )
+            where = f"this host's {settings.OUTBOX_DIR}, perhaps with replies"
+            raise CommandError(f"{left} settlements are in {where}: drain it and repeat this, on every host.")
         if facts["changedMeanwhile"]:
             raise CommandError("{changedMeanwhile} were written meanwhile: repeat this.".format(**facts))
         if facts["unreadable"]:
