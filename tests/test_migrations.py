@@ -40,7 +40,7 @@ def _blocks(operation: Operation, *, atomic: bool) -> bool:
             return atomic and any(word in str(operation.sql).upper().split() for word in ("UPDATE", "DELETE"))
         case migrations.AddField() | migrations.AlterField():
             field = operation.field
-            return field.db_index or field.unique or field.remote_field is not None
+            return getattr(field, "db_index", False) or field.unique or field.remote_field is not None
     return isinstance(operation, BLOCKING) and not isinstance(operation, NOT_BLOCKING)
 
 
