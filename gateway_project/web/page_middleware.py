@@ -3,6 +3,7 @@
 The classes are subclasses of Django's, so that they satisfy the admin's system checks.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
@@ -22,11 +23,13 @@ from django.middleware.security import SecurityMiddleware
 from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from gateway_project import errors
+from gateway_project import errors, logs
 from gateway_project.db import pool
 from gateway_project.net import disconnects
 from gateway_project.web import error_handlers, error_replies
 from gateway_project.web.hosts import is_api
+
+logger = logging.getLogger("gateway.request")
 
 
 class PagesOnly:
@@ -105,6 +108,11 @@ class PageSessionMiddleware(PagesOnly, SessionMiddleware): ...
 class PageCsrfMiddleware(PagesOnly, CsrfViewMiddleware):
     def process_view(self, request: HttpRequest, *args: Any) -> Any:
         return None if is_api(request) else super().process_view(request, *args)
+
+    def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
+        logs.report_failure(logger, "the form was refused: %s", reason)  # Django's own line about it is off
+        response: HttpResponse = super()._reject(request, reason)  # type: ignore[misc]
+        return response
 
 
 class PageAuthenticationMiddleware(PagesOnly, AuthenticationMiddleware): ...

@@ -83,8 +83,8 @@ def _facts(request: HttpRequest, response: HttpResponse, path: str, seconds: flo
 def _failure(line: logs.RequestLine, response: HttpResponse) -> dict[str, Any]:
     """Return the class of the ``error``, its ``reason`` unless it is the caller's fault, and the ``failures`` on the way."""
     facts: dict[str, Any] = {}
-    if line.cause and response.status_code >= 400:
-        facts["error"] = type(line.cause).__name__
+    if response.status_code >= 400:
+        facts["error"] = type(line.cause).__name__ if line.cause else response.reason_phrase
     if response.status_code >= 500:
         facts["reason"] = errors.reason(line.cause) if line.cause else response.reason_phrase
     if line.failures:

@@ -41,7 +41,7 @@ def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db,
     settings = {"GATEWAY_OUTBOX_DIR": str(outbox), "GATEWAY_DEVELOPMENT": "0", "GATEWAY_ALLOWED_HOSTS": "127.0.0.1"}
     gateway = conftest.start(tmp_path / "log", {**settings, "WEB_CONCURRENCY": "2"})
     try:
-        eventually(lambda: gateway.log().count("gateway.W001") == 2)  # both have loaded all code
+        eventually(lambda: gateway.log().count('"check": "gateway.W001"') == 2)  # both have loaded all code
         first = serving(gateway)
         assert len(first) == 2
 

@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 from django.conf import settings
 from django.contrib.auth.views import LoginView
+from django.test import Client
 from django.urls import reverse
 
 from billing.models import Account
@@ -160,6 +161,13 @@ def test_failed_attempts_at_providers_are_told_in_the_line_of_the_request(alice,
     assert (served["status"], served["level"]) == (200, "WARNING")
     assert served["failures"] == ["provider scripted answered 500: still out of order"]
     assert [line["logger"] for line in lines()] == ["gateway.request"] * 2
+
+
+def test_a_form_without_its_token_has_one_line_with_the_reason(db, lines):
+    assert Client(enforce_csrf_checks=True).post(reverse("sign-in"), {}).status_code == 403
+    [line] = lines()
+    assert (line["level"], line["error"]) == ("WARNING", "Forbidden")
+    assert line["failures"] == ["the form was refused: CSRF cookie not set."]
 
 
 def test_a_refused_request_has_the_class_of_its_error_and_no_words_of_it(alice, echo_model, lines):
