@@ -29,17 +29,26 @@ def start() -> None:
     log_uncaught_exceptions()
     try:
         django.setup(set_prefix=False)
-        # The second call is for the one check that must ask the database. It finds nothing while there is none.
-        findings = [*run_checks(), *run_checks(tags=["pooler"], databases=["default"])]
+        findings = _findings()
     except ImproperlyConfigured as error:
         _refuse(str(error))
     except Exception as error:
         _refuse(f"{type(error).__name__}: {error}", exception=error)
-    told = [finding for finding in findings if not finding.is_silenced()]
-    for finding in told:
+    for finding in findings:
         logger.log(finding.level, "%s", describe(finding), extra={"check": finding.id})
-    if any(finding.is_serious() for finding in told):
+    if _has_errors(findings):
         _refuse("the system checks found errors")
+
+
+def _findings() -> list[CheckMessage]:
+    findings = [finding for finding in run_checks() if not finding.is_silenced()]
+    if not _has_errors(findings):  # there is a database to ask, which one check must do
+        findings += run_checks(tags=["pooler"], databases=["default"])
+    return findings
+
+
+def _has_errors(findings: list[CheckMessage]) -> bool:
+    return any(finding.is_serious() for finding in findings)
 
 
 def log_uncaught_exceptions() -> None:
