@@ -30,12 +30,10 @@ def release_expired_holds() -> int:
     for completion in _still_abandoned():
         try:
             resolved += _resolve(completion)
-        except (
-            *pool.DATABASE_ERRORS,
-            OutcomeUnknown,
-            WaitTimedOut,
-        ):  # one locked row must not delay the others' money; the next run tries it again
-            logger.exception("cannot release the hold of %s", completion.pk)
+        except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:
+            # One locked row must not delay the others' money. The next run tries it again.
+            facts = {"completion": completion.pk}
+            logger.error("cannot release the hold of %s: %s", completion.pk, errors.reason(error), extra=facts)
     if resolved:
         logger.warning("resolved %s holds that were not settled in time", resolved)
     return resolved

@@ -223,7 +223,7 @@ def _failed(state: SourceState, mark: str, failure: SourceFailed) -> RefreshOutc
     # Validators are valid only for the access that they were given to. Without them the next run reads everything again.
     state.validators = state.validators if state.validators.get("mark") == mark else {"mark": mark}
     state.save()
-    logger.warning("%s was not refreshed: %s", state.source, failure)
+    logger.warning("%s was not refreshed: %s", state.source, failure, extra={"source": str(state.source)})
     return RefreshOutcome(Source(state.source), RefreshResult.FAILED, str(failure))
 
 

@@ -80,7 +80,9 @@ def _report_unreadable_keys(model: LanguageModel) -> None:
     for provider in {route.provider for route in model.enabled_routes}:
         if not (provider.is_key_readable or _reported.get(provider.pk)):
             _reported.put(provider.pk, True)
-            logger.error("the key of provider %s cannot be read with GATEWAY_ENCRYPTION_KEYS: it is not used", provider.pk)
+            facts = {"provider": provider.pk}
+            message = "the key of provider %s cannot be read with GATEWAY_ENCRYPTION_KEYS: it is not used"
+            logger.error(message, provider.pk, extra=facts)
 
 
 _look_ups: GroupCommit[str, Offer | None] = GroupCommit(_look_up)

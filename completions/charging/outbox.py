@@ -68,14 +68,14 @@ def store(resolution: Resolution, cause: Exception) -> None:
     once when a database goes down.
     """
     completion_id = resolution.completion.id
+    facts, reason = {"completion": completion_id}, errors.reason(cause)
     path = settings.OUTBOX_DIR / f"{completion_id}.json"
     if error := gevent.get_hub().threadpool.apply(_write_error, (path, _dumps(resolution))):
-        logger.critical("%s is neither settled (%s) nor stored in the outbox: %s", completion_id, errors.reason(cause), error)
+        logger.critical("%s is neither settled (%s) nor stored in the outbox: %s", completion_id, reason, error, extra=facts)
         raise cause from error
     metrics.outbox_stored_total.inc()
     metrics.outbox_waiting.set(len(waiting_files()))
-    facts = {"completion": completion_id}
-    logger.error("%s is stored in the outbox, to be settled later: %s", completion_id, errors.reason(cause), extra=facts)
+    logger.error("%s is stored in the outbox, to be settled later: %s", completion_id, reason, extra=facts)
 
 
 def store_dead_letter(resolution: Resolution, cause: AdmissionLost) -> None:
@@ -267,7 +267,7 @@ def _drain_file(path: Path, resolve: Resolve) -> Outcome:
     except (DataError, IntegrityError) as error:
         return _move_to_dead_letters(path, error)
     except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:  # this account may be locked, and the next one not
-        logger.warning("cannot settle %s yet: %s", path.stem, errors.reason(error))
+        logger.warning("cannot settle %s yet: %s", path.stem, errors.reason(error), extra={"completion": path.stem})
         return Outcome.WAITING
     except Exception as error:  # a bug of the gateway: trying again does not help
         return _move_to_dead_letters(path, error)

@@ -116,7 +116,8 @@ def _resolve_or_store(resolution: Resolution) -> int | None:
             if time.monotonic() + pause_seconds > deadline or outbox.waiting_files():  # others have waited in vain
                 outbox.store(resolution, error)
                 return None
-            logger.warning("cannot settle yet, trying again in %.1f s: %s", pause_seconds, errors.reason(error))
+            facts = {"completion": resolution.completion.id}
+            logger.warning("cannot settle yet, trying again in %.1f s: %s", pause_seconds, errors.reason(error), extra=facts)
         gevent.sleep(pause_seconds)
         pause_seconds *= 3
 

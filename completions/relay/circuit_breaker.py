@@ -93,7 +93,7 @@ def record_success(route: chat.Route) -> None:
     circuit = _circuits.pop(route.id, None)
     was_probe = _hint_probes.pop(route.id, None) is not None
     if was_probe or (circuit and circuit.opened_at):
-        logger.warning("circuit closed: %s at %s, in this process", route.upstream_model, route.provider_slug)
+        _log(route, "circuit closed: %s at %s, in this process")
         _show(route.provider_slug)
 
 
@@ -153,7 +153,7 @@ def _starts_probe(route: chat.Route, account_id: UUID) -> bool:
             return False
         _hint_probes[route.id] = now + _HINT_PROBE_SECONDS
         reason = f"hint of another process, for {math.ceil(route.hinted_until - now)} s"
-    logger.warning("circuit half-open: %s at %s: one request probes it (%s)", route.upstream_model, route.provider_slug, reason)
+    _log(route, "circuit half-open: %s at %s: one request probes it (%s)", reason)
     return True
 
 
@@ -164,15 +164,15 @@ def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
     _hint_probes.pop(route.id, None)
     _show(route.provider_slug)
     scope = f", for account {circuit.account_id} only" if circuit.account_id else "; a hint to other processes"
-    logger.warning(
-        "circuit open: %s at %s for %s s, in this process%s",
-        route.upstream_model,
-        route.provider_slug,
-        math.ceil(seconds),
-        scope,
-    )
+    _log(route, "circuit open: %s at %s for %s s, in this process%s", math.ceil(seconds), scope)
     if circuit.account_id is None:
         gevent.spawn(_write_to_row, route.id, timedelta(seconds=seconds))
+
+
+def _log(route: chat.Route, message: str, *arguments: object) -> None:
+    """Log a change of a circuit. The message begins with the names of the model and the provider."""
+    facts = {"provider": route.provider_slug, "model": route.upstream_model}
+    logger.warning(message, route.upstream_model, route.provider_slug, *arguments, extra=facts)
 
 
 def _show(provider_slug: str) -> None:

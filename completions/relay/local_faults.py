@@ -48,5 +48,6 @@ def record_fault(route: Route) -> None:
                 "this host cannot connect to %s: %s is tried once a second here, and its circuit stays as it is",
                 route.provider_slug,
                 route.upstream_model,
+                extra={"provider": route.provider_slug, "model": route.upstream_model},
             )
         faults.paused_until = time.monotonic() + _PAUSE_SECONDS

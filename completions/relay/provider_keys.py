@@ -98,13 +98,15 @@ def _mark(route: Route, reason: str) -> None:
             "provider %s refuses its API key (%s): its models are not available until the key is changed or accepted again",
             route.provider_slug,
             reason,
+            extra={"provider": route.provider_slug},
         )
 
 
 def _clear(route: Route) -> None:
     refused = Provider.objects.filter(pk=route.provider_slug, refused_key=route.key_fingerprint)
     if refused.update(refused_key="", key_refused_at=None, key_refusal=""):
-        logger.warning("provider %s accepts its API key again: its models are available", route.provider_slug)
+        facts = {"provider": route.provider_slug}
+        logger.warning("provider %s accepts its API key again: its models are available", route.provider_slug, extra=facts)
 
 
 def _write(route: Route, write: Callable[[], None]) -> None:

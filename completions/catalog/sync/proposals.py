@@ -81,7 +81,7 @@ def sync(provider: Provider, *, can_apply: bool, accepts_losses: bool = False) -
     except SyncFailed as failure:
         stored.failure = str(failure)[:200]
         _save(stored)
-        logger.warning("the list of %s was not taken: it %s", provider.pk, failure)
+        logger.warning("the list of %s was not taken: it %s", provider.pk, failure, extra={"provider": provider.pk})
         raise
     with transaction.atomic():
         writes.lock_catalog()
