@@ -2,12 +2,14 @@
 
     .venv/bin/python -m bench.fairness [SECONDS]
 
-Takes half a minute. One web process on one core. The neighbour has another account and 4 clients, each of which sends its next
-completion when the last one is answered.
+Takes two minutes. One web process on one core. The neighbour has another account and 4 clients, each of which sends its next
+completion when the last one is answered. Each case is measured three times, each time after the neighbour alone; the medians
+are printed.
 """
 
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,7 @@ from typing import Any
 
 from bench import run
 
-NEIGHBOURS = 4
+NEIGHBOURS, ROUNDS = 4, 3
 MAXIMUM = 100  # the default
 SETTLING_SECONDS = 3  # until the key's requests, which all begin at once, run as they will
 ECHO = {
@@ -59,25 +61,30 @@ def main() -> None:
 def _report(port: int, secret: str, busy: str, seconds: float) -> None:
     completion = run.completion(secret, stream=False)
     run.load(port, NEIGHBOURS, 2, completion)  # warm-up
-    sys.stdout.write(f"{'beside a key with':52}  req/s   p95 ms  of alone\n")
-    alone = _show("(nothing)", run.load(port, NEIGHBOURS, seconds, completion))
+    sys.stdout.write(f"{'beside a key with':52}  req/s   p95 ms  of alone, median and each round\n")
     for name, clients, request in (
         (f"{MAXIMUM} streams of 4 words a second", MAXIMUM, run.post(busy, ECHO)),
         (f"{4 * MAXIMUM} clients for as many streams, most refused", 4 * MAXIMUM, run.post(busy, ECHO)),
         (f"{MAXIMUM} completions, each followed by the next at once", MAXIMUM, run.completion(busy, stream=False)),
     ):
-        with _busy(port, clients, seconds + SETTLING_SECONDS + 1, request):
-            time.sleep(SETTLING_SECONDS)
-            beside = run.load(port, NEIGHBOURS, seconds, completion)
-        _show(name, beside, alone)
+        rounds = []
+        for _ in range(ROUNDS):
+            alone = run.load(port, NEIGHBOURS, seconds, completion)
+            with _busy(port, clients, seconds + SETTLING_SECONDS + 1, request):
+                time.sleep(SETTLING_SECONDS)
+                rounds.append((alone, run.load(port, NEIGHBOURS, seconds, completion)))
+        _show(name, rounds)
 
 
-def _show(name: str, result: dict[str, Any], alone: dict[str, Any] | None = None) -> dict[str, Any]:
-    ratio = "" if alone is None else f"{result['p95_ms'] / alone['p95_ms']:9.1f}"
-    odd = "" if set(result["statuses"]) == {"200"} else f"  {result['statuses']}"
-    sys.stdout.write(f"{name:52} {result['per_second']:6.0f} {result['p95_ms']:8.1f} {ratio}{odd}\n")
+def _show(name: str, rounds: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    """Write a line about what was measured alone and beside the key, in each round."""
+    ratios = [beside["p95_ms"] / alone["p95_ms"] for alone, beside in rounds]
+    per_second, p95_ms = (statistics.median(beside[figure] for _, beside in rounds) for figure in ("per_second", "p95_ms"))
+    statuses = {status for _, beside in rounds for status in beside["statuses"]}
+    odd = "" if statuses == {"200"} else f"  {statuses}"
+    each = " ".join(f"{ratio:.1f}" for ratio in ratios)
+    sys.stdout.write(f"{name:52} {per_second:6.0f} {p95_ms:8.1f} {statistics.median(ratios):9.1f}   {each}{odd}\n")
     sys.stdout.flush()
-    return result
 
 
 @contextmanager

@@ -18,7 +18,7 @@ _ALONE_AFTER_SECONDS = 1.0
 class FairQueue:
     """The starts of this process, by key. ``clock`` returns seconds; tests pass their own."""
 
-    def __init__(self, *, starts_max: int = 4, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, starts_max: int = 2, clock: Callable[[], float] = time.monotonic) -> None:
         self._starts_max = starts_max
         self._clock = clock
         self._starting: dict[str, int] = {}
@@ -66,15 +66,18 @@ class FairQueue:
             raise
 
     def _leave(self, key_id: str) -> None:
-        """Hand the start over to the request of the key that waits longest, if one does."""
-        if queue := self._waiting.get(key_id):
+        """Hand the start over to the request of the key that waits longest, if one does and no more than its starts run.
+
+        More run when they began while the key was alone.
+        """
+        queue, starting = self._waiting.get(key_id), self._starting[key_id]
+        if queue and starting <= self._starts_max:
             queue.popleft().set()
-            return
-        self._waiting.pop(key_id, None)
-        if self._starting[key_id] == 1:
-            del self._starting[key_id]
+        elif starting > 1:
+            self._starting[key_id] = starting - 1
         else:
-            self._starting[key_id] -= 1
+            del self._starting[key_id]
+            self._waiting.pop(key_id, None)
 
 
 process_queue = FairQueue()

@@ -53,6 +53,15 @@ def test_beside_another_key_it_starts_so_many_at_a_time_and_the_others_in_their_
     assert scene.started[-1] == "a4"
 
 
+def test_starts_that_began_alone_are_not_handed_on_beside_another_key(scene):
+    scene.begin("a1", "a2", "a3", "a4")
+    scene.begin("b1", "a5", "a6")
+    scene.end("a1", "a2")
+    assert "a5" not in scene.started
+    scene.end("a3")
+    assert scene.started[-1] == "a5"
+
+
 def test_a_key_is_alone_again_a_second_after_the_others_last_start(scene):
     scene.begin("b1", "a1", "a2")
     scene.now += 1.5
