@@ -8,6 +8,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -15,6 +16,7 @@ from django.urls import URLPattern, path, reverse
 from billing import accounts, ledger_pages, money, staff_permissions, statement
 from billing.forms import SupportCreditForm
 from billing.models import Account, Hold, LedgerEntry, SignInLimit, User
+from billing.pages import ChangePassword
 from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.sign_in import views
 from gateway_project import dollars
@@ -24,6 +26,18 @@ from gateway_project.activity.models import Activity
 LATEST_ENTRIES = 20
 
 views.protect(admin.site)
+
+
+def _change_password(request: HttpRequest, extra_context: Any = None) -> HttpResponseBase:
+    """The owners' view in the admin's layout."""
+    return ChangePassword.as_view(
+        template_name="registration/password_change_form.html",
+        success_url=reverse("admin:index"),
+        extra_context={**admin.site.each_context(request), **(extra_context or {})},
+    )(request)
+
+
+admin.site.password_change = _change_password  # type: ignore[method-assign, assignment]
 
 
 class ActionsMixin:

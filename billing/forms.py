@@ -6,11 +6,13 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
+from django.contrib.auth.forms import AdminUserCreationForm, PasswordChangeForm, UserChangeForm
+from django.http import HttpRequest
 
 from billing import ledger, locks, money, staff_permissions, support_credit
 from billing.ledger import BookedEntry
 from billing.models import Account, Membership, User
+from billing.sign_in import reauthentication
 from gateway_project import dollars, identifiers
 
 _DOLLARS = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,2}))?", re.ASCII)
@@ -150,3 +152,17 @@ def _refuse_memberships(membership_forms: Sequence[forms.ModelForm], staff: User
         refusal = staff_permissions.membership_refusal(staff, form.cleaned_data["user"], form.cleaned_data["account"])
         if ends_own or refusal:
             form.add_error(None, refusal or staff_permissions.OWN_MEMBERSHIP)
+
+
+class NewPasswordForm(PasswordChangeForm):
+    """Django's form to change one's password. Guessing the present one is limited as signing in is."""
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._request = request
+
+    def clean_old_password(self) -> str:
+        old_password: str = self.cleaned_data["old_password"]
+        if not reauthentication.is_password(self._request, old_password):
+            raise forms.ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
+        return old_password

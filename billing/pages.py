@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import PasswordChangeView
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -16,8 +17,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from billing import ledger_csv, ledger_pages, money, statement
-from billing.models import Account
+from billing.forms import NewPasswordForm
+from billing.models import Account, User
 from gateway_project import dollars, errors
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
 from gateway_project.web import error_handlers
 
 ENTRIES_PER_PAGE = 25
@@ -150,9 +154,17 @@ class Pager:
 class ChangePassword(PasswordChangeView):
     """Django's password change, which signs out the user's other sessions."""
 
+    form_class = NewPasswordForm
     template_name = "dashboard/password.html"
     success_url = reverse_lazy("dashboard")
 
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "request": self.request}
+
     def form_valid(self, form: Any) -> HttpResponse:
+        assert isinstance(self.request.user, User)
+        with transaction.atomic():
+            response = super().form_valid(form)
+            log.record(self.request, Activity.Act.PASSWORD_CHANGED, self.request.user, "Changed their own password.")
         messages.success(self.request, "Your password is changed.")
-        return super().form_valid(form)
+        return response

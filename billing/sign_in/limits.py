@@ -92,6 +92,7 @@ def give_back_attempt(limits: Iterable[Limit]) -> None:
     """Take back what ``count_attempt`` counted, because the attempt succeeded."""
     with connection.cursor() as cursor:
         for limit in limits:
+            _next_attempts.discard(limit.digest)
             cursor.execute(
                 "UPDATE billing_signinlimit SET full_at = full_at - make_interval(secs => %s) WHERE digest = %s",
                 [limit.rate.interval_seconds, limit.digest],

@@ -45,14 +45,18 @@ def note_password(request: HttpRequest) -> None:
     request.session[_GIVEN_AT] = int(time.time())
 
 
+def is_password(request: HttpRequest, password: str) -> bool:
+    """Return whether this is the user's password. That counts as an attempt to sign in. Raises what ``backend`` raises."""
+    return authenticate(request, username=request.user.get_username(), password=password) == request.user
+
+
 def _is_recent(request: HttpRequest) -> bool:
     return bool(time.time() - request.session.get(_GIVEN_AT, 0) <= RECENT_SECONDS)
 
 
 def _is_correct(request: HttpRequest) -> bool:
-    """Return whether the form has the user's password. Raises what ``backend`` raises."""
     password = request.POST.get(FIELD)
-    return bool(password and authenticate(request, username=request.user.get_username(), password=password) == request.user)
+    return bool(password and is_password(request, password))
 
 
 def _form(request: HttpRequest) -> QueryDict:

@@ -21,8 +21,10 @@ def signs_in(view: View) -> View:
 
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        session_before = request.session.session_key
         response = view(request, *args, **kwargs)
-        if request.method == "POST" and request.user.is_authenticated:
+        # Whoever was signed in already and gave a wrong password has kept the session; signing in begins another.
+        if request.user.is_authenticated and request.session.session_key != session_before:
             devices.remember(request, response, request.user.email)
             reauthentication.note_password(request)
             sessions.note_use(request)

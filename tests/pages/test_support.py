@@ -361,6 +361,11 @@ def test_no_page_shows_a_digest(superuser, key, path):
     assert key.digest not in page.content.decode()
 
 
+@pytest.mark.parametrize("lookup", ["digest__startswith", "digest", "account__members__password__startswith"])
+def test_what_no_page_shows_cannot_be_guessed_by_filters(support, key, lookup):
+    assert support.get("/admin/keys/apikey/", {lookup: key.digest[:1]}).status_code in (302, 400)
+
+
 # --- The ledger is read-only, for superusers too -----------------------------------------------------------------------
 
 

@@ -7,10 +7,19 @@ import time
 import pytest
 from django.test import Client
 
-from billing.models import LedgerEntry
+from billing.models import LedgerEntry, User
+from gateway_project.activity.models import Activity
 from keys.models import ApiKey
 from tests import factories, sessions
-from tests.pages.conftest import key, owner, rows, support, support_user  # noqa: F401  fixtures
+from tests.pages.conftest import (  # fixtures
+    key,  # noqa: F401
+    owner,  # noqa: F401
+    owner_of,
+    rows,  # noqa: F401
+    signed_in,
+    support,  # noqa: F401
+    support_user,  # noqa: F401
+)
 
 NEW_KEY = "/dashboard/keys/new/"
 
@@ -101,6 +110,45 @@ def test_staff_change_nothing_in_the_admin_without_the_password(support, rows, p
     before = rows()
     assert "Confirm with your password" in support.post(f"/admin/{path}", {"email": "new@example.org"}).content.decode()
     assert rows() == before
+
+
+@pytest.mark.parametrize("path", ["/admin/login/", "/dashboard/sign-in/"])
+@pytest.mark.parametrize("form", [{}, {"username": "support@example.org", "password": "a wrong one"}])
+def test_failing_to_sign_in_again_does_not_give_the_password(support, alice, path, form):  # noqa: F811
+    expire(support)
+    support.post(path, form)
+    asked = support.post(f"/admin/billing/account/{alice.pk}/credit/", {"amount": "5"})
+    assert "Confirm with your password" in asked.content.decode()
+
+
+@pytest.mark.parametrize("path", ["/admin/password_change/", "/dashboard/password/"])
+def test_guessing_the_present_password_in_order_to_change_it_is_limited(alice, path):
+    user = owner_of(alice)
+    User.objects.filter(pk=user.pk).update(is_staff=True)
+    client = signed_in(user)
+    form = {"new_password1": "a whole new sentence", "new_password2": "a whole new sentence"}
+    statuses = [client.post(path, {**form, "old_password": f"guess {number}"}).status_code for number in range(40)]
+    assert statuses[0] == 200
+    assert statuses[-1] == 429
+    user.refresh_from_db()
+    assert user.check_password(factories.PASSWORD)
+
+
+@pytest.mark.parametrize("path", ["/admin/password_change/", "/dashboard/password/"])
+def test_a_password_is_changed_and_that_is_recorded(alice, path):
+    user = owner_of(alice)
+    User.objects.filter(pk=user.pk).update(is_staff=True)
+    client = signed_in(user)
+    form = {
+        "old_password": factories.PASSWORD,
+        "new_password1": "a whole new sentence",
+        "new_password2": "a whole new sentence",
+    }
+    assert client.get(path).status_code == 200
+    assert client.post(path, {**form, "old_password": factories.PASSWORD}).status_code == 302
+    user.refresh_from_db()
+    assert user.check_password("a whole new sentence")
+    assert list(Activity.objects.values_list("act", "actor", "object_id")) == [("PASSWORD_CHANGED", user.pk, str(user.pk))]
 
 
 def test_staff_can_leave_without_the_password(support):  # noqa: F811
