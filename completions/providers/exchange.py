@@ -229,7 +229,9 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     location = response.header("location") if 300 <= response.status < 400 else ""
     reason = f"it redirects to {location}" if location else upstream_error.message
     reason = _presentable(call, reason or f"no reason given ({_kind(response, body)})")
-    logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, reason)
+    logs.report_failure(
+        logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, _loggable(call, reason)
+    )
     wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     error, kind = _status_error(call, status, upstream_error, headers), base.failure_kind(status)
@@ -290,6 +292,15 @@ def _presentable(call: Call, text: str) -> str:
     return printable.replace(call.route.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
 
 
+_QUOTATION = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?!\w)")
+
+
+def _loggable(call: Call, reason: str) -> str:
+    """Return a reason without what it quotes, which may be the prompt. Names of fields and of the model stay."""
+    known = {*call.request.fields, call.route.upstream_model}
+    return _QUOTATION.sub(lambda quoted: quoted[0] if quoted[2] in known else f"{quoted[1]}...{quoted[1]}", reason)
+
+
 def _seconds(text: str) -> int | None:
     """Parse the seconds of a header. A date gives None: clocks differ."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
@@ -300,7 +311,9 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     if isinstance(error, http.Interrupted):
         return interruption(error, upstream_worked=upstream_worked or error.is_sent)
     reason = _presentable(call, str(error))
-    logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, reason)
+    logs.report_failure(
+        logger, "provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, _loggable(call, reason)
+    )
     key_refusal = None
     if isinstance(error, InBandError):
         api_error, kind = _status_error(call, error.status, error.error), base.failure_kind(error.status)

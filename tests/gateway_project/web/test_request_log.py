@@ -163,6 +163,18 @@ def test_failed_attempts_at_providers_are_told_in_the_line_of_the_request(alice,
     assert [line["logger"] for line in lines()] == ["gateway.request"] * 2
 
 
+def test_what_a_provider_quotes_of_a_request_is_not_logged(alice, upstream, lines):
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
+    factories.make_model("acme/large", provider=provider, upstream_model="large-2026")
+    upstream.will(refusal(400, "`large-2026` can't read 'messages': it didn't expect \"one two three\" or 'three'"))
+    reply = chat.ask(client_for(factories.make_key(alice)[1]), model="acme/large")
+    assert (reply.status_code, "one two three" in reply.json()["error"]["message"]) == (400, True)
+    [line] = request_lines(lines)
+    assert line["failures"] == [
+        "provider scripted answered 400: `large-2026` can't read 'messages': it didn't expect \"...\" or '...'"
+    ]
+
+
 def test_a_form_without_its_token_has_one_line_with_the_reason(db, lines):
     assert Client(enforce_csrf_checks=True).post(reverse("sign-in"), {}).status_code == 403
     [line] = lines()
