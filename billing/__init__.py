@@ -1,6 +1,6 @@
 """Accounts and their money: members, the ledger, holds, the audit.
 
-Owns every balance. Imports no other app and knows nothing of keys, models or providers. In reading order:
+Owns every balance. Imports ``monitoring`` only and knows nothing of keys, models or providers. In reading order:
 
 - ``models``             User, Account, Membership, LedgerEntry, Hold, SignInLimit; constraints refuse what breaks invariants
 - ``money``              units and every rounding: nanodollars inside, cents at the edge; pure
@@ -23,6 +23,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``people_admin``       the support pages of users, groups and memberships
 - ``admin``              the support pages of accounts, entries and holds
 - ``tasks``              the nightly audit; forgetting attempts to sign in
+- ``facts``              what operators watch of the ledger and its holds
 - ``management``         commands: create_account, grant_credit, verify_ledger
 
 A balance changes only by an entry, in the same transaction, and an entry is never changed. Usage never makes a balance less

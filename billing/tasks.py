@@ -6,24 +6,24 @@ from celery import shared_task
 
 from billing import audit, holds
 from billing.sign_in import limits
-from gateway_project import metrics
 from gateway_project.db import pool
+from monitoring import task_runs
 
 logger = logging.getLogger("gateway.audit")
 
 
 @shared_task(name="billing.tasks.verify_ledger", **pool.task_retries(20))  # its next turn is a day later
+@task_runs.recorded
 def verify_ledger() -> int:
-    """Check all invariants of the ledger. Log each violation, set the metrics, and return the number of violations."""
+    """Check all invariants of the ledger. Log each violation, and return how many invariants are violated."""
     violations = audit.verify()
     for violation in violations:
         logger.error("%s; the first: %s", violation, violation.rows[0])
-    metrics.ledger_violations.set(len(violations))
-    metrics.ledger_verified_timestamp_seconds.set_to_current_time()
     return len(violations)
 
 
 @shared_task(name="billing.tasks.correct_open_holds", **pool.task_retries(3))
+@task_runs.recorded
 def correct_open_holds() -> int:
     """Correct the number of open holds that accounts say, where it is wrong. Log which, and return how many."""
     corrected = holds.correct_counts()
@@ -33,6 +33,7 @@ def correct_open_holds() -> int:
 
 
 @shared_task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))
+@task_runs.recorded
 def forget_sign_in_attempts() -> int:
     """Delete the rows of limits on signing in that nothing is used up of. Return how many."""
     return limits.forget_unused()

@@ -1,7 +1,8 @@
 """Chat completions under /v1: from the bytes of a request to the ledger entry that charges it.
 
 Owns the catalog (providers, models, dated prices, routes), the request schema, admission, the dispatch to upstreams and
-settlement. May import ``keys``, ``billing`` and the modules of ``gateway_project`` that import no app.
+settlement. May import ``keys``, ``billing``, ``monitoring`` and the modules of ``gateway_project`` that
+import no app.
 
 The path of a request, module after module:
 
@@ -14,6 +15,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``views``, ``admin``     the HTTP views; the staff pages. Also ``checks``, the system checks, and ``management``, the commands
 - ``serializers``          the shapes of replies
 - ``tasks``                the sweeper, which settles or releases what a dead process left, and other scheduled work
+- ``facts``                what operators watch of routes, outbox and dead letters
 - ``reencryption``         encrypts what is stored anew, after a change of the encryption keys
 - ``relay``                dispatches an admitted request to its routes and relays the reply, whole or streamed
 - ``charging``             holds the money before the request, and charges or releases it once afterwards

@@ -15,6 +15,7 @@ from completions.models import Completion, Provider
 from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
+from monitoring import task_runs
 
 logger = logging.getLogger("gateway.sweeper")
 
@@ -23,6 +24,7 @@ _RECHECK_SECONDS = checkpoints.RECHECK_TIME.total_seconds()
 
 
 @shared_task(name="completions.tasks.release_expired_holds", **pool.task_retries(3))
+@task_runs.recorded
 def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
     outbox.drain(settlement.resolve)  # first: the outbox has the exact cost, of which a checkpoint gives only an estimate
@@ -60,6 +62,7 @@ def _resolve(completion: Completion) -> bool:
 
 
 @shared_task(name="completions.tasks.forget_idempotent_requests", **pool.task_retries(3))
+@task_runs.recorded
 def forget_idempotent_requests() -> int:
     """Delete the idempotency keys that have expired. Return how many."""
     deleted = idempotency.delete_expired(pool.database_time())
@@ -69,6 +72,7 @@ def forget_idempotent_requests() -> int:
 
 
 @shared_task(name="completions.tasks.sync_catalog", **pool.task_retries(20))  # its next turn is a day later
+@task_runs.recorded
 def sync_catalog() -> int:
     """Compare the catalog with the lists of the providers that are followed. Return how many differences are new."""
     found = 0

@@ -179,6 +179,7 @@ def post_worker_init(worker: Any) -> None:
     from completions.charging import checkpoints, outbox, settlement
     from gateway_project.net import draining
     from gateway_project.web import gunicorn_replies
+    from monitoring import processes
 
     # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
     # free nearly all objects of a request. The collector took a sixth of the time of a completion.
@@ -192,4 +193,5 @@ def post_worker_init(worker: Any) -> None:
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve)
     tasks.sweep_at_start()
+    processes.report_regularly("web")
     draining.watch(lambda: worker.alive, graceful_timeout)

@@ -6,6 +6,7 @@ The apps import each other downwards only, and this package imports none of them
     completions
     keys
     billing
+    monitoring   what operators watch: the apps above record their tasks there
     gateway_project
 
 The modules that configure and start the project (``settings``, ``urls``, ``urls_api``, ``urls_base``, ``urls_health``,

@@ -97,9 +97,10 @@ def check_metrics(**kwargs: Any) -> list[CheckMessage]:
     if not (address or secret or settings.GATEWAY_DEVELOPMENT):
         hint = "Set GATEWAY_METRICS_BIND, such as 127.0.0.1:9464, or GATEWAY_METRICS_SECRET."
         found.append(Warning("Nobody can read /metrics.", hint=hint, id="gateway.W004"))
-    if address and not secret and not _is_loopback(address[0]):
-        message = "GATEWAY_METRICS_BIND is reachable from other machines, and GATEWAY_METRICS_SECRET is not set."
-        found.append(Warning(message, hint="Set the secret, or bind to 127.0.0.1.", id="gateway.W005"))
+    for name, bound in (("GATEWAY_METRICS_BIND", address), ("GATEWAY_WORKER_METRICS_BIND", settings.WORKER_METRICS_ADDRESS)):
+        if bound and not secret and not _is_loopback(bound[0]):
+            message = f"{name} is reachable from other machines, and GATEWAY_METRICS_SECRET is not set."
+            found.append(Warning(message, hint="Set the secret, or bind to 127.0.0.1.", id="gateway.W005"))
     return found
 
 

@@ -1,4 +1,8 @@
-"""Prometheus metrics. Where PROMETHEUS_MULTIPROC_DIR is set, the worker processes share it."""
+"""Prometheus metrics: what processes count, and what ``shared`` reads of the whole.
+
+Where PROMETHEUS_MULTIPROC_DIR is set, the processes of a host share what they count through its files. These files may vanish
+at any time, so nothing is there that must be known for longer than a process lives: that is in the database.
+"""
 
 import os
 from pathlib import Path
@@ -20,14 +24,6 @@ completions_total = Counter(
     "gateway_completions_total", "Completions that were charged, by how they ended.", ["model", "settlement"]
 )
 operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost that nobody is charged.")
-ledger_violations = Gauge(
-    "gateway_ledger_violations", "Findings of the last audit of the ledger.", multiprocess_mode="mostrecent"
-)
-ledger_verified_timestamp_seconds = Gauge(
-    "gateway_ledger_verified_timestamp_seconds",
-    "When the last audit of the whole ledger ended.",
-    multiprocess_mode="mostrecent",
-)
 circuits_open = Gauge(
     "gateway_circuits_open", "Circuits that are open or half-open in a process.", ["provider"], multiprocess_mode="livesum"
 )
@@ -36,8 +32,10 @@ database_circuit_opened_total = Counter(
     "gateway_database_circuit_opened_total", "Times that a process found that the database does not answer."
 )
 outbox_stored_total = Counter("gateway_outbox_stored_total", "Settlements stored on disk while the database was unavailable.")
-outbox_waiting = Gauge("gateway_outbox_waiting", "Settlements that wait on disk.", multiprocess_mode="mostrecent")
 outbox_dead_letters_total = Counter("gateway_outbox_dead_letters_total", "Settlements that cannot be applied.")
+
+# Collectors that read facts when they are asked. The apps register them.
+shared = CollectorRegistry()
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
@@ -56,8 +54,12 @@ def route(request: HttpRequest) -> str:
 
 def render() -> bytes:
     """Return the text of GET /metrics."""
+    return generate_latest(_of_processes()) + generate_latest(shared)
+
+
+def _of_processes() -> CollectorRegistry:
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        return generate_latest(REGISTRY)
+        return REGISTRY
     registry = CollectorRegistry()
     MultiProcessCollector(registry)
-    return generate_latest(registry)
+    return registry

@@ -46,6 +46,7 @@ CSRF_TRUSTED_ORIGINS = environment.words("GATEWAY_CSRF_TRUSTED_ORIGINS")
 
 # Who may read /metrics: see gateway_project.web.health. deploy/gunicorn.conf.py listens on the address of the metrics, too.
 METRICS_ADDRESS = environment.address("GATEWAY_METRICS_BIND")
+WORKER_METRICS_ADDRESS = environment.address("GATEWAY_WORKER_METRICS_BIND")
 METRICS_SECRET = environment.text("GATEWAY_METRICS_SECRET")
 _HAS_PORT = not environment.text("GATEWAY_BIND").startswith("unix:")
 _PORT = environment.integer("PORT", 8_000, minimum=1, maximum=65_535)
@@ -83,6 +84,7 @@ INSTALLED_APPS = [
     "corsheaders",
     "gateway_project.apps.GatewayConfig",
     "gateway_project.activity.apps.ActivityConfig",
+    "monitoring.apps.MonitoringConfig",
     "billing.apps.BillingConfig",
     "keys.apps.KeysConfig",
     "completions.apps.CompletionsConfig",

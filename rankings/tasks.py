@@ -6,13 +6,16 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
+from gateway_project.db import pool
+from monitoring import task_runs
 from rankings import refresh as refreshing
 from rankings.models import Source
 
 CHECK_SECONDS = 60
 
 
-@shared_task(name="rankings.tasks.refresh_due_sources")
+@shared_task(name="rankings.tasks.refresh_due_sources", **pool.task_retries(3))
+@task_runs.recorded
 def refresh_due_sources() -> None:
     """Start a task for each source. Runs often: the row of each source says when its next run is due."""
     for source in Source:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.models import Permission
@@ -31,6 +32,7 @@ from completions.models import Completion, Price
 from completions.providers import ADAPTERS
 from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors, logs, metrics, urls_health
+from monitoring import collector, facts
 from rankings.api.filters import RankingFilter
 from rankings.models import SourceState
 from rankings.scoring import parameters
@@ -40,7 +42,7 @@ from tests.outage import with_the_database_unavailable
 from tests.rankings import entries
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ["billing", "keys", "completions", "rankings"]
+APPS = ["monitoring", "billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
 PARAMETERS = Path(parameters.__file__)
@@ -165,14 +167,31 @@ def test_documented_system_checks_are_exactly_the_declared_ones():
     assert {row[0] for row in rows(section(SETTINGS_PAGE, "## System checks"))} == declared
 
 
-def test_documented_metrics_and_labels_are_exactly_the_declared_ones():
+def declared_metrics() -> dict[str, str]:
+    """Return the labels of each metric by its name."""
     declared = {}
     for metric in vars(metrics).values():
         if isinstance(metric, MetricWrapperBase):
             [family] = metric.describe()
             declared[family.name + ("_total" if family.type == "counter" else "")] = ", ".join(metric._labelnames)
+    declared |= {fact.name: ", ".join(fact.labels) for fact in facts.declared("FACTS")}
+    declared |= {gauge.name: "host" for gauge in facts.declared("HOST_GAUGES")}
+    declared |= dict.fromkeys(re.findall(r'_gauge\("(gateway_\w+)"', Path(collector.__file__).read_text()), "")
+    return declared
+
+
+def test_documented_metrics_and_labels_are_exactly_the_declared_ones():
     table = rows(section(MONITORING, "## Metrics"))
-    assert {row[0].strip("`"): row[1] for row in table} == declared
+    assert {row[0].strip("`"): row[1] for row in table} == declared_metrics()
+
+
+def test_alert_rules_are_about_metrics_and_tasks_that_exist():
+    [groups] = yaml.safe_load(blocks(section(MONITORING, "### Alert rules"), "yaml")[0])["groups"]
+    expressions = "\n".join(rule["expr"] for rule in groups["rules"])
+    assert set(re.findall(r"gateway_\w+", expressions)) <= set(declared_metrics())
+    assert set(re.findall(r'task="([^"]+)"', expressions)) <= {
+        entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()
+    }
 
 
 def test_documented_loggers_are_exactly_the_declared_ones():

@@ -74,7 +74,6 @@ def store(resolution: Resolution, cause: Exception) -> None:
         logger.critical("%s is neither settled (%s) nor stored in the outbox: %s", completion_id, reason, error, extra=facts)
         raise cause from error
     metrics.outbox_stored_total.inc()
-    metrics.outbox_waiting.set(len(waiting_files()))
     logger.error("%s is stored in the outbox, to be settled later: %s", completion_id, reason, extra=facts)
 
 
@@ -226,13 +225,10 @@ def drain(resolve: Resolve, progress: Callable[[str], None] = lambda line: None)
     """
     outcomes: Counter[Outcome] = Counter()
     paths = waiting_files()
-    try:
-        for number, path in enumerate(paths, start=1):
-            outcomes[_drain_file(path, resolve)] += 1
-            if number % _PROGRESS_EVERY == 0:
-                progress(f"{number} of {len(paths)}")
-    finally:
-        metrics.outbox_waiting.set(len(waiting_files()))
+    for number, path in enumerate(paths, start=1):
+        outcomes[_drain_file(path, resolve)] += 1
+        if number % _PROGRESS_EVERY == 0:
+            progress(f"{number} of {len(paths)}")
     return outcomes
 
 

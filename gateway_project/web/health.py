@@ -63,6 +63,8 @@ def _require_migrated() -> None:
 
 # --- Metrics ------------------------------------------------------------------------------------------------------
 
+METRICS_CONTENT_TYPE = "text/plain; version=0.0.4"
+
 # A request that has one of these came through a proxy, so its peer is the proxy.
 _PROXY_HEADERS = {
     *("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP"),
@@ -77,18 +79,23 @@ def metrics_text(request: HttpRequest, *, is_own_address: bool = False) -> HttpR
     GATEWAY_METRICS_BIND. Where GATEWAY_METRICS_SECRET is set, every address asks for it. On a developer's machine, programs of
     the machine itself need neither. To all others the path does not exist.
     """
-    if not (_has_secret(request) or (is_own_address and not settings.METRICS_SECRET) or _is_from_developer(request)):
+    if not (
+        has_metrics_secret(request.META.get("HTTP_AUTHORIZATION", ""))
+        or (is_own_address and not settings.METRICS_SECRET)
+        or _is_from_developer(request)
+    ):
         if not settings.METRICS_SECRET:
             raise Http404
         return _refusal(errors.InvalidApiKey(_NOT_PERMITTED))
-    return HttpResponse(metrics.render(), content_type="text/plain; version=0.0.4")
+    return HttpResponse(metrics.render(), content_type=METRICS_CONTENT_TYPE)
 
 
 _NOT_PERMITTED = "Incorrect API key provided: send the secret of the metrics as Authorization: Bearer <GATEWAY_METRICS_SECRET>."
 
 
-def _has_secret(request: HttpRequest) -> bool:
-    scheme, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+def has_metrics_secret(authorization: str) -> bool:
+    """Return whether the value of the Authorization header is GATEWAY_METRICS_SECRET as a bearer token."""
+    scheme, _, secret = authorization.partition(" ")
     is_given = bool(settings.METRICS_SECRET) and scheme.lower() == "bearer"
     return is_given and constant_time_compare(secret.strip(), settings.METRICS_SECRET)
 

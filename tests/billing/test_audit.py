@@ -1,7 +1,6 @@
 """Each violation, made with the constraints removed, is found by its own invariants and by no others."""
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,11 +10,12 @@ import pytest
 from celery.signals import task_prerun
 from django.db import OperationalError, connection
 from django.db.models import F
-from prometheus_client.registry import REGISTRY
 
-from billing import audit, money, tasks
+from billing import audit, facts, money, tasks
 from billing.models import Account, Hold, LedgerEntry
-from gateway_project import metrics
+from gateway_project.db import pool
+from monitoring import collector
+from monitoring.models import TaskRun
 from tests import factories, usage
 from tests.billing import guards
 
@@ -374,28 +374,24 @@ def test_progress_names_every_invariant_in_turn(db):
 
 
 def test_the_nightly_task_finds_nothing_in_a_consistent_ledger(busy, caplog):
-    began_at = time.time()
+    began_at = pool.database_time()
     assert tasks.verify_ledger.name == "billing.tasks.verify_ledger"
     assert tasks.verify_ledger() == 0
-    assert REGISTRY.get_sample_value("gateway_ledger_violations") == 0
-    assert began_at <= verified_at() <= time.time()
+    run = TaskRun.objects.get()
+    assert (run.name, run.result) == ("billing.tasks.verify_ledger", 0)
+    assert run.finished_at >= began_at
     assert caplog.records == []
 
 
-def verified_at() -> float:
-    return REGISTRY.get_sample_value("gateway_ledger_verified_timestamp_seconds") or 0
-
-
-def test_an_audit_that_fails_sets_no_metric(db, monkeypatch):
-    before = verified_at()
+def test_an_audit_that_fails_is_not_recorded(db, monkeypatch):
     monkeypatch.setattr("billing.tasks.audit.verify", Mock(side_effect=OperationalError))
     with pytest.raises(OperationalError):
         tasks.verify_ledger()
-    assert verified_at() == before
+    assert not TaskRun.objects.exists()
 
 
 def test_an_audit_that_meets_an_outage_runs_again(transactional_db):
-    before, begun, done = verified_at(), [], []
+    begun, done = [], []
 
     def begin(**task: Any) -> None:
         begun.append(task["task_id"])
@@ -416,7 +412,7 @@ def test_an_audit_that_meets_an_outage_runs_again(transactional_db):
     finally:
         task_prerun.disconnect(dispatch_uid="outage")
     assert len(begun) == 3
-    assert verified_at() > before
+    assert TaskRun.objects.filter(name=tasks.verify_ledger.name).exists()
 
 
 @pytest.mark.parametrize(("name", "hour"), [("verify-ledger", 3), ("sync-catalog", 4)])
@@ -433,14 +429,12 @@ def test_daily_tasks_run_at_their_hour_whenever_beat_started(settings, monkeypat
 @pytest.mark.usefixtures("_unguarded")
 def test_the_nightly_task_logs_what_it_finds_and_shows_it_as_a_metric(busy, caplog):
     hold_more_than_the_holds(busy)
-    before = verified_at()
     assert tasks.verify_ledger() == 3
-    assert REGISTRY.get_sample_value("gateway_ledger_violations") == 3
-    assert verified_at() > before
+    [shown] = [collector.read(fact) for fact in facts.FACTS if fact.name == "gateway_ledger_violations"]
+    assert [sample.value for sample in shown.samples] == [TaskRun.objects.get().result] == [3]
     assert [(record.levelname, record.getMessage().split(":")[1].strip()) for record in caplog.records] == [
         ("ERROR", "open_holds_sum_to_what_is_held"),
         ("ERROR", "triggers_stand_guard"),
         ("ERROR", "constraints_stand_guard"),
     ]
     assert str(busy.pk) in caplog.text
-    metrics.ledger_violations.set(0)

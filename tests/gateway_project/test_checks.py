@@ -39,6 +39,7 @@ def found() -> set[str]:
         ("E012", "METRICS_ADDRESS", ("127.0.0.1", 8000)),
         ("W005", "METRICS_ADDRESS", ("0.0.0.0", 9464)),
         ("W005", "METRICS_ADDRESS", ("metrics.example.com", 9464)),
+        ("W005", "WORKER_METRICS_ADDRESS", ("0.0.0.0", 9465)),
         ("E013", "GATEWAY_BEHIND_PROXY", True),
         ("E013", "TRUSTED_PROXIES", 1),
         ("E014", "BYTES_IN_FLIGHT_MAX", 4_999_999),

@@ -14,10 +14,10 @@ def test_a_command_makes_the_missing_directory(tmp_path):
         [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert list(shared.glob("gauge_*.db"))
+    assert list(shared.glob("counter_*.db"))
 
 
-def test_a_later_process_shows_what_an_earlier_one_set(tmp_path):
+def test_a_later_process_shows_what_an_earlier_one_counted(tmp_path):
     environ = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
 
     def run(code: str) -> str:
@@ -26,7 +26,5 @@ def test_a_later_process_shows_what_an_earlier_one_set(tmp_path):
             arguments, env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=60, check=True
         ).stdout
 
-    run("metrics.ledger_violations.set(2); metrics.ledger_verified_timestamp_seconds.set(1_790_000_000)")
-    shown = run("print(metrics.render().decode())").splitlines()
-    assert "gateway_ledger_violations 2.0" in shown
-    assert "gateway_ledger_verified_timestamp_seconds 1.79e+09" in shown
+    run("metrics.outbox_stored_total.inc(2)")
+    assert "gateway_outbox_stored_total 2.0" in run("print(metrics.render().decode())").splitlines()

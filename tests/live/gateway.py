@@ -47,7 +47,7 @@ class Gateway:
 
     def loaded(self) -> set[int]:
         """Return the process ids of the workers that have loaded the gateway."""
-        return self._with_metrics("gauge_mostrecent")
+        return self._with_metrics("counter")
 
     def involved(self) -> set[int]:
         """Return the process ids of the workers that have answered a request."""

@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion, IdempotentRequest
 from keys.models import SpendingDay
+from monitoring import processes
 from tests import factories, waiting
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.live.conftest import start
@@ -78,7 +79,10 @@ def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(begin, pr
     assert (failed.status, failed.json()["error"]["code"]) == (502, "upstream_error")
     assert gateway.request("GET", "/readyz").status == 503
     assert stored(tmp_path) == sorted(f"{completion.pk}.json" for completion in Completion.objects.all())
-    assert b"gateway_outbox_waiting 3.0" in gateway.request("GET", "/metrics").body
+    shown = gateway.request("GET", "/metrics").body.decode()
+    assert f'gateway_outbox_waiting{{host="{processes.host()}"}} 3.0' in shown
+    assert "gateway_database_up 0.0" in shown
+    assert "gateway_ledger_violations" not in shown  # what it cannot read now, it does not show
     assert Hold.objects.filter(state="HELD").count() == 3
     proxy.restore()
     eventually(lambda: stored(tmp_path) == [])
@@ -87,7 +91,8 @@ def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(begin, pr
     assert alice.balance_nanos == 10_000_000_000 - 2 * COST_NANOS
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 2
     assert sorted(Completion.objects.values_list("settlement", flat=True)) == ["released", "reported", "reported"]
-    assert b"gateway_outbox_waiting 0.0" in gateway.request("GET", "/metrics").body
+    eventually(lambda: b"gateway_ledger_violations 0.0" in gateway.request("GET", "/metrics").body)
+    assert f'gateway_outbox_waiting{{host="{processes.host()}"}} 0.0' in gateway.request("GET", "/metrics").body.decode()
 
 
 def test_settlements_left_on_disk_by_a_killed_server_are_settled_by_the_next(begin, proxy, alice, secret, upstream, tmp_path):

@@ -1,0 +1,15 @@
+"""What operators watch: last runs of tasks, reports of running processes, and facts of the database in ``/metrics``.
+
+Imports ``gateway_project`` only. The apps above record their tasks here and declare facts in a module ``facts`` of their own,
+as they declare invariants in ``audit``. So every process can show the facts of the whole, whichever process wrote them.
+
+- ``models``           TaskRun, Process
+- ``task_runs``        records that a periodic task ended, and with which result
+- ``facts``            Fact and HostGauge: what the apps declare; the facts of this app
+- ``readings``         a reading with a time limit, shared by all who ask within a few seconds
+- ``collector``        the facts as Prometheus metrics, read when somebody asks for ``/metrics``
+- ``processes``        the regular report of each process: host, secrets by fingerprint, and what only its host can measure
+- ``rotation``         fingerprints of secrets
+- ``background``       starts the reports of worker and beat, and the worker's endpoint
+- ``worker_endpoint``  ``/metrics`` at an address of the worker
+"""

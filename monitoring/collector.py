@@ -1,0 +1,93 @@
+"""The facts of the database, the broker's queue and the hosts' gauges, as Prometheus metrics."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from gateway_project.db import pool
+from monitoring import facts, processes
+from monitoring.models import Process
+from monitoring.readings import Reading
+
+QUEUE = "celery"  # Celery's default
+_STATEMENT_SECONDS = 2
+_BROKER_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts, and the gauges of each host by name as it last reported them."""
+
+    metrics: list[GaugeMetricFamily]
+    hosts: dict[str, dict[str, int]]
+
+
+class FactsCollector(Collector):
+    """Reads the facts when it is asked. Without the database they are absent, because an old value would hide that."""
+
+    def __init__(self) -> None:
+        self._database = Reading("the database", _read_facts)
+        self._broker = Reading("the broker", _read_queue)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        found = self._database.latest()
+        yield _gauge("gateway_database_up", "1 if the facts of the database could be read, else 0.", [[found is not None]])
+        yield from found.metrics if found else ()
+        yield from _host_gauges(found.hosts if found else {})
+        if settings.REDIS_URL:
+            waiting = self._broker.latest()
+            yield _gauge("gateway_broker_up", "1 if Celery's broker could be read, else 0.", [[waiting is not None]])
+            if waiting is not None:
+                yield _gauge("gateway_queue_waiting", "Tasks that wait for a worker.", [[waiting]])
+
+
+def _gauge(name: str, help: str, rows: Iterable[Sequence[Any]], labels: Sequence[str] = ()) -> GaugeMetricFamily:
+    """Return a gauge with these samples; a row has the labels' values and then the number."""
+    family = GaugeMetricFamily(name, help, labels=labels)
+    for *values, number in rows:
+        family.add_metric(values, float(number))
+    return family
+
+
+def _host_gauges(reported: dict[str, dict[str, int]]) -> Iterator[GaugeMetricFamily]:
+    """Yield what hosts measured: this one now, the others when they last reported."""
+    hosts = {**reported, processes.host(): processes.measure()}
+    for gauge in facts.declared("HOST_GAUGES"):
+        rows = [[host, values[gauge.name]] for host, values in sorted(hosts.items()) if gauge.name in values]
+        yield _gauge(gauge.name, gauge.help, rows, ["host"])
+
+
+def _read_facts() -> Facts:
+    try:
+        with pool.time_limit():
+            return Facts([read(fact) for fact in facts.declared("FACTS")], _reported_gauges())
+    finally:
+        pool.release_connection()
+
+
+def read(fact: facts.Fact) -> GaugeMetricFamily:
+    """Run the fact's SQL. Raises the database's errors."""
+    # A transaction for each, so that none keeps a lock of a table while it waits for another.
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_SECONDS}s'")
+        cursor.execute(fact.sql)
+        return _gauge(fact.name, fact.help, cursor.fetchall(), fact.labels)
+
+
+def _reported_gauges() -> dict[str, dict[str, int]]:
+    return dict(Process.objects.order_by("seen_at").values_list("host", "gauges"))  # of a host, the latest row wins
+
+
+def _read_queue() -> int:
+    import redis  # here, because most processes need it only now
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    limits: dict[str, Any] = {"socket_timeout": _BROKER_SECONDS, "socket_connect_timeout": _BROKER_SECONDS}
+    with redis.Redis.from_url(settings.REDIS_URL, retry=Retry(NoBackoff(), 0), **limits) as client:
+        return int(client.llen(QUEUE))

@@ -1,0 +1,73 @@
+"""Facts about the whole gateway, each with the SQL that reads it. They are metrics that no process keeps in its memory.
+
+An app with facts has a module ``facts`` with a list FACTS, and HOST_GAUGES for what only a host itself can measure. A process
+measures these when it reports. A statement must be short however many rows there are: it reads an index or a small table.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.utils.module_loading import module_has_submodule
+
+from monitoring import task_runs
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A gauge, and the SQL that selects its rows: the labels' values, then the number."""
+
+    name: str
+    help: str
+    sql: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostGauge:
+    """A gauge with the label ``host``, and the function that measures it on its own host."""
+
+    name: str
+    help: str
+    read: Callable[[], int]
+
+
+def declared(name: str) -> list[Any]:
+    """Return the lists FACTS or HOST_GAUGES of the installed apps as one, in the apps' order."""
+    modules = [
+        import_module(f"{app.name}.facts") for app in apps.get_app_configs() if module_has_submodule(app.module, "facts")
+    ]
+    return [each for module in modules for each in getattr(module, name, [])]
+
+
+def last_end_statement(task: str) -> str:
+    """Return SQL for when the task last ended, in seconds since 1970; 0 if it never did."""
+    return f"SELECT coalesce((SELECT extract(epoch FROM finished_at) FROM monitoring_taskrun WHERE name = '{task}'), 0)"  # noqa: S608  a name of this code
+
+
+def last_result_statement(task: str) -> str:
+    """Return SQL for the number that the task last returned; 0 if it never did."""
+    return f"SELECT coalesce((SELECT result FROM monitoring_taskrun WHERE name = '{task}'), 0)"  # noqa: S608  a name of this code
+
+
+_SCHEDULED = ", ".join(sorted({f"('{entry['task']}')" for entry in settings.CELERY_BEAT_SCHEDULE.values()}))
+
+FACTS = [
+    Fact(
+        "gateway_task_timestamp_seconds",
+        "When a periodic task last ended without an error; 0 if it never did.",
+        f"SELECT name, coalesce(extract(epoch FROM finished_at), 0) FROM (VALUES {_SCHEDULED}) AS scheduled (name)"  # noqa: S608  names of this code
+        " LEFT JOIN monitoring_taskrun USING (name)",
+        ("task",),
+    ),
+    Fact(
+        "gateway_beat_timestamp_seconds",
+        "When beat last sent a task; 0 if it never did.",
+        last_end_statement(task_runs.BEAT),
+    ),
+]
+
+HOST_GAUGES: list[HostGauge] = []

@@ -1,0 +1,117 @@
+"""Facts are read from rows, at a cost that does not grow with them."""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Now
+from django.utils.module_loading import import_string
+
+from billing import facts as billing_facts
+from billing.models import Hold
+from completions import facts as completion_facts
+from completions.models import Route
+from monitoring import collector, facts, task_runs
+from monitoring.models import Process, TaskRun
+from tests import usage
+
+TASKS = {str(entry["task"]) for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+
+
+def values(name):
+    """Return the samples of a fact: the number by the value of its label."""
+    [fact] = [fact for fact in facts.declared("FACTS") if fact.name == name]
+    return {"".join(sample.labels.values()): sample.value for sample in collector.read(fact).samples}
+
+
+def test_before_anything_has_run_every_fact_is_there(db):
+    shown = {fact.name: values(fact.name) for fact in facts.declared("FACTS")}
+    assert shown == {
+        "gateway_task_timestamp_seconds": dict.fromkeys(TASKS, 0),
+        "gateway_beat_timestamp_seconds": {"": 0},
+        "gateway_ledger_violations": {"": 0},
+        "gateway_ledger_verified_timestamp_seconds": {"": 0},
+        "gateway_holds_open": {"": 0},
+        "gateway_holds_overdue": {"": 0},
+        "gateway_circuits_hinted": {},
+    }
+
+
+def test_the_last_run_of_a_task_counts(db):
+    task_runs.record("billing.tasks.verify_ledger", 3)
+    assert values("gateway_ledger_violations") == {"": 3}
+    task_runs.record("billing.tasks.verify_ledger", 1)
+    assert values("gateway_ledger_violations") == {"": 1}
+    finished_at = TaskRun.objects.get().finished_at.timestamp()
+    assert values("gateway_ledger_verified_timestamp_seconds") == {"": pytest.approx(finished_at, abs=0.001)}
+    assert values("gateway_task_timestamp_seconds")["billing.tasks.verify_ledger"] == pytest.approx(finished_at, abs=0.001)
+
+
+def test_every_scheduled_task_is_recorded(db, monkeypatch):
+    monkeypatch.setattr("rankings.tasks.refresh_if_due.apply_async", lambda *args, **options: None)
+    for name in TASKS:
+        import_string(name)()
+    assert set(TaskRun.objects.values_list("name", flat=True)) == TASKS
+    assert 0 not in values("gateway_task_timestamp_seconds").values()
+
+
+def test_open_and_overdue_holds_are_counted(alice):
+    for minutes in (5, -5):
+        usage.place(alice, 5)
+        Hold.objects.filter(pk=Hold.objects.order_by("-created_at").values("pk")[:1]).update(
+            expires_at=Now() + timedelta(minutes=minutes)
+        )
+    assert (values("gateway_holds_open"), values("gateway_holds_overdue")) == ({"": 2}, {"": 1})
+
+
+def test_routes_that_other_processes_are_told_to_probe_are_counted_by_provider(echo_model):
+    [route] = Route.objects.all()
+    assert values("gateway_circuits_hinted") == {route.provider_id: 0}
+    Route.objects.update(rests_until=Now() + timedelta(minutes=1))
+    assert values("gateway_circuits_hinted") == {route.provider_id: 1}
+
+
+@pytest.mark.parametrize("fact", billing_facts.FACTS[2:], ids=lambda fact: fact.name)
+def test_counting_holds_reads_open_ones_only(db, fact):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # else PostgreSQL would scan such a small table
+        cursor.execute(f"EXPLAIN {fact.sql}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Scan using open_holds_by_" in plan or "Scan on open_holds_by_" in plan
+
+
+def test_this_host_shows_its_disk_now_and_other_hosts_as_they_last_reported(db, settings, tmp_path):
+    settings.OUTBOX_DIR = tmp_path
+    from monitoring import processes
+
+    ours, theirs = processes.this_process("web"), processes.this_process("web")
+    theirs.host = "elsewhere"
+    for process in (ours, theirs):
+        process.seen_at, process.gauges = Now(), {"gateway_outbox_waiting": 7, "gateway_dead_letters": 2}
+        process.save()
+    (tmp_path / "chatcmpl-1.json").touch()
+    waiting, dead = collector._host_gauges(collector._reported_gauges())
+    assert {sample.labels["host"]: sample.value for sample in waiting.samples} == {processes.host(): 1, "elsewhere": 7}
+    assert {sample.labels["host"]: sample.value for sample in dead.samples} == {processes.host(): 0, "elsewhere": 2}
+    assert [waiting.name, dead.name] == [gauge.name for gauge in completion_facts.HOST_GAUGES]
+
+
+def test_reports_of_ended_processes_are_forgotten_at_once_on_their_host_and_later_elsewhere(db):
+    from monitoring import processes
+
+    def report(host, age):
+        process = processes.this_process("web")
+        process.host = host
+        processes.report(process)
+        Process.objects.filter(pk=process.pk).update(seen_at=Now() - age)
+        return process.pk
+
+    here = processes.host()
+    running = report(here, timedelta())
+    report(here, timedelta(minutes=1))
+    down = report("down", timedelta(days=6))
+    report("gone", timedelta(days=8))
+    newest = report(here, timedelta())
+    assert set(Process.objects.values_list("pk", flat=True)) == {running, down, newest}
+    assert {process.pk for process in Process.objects.alive()} == {running, newest}
