@@ -7,6 +7,6 @@ class MonitoringConfig(AppConfig):
     name = "monitoring"
 
     def ready(self) -> None:
-        from monitoring import background, collector  # noqa: F401  the first connects to Celery's signals
+        from monitoring import background, checks, collector  # noqa: F401  two of them register what they declare
 
         metrics.shared.register(collector.FactsCollector())

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.utils.module_loading import module_has_submodule
 
 from monitoring import task_runs
+from monitoring.models import Process
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,23 @@ FACTS = [
         "gateway_beat_timestamp_seconds",
         "When beat last sent a task; 0 if it never did.",
         last_end_statement(task_runs.BEAT),
+    ),
+    Fact(
+        "gateway_secrets_missing",
+        "Running processes that lack a secret with which another one encrypts, or makes the digests of new keys.",
+        f"""
+        WITH alive AS (
+            SELECT * FROM monitoring_process WHERE seen_at > now() - interval '{Process.ALIVE.total_seconds()} s'
+        )
+        SELECT 'encryption_key', count(*) FROM alive
+        WHERE NOT encryption_keys @> (
+            SELECT array_agg(each.encryption_keys[1]) FROM alive AS each WHERE cardinality(each.encryption_keys) > 0
+        )
+        UNION ALL
+        SELECT 'pepper', count(*) FROM alive
+        WHERE NOT peppers @> (SELECT array_agg(each.peppers[1]) FROM alive AS each WHERE cardinality(each.peppers) > 0)
+        """,  # noqa: S608  a constant of this code
+        ("secret",),
     ),
 ]
 

@@ -48,9 +48,11 @@ def report_regularly(role: str) -> None:
 
 
 def _report_regularly(process: Process) -> NoReturn:
+    warnings = rotation.Warnings(process)
     while True:
         try:
             report(process)
+            warnings.log(list(Process.objects.alive()))
         except (*pool.DATABASE_ERRORS, OSError) as error:
             logger.warning("cannot report this process: %s", errors.reason(error))
         finally:

@@ -1,4 +1,4 @@
-"""What operators watch, through real processes: web, worker and beat with a broker."""
+"""What operators watch, through real processes: web, worker and beat with a broker, and two hosts with different secrets."""
 
 import os
 import shutil
@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.beat import PersistentScheduler
+from cryptography.fernet import Fernet
+from django.conf import settings
 
 from billing.models import Account
 from gateway_project import celery_app
@@ -186,3 +188,26 @@ def test_beat_without_a_broker_records_that_it_runs_tasks(celery, tmp_path):
     recorded = TaskRun.objects.values_list("name", flat=True)
     waiting.until(lambda: set(recorded.all()) >= {task_runs.BEAT, "completions.tasks.release_expired_holds"})
     assert set(recorded.all()) >= {task_runs.BEAT, "completions.tasks.release_expired_holds"}
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_a_host_that_uses_a_key_which_another_lacks_is_found(tmp_path):
+    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    missing = 'gateway_secrets_missing{secret="encryption_key"}'
+    first = start(tmp_path / "log", {"GATEWAY_ENCRYPTION_KEYS": old})
+    (tmp_path / "b").mkdir()
+    second = start(tmp_path / "b" / "log", {"GATEWAY_ENCRYPTION_KEYS": f"{new},{old}"})
+    try:
+        waiting.until(lambda: scrape(first.port).get(missing))
+        assert scrape_facts(first.port)[missing] >= 1
+        waiting.until(lambda: "gateway.W009" in second.log())
+        assert f"is missing at {processes.host()} (web)." in second.log()
+        environ = {**os.environ, **SETTINGS, "DATABASE_URL": database_url(), "GATEWAY_ENCRYPTION_KEYS": old}
+        command = [sys.executable, "manage.py", "check", "--database", "default"]
+        checked = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
+        assert "gateway.W009" in checked.stderr
+        for secret in (old, new, settings.ENCRYPTION_KEYS[0]):
+            assert secret not in checked.stderr + first.log() + second.log()
+    finally:
+        first.stop()
+        second.stop()

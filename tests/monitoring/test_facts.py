@@ -30,6 +30,7 @@ def test_before_anything_has_run_every_fact_is_there(db):
     assert shown == {
         "gateway_task_timestamp_seconds": dict.fromkeys(TASKS, 0),
         "gateway_beat_timestamp_seconds": {"": 0},
+        "gateway_secrets_missing": {"encryption_key": 0, "pepper": 0},
         "gateway_ledger_violations": {"": 0},
         "gateway_ledger_verified_timestamp_seconds": {"": 0},
         "gateway_holds_open": {"": 0},
