@@ -5,19 +5,23 @@ date, so that a batch can decide its next request with them. ``insert_holds_stat
 the SQL that writes the decisions.
 """
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import Count, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
 from billing import locks
 from billing.models import Account, Hold
 from gateway_project import dollars, errors
+from gateway_project.db import pool
 from gateway_project.db.pipelined_transaction import Statement
+
+logger = logging.getLogger("gateway.audit")
 
 
 class NewHold(NamedTuple):
@@ -106,14 +110,26 @@ def update_holds_statement(holds: Sequence[Hold]) -> Statement:
 def correct_counts() -> list[UUID]:
     """Correct ``open_holds`` of the accounts that say another number than they have. Return their ids.
 
-    The count is wrong after an upgrade from a version that did not count, if some of its processes still ran.
+    The count is wrong after an upgrade from a version that did not count, if some of its processes still ran. An account that
+    another session keeps locked is left to the next call.
     """
     counted = Hold.objects.filter(account=OuterRef("pk"), state=Hold.State.HELD).order_by().values("account")
     number = Coalesce(Subquery(counted.annotate(number=Count("pk")).values("number")), 0)
-    corrected = list(Account.objects.exclude(open_holds=number).values_list("pk", flat=True))
-    for account_id in corrected:
+    wrong = list(Account.objects.exclude(open_holds=number).values_list("pk", flat=True))
+    return [account_id for account_id in wrong if _correct_count(account_id)]
+
+
+def _correct_count(account_id: UUID) -> bool:
+    """Correct one account. Return False if it stays locked."""
+    try:
         with transaction.atomic():
             account = locks.lock_account(account_id)  # then no hold of it is placed or resolved
             account.open_holds = account.holds.filter(state=Hold.State.HELD).count()
             account.save(update_fields=["open_holds"])
-    return corrected
+    except OperationalError as error:
+        if not pool.is_lock_timeout(error):
+            raise
+        facts = {"account": str(account_id)}
+        logger.warning("account %s is locked by another session: its open holds are not counted", account_id, extra=facts)
+        return False
+    return True

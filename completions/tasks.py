@@ -2,6 +2,7 @@
 
 import logging
 import time
+from uuid import UUID
 
 import gevent
 from celery import shared_task
@@ -21,6 +22,8 @@ logger = logging.getLogger("gateway.sweeper")
 
 # After an outage of the database, processes that are alive write their checkpoints again within two intervals.
 _RECHECK_SECONDS = checkpoints.RECHECK_TIME.total_seconds()
+# Errors of one hold: its account may be locked. They must not delay the money of the others.
+_LEFT_TO_THE_NEXT_RUN = (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut)
 
 
 @shared_task(name="completions.tasks.release_expired_holds", **pool.task_retries(3))
@@ -28,17 +31,28 @@ _RECHECK_SECONDS = checkpoints.RECHECK_TIME.total_seconds()
 def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
     outbox.drain(settlement.resolve)  # first: the outbox has the exact cost, of which a checkpoint gives only an estimate
-    resolved = 0
+    resolved, failed_ids = 0, set[UUID]()
     for completion in _still_abandoned():
         try:
             resolved += _resolve(completion)
-        except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:
-            # One locked row must not delay the others' money. The next run tries it again.
-            facts = {"completion": completion.pk}
-            logger.error("cannot release the hold of %s: %s", completion.pk, errors.reason(error), extra=facts)
+        except _LEFT_TO_THE_NEXT_RUN as error:
+            if completion.account_id not in failed_ids:  # one line for each account: all its holds may fail for one reason
+                _report_failure(completion, error)
+            failed_ids.add(completion.account_id)
     if resolved:
         logger.warning("resolved %s holds that were not settled in time", resolved)
     return resolved
+
+
+def _report_failure(completion: Completion, error: Exception) -> None:
+    account_id = str(completion.account_id)
+    logger.error(
+        "cannot release the hold of %s, and perhaps others of account %s, in this run: %s",
+        completion.pk,
+        account_id,
+        errors.reason(error),
+        extra={"completion": completion.pk, "account": account_id},
+    )
 
 
 def sweep_at_start() -> None:

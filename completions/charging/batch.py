@@ -26,7 +26,6 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from django.db import OperationalError
-from psycopg.errors import LockNotAvailable
 
 from billing import holds, ledger
 from billing import locks as account_locks
@@ -38,7 +37,7 @@ from completions.charging.idempotency import IdempotencyKey, StoredRequest
 from completions.charging.records import CompletionOutcome, CompletionRecord, ModelOfKey
 from completions.models import Completion
 from gateway_project import errors
-from gateway_project.db import pipelined_transaction
+from gateway_project.db import pipelined_transaction, pool
 from gateway_project.db.group_commit import GroupCommit, SetAside, StaysLocked
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 from keys import locks as key_locks
@@ -210,7 +209,7 @@ def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
     try:
         return _run_on(connection, operations, is_rerun, skips_locked=False)
     except OperationalError as error:
-        if not isinstance(error.__cause__, LockNotAvailable):
+        if not pool.is_lock_timeout(error):
             raise
         account_id = str(operations[0].account_id)
         facts = {"account": account_id}

@@ -22,7 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import F
 from rest_framework.request import Request
 
@@ -32,6 +32,7 @@ from completions.charging import checkpoints
 from completions.charging.records import CompletionRecord
 from completions.models import IdempotentRequest
 from gateway_project import errors, secretbox
+from gateway_project.db import pool
 from gateway_project.db.pipelined_transaction import Statement
 
 logger = logging.getLogger("gateway.idempotency")
@@ -189,16 +190,27 @@ def _unseal(sealed: str) -> bytes:
 
 
 def delete_expired(now: datetime) -> int:
-    """Delete the keys that have expired, and their replies. Return how many. Locks each account for one batch at a time."""
-    deleted = 0
-    while found := _expired_by_account(now):
-        deleted += sum(_delete(account_id, ids, now) for account_id, ids in sorted(found.items()))
+    """Delete the keys that have expired, and their replies. Return how many. Locks each account for one batch at a time.
+
+    The keys of an account that another session keeps locked are left to the next call.
+    """
+    deleted, locked_ids = 0, set[UUID]()
+    while found := _expired_by_account(now, except_of=locked_ids):
+        for account_id, ids in sorted(found.items()):
+            try:
+                deleted += _delete(account_id, ids, now)
+            except OperationalError as error:
+                if not pool.is_lock_timeout(error):
+                    raise
+                locked_ids.add(account_id)
+                facts = {"account": str(account_id)}
+                logger.warning("account %s is locked by another session: its expired keys stay", account_id, extra=facts)
     return deleted
 
 
-def _expired_by_account(now: datetime) -> dict[UUID, list[int]]:
+def _expired_by_account(now: datetime, *, except_of: Collection[UUID]) -> dict[UUID, list[int]]:
     found: dict[UUID, list[int]] = {}
-    expired = IdempotentRequest.objects.filter(expires_at__lt=now).order_by("expires_at")
+    expired = IdempotentRequest.objects.filter(expires_at__lt=now).exclude(account_id__in=except_of).order_by("expires_at")
     for account_id, row_id in expired.values_list("account_id", "pk")[:_EXPIRED_BATCH]:
         found.setdefault(account_id, []).append(row_id)
     return found

@@ -20,6 +20,7 @@ from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, NoReturn
+from uuid import UUID
 
 import gevent
 import msgspec
@@ -224,9 +225,9 @@ def drain(resolve: Resolve, progress: Callable[[str], None] = lambda line: None)
     unavailable.
     """
     outcomes: Counter[Outcome] = Counter()
-    paths = waiting_files()
+    paths, reported_ids = waiting_files(), set[UUID]()
     for number, path in enumerate(paths, start=1):
-        outcomes[_drain_file(path, resolve)] += 1
+        outcomes[_drain_file(path, resolve, reported_ids)] += 1
         if number % _PROGRESS_EVERY == 0:
             progress(f"{number} of {len(paths)}")
     return outcomes
@@ -248,7 +249,8 @@ def _drain_regularly(resolve: Resolve) -> NoReturn:
         gevent.sleep(INTERVAL_SECONDS)
 
 
-def _drain_file(path: Path, resolve: Resolve) -> Outcome:
+def _drain_file(path: Path, resolve: Resolve, reported_ids: set[UUID]) -> Outcome:
+    """Resolve one file. ``reported_ids`` are the accounts of which the log says that they cannot be settled yet."""
     try:
         resolution = load(path)
     except FileNotFoundError:
@@ -263,7 +265,13 @@ def _drain_file(path: Path, resolve: Resolve) -> Outcome:
     except (DataError, IntegrityError) as error:
         return _move_to_dead_letters(path, error)
     except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:  # this account may be locked, and the next one not
-        logger.warning("cannot settle %s yet: %s", path.stem, errors.reason(error), extra={"completion": path.stem})
+        account_id = resolution.account_id
+        if account_id not in reported_ids:
+            reason, facts = errors.reason(error), {"completion": path.stem, "account": str(account_id)}
+            logger.warning(
+                "cannot settle %s, and perhaps others of account %s, yet: %s", path.stem, account_id, reason, extra=facts
+            )
+            reported_ids.add(account_id)
         return Outcome.WAITING
     except Exception as error:  # a bug of the gateway: trying again does not help
         return _move_to_dead_letters(path, error)

@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import LockNotAvailable
 
 from gateway_project.db.circuit_breaker import process_circuit
 
@@ -91,6 +92,11 @@ def is_unavailable(error: BaseException) -> bool:
 def is_read_only(error: BaseException) -> bool:
     """Return whether the error says that the database takes no writes. Django keeps psycopg's error as the cause."""
     return getattr(error.__cause__, "sqlstate", None) == _READ_ONLY
+
+
+def is_lock_timeout(error: BaseException) -> bool:
+    """Return whether the error says that another transaction kept a row locked for the whole ``lock_timeout``."""
+    return isinstance(error.__cause__, LockNotAvailable)
 
 
 def read(query: Callable[[], Value]) -> Value:

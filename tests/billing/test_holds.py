@@ -1,11 +1,13 @@
 """Holds reserve money within the available balance, and are resolved once."""
 
 import pytest
+from django.db import connection
 
-from billing import tasks
+from billing import locks, tasks
 from billing.models import Account, Hold
 from gateway_project import dollars, errors
 from tests import usage
+from tests.waiting import meanwhile
 
 DOLLAR = dollars.NANOS_PER_DOLLAR
 
@@ -116,3 +118,16 @@ def test_a_wrong_number_of_open_holds_is_corrected(alice, charlie, caplog):
     assert dict(Account.objects.values_list("pk", "open_holds")) == {alice.pk: 1, charlie.pk: 1}
     assert str(alice.pk) in caplog.text
     assert tasks.correct_open_holds() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_locked_account_keeps_no_other_accounts_number_from_being_corrected(alice, charlie, caplog):
+    Account.objects.update(open_holds=7)
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '300ms'")
+    with meanwhile(lambda: locks.lock_account(alice.pk)):
+        assert tasks.correct_open_holds() == 1
+    connection.close()
+    assert dict(Account.objects.values_list("pk", "open_holds")) == {alice.pk: 7, charlie.pk: 0}
+    assert f"account {alice.pk} is locked by another session" in caplog.text
+    assert tasks.correct_open_holds() == 1

@@ -198,3 +198,16 @@ def test_a_locked_account_does_not_delay_other_holds(alice, key, charlie):
         assert Hold.objects.get(account=charlie).state == Hold.State.EXPIRED
     assert tasks.release_expired_holds() == 1
     assert_released(alice, "expired")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("impatient")
+def test_a_locked_account_is_reported_once_in_a_run_and_without_a_traceback(alice, key, caplog):
+    expire(*[admit(key) for _ in range(3)])
+    caplog.clear()
+    with meanwhile(lambda: locks.lock_account(alice.pk)):
+        assert tasks.release_expired_holds() == 0
+    [report] = [record for record in caplog.records if record.name == "gateway.sweeper"]
+    assert str(alice.pk) in report.getMessage()
+    assert report.exc_info is None
+    assert tasks.release_expired_holds() == 3

@@ -8,7 +8,7 @@ from cryptography.fernet import Fernet
 from django.db import connection
 from django.db.models.functions import Now
 
-from billing import audit
+from billing import audit, locks
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
 from completions.charging import checkpoints, idempotency
@@ -18,6 +18,7 @@ from gateway_project.db import pool
 from tests import factories
 from tests.completions.rows import disconnect
 from tests.conftest import client_for
+from tests.waiting import meanwhile
 
 BODY = {"model": "demo/echo", "messages": [{"role": "user", "content": "Say it once"}], "max_tokens": 10}
 
@@ -245,6 +246,20 @@ def test_a_key_is_stored_for_a_day_and_then_deleted(api):
     IdempotentRequest.objects.update(expires_at=pool.database_time())
     assert tasks.forget_idempotent_requests() == 1
     assert not IdempotentRequest.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("impatient")
+def test_a_locked_account_keeps_no_other_accounts_keys_from_being_deleted(api, alice, charlie, caplog):
+    ask(api, "a")
+    ask(client_for(factories.make_key(charlie)[1]), "a")
+    IdempotentRequest.objects.update(expires_at=pool.database_time())
+    with meanwhile(lambda: locks.lock_account(alice.pk)):
+        assert tasks.forget_idempotent_requests() == 1
+    assert IdempotentRequest.objects.get().account == alice
+    assert caplog.text.count(f"account {alice.pk} is locked by another session") == 1
+    assert tasks.forget_idempotent_requests() == 1
+    assert audit.verify() == []
 
 
 def test_a_stored_reply_is_encrypted(api):

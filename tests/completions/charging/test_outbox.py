@@ -265,6 +265,19 @@ def test_a_file_for_an_unknown_completion_becomes_a_dead_letter(alice, key, sett
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("impatient")
+def test_a_locked_account_is_reported_once_in_a_drain_however_many_files_it_has(alice, key, settings, caplog):
+    for _ in range(3):
+        store(admit(key))
+    caplog.clear()
+    with meanwhile(lambda: locks.lock_account(alice.pk)):
+        assert outbox.drain(settlement.resolve) == {Outcome.WAITING: 3}
+    reports = [record for record in caplog.records if record.name == "gateway.outbox"]
+    assert [str(alice.pk) in record.getMessage() for record in reports] == [True]
+    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 3}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("impatient")
 def test_a_locked_account_holds_up_no_other_file(alice, key, charlie, settings):
     store(admit(key))
     store(admit(factories.make_key(charlie)[0]))
