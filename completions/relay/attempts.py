@@ -80,6 +80,8 @@ class Dispatch:
     @property
     def reasons(self) -> bool:
         """Whether the model is known to generate tokens that its reply does not show: of itself, or because it was asked to."""
+        if self.call.offer.reasoning is False:  # it cannot, whatever it is asked
+            return False
         is_asked_for = reasoning.is_asked_for(self.call.request.fields)
         return bool(self.call.offer.reasoning) if is_asked_for is None else is_asked_for
 

@@ -366,6 +366,25 @@ def test_reasoning_is_not_assumed_where_the_request_switched_it_off(api, alice, 
     assert_charged(alice, "partial", **PARTIAL)
 
 
+@pytest.mark.parametrize(
+    "switch",
+    [{"thinking": {"type": "disabled", "budget_tokens": 0}}, {"reasoning": {"enabled": False, "effort": "none"}}],
+    ids=str,
+)
+def test_a_switch_beside_other_members_switches_reasoning_off(api, alice, reasons, upstream, settings, switch):
+    settings.UPSTREAM_IDLE_SECONDS = 0.2
+    disconnect(begun(api, upstream, HANG, max_tokens=1_000, **switch))
+    assert_charged(alice, "partial", **PARTIAL)
+
+
+@pytest.mark.parametrize("asked", [{"chat_template_kwargs": {"date": "x"}}, {"reasoning_effort": "high"}], ids=str)
+def test_a_model_that_cannot_reason_is_not_charged_for_it_at_a_deadline(api, alice, large, upstream, settings, asked):
+    LanguageModel.objects.update(reasoning=False)
+    settings.UPSTREAM_IDLE_SECONDS = 0.2
+    disconnect(begun(api, upstream, HANG, max_tokens=1_000, **asked))
+    assert_charged(alice, "partial", **PARTIAL)
+
+
 def test_reasoning_is_not_assumed_where_the_provider_broke_off(api, alice, reasons, upstream):
     disconnect(begun(api, upstream, 0.02, RESET, max_tokens=1_000))
     assert_charged(alice, "partial", **PARTIAL)
