@@ -26,8 +26,9 @@ from gateway_project.net import addresses, disconnects
 _READ_BYTES = 65_536
 _JOINED_BYTES_MAX = 65_536  # of a body that is sent together with its head
 _HEAD_BYTES_MAX = 65_536  # of all headers and trailers of a response, with those of its interim responses
-# Errors of connecting that are not the peer's: this host has no descriptor, memory or port left, no way to the peer, or a rule
-# against it. Of several addresses the first error counts; the resolver sorts those without a way to them last.
+# Errors of connecting that are not the peer's: this host has no descriptor, memory or port left, no network, or a rule against
+# it. Of several addresses the first error counts; the resolver sorts those without a way to them last. EHOSTUNREACH is not one
+# of them: it may be this host's router, but on its own network a server that is switched off gives the same.
 _LOCAL_ERRNOS = {
     errno.EMFILE,
     errno.ENFILE,
@@ -37,7 +38,6 @@ _LOCAL_ERRNOS = {
     errno.EAFNOSUPPORT,
     errno.ENETDOWN,
     errno.ENETUNREACH,
-    errno.EHOSTUNREACH,
     errno.EPERM,
     errno.EACCES,
 }

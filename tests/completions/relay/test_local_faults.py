@@ -1,18 +1,23 @@
 """What keeps this host from connecting says nothing about the provider: its circuit stays closed, here and elsewhere."""
 
+import errno
 import os
 import resource
+import threading
 from contextlib import contextmanager
 
 import pytest
+from geventhttpclient.connectionpool import ConnectionPool
 
 from completions.models import Completion, Route
 from completions.relay import circuit_breaker, local_faults
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider
-from tests.completions.rows import ask, assert_ledger_is_consistent
+from tests.completions.rows import ask, ask_streamed, assert_ledger_is_consistent, disconnect
+from tests.completions.rows import begin as read_until
 from tests.conftest import client_for
 from tests.monotonic_clock import use_clock
+from tests.upstream import DONE, FINISH, ROLE, stream, usage, words
 
 MESSAGE = "The gateway cannot connect to the model's provider."
 
@@ -85,6 +90,33 @@ def test_local_fault_opens_no_circuit_and_is_tried_once_a_second(
     assert len(upstream.requests) == 3
     assert Completion.objects.filter(settlement="released", cost_nanos=0).count() == 5
     assert_ledger_is_consistent()
+
+
+def test_a_server_of_ones_own_network_that_is_switched_off_opens_its_circuit(api, alice, large, upstream, monkeypatch):
+    def connect(pool, *address):
+        raise OSError(errno.EHOSTUNREACH, "No route to host")  # what Linux says when nobody there answers to ARP
+
+    monkeypatch.setattr(ConnectionPool, "_connect_socket", connect)
+    for attempts in (2, 0):
+        assert ask(api).status_code in (502, 503)
+        assert_attempts(attempts)
+    assert [circuit.openings for circuit in circuit_breaker._circuits.values()] == [1]
+    assert upstream.requests == []
+
+
+def test_a_pool_whose_connections_are_all_in_use_opens_no_circuit(api, alice, large, upstream, settings):
+    settings.UPSTREAM_CONNECTIONS_MAX = 1
+    gate = threading.Event()
+    upstream.will(stream(ROLE, 0.02, words("Hello "), gate, words("you"), FINISH, usage(), DONE))
+    running = ask_streamed(api)
+    read_until(running, "Hello ")
+    change_provider(large, first_byte_seconds=1)
+    for _ in range(2):
+        answer = ask(api)
+        assert (answer.status_code, answer.json()["error"]["message"]) == (502, MESSAGE)
+    assert (circuit_breaker._circuits, len(upstream.requests)) == ({}, 1)
+    gate.set()
+    disconnect(running)
 
 
 def test_another_route_answers_after_a_local_fault_and_in_its_pause(api, alice, large, upstream, spare):

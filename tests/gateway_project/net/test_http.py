@@ -1,5 +1,6 @@
 """The pool of upstream connections: each response belongs to its request, and no connection is lost."""
 
+import errno
 import socket
 import threading
 import time
@@ -7,6 +8,7 @@ import traceback
 from types import SimpleNamespace
 
 import pytest
+from geventhttpclient.connectionpool import ConnectionPool
 
 from gateway_project.net import http
 from tests.upstream import EARLY_HINTS, HANG, reply, streamed, upstream, whole
@@ -93,10 +95,31 @@ def test_a_timeout_waiting_for_a_connection_sends_nothing(settings, upstream):
     settings.UPSTREAM_CONNECTIONS_MAX = 1
     upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG])
     first = post(upstream.url)
-    with pytest.raises(http.ConnectFailed, match="no connection in time"):
+    with pytest.raises(http.LocalFault, match="no connection in time: all 1 are in use"):
         post(upstream.url, seconds=0.2)
     first.close()
     assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "fault"),
+    [
+        (errno.EHOSTUNREACH, http.ConnectFailed),  # a server of one's own network that is switched off
+        (errno.ECONNREFUSED, http.ConnectFailed),
+        (errno.ENETUNREACH, http.LocalFault),
+        (errno.EMFILE, http.LocalFault),
+    ],
+    ids=lambda value: errno.errorcode[value] if isinstance(value, int) else value.__name__,
+)
+def test_an_error_of_connecting_is_this_hosts_or_it_is_not(monkeypatch, settings, upstream, number, fault):
+    def connect(pool, *address):
+        raise OSError(number, "as connect() says")
+
+    settings.UPSTREAM_CONNECTIONS_MAX = 1
+    monkeypatch.setattr(ConnectionPool, "_connect_socket", connect)
+    with pytest.raises(http.ConnectFailed) as raised:
+        post(upstream.url)
+    assert type(raised.value) is fault
 
 
 def test_an_api_key_with_invalid_characters_is_not_shown_in_errors(upstream):
