@@ -103,7 +103,7 @@ def _read(look_ups: Collection[_LookUp]) -> list[_Found | None]:
     limited = [key for key in keys.values() if key.spending_limit_nanos is not None]
     windows = spending.read_windows(limited) if limited else {}
     repeated = _read_repeated(look_ups)
-    is_free_possible = Price.objects.filter(input_nanos=0, output_nanos=0).exists() if _lacks_money(keys, windows) else True
+    is_free_possible = _is_any_model_free() if _lacks_money(keys, windows) else True
     return [
         _Found(
             key=key,
@@ -117,6 +117,12 @@ def _read(look_ups: Collection[_LookUp]) -> list[_Found | None]:
         else None
         for look_up in look_ups
     ]
+
+
+def _is_any_model_free() -> bool:
+    free = Price.objects.filter(input_nanos=0, output_nanos=0)
+    enabled = Price.objects.filter(model__is_enabled=True)
+    return free.filter(pk__in=enabled.in_force().values("pk")).exists()
 
 
 def _lacks_money(keys: dict[str, Any], windows: dict[str, SpendingWindow | None]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from django.db.models.functions import Now
 
 from completions.charging import preadmission
-from completions.models import Completion
+from completions.models import Completion, LanguageModel
 from gateway_project.web.bodies_in_flight import process_bodies
 from keys import lifecycle
 from keys.refusal_cache import FLOOD_REFUSALS
@@ -57,6 +57,21 @@ def test_an_account_without_credits_may_call_free_models(scenario):
     request = TABLE["too few credits"][0](scenario)
     request.fields = {"model": "demo/free", "messages": LONG, "max_tokens": 1}
     assert request.send().status_code == 200
+
+
+@pytest.mark.parametrize("end", ["its model is disabled", "it was replaced", "it is not in force yet"])
+def test_a_price_of_nothing_that_nobody_pays_admits_no_account_without_credits(scenario, end):
+    model = factories.make_model("demo/free", input="0", output="0")
+    if end == "its model is disabled":
+        LanguageModel.objects.filter(pk=model.pk).update(is_enabled=False)
+    elif end == "it was replaced":
+        model.prices.update(effective_from=Now() - timedelta(days=1))
+        model.prices.create(input_nanos=1, output_nanos=1)
+    else:
+        model.prices.update(effective_from=Now() + timedelta(days=1))
+    request = TABLE["too few credits"][0](scenario)
+    request.raw = UNREADABLE
+    assert request.send().status_code == 402
 
 
 @pytest.mark.parametrize("exhaust", ["too few credits", "requests a minute"])
