@@ -93,7 +93,7 @@ class GroupCommit(Generic[Item, Outcome]):
         try:
             while not ticket.is_done:
                 if not ticket.is_leader:
-                    self._wait(ticket)
+                    self._wait(ticket, deadline)
                 elif ticket.times_set_aside and time.monotonic() > deadline:
                     raise WaitTimedOut("the batch did not end in time")
                 else:
@@ -239,9 +239,9 @@ class GroupCommit(Generic[Item, Outcome]):
 
     # --- Wait ---
 
-    def _wait(self, ticket: "_Ticket[Item, Outcome]") -> None:
+    def _wait(self, ticket: "_Ticket[Item, Outcome]", deadline: float) -> None:
         """Wait until the ticket is done or is to lead. Raises WaitTimedOut."""
-        if not ticket.wait(self._timeout_seconds) and self._abandon(ticket):
+        if not ticket.wait(max(deadline - time.monotonic(), 0)) and self._abandon(ticket):
             raise WaitTimedOut("the batch did not end in time")
 
     def _withdraw(self, ticket: "_Ticket[Item, Outcome]") -> None:

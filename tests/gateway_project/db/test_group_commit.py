@@ -142,6 +142,24 @@ def test_a_wait_ends_after_its_time():
     assert _Ticket("a").wait(0.01) is False
 
 
+def test_a_caller_that_waits_again_has_what_is_left_of_its_time(monkeypatch):
+    waits: list[float] = []
+    started_at = time.monotonic()
+
+    def woken_after_ten_seconds(ticket: _Ticket, seconds: float) -> bool:
+        waits.append(seconds)
+        monkeypatch.setattr(time, "monotonic", lambda: started_at + 10 * len(waits))
+        return len(waits) == 1
+
+    monkeypatch.setattr(time, "monotonic", lambda: started_at)
+    group = GroupCommit(Store().run, timeout_seconds=15)
+    group._has_leader = True  # somebody else, so that this caller follows
+    monkeypatch.setattr(_Ticket, "wait", woken_after_ten_seconds)
+    with pytest.raises(WaitTimedOut):
+        group.submit("a")
+    assert waits == pytest.approx([15, 5])
+
+
 def test_an_item_that_times_out_in_the_queue_is_never_committed(monkeypatch):
     timeouts, store = Timeouts(monkeypatch, "b"), Store()
     group = GroupCommit(store.run)
