@@ -54,7 +54,8 @@ class Resolution(CompletionOperation):
             return None
         tokens = self.usage.prompt_tokens + self.usage.completion_tokens if self.usage else 0
         rate_limits.correct_token_count(key, account, rows.now, tokens - completion.counted_tokens)
-        key.open_holds = key.open_holds and key.open_holds - 1
+        if key.open_holds:  # None or 0: it was not read
+            key.open_holds -= 1
         if window := rows.windows.get(key.pk):
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
         rows.writes.rate_limits_updated[key.pk] = key
