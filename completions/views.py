@@ -142,12 +142,17 @@ class ChatCompletionsView(RatedView):
         assert isinstance(caller, Caller)
         length = strict_json.content_length(request)
         idempotency_value = request.META.get("HTTP_IDEMPOTENCY_KEY")
-        with slots.process_slots.take(caller.key_id, is_repeatable=idempotency_value is not None) as slot:
-            if length <= large_work.LARGE_BYTES:
-                return self._answer(request, caller, length, slot)
-            preadmission.require_admissible(caller, idempotency_value)
-            with process_bodies.counted(caller.account_id, length):
-                return self._answer(request, caller, length, slot)
+        try:
+            with slots.process_slots.take(caller.key_id, is_repeatable=idempotency_value is not None) as slot:
+                if length <= large_work.LARGE_BYTES:
+                    return self._answer(request, caller, length, slot)
+                preadmission.require_admissible(caller, idempotency_value)
+                with process_bodies.counted(caller.account_id, length):
+                    return self._answer(request, caller, length, slot)
+        except errors.TooManyInFlight:
+            if length <= large_work.LARGE_BYTES:  # a larger body must not stay in memory
+                slots.process_slots.hold_back(caller.key_id, request.META.get("gunicorn.socket"))
+            raise
 
     def _answer(self, request: Request, caller: Caller, length: int, slot: Slot) -> HttpResponseBase:
         """Relay a request, whose body has not been read. Return the whole reply, or one that streams the rest of it."""

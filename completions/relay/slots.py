@@ -2,23 +2,31 @@
 
 The server takes ``WORKER_CONNECTIONS`` connections for each process. Completions keep theirs for as long as their providers
 take, so they may have only nine tenths of them: probes and pages always find one free. A key may have no more slots than
-requests in flight, so that what it sends beyond is refused before its body is read. Admission decides for all processes.
+requests in flight, so that what it sends beyond is refused before its body is read. Admission decides for all processes. A key
+gets its refusals at a rate: with many, each waits for its turn.
 
 A slot is taken before the body is read and before any money is held, and given back when the reply has ended, even if that is
 long after the client left.
 """
 
+import time
+from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 import gevent
 from django.conf import settings
 
 from gateway_project import errors
+from gateway_project.cache import TTLCache
+from gateway_project.db import pool
+from gateway_project.net import disconnects
 from keys import concurrency, rate_limit_cache
 
-# How long a refusal for the key's maximum is held back. A client that asks again at once would cost the process as much as one
-# that is served.
-_HELD_BACK_SECONDS = 1
+# Refusals for requests in flight, of each key: a client that asks again at once costs a process as much as one that is served.
+_REFUSALS_PER_SECOND = 20
+_REFUSALS_BURST = 20  # at once
+_HELD_BACK_SECONDS_MAX = 10
 
 
 class Slot:
@@ -45,11 +53,14 @@ class Slot:
 
 
 class ProcessSlots:
-    """The slots that are taken, in all and by key."""
+    """The slots that are taken, in all and by key. ``clock`` returns seconds; tests pass their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.taken = 0
         self._by_key: dict[str, int] = {}
+        self._held_back = 0
+        self._refused_until: TTLCache[str, float] = TTLCache(seconds=60, entries_max=10_000)  # by key; see _wait_seconds
 
     def take(self, key_id: str, *, is_repeatable: bool) -> Slot:
         """Take a slot. Raises ServiceUnavailable when all are taken, TooManyInFlight when the key has as many as it may.
@@ -72,6 +83,34 @@ class ProcessSlots:
         else:
             self._by_key[key_id] -= 1
 
+    def hold_back(self, key_id: str, client: Any) -> None:
+        """Wait before a refusal for requests in flight, if the key has had many. Raises RequestTimeout when ``client`` leaves.
+
+        ``client`` is a gevent socket or None. Refusals that wait take slots, a quarter of them at most: no further one waits.
+        """
+        seconds = self._wait_seconds(key_id)
+        if not seconds or self._held_back >= slots_max() // 4:
+            return
+        pool.release_connection()
+        self.taken += 1
+        self._held_back += 1
+        try:
+            with disconnects.raise_on_disconnect(client, errors.RequestTimeout("The client disconnected.")):
+                gevent.sleep(seconds)
+        finally:
+            self.taken -= 1
+            self._held_back -= 1
+
+    def _wait_seconds(self, key_id: str) -> float:
+        """Count a refusal. Return how long it must wait for its turn: a burst has none to wait for (GCRA)."""
+        now = self._clock()
+        refused_until = max(self._refused_until.get(key_id) or 0, now) + 1 / _REFUSALS_PER_SECOND
+        seconds = max(refused_until - now - _REFUSALS_BURST / _REFUSALS_PER_SECOND, 0)
+        if seconds > _HELD_BACK_SECONDS_MAX:
+            return _HELD_BACK_SECONDS_MAX
+        self._refused_until.put(key_id, refused_until)
+        return seconds
+
 
 process_slots = ProcessSlots()
 
@@ -85,5 +124,4 @@ def slots_max() -> int:
 def _require_room(key_id: str, of_key: int) -> None:
     last_read = rate_limit_cache.in_flight(key_id)
     if last_read and of_key >= last_read.key_max:
-        gevent.sleep(_HELD_BACK_SECONDS)
         raise concurrency.refusal("key", last_read.key_max)
