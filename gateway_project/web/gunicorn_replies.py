@@ -1,14 +1,16 @@
-"""What gunicorn writes by itself: replies and log lines for bytes that are not an HTTP request, and the header ``Server``.
+"""What gunicorn does by itself with replies: those for bytes that are not an HTTP request, the header ``Server``, and sending.
 
-Such a request reaches no view. gunicorn has no setting for either, so the functions that write them are replaced.
+gunicorn has no settings for these, so its functions are replaced. It would wait for ever for a client that does not read.
 """
 
+import errno
 import json
 import logging
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import gevent
 from django.conf import settings
 from gunicorn import util
 from gunicorn.http.wsgi import Response
@@ -17,6 +19,9 @@ from gateway_project import errors, identifiers, logs
 from gateway_project.web import security_headers
 
 logger = logging.getLogger("gateway.request")
+
+_BUFFERED_BYTES = 65_536
+_SEND_SECONDS, _SENT_BYTES_PER_SECOND_MIN = 15, 100_000
 
 # Nothing is known of such a request. Where a proxy terminates TLS, it came over TLS.
 _IS_SECURE = settings.SECURE_PROXY_SSL_HEADER is not None
@@ -27,7 +32,24 @@ def install() -> None:
     """Replace gunicorn's functions. Call it once per worker."""
     util.write_error = _write_error
     Response.default_headers = _without_server(Response.default_headers)
+    Response.write = _write_in_time(Response.write)
     logging.getLogger("gunicorn.error").addFilter(_is_news)
+
+
+def _write_in_time(write: Callable[[Any, bytes], None]) -> Callable[[Any, bytes], None]:
+    """Return the function with a deadline for more than fits into the buffers of sockets. ConnectionError ends the connection.
+
+    Streams are sent in small parts, and have deadlines of their own.
+    """
+
+    def write_in_time(response: Any, data: bytes) -> None:
+        if len(data) <= _BUFFERED_BYTES:
+            return write(response, data)
+        deadline_seconds = _SEND_SECONDS + len(data) / _SENT_BYTES_PER_SECOND_MIN
+        with gevent.Timeout(deadline_seconds, ConnectionAbortedError(errno.EPIPE, "the client does not read the reply")):
+            return write(response, data)
+
+    return write_in_time
 
 
 def _write_error(sock: Any, status: int, reason: str, message: str) -> None:
