@@ -16,8 +16,12 @@ logger = logging.getLogger("gateway.processes")
 
 
 @worker_ready.connect
-def report_on_worker(**kwargs: Any) -> None:
+def report_on_worker(sender: Any, **kwargs: Any) -> None:
     """Report the worker. With prefork this is its parent: only the parent reports, and answers for its children."""
+    from celery.concurrency.prefork import TaskPool  # here, because only a worker needs it
+
+    if isinstance(sender.pool, TaskPool):
+        pool.stop_pooling()
     processes.report_regularly("worker")
     if settings.WORKER_METRICS_ADDRESS:
         worker_endpoint.start(*settings.WORKER_METRICS_ADDRESS)

@@ -62,6 +62,15 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
     }
 
 
+def stop_pooling() -> None:
+    """Give every thread a connection of its own from now on, here and in processes that are forked later.
+
+    A forked process must not inherit a pool: its threads are not there, and whoever closes its connections first ends them for
+    the other. Call this before the process has used the database.
+    """
+    connection.settings_dict["OPTIONS"].pop("pool", None)
+
+
 def release_connection() -> None:
     """Return this thread's connection to the pool, unless a transaction is still open on it.
 

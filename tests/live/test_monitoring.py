@@ -16,6 +16,7 @@ from celery import Celery
 from celery.beat import PersistentScheduler
 from cryptography.fernet import Fernet
 from django.conf import settings
+from django.db import connection
 
 from billing.models import Account
 from gateway_project import celery_app
@@ -119,6 +120,30 @@ def test_the_audit_is_shown_although_the_metrics_folder_is_emptied(broker, celer
         assert {name: shown[name] for name in audited} == audited
     finally:
         gateway.stop()
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_prefork_children_inherit_no_connection_of_their_parent(broker, celery, tmp_path):
+    port, sweeps = free_port(), TaskRun.objects.filter(name="completions.tasks.release_expired_holds")
+    arguments, variables = worker("prefork", port, tmp_path / "metrics")
+    variables["DATABASE_URL"] = f"{database_url()}&application_name=prefork"
+    log = celery(*arguments, "--max-tasks-per-child", "1", **variables)
+    scrape_facts(port)
+    for _ in range(4):
+        before = list(sweeps.values_list("finished_at", flat=True))
+        send(broker, "completions.tasks.release_expired_holds")
+        waiting.until(lambda: list(sweeps.values_list("finished_at", flat=True)) != before)  # noqa: B023  ends within the iteration
+        assert scrape_facts(port)["gateway_database_up"] == 1
+    kept_open: list[int] = []
+    waiting.until(lambda: kept_open.append(connections_of("prefork")) or kept_open[-1] == 0)
+    assert kept_open[-1] == 0
+    assert "cannot" not in log.read_text()
+
+
+def connections_of(application: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", [application])
+        return int(cursor.fetchone()[0])
 
 
 @pytest.mark.usefixtures("transactional_db")
