@@ -119,9 +119,9 @@ def _probe(port: int, number: int) -> bytes:
 
 
 def _sign_in(port: int, number: int) -> bytes:
-    body = f"csrfmiddlewaretoken={CSRF}&username=user{number}@example.org&password=wrong".encode()
+    body = f"csrfmiddlewaretoken={CSRF}&login=user{number}@example.org&password=wrong".encode()
     head = (
-        f"POST /dashboard/sign-in/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: text/html\r\nCookie: csrftoken={CSRF}\r\n"
+        f"POST /accounts/login/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: text/html\r\nCookie: csrftoken={CSRF}\r\n"
         f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

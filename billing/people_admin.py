@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from allauth.account.models import EmailAddress
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -155,7 +156,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
         return ([], {}, set(), protected) if protected else super().get_deleted_objects(objs, request)
 
 
-admin.site.unregister(Group)
+admin.site.unregister([Group, EmailAddress])  # addresses are changed by their owners
 
 
 @admin.register(Group)

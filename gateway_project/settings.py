@@ -82,6 +82,7 @@ INSTALLED_APPS = [
     "django_filters",
     "drf_spectacular",
     "corsheaders",
+    "allauth.account",
     "gateway_project.apps.GatewayConfig",
     "gateway_project.activity.apps.ActivityConfig",
     "monitoring.apps.MonitoringConfig",
@@ -110,6 +111,7 @@ MIDDLEWARE = [
     "gateway_project.web.page_middleware.PageCsrfMiddleware",
     "billing.sign_in.sessions.PageIdleSessionMiddleware",
     "gateway_project.web.page_middleware.PageMessageMiddleware",
+    "allauth.account.middleware.AccountMiddleware",  # needs this very name; it does next to nothing for API requests
 ]
 
 # These checks look for three of Django's classes by name, and do not recognize the Page* subclasses.
@@ -157,7 +159,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 ]
 PASSWORD_HASHERS = ["gateway_project.passwords.OffloadedPBKDF2PasswordHasher"]
 AUTHENTICATION_BACKENDS = ["billing.sign_in.backend.LimitedBackend"]
-LOGIN_URL = "sign-in"
+LOGIN_URL = "account_login"
 
 # What one member of staff may issue as SUPPORT_CREDIT: each time, and in a UTC day.
 SUPPORT_CREDIT_CENTS_MAX = environment.integer("GATEWAY_SUPPORT_CREDIT_CENTS_MAX", 25_000, minimum=1, maximum=100_000_000)
@@ -165,7 +167,17 @@ SUPPORT_CREDIT_DAY_CENTS_MAX = environment.integer(
     "GATEWAY_SUPPORT_CREDIT_DAY_CENTS_MAX", 100_000, minimum=1, maximum=100_000_000
 )
 LOGIN_REDIRECT_URL = "dashboard"
-LOGOUT_REDIRECT_URL = "sign-in"
+LOGOUT_REDIRECT_URL = "account_login"
+
+# django-allauth. Its own limits are off: they count in the cache of one process. See billing.sign_in.limits.
+ACCOUNT_ADAPTER = "billing.sign_in.adapter.SignInAdapter"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_FORMS = {"login": "billing.sign_in.forms.SignInForm"}
+ACCOUNT_RATE_LIMITS = False
+ACCOUNT_SESSION_REMEMBER = True  # until SESSION_COOKIE_AGE
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GATEWAY_DEVELOPMENT
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True

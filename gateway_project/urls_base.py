@@ -16,6 +16,7 @@ base = [
     path("", include("rankings.pages.urls")),
     path("dashboard/", include("billing.page_urls")),
     path("dashboard/", include("keys.page_urls")),
+    path("accounts/", include("billing.sign_in.urls")),
     path("admin/", admin.site.urls),
 ]
 

@@ -94,7 +94,7 @@ def sign_in(page: Any, email: str, path: str = "/dashboard/") -> None:
     page.goto(path)
     page.get_by_label("mail").fill(email)
     page.get_by_label("Password").fill(factories.PASSWORD)
-    page.get_by_role("button", name="Sign in").or_(page.get_by_role("button", name="Log in")).click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url(path)
 
 

@@ -1,4 +1,4 @@
-"""Signing in, of owners and of staff: limits on attempts, sessions, and rules for passwords.
+"""Signing in, of owners and of staff, by django-allauth: limits on attempts, sessions, and rules for passwords.
 
 - ``limits``            how many attempts an address, a user and a known device have; their state in PostgreSQL
 - ``devices``           the cookie by which a browser is known to have signed in before
@@ -6,6 +6,9 @@
 - ``floods``            refuses a flood of attempts before it costs much
 - ``sessions``          sessions end when they are idle
 - ``reauthentication``  the password once more before some acts
-- ``views``             wrappers of views: the sign-ins, and the whole admin
+- ``adapter``           what allauth asks of the project
+- ``forms``             allauth's form that signs in, with our fields
+- ``urls``              the paths of allauth that the gateway has
+- ``views``             wrappers of the admin's views, and its sign-in
 - ``password_rules``    what a new password may be
 """

@@ -14,7 +14,7 @@ from gateway_project.web.client_address import client_address, client_network
 
 logger = logging.getLogger("gateway.sign_in")
 
-_EMAIL_CHARACTERS_MAX = 254  # of an address that anybody can have; also what limits and log lines tell of others
+EMAIL_CHARACTERS_MAX = 254  # of an address that anybody can have; also what limits and log lines tell of others
 
 
 class LimitedBackend(ModelBackend):
@@ -56,7 +56,7 @@ def limits_of(request: HttpRequest, email: str, address: str) -> list[limits.Lim
 
 def canonical(username: str) -> str:
     """Return the address as the user's row has it, so that no spelling has a limit of its own."""
-    return unicodedata.normalize("NFKC", username[:_EMAIL_CHARACTERS_MAX]).strip().lower()
+    return unicodedata.normalize("NFKC", username[:EMAIL_CHARACTERS_MAX]).strip().lower()
 
 
 def log_refusal(email: str, address: str) -> None:
@@ -65,6 +65,6 @@ def log_refusal(email: str, address: str) -> None:
 
 
 def _log(outcome: str, email: str, address: str) -> None:
-    printable = "".join(character if character.isprintable() else "?" for character in email[:_EMAIL_CHARACTERS_MAX])
+    printable = "".join(character if character.isprintable() else "?" for character in email[:EMAIL_CHARACTERS_MAX])
     facts = {"user": printable, "address": address}
     logger.warning("sign-in as %s from %s %s", printable, address or "an unknown address", outcome, extra=facts)

@@ -22,10 +22,10 @@ class PageSignInFloodMiddleware(PagesOnly, MiddlewareMixin):
     """Comes behind the middleware that adds headers and reads the form, and before all other."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.method != "POST" or request.path_info not in _sign_in_paths():
+        if request.method != "POST" or request.path_info != _sign_in_path():
             return super().__call__(request)
         try:
-            return self._sign_in(request, backend.canonical(request.POST.get("username", "")))
+            return self._sign_in(request, backend.canonical(request.POST.get("login", "")))
         except errors.ApiError as refusal:
             return HttpResponse(_page(refusal.status, refusal.message), status=refusal.status, headers=refusal.headers)
 
@@ -46,8 +46,8 @@ def _require_within_known_limits(request: HttpRequest, email: str) -> None:
 
 
 @cache
-def _sign_in_paths() -> tuple[str, str]:
-    return reverse("sign-in"), reverse("admin:login")
+def _sign_in_path() -> str:
+    return reverse("account_login")
 
 
 @lru_cache(maxsize=64)  # one for each second that an attempt may have to wait

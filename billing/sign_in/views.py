@@ -1,13 +1,18 @@
-"""What every view that signs in does afterwards, and what every page of the admin asks before it changes something."""
+"""What every page of the admin asks before it changes something, and how staff sign in: as everybody does."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
 
-from billing.sign_in import devices, reauthentication, sessions
 from billing.sign_in.reauthentication import reauthenticates
 
 View = Callable[..., Any]
@@ -16,25 +21,8 @@ View = Callable[..., Any]
 _WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke"}
 
 
-def signs_in(view: View) -> View:
-    """Wrap a view that signs in: when it has, the device is known, and the password was given just now."""
-
-    @functools.wraps(view)
-    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        session_before = request.session.session_key
-        response = view(request, *args, **kwargs)
-        # Whoever was signed in already and gave a wrong password has kept the session; signing in begins another.
-        if request.user.is_authenticated and request.session.session_key != session_before:
-            devices.remember(request, response, request.user.email)
-            reauthentication.note_password(request)
-            sessions.note_use(request)
-        return response
-
-    return page
-
-
 def protect(site: AdminSite) -> None:
-    """Make the admin's sign-in one that is remembered, and every POST of staff one that needs a recent password."""
+    """Make the admin's sign-in the page of all, and every POST of staff one that needs a recent password."""
     admin_view = site.admin_view
 
     def reauthenticating_view(view: View, cacheable: bool = False) -> View:
@@ -48,4 +36,16 @@ def protect(site: AdminSite) -> None:
         return page
 
     site.admin_view = reauthenticating_view  # type: ignore[method-assign, assignment]
-    site.login = signs_in(site.login)  # type: ignore[method-assign]
+    site.login = _sign_in  # type: ignore[method-assign]
+
+
+@never_cache
+def _sign_in(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    """Lead to the page that signs in, and staff who are signed in to where they wanted to go."""
+    wanted = request.GET.get("next", "")
+    path = wanted if url_has_allowed_host_and_scheme(wanted, None) else reverse("admin:index")
+    if not request.user.is_authenticated:
+        return redirect_to_login(path)
+    if not (request.user.is_staff and request.user.is_active):
+        raise PermissionDenied
+    return redirect(path)

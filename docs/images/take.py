@@ -214,7 +214,7 @@ def _browser(*, width: int = 1120, height: int = 900) -> Iterator[Page]:
 def _sign_in(page: Page, url: str, person: dict[str, str]) -> None:
     """Open ``url``, sign in, and wait for the page."""
     page.goto(url)
-    page.fill("input[name=username]", person["email"])
+    page.fill("input[name=login]", person["email"])
     page.fill("input[name=password]", person["password"])
     page.press("input[name=password]", "Enter")
     page.wait_for_url(url)

@@ -84,7 +84,7 @@ def test_cookies_are_bound_to_this_host_and_to_tls(production, alice, settings):
     settings.PASSWORD_HASHERS = ["gateway_project.passwords.OffloadedPBKDF2PasswordHasher"]  # as in production
     factories.make_user("root@example.org")
     [csrf] = cookies(production, "GET", {})
-    form = urlencode({"username": "root@example.org", "password": factories.PASSWORD, "csrfmiddlewaretoken": csrf.value})
+    form = urlencode({"login": "root@example.org", "password": factories.PASSWORD, "csrfmiddlewaretoken": csrf.value})
     headers = {"Cookie": f"{csrf.key}={csrf.value}", "Content-Type": "application/x-www-form-urlencoded"}
     given = [csrf, *cookies(production, "POST", {**headers, "Referer": "https://127.0.0.1/"}, form)]
     assert {cookie.key for cookie in given} == {"__Host-csrftoken", "__Host-sessionid", "__Host-device"}
@@ -96,7 +96,7 @@ def test_cookies_are_bound_to_this_host_and_to_tls(production, alice, settings):
 def cookies(gateway, method, headers, body=None):
     """Return the cookies that the sign-in page sets."""
     with closing(http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=waiting.SECONDS_MAX)) as client:
-        client.request(method, "/dashboard/sign-in/", body, {**HOST, "X-Forwarded-Proto": "https", **headers})
+        client.request(method, "/accounts/login/", body, {**HOST, "X-Forwarded-Proto": "https", **headers})
         lines = client.getresponse().headers.get_all("Set-Cookie", [])
     return [cookie for line in lines for cookie in SimpleCookie(line).values()]
 
@@ -201,7 +201,7 @@ def test_a_body_that_does_not_arrive_in_time_gets_408_and_its_connection_is_clos
 def test_a_form_that_breaks_off_is_refused_and_logs_no_error(gateway):
     mark = len(gateway.log())
     with gateway.dial() as client:
-        client.sendall(head("", "Content-Length: 90000", target="POST /admin/login/") + b"username=a")
+        client.sendall(head("", "Content-Length: 90000", target="POST /accounts/login/") + b"login=a")
         client.shutdown(socket.SHUT_WR)
         assert read_all(client).split(b"\r\n")[0].startswith(b"HTTP/1.1 4")
     assert "Traceback" not in gateway.log()[mark:]

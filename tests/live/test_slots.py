@@ -28,7 +28,7 @@ def test_a_process_full_of_completions_answers_probes_and_pages_and_frees_its_sl
     assert (refused.status, refused.json()["error"]["code"]) == (503, "service_unavailable")
     assert refused.headers["retry-after"] == "2"
     assert (list(Account.objects.values()), Hold.objects.count()) == (before, SLOTS)
-    for path in ("/healthz", "/readyz", reverse("sign-in"), "/v1/models"):
+    for path in ("/healthz", "/readyz", reverse("account_login"), "/v1/models"):
         assert small.request("GET", path, secret=secret).status == 200, path
     for stream in streams:
         stream.close()

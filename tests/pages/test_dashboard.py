@@ -399,7 +399,7 @@ def test_an_anonymous_user_cannot_open_a_keys_pages(stranger, key, rows, page):
     before = rows()
     for reply in (stranger.get(f"/dashboard/keys/{key.pk}/{page}"), stranger.post(f"/dashboard/keys/{key.pk}/{page}", LIMIT)):
         assert reply.status_code == 302
-        assert reply["Location"].startswith("/dashboard/sign-in/")
+        assert reply["Location"].startswith("/accounts/login/")
         assert reply.content == b""
     assert rows() == before
 

@@ -11,24 +11,28 @@ PAGES = ["/dashboard/", "/dashboard/ledger/", "/dashboard/keys/", "/dashboard/ke
 
 
 def test_sign_in_ignores_the_case_of_the_e_mail_address(stranger, alice):
-    reply = stranger.post("/dashboard/sign-in/", {"username": "Alice@Example.org", "password": factories.PASSWORD})
+    reply = stranger.post("/accounts/login/", {"login": "Alice@Example.org", "password": factories.PASSWORD})
     assert (reply.status_code, reply["Location"]) == (302, "/dashboard/")
     assert stranger.get("/dashboard/").status_code == 200
 
 
+def test_the_former_address_of_the_page_leads_to_it(stranger):
+    assert stranger.get("/dashboard/sign-in/?next=/dashboard/keys/")["Location"] == "/accounts/login/?next=/dashboard/keys/"
+
+
 def test_sign_in_leads_to_the_requested_page(stranger, alice):
-    credentials = {"username": "alice@example.org", "password": factories.PASSWORD, "next": "/dashboard/keys/"}
-    assert stranger.post("/dashboard/sign-in/", credentials)["Location"] == "/dashboard/keys/"
+    credentials = {"login": "alice@example.org", "password": factories.PASSWORD, "next": "/dashboard/keys/"}
+    assert stranger.post("/accounts/login/", credentials)["Location"] == "/dashboard/keys/"
 
 
 def test_sign_in_does_not_redirect_to_another_site(stranger, alice):
-    credentials = {"username": "alice@example.org", "password": factories.PASSWORD, "next": "https://example.net/"}
-    assert stranger.post("/dashboard/sign-in/", credentials)["Location"] == "/dashboard/"
+    credentials = {"login": "alice@example.org", "password": factories.PASSWORD, "next": "https://example.net/"}
+    assert stranger.post("/accounts/login/", credentials)["Location"] == "/dashboard/"
 
 
 @pytest.mark.parametrize("email", ["alice@example.org", "nobody@example.org", "a\x00b", ""])
 def test_a_wrong_password_is_refused(stranger, alice, email):
-    reply = stranger.post("/dashboard/sign-in/", {"username": email, "password": "wrong"})
+    reply = stranger.post("/accounts/login/", {"login": email, "password": "wrong"})
     assert reply.status_code == 200
     assert 'role="alert"' in reply.content.decode()
     assert stranger.get("/dashboard/").status_code == 302
@@ -37,7 +41,7 @@ def test_a_wrong_password_is_refused(stranger, alice, email):
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_redirect_to_sign_in(stranger, alice, path):
     reply = stranger.get(path)
-    assert (reply.status_code, reply["Location"]) == (302, f"/dashboard/sign-in/?next={path}")
+    assert (reply.status_code, reply["Location"]) == (302, f"/accounts/login/?next={path}")
     assert reply.content == b""
 
 
@@ -56,7 +60,7 @@ def test_the_content_security_policy_allows_own_files_only(owner):
 def test_sign_out_needs_a_post(owner):
     assert owner.get("/dashboard/sign-out/").status_code == 405
     assert owner.get("/dashboard/").status_code == 200
-    assert owner.post("/dashboard/sign-out/")["Location"] == "/dashboard/sign-in/"
+    assert owner.post("/dashboard/sign-out/")["Location"] == "/accounts/login/"
     assert owner.get("/dashboard/").status_code == 302
 
 

@@ -630,9 +630,17 @@ def test_the_index_says_which_permissions_support_needs(superuser, support):
 
 
 def test_support_signs_in_by_e_mail(stranger, support_user):
-    credentials = {"username": "support@example.org", "password": factories.PASSWORD, "next": "/admin/"}
-    assert stranger.post("/admin/login/", credentials)["Location"] == "/admin/"
+    for path in ("/admin/", "/admin/login/?next=/admin/"):
+        assert stranger.get(path, follow=True).redirect_chain[-1] == ("/accounts/login/?next=/admin/", 302)
+    credentials = {"login": "support@example.org", "password": factories.PASSWORD, "next": "/admin/"}
+    assert stranger.post("/accounts/login/", credentials)["Location"] == "/admin/"
     assert "Model Gateway support" in text(stranger.get("/admin/"))
+
+
+def test_the_admins_sign_in_knows_who_is_signed_in(support, owner):
+    assert support.get("/admin/login/?next=/admin/keys/apikey/")["Location"] == "/admin/keys/apikey/"
+    assert support.get("/admin/login/?next=https://example.net/")["Location"] == "/admin/"
+    assert owner.get("/admin/login/?next=/admin/").status_code == 403
 
 
 def test_a_key_is_found_by_its_owners_e_mail(support, key):

@@ -18,7 +18,7 @@ from billing.sign_in import limits
 from gateway_project import errors
 from tests import factories
 
-OWNERS, STAFF = "/dashboard/sign-in/", "/admin/login/"
+SIGN_IN = "/accounts/login/"
 ALICE = "alice@example.org"
 BURST, BURST_OF_ADDRESS = 3, 6
 HOUR = 3_600
@@ -45,9 +45,9 @@ def hashed(settings, monkeypatch):
     return found
 
 
-def attempt(email=ALICE, password="wrong", *, client=None, path=OWNERS, address="192.0.2.1"):
-    form = {"username": email, "password": password}
-    return (client or Client()).post(path, form, headers={"accept": "text/html"}, REMOTE_ADDR=address)
+def attempt(email=ALICE, password="wrong", *, client=None, address="192.0.2.1"):
+    form = {"login": email, "password": password}
+    return (client or Client()).post(SIGN_IN, form, headers={"accept": "text/html"}, REMOTE_ADDR=address)
 
 
 def use_up(email=ALICE, **options):
@@ -61,11 +61,10 @@ def let_pass(seconds):
     limits._next_attempts.clear()
 
 
-@pytest.mark.parametrize("path", [OWNERS, STAFF])
-def test_after_many_failures_of_a_user_a_correct_password_is_refused_like_a_wrong_one(alice, hashed, path):
-    use_up(path=path)
+def test_after_many_failures_of_a_user_a_correct_password_is_refused_like_a_wrong_one(alice, hashed):
+    use_up()
     hashed.clear()
-    replies = [attempt(password=password, path=path) for password in ("wrong", factories.PASSWORD)]
+    replies = [attempt(password=password) for password in ("wrong", factories.PASSWORD)]
     for reply in replies:
         assert reply.status_code == 429
         assert 1 <= int(reply["Retry-After"]) <= HOUR
@@ -81,11 +80,6 @@ def test_a_database_clock_set_back_by_hours_does_not_lock_a_user_out(alice):
     assert attempt().status_code == 429
 
 
-def test_owners_and_staff_share_the_limit_of_a_user(alice):
-    use_up()
-    assert attempt(path=STAFF).status_code == 429
-
-
 def test_a_user_that_does_not_exist_is_limited_alike(db):
     use_up("nobody@example.org")
     assert attempt("nobody@example.org").status_code == 429
@@ -97,11 +91,10 @@ def test_every_spelling_of_an_address_has_the_same_limit(alice, spelling):
     assert attempt().status_code == 429
 
 
-@pytest.mark.parametrize("path", [OWNERS, STAFF])
-def test_an_address_that_fails_as_many_users_is_limited(alice, path, caplog):
+def test_an_address_that_fails_as_many_users_is_limited(alice, caplog):
     for number in range(BURST_OF_ADDRESS):
-        assert attempt(f"user{number}@example.org", path=path).status_code == 200
-    first, known = [attempt(password=factories.PASSWORD, path=path) for _ in range(2)]
+        assert attempt(f"user{number}@example.org").status_code == 200
+    first, known = [attempt(password=factories.PASSWORD) for _ in range(2)]
     for reply in (first, known):  # the second is refused from memory
         assert reply.status_code == 429
         assert 1 <= int(reply["Retry-After"]) <= HOUR
@@ -145,7 +138,7 @@ def test_a_client_that_has_hung_up_is_neither_counted_nor_hashed_for(alice, hash
     with closing(here):
         there.close()
         hashed.clear()
-        reply = Client().post(OWNERS, {"username": ALICE, "password": "wrong"}, **{"gunicorn.socket": here})
+        reply = Client().post(SIGN_IN, {"login": ALICE, "password": "wrong"}, **{"gunicorn.socket": here})
     assert reply.status_code == 408
     assert hashed == []
     assert not SignInLimit.objects.exists()
@@ -155,7 +148,7 @@ def test_concurrent_attempts_are_counted_exactly(transactional_db, alice):
     """A web process lets unknown devices in one at a time; here they are of several processes."""
 
     def one(number):
-        request = RequestFactory().post(OWNERS, REMOTE_ADDR=f"198.51.100.{number}")
+        request = RequestFactory().post(SIGN_IN, REMOTE_ADDR=f"198.51.100.{number}")
         try:
             return authenticate(request, username=ALICE, password="wrong")
         except errors.RateLimitExceeded as refusal:
@@ -213,9 +206,8 @@ def test_a_forged_device_is_not_known(alice):
 # --- The log, and what is kept ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [OWNERS, STAFF])
-def test_a_failure_is_logged_with_user_and_address_and_without_the_password(alice, caplog, path):
-    attempt("Nobody@example.org\r\nforged\u2028line", "hunter2", path=path)
+def test_a_failure_is_logged_with_user_and_address_and_without_the_password(alice, caplog):
+    attempt("Nobody@example.org\r\nforged\u2028line", "hunter2")
     [record] = [record for record in caplog.records if record.name == "gateway.sign_in"]
     assert record.getMessage() == "sign-in as nobody@example.org??forged?line from 192.0.2.1 failed"
     assert (record.user, record.address) == ("nobody@example.org??forged?line", "192.0.2.1")

@@ -8,7 +8,7 @@ from billing.sign_in import limits
 from gateway_project import passwords
 from tests import factories
 
-PATHS = ["/dashboard/sign-in/", "/admin/login/"]
+SIGN_IN = "/accounts/login/"
 ALICE = "alice@example.org"
 
 
@@ -20,13 +20,12 @@ def exhausted(monkeypatch):
     monkeypatch.setattr(passwords, "_share", share)
 
 
-def attempt(client=None, *, email=ALICE, password=factories.PASSWORD, path=PATHS[0]):
-    return (client or Client()).post(path, {"username": email, "password": password}, headers={"accept": "text/html"})
+def attempt(client=None, *, email=ALICE, password=factories.PASSWORD):
+    return (client or Client()).post(SIGN_IN, {"login": email, "password": password}, headers={"accept": "text/html"})
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_beyond_their_share_unknown_devices_are_told_to_come_back(alice, exhausted, path):
-    reply = attempt(path=path)
+def test_beyond_their_share_unknown_devices_are_told_to_come_back(alice, exhausted):
+    reply = attempt()
     assert (reply.status_code, reply["Retry-After"]) == (503, "5")
     assert "Too many people are signing in at this moment." in reply.content.decode()
     assert "default-src 'self'" in reply["Content-Security-Policy"]
@@ -43,18 +42,17 @@ def test_their_refusal_asks_the_database_nothing(exhausted, django_assert_num_qu
 
 
 def test_the_page_that_signs_in_is_served_all_the_same(db, exhausted):
-    assert Client().get(PATHS[0]).status_code == 200
+    assert Client().get(SIGN_IN).status_code == 200
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_known_device_signs_in_all_the_same(db, request, path):
+def test_a_known_device_signs_in_all_the_same(db, request):
     factories.make_user(ALICE, is_staff=True)
     browser = Client()
-    assert attempt(browser, path=path).status_code == 302
+    assert attempt(browser).status_code == 302
     del browser.cookies["sessionid"]
     request.getfixturevalue("exhausted")
-    assert attempt(browser, path=path).status_code == 302
-    assert attempt(browser, path=path, email="bob@example.org").status_code == 503  # who has not signed in there
+    assert attempt(browser).status_code == 302
+    assert attempt(browser, email="bob@example.org").status_code == 503  # who has not signed in there
 
 
 def test_beyond_its_limit_a_known_device_is_refused_from_memory(alice, monkeypatch, django_assert_num_queries):

@@ -62,7 +62,7 @@ def test_the_password_counts_for_a_while(owner, alice):  # noqa: F811
 
 def test_signing_in_gives_the_password(alice):
     client = Client()
-    client.post("/dashboard/sign-in/", {"username": "alice@example.org", "password": factories.PASSWORD})
+    client.post("/accounts/login/", {"login": "alice@example.org", "password": factories.PASSWORD})
     assert "is ready" in client.post(NEW_KEY, key_form(alice)).content.decode()
 
 
@@ -112,8 +112,8 @@ def test_staff_change_nothing_in_the_admin_without_the_password(support, rows, p
     assert rows() == before
 
 
-@pytest.mark.parametrize("path", ["/admin/login/", "/dashboard/sign-in/"])
-@pytest.mark.parametrize("form", [{}, {"username": "support@example.org", "password": "a wrong one"}])
+@pytest.mark.parametrize("path", ["/admin/login/", "/accounts/login/"])
+@pytest.mark.parametrize("form", [{}, {"login": "support@example.org", "password": "a wrong one"}])
 def test_failing_to_sign_in_again_does_not_give_the_password(support, alice, path, form):  # noqa: F811
     expire(support)
     support.post(path, form)

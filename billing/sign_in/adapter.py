@@ -1,0 +1,36 @@
+"""What django-allauth asks of the project about accounts. It keeps the steps of a sign-in; the rules are this package's."""
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from django.http import HttpRequest, HttpResponse
+
+from billing.models import User
+from billing.sign_in import devices, reauthentication, sessions
+from gateway_project.web.client_address import client_address
+
+_UNKNOWN_ADDRESS = "::"  # a Unix socket without a proxy that says
+
+
+class SignInAdapter(DefaultAccountAdapter):
+    """Ends each sign-in, by whatever means, in the same way."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "email_password_mismatch": "This is not the e-mail address and password of a user here.",
+    }
+
+    def post_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse:
+        """Make the device known, and begin the times of the session and of the password."""
+        response: HttpResponse = super().post_login(request, user, **kwargs)
+        devices.remember(request, response, user.email)
+        reauthentication.note_password(request)
+        sessions.note_use(request)
+        return response
+
+    def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:
+        """No: ``reauthentication`` asks, before the view is called."""
+        return False
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        return client_address(request) or _UNKNOWN_ADDRESS
