@@ -4,9 +4,13 @@ The timestamp ``full_at`` is when the whole allowance is available again. A minu
 it returns evenly, one unit at a time. A unit takes a minute divided by the limit, rounded up to a whole microsecond. The
 allowance is ``limit`` units of that length, so exactly ``limit`` requests pass in a burst even if it does not divide a minute.
 
-No state is written further ahead than ``bursts_max`` whole allowances. One that lies ahead of that by another allowance was
-written before the clock was set back. It counts as no use at all: else the limit would refuse until the clock is there again.
-The other allowance covers a caller who took the time before it waited for the row.
+A request may turn out to have cost more than was counted when it was let in, and more than a whole allowance. What exceeds an
+allowance is ``owed``, a number of units and no time: it is paid back before anything is available again.
+
+So no ``full_at`` is written further ahead than one allowance. One that lies further ahead was written before the clock was set
+back, and counts as no use at all. (A second more is kept: who reads a row without its lock may have taken the time before.) So
+a clock that is set back, by any time, delays a limit by no more than its burst takes to return, which is a minute, and never
+until the clock is there again. What is owed stays owed.
 """
 
 from dataclasses import dataclass
@@ -14,8 +18,8 @@ from datetime import datetime, timedelta
 
 MINUTE = timedelta(minutes=1)
 _MICROSECOND = timedelta(microseconds=1)
-_CORRECTION_MAX = 60  # minutes of allowance that one correction may add or remove
-CORRECTED_BURSTS_MAX = 1 + _CORRECTION_MAX  # how far ahead a state that is corrected may lie, in whole allowances
+_UNLOCKED_READ = timedelta(seconds=1)
+_OWED_MAX = 60  # allowances that may be owed, and that one correction may add or remove
 
 
 @dataclass(frozen=True)
@@ -24,40 +28,49 @@ class Decision:
 
     limit: int
     allowed: bool
-    full_at: datetime  # the new state if allowed, otherwise the old one
+    full_at: datetime  # the new state if allowed; otherwise, when all that is used and owed is available again
     remaining: int
     resets_in: timedelta
     retry_in: timedelta | None  # None: it is allowed, or never will be, because the cost exceeds the limit
 
 
-def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1, bursts_max: int = 1) -> Decision:
+def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1, owed: int = 0) -> Decision:
     """Decide whether ``cost`` more units fit now, and return the state afterwards. ``full_at`` None: nothing is used.
 
-    ``bursts_max`` is CORRECTED_BURSTS_MAX for a state that ``correct_full_at`` changes.
+    What fits leaves nothing owed.
     """
-    before = _state_at(now, limit, full_at, bursts_max)
-    wait = before - now + cost * _unit(limit) - limit * _unit(limit)
+    used = _used(now, limit, full_at, owed)
+    wait = used + cost * _unit(limit) - _allowance(limit)
     allowed = wait <= timedelta(0)
-    state = before + cost * _unit(limit) if allowed else before
+    if allowed:
+        used += cost * _unit(limit)
     retry_in = None if allowed or cost > limit else wait
-    return Decision(limit, allowed, state, _remaining(limit, state - now), state - now, retry_in)
+    return Decision(limit, allowed, now + used, _remaining(limit, used), used, retry_in)
 
 
-def correct_full_at(*, limit: int, full_at: datetime | None, now: datetime, difference: int) -> datetime:
-    """Return the state after a request cost ``difference`` units more (or fewer) than was counted.
+def correct(*, limit: int, full_at: datetime | None, now: datetime, difference: int, owed: int = 0) -> tuple[datetime, int]:
+    """Return ``full_at`` and ``owed`` after a request cost ``difference`` units more (or fewer) than was counted.
 
-    A correction is at most an hour's allowance, and so are all together beyond a burst: false figures of an upstream must not
+    A correction is at most an hour's allowance, and so is what all together may owe: false figures of an upstream must not
     block a key for years, nor overflow the datetime.
     """
-    difference = max(min(difference, _CORRECTION_MAX * limit), -_CORRECTION_MAX * limit)
-    corrected = _state_at(now, limit, full_at, CORRECTED_BURSTS_MAX) + difference * _unit(limit)
-    return min(max(corrected, now), now + CORRECTED_BURSTS_MAX * limit * _unit(limit))
+    difference = max(min(difference, _OWED_MAX * limit), -_OWED_MAX * limit)
+    used = max(_used(now, limit, full_at, owed) + difference * _unit(limit), timedelta(0))
+    used = min(used, (1 + _OWED_MAX) * _allowance(limit))
+    owed = max(-((_allowance(limit) - used) // _unit(limit)), 0)  # rounded up, so that full_at is within an allowance
+    return now + used - owed * _unit(limit), owed
 
 
-def _state_at(now: datetime, limit: int, full_at: datetime | None, bursts_max: int) -> datetime:
-    if full_at is None or full_at - now > (bursts_max + 1) * limit * _unit(limit):
-        return now
-    return max(full_at, now)
+def _used(now: datetime, limit: int, full_at: datetime | None, owed: int) -> timedelta:
+    """Return how long it takes until the whole allowance is available again, with what is owed."""
+    ahead = full_at - now if full_at else timedelta(0)
+    if ahead > _allowance(limit) + _UNLOCKED_READ:
+        ahead = timedelta(0)
+    return max(ahead + owed * _unit(limit), timedelta(0))
+
+
+def _allowance(limit: int) -> timedelta:
+    return limit * _unit(limit)
 
 
 def _unit(limit: int) -> timedelta:

@@ -50,6 +50,9 @@ class ApiKey(models.Model):
     )
     requests_full_at = models.DateTimeField(null=True, editable=False, help_text="When the whole allowance is back.")
     tokens_full_at = models.DateTimeField(null=True, editable=False, help_text="When the whole allowance is back.")
+    tokens_owed = models.BigIntegerField(
+        default=0, db_default=0, editable=False, help_text="Used beyond the allowance of a minute: paid back before it returns."
+    )
 
     # How many holds its completions have open: a sum over its days, None where it was not read with the row. Not a column.
     open_holds: int | None = None

@@ -1,6 +1,7 @@
 """Requests and tokens per minute of a key: which limits apply, count a request, refuse it, report the state in headers.
 
-The arithmetic is in ``gcra``. The state is two timestamps on the key's row, read and written while the key is locked.
+The arithmetic is in ``gcra``. The state is on the key's row, read and written while the key is locked: a timestamp for each
+limit, and the tokens owed: what settlements counted beyond a minute's allowance.
 """
 
 import math
@@ -59,7 +60,7 @@ class CountedRequest:
         if self.requests:
             key.requests_full_at = self.requests.full_at
         if self.tokens:
-            key.tokens_full_at = self.tokens.full_at
+            key.tokens_full_at, key.tokens_owed = self.tokens.full_at, 0
 
     def headers(self) -> dict[str, str]:
         """Return OpenAI's x-ratelimit-* headers for the limits that the key has."""
@@ -74,11 +75,12 @@ class CountedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitState:
-    """A key's limits, and for each the time when its whole allowance is available again (None: it is now)."""
+    """A key's limits, for each the time when its whole allowance is available again (None: it is now), and tokens owed."""
 
     limits: RateLimits
     requests_full_at: datetime | None
     tokens_full_at: datetime | None
+    tokens_owed: int = 0
 
     def count_request(self, now: datetime, tokens: int | None) -> CountedRequest:
         """Count one request of ``tokens`` (None: do not check tokens). Raises RateLimitExceeded."""
@@ -95,13 +97,13 @@ class RateLimitState:
     def _decide(self, now: datetime, *, requests: int, tokens: int | None) -> CountedRequest:
         return CountedRequest(
             requests=_decide(self.limits.requests, self.requests_full_at, now, requests),
-            tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens, gcra.CORRECTED_BURSTS_MAX),
+            tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens, self.tokens_owed),
         )
 
 
 def read_state(key: ApiKey, account: Account) -> RateLimitState:
     """Read the rate-limit state from the key's row."""
-    return RateLimitState(effective_limits(key, account), key.requests_full_at, key.tokens_full_at)
+    return RateLimitState(effective_limits(key, account), key.requests_full_at, key.tokens_full_at, key.tokens_owed)
 
 
 def count_request(key: ApiKey, account: Account, now: datetime, tokens: int) -> CountedRequest:
@@ -113,7 +115,9 @@ def correct_token_count(key: ApiKey, account: Account, now: datetime, difference
     """Correct the row after a request used ``difference`` tokens more, or fewer, than admission counted."""
     limit = effective_limits(key, account).tokens
     if limit is not None and key.tokens_full_at is not None:
-        key.tokens_full_at = gcra.correct_full_at(limit=limit, full_at=key.tokens_full_at, now=now, difference=difference)
+        key.tokens_full_at, key.tokens_owed = gcra.correct(
+            limit=limit, full_at=key.tokens_full_at, now=now, difference=difference, owed=key.tokens_owed
+        )
 
 
 def update_rate_limits_statements(keys: Collection[ApiKey]) -> list[Statement]:
@@ -122,20 +126,20 @@ def update_rate_limits_statements(keys: Collection[ApiKey]) -> list[Statement]:
     if not limited:
         return []
     sql = """
-        UPDATE keys_apikey SET requests_full_at = state.requests_full_at, tokens_full_at = state.tokens_full_at
-        FROM json_to_recordset($1::json) AS state (id text, requests_full_at timestamptz, tokens_full_at timestamptz)
+        UPDATE keys_apikey
+        SET requests_full_at = state.requests_full_at, tokens_full_at = state.tokens_full_at, tokens_owed = state.tokens_owed
+        FROM json_to_recordset($1::json)
+            AS state (id text, requests_full_at timestamptz, tokens_full_at timestamptz, tokens_owed bigint)
         WHERE keys_apikey.id = state.id
         """
-    states = [{"id": key.pk, "requests_full_at": key.requests_full_at, "tokens_full_at": key.tokens_full_at} for key in limited]
-    return [Statement(sql, states)]
+    columns = ("requests_full_at", "tokens_full_at", "tokens_owed")
+    return [Statement(sql, [{"id": key.pk} | {column: getattr(key, column) for column in columns} for key in limited])]
 
 
-def _decide(
-    limit: int | None, full_at: datetime | None, now: datetime, cost: int | None, bursts_max: int = 1
-) -> Decision | None:
+def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int | None, owed: int = 0) -> Decision | None:
     if limit is None or cost is None:
         return None
-    return gcra.decide(limit=limit, full_at=full_at, now=now, cost=cost, bursts_max=bursts_max)
+    return gcra.decide(limit=limit, full_at=full_at, now=now, cost=cost, owed=owed)
 
 
 def _refusal(what: str, decision: Decision, tokens: int | None, headers: dict[str, str]) -> errors.ApiError:

@@ -107,12 +107,12 @@ def forget_unused() -> int:
 
 # ``full_at`` is when the whole burst is available again. An attempt moves it by one interval, but never beyond a whole burst
 # from now. The statement returns how long the next attempt must wait: 0 if this one was counted. At least a second if not,
-# because the last subquery reads the row as it was before concurrent attempts. A state of more than two bursts ahead was
-# written before the clock was set back, and counts as no use. The statement does not wait for the disk, which settlements
-# need: a crash may forget the attempts of its last moment.
+# because the last subquery reads the row as it was before concurrent attempts. A state that is further ahead than a burst was
+# written before the clock was set back, and counts as ``keys.gcra`` says. The statement does not wait for the disk, which
+# settlements need: a crash may forget the attempts of its last moment.
 _STATE = """(
-            CASE WHEN state.full_at > statement_timestamp() + {interval} * (%(burst)s * 2) THEN statement_timestamp()
-            ELSE greatest(state.full_at, statement_timestamp()) END
+            CASE WHEN state.full_at > statement_timestamp() + {interval} * %(burst)s + interval '1 second'
+            THEN statement_timestamp() ELSE greatest(state.full_at, statement_timestamp()) END
         )"""
 _COUNT = """
     WITH counted AS (
@@ -123,8 +123,8 @@ _COUNT = """
     )
     SELECT coalesce(
         (SELECT wait FROM counted),
-        (SELECT greatest(full_at - {interval} * (%(burst)s - 1) - statement_timestamp(), interval '1 second')
-            FROM billing_signinlimit WHERE digest = %(digest)s),
+        (SELECT greatest({state} - {interval} * (%(burst)s - 1) - statement_timestamp(), interval '1 second')
+            FROM billing_signinlimit AS state WHERE digest = %(digest)s),
         {interval}
     )
     FROM set_config('synchronous_commit', 'off', true)

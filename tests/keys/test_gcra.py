@@ -73,23 +73,51 @@ def test_a_cost_above_the_limit_never_passes():
 
 def test_a_correction_gives_back_or_takes_more():
     taken = gcra.decide(limit=100, full_at=None, now=NOW, cost=60).full_at
-    back = gcra.correct_full_at(limit=100, full_at=taken, now=NOW, difference=-50)
+    back, _ = gcra.correct(limit=100, full_at=taken, now=NOW, difference=-50)
     assert gcra.decide(limit=100, full_at=back, now=NOW, cost=90).allowed
     assert not gcra.decide(limit=100, full_at=back, now=NOW, cost=91).allowed
-    more = gcra.correct_full_at(limit=100, full_at=taken, now=NOW, difference=30)
+    more, _ = gcra.correct(limit=100, full_at=taken, now=NOW, difference=30)
     assert gcra.decide(limit=100, full_at=more, now=NOW, cost=10).allowed
     assert not gcra.decide(limit=100, full_at=more, now=NOW, cost=11).allowed
 
 
 def test_a_correction_never_adds_allowance_above_the_limit():
-    assert gcra.correct_full_at(limit=100, full_at=None, now=NOW, difference=-1_000) == NOW
-    assert gcra.correct_full_at(limit=100, full_at=NOW - MINUTE, now=NOW, difference=0) == NOW
+    assert gcra.correct(limit=100, full_at=None, now=NOW, difference=-1_000) == (NOW, 0)
+    assert gcra.correct(limit=100, full_at=NOW - MINUTE, now=NOW, difference=0) == (NOW, 0)
 
 
 @pytest.mark.parametrize("difference", [10**12, -(10**12), 10**30])
 def test_a_correction_is_at_most_an_hours_allowance(difference):
-    corrected = gcra.correct_full_at(limit=1, full_at=NOW, now=NOW, difference=difference)
-    assert NOW <= corrected <= NOW + 60 * MINUTE
+    full_at, owed = gcra.correct(limit=1, full_at=NOW, now=NOW, difference=difference)
+    assert NOW <= full_at <= NOW + MINUTE
+    assert 0 <= owed <= 59
+
+
+def test_what_exceeds_an_allowance_is_paid_back_before_anything_is_available():
+    full_at, owed = gcra.correct(limit=60, full_at=None, now=NOW, difference=60 + 90)
+    assert owed == 90
+    for seconds, is_allowed in ((0, False), (90, False), (91, True)):
+        decision = gcra.decide(limit=60, full_at=full_at, owed=owed, now=NOW + timedelta(seconds=seconds))
+        assert decision.allowed is is_allowed
+    assert (decision.full_at, decision.remaining) == (NOW + timedelta(seconds=151), 0)
+
+
+@given(
+    limit=st.integers(1, 5_000),
+    steps=st.lists(st.tuples(st.integers(-(10**6), 10**6), st.integers(0, 10**9)), min_size=1, max_size=20),
+)
+def test_what_is_used_and_owed_returns_with_time_and_nothing_of_it_is_lost(limit, steps):
+    """Compare with a number of microseconds that is used, which time and corrections change."""
+    unit = -(-60_000_000 // limit)
+    used, now, full_at, owed = 0, NOW, None, 0
+    for difference, wait in steps:
+        difference = max(min(difference, 60 * limit), -60 * limit)
+        full_at, owed = gcra.correct(limit=limit, full_at=full_at, owed=owed, now=now, difference=difference)
+        used = min(max(used + difference * unit, 0), 61 * limit * unit)
+        assert NOW <= full_at <= now + timedelta(microseconds=limit * unit)
+        now, used = now + timedelta(microseconds=wait), max(used - wait, 0)
+        seen = gcra.decide(limit=limit, full_at=full_at, owed=owed, now=now, cost=0)
+        assert seen.resets_in == timedelta(microseconds=used)
 
 
 @given(
@@ -126,32 +154,45 @@ def test_no_minute_passes_more_than_twice_the_limit(limit, waits):
         assert len(passed) <= 2 * limit
 
 
+# --- The clock is set back -----------------------------------------------------------------------------------------------
+
+STEPS = [1, 30, 59, 60, 61, 119, 120, 1_800, 3_540, 3_720, 10**6]  # seconds
+
+
+@pytest.mark.parametrize("seconds", STEPS)
+@pytest.mark.parametrize("cost", [1, 30, 60])
+def test_a_used_up_limit_is_available_within_a_minute_however_far_the_clock_is_set_back(seconds, cost):
+    _, refused = burst(60)
+    now = NOW - timedelta(seconds=seconds)
+    first = gcra.decide(limit=60, full_at=refused.full_at, now=now, cost=cost)
+    wait = timedelta(0) if first.allowed else first.retry_in
+    assert wait <= MINUTE + timedelta(seconds=1)
+    assert gcra.decide(limit=60, full_at=refused.full_at, now=now + wait, cost=cost).allowed  # as it was told
+
+
+def test_a_limit_still_holds_after_the_clock_is_set_back():
+    _, refused = burst(60)
+    assert burst(60, full_at=refused.full_at, now=NOW - timedelta(minutes=30))[0] == 60
+
+
 @given(
     limit=st.integers(1, 5_000),
     cost=st.integers(1, 5_000),
     differences=st.lists(st.integers(-(10**9), 10**9), max_size=5),
+    idle=st.integers(0, 10**9),
     back=st.integers(0, 10**13),
 )
-def test_however_far_the_clock_is_set_back_a_minutes_allowance_returns_within_the_longest_wait(limit, cost, differences, back):
-    full_at = gcra.decide(limit=limit, full_at=None, now=NOW, cost=min(cost, limit)).full_at
+def test_a_clock_set_back_delays_a_limit_by_one_allowance_at_most(limit, cost, differences, idle, back):
+    full_at, owed = gcra.decide(limit=limit, full_at=None, now=NOW, cost=min(cost, limit)).full_at, 0
     for difference in differences:
-        full_at = gcra.correct_full_at(limit=limit, full_at=full_at, now=NOW, difference=difference)
-    bursts_max = gcra.CORRECTED_BURSTS_MAX if differences else 1
-    now = NOW - timedelta(microseconds=back)
-    burst_length = limit * gcra.decide(limit=limit, full_at=None, now=NOW).resets_in
-    assert full_at - NOW <= bursts_max * burst_length  # so no state is forgotten unless the clock is set back
-    decision = gcra.decide(limit=limit, full_at=full_at, now=now, cost=limit, bursts_max=bursts_max)
-    assert decision.allowed or decision.retry_in <= (bursts_max + 1) * burst_length
+        full_at, owed = gcra.correct(limit=limit, full_at=full_at, owed=owed, now=NOW, difference=difference)
+    now = NOW + timedelta(microseconds=idle - back)
+    unit = timedelta(microseconds=-(-60_000_000 // limit))
+    decision = gcra.decide(limit=limit, full_at=full_at, owed=owed, now=now, cost=limit)
+    assert decision.allowed or decision.retry_in <= (limit + owed) * unit + timedelta(seconds=1)
+    assert owed == 0 or back < idle or not decision.allowed  # what is owed is not forgotten
 
 
-def test_a_clock_behind_by_less_than_an_allowance_keeps_what_is_used():
+def test_a_time_taken_a_moment_before_the_state_was_written_keeps_what_is_used():
     _, refused = burst(10)
-    assert not gcra.decide(limit=10, full_at=refused.full_at, now=NOW - MINUTE).allowed
-
-
-def test_a_correction_never_writes_a_state_that_counts_as_no_use():
-    full_at = NOW
-    for _ in range(200):
-        full_at = gcra.correct_full_at(limit=100, full_at=full_at, now=NOW, difference=10**9)
-    refused = gcra.decide(limit=100, full_at=full_at, now=NOW - MINUTE, bursts_max=gcra.CORRECTED_BURSTS_MAX)
-    assert not refused.allowed
+    assert not gcra.decide(limit=10, full_at=refused.full_at, now=NOW - timedelta(milliseconds=900)).allowed

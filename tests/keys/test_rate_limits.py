@@ -149,10 +149,41 @@ def test_a_database_clock_set_back_by_hours_does_not_lock_a_key_out(client, colu
     assert getattr(row, column) - pool.database_time() <= timedelta(minutes=1)
 
 
-def test_tokens_above_those_counted_are_still_owed_after_they_exceed_a_burst(client):
-    ApiKey.objects.update(tokens_full_at=pool.database_time() + timedelta(minutes=59))
-    reply = chat.ask(client, max_tokens=1)
-    assert (reply.status_code, reply.json()["error"]["message"].count("tokens per minute")) == (429, 1)
+def words(number: int) -> list[dict[str, str]]:
+    """Return messages of so many tokens, which the echo repeats."""
+    return [{"role": "user", "content": "w " * number}]
+
+
+@pytest.mark.parametrize("minutes", [1, 30, 59, 61, 600])
+def test_a_database_clock_set_back_by_minutes_refuses_for_a_minute_at_most(alice, echo_model, minutes):
+    """Use up the tokens per minute, set the clock back, and ask until a request of a whole minute's tokens is admitted."""
+    client = client_for(factories.make_key(alice, tokens_per_minute=2_000)[1])
+    now = pool.database_time()
+    stepped_clock.step(now + timedelta(minutes=minutes))
+    assert chat.ask(client, messages=words(900)).status_code == 200
+    assert chat.ask(client, max_tokens=1_900).status_code == 429
+    stepped_clock.step(now)
+    reply = chat.ask(client, max_tokens=1_900)
+    if reply.status_code == 429:
+        assert 0 < int(reply["Retry-After"]) <= 60
+        stepped_clock.step(now + timedelta(seconds=int(reply["Retry-After"])))
+        reply = chat.ask(client, max_tokens=1_900)
+    assert reply.status_code == 200
+
+
+def test_tokens_above_those_counted_are_owed_and_paid_back(client):
+    """Without max_tokens, admission counts the prompt only."""
+    now = pool.database_time()
+    assert chat.ask(client, messages=words(600)).status_code == 200
+    owed = ApiKey.objects.get().tokens_owed
+    assert owed > 0
+    refused = chat.ask(client, max_tokens=1)
+    assert (refused.status_code, refused.json()["error"]["message"].count("tokens per minute")) == (429, 1)
+    stepped_clock.step(now + timedelta(seconds=60 * owed / 1_000))
+    assert chat.ask(client, max_tokens=1).status_code == 429
+    stepped_clock.step(now + timedelta(seconds=60 * owed / 1_000 + 10))
+    assert chat.ask(client, max_tokens=1).status_code == 200
+    assert ApiKey.objects.get().tokens_owed == 0
 
 
 # --- Every reply tells where the key stands ------------------------------------------------------------------------------

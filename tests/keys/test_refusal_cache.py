@@ -90,7 +90,7 @@ def test_a_replayed_refusal_reports_the_remaining_wait(memory, clock):
 
 
 def test_cached_state_refuses_requests_for_one_second(memory, clock):
-    cached = cached_limit(clock, requests=100)
+    cached = cached_limit(clock, requests=60.9)
     clock.seconds += 0.99
     assert answer(memory, cached=cached) == "RateLimitExceeded"
     clock.seconds += 0.02
@@ -107,7 +107,7 @@ def test_tokens_per_minute_are_decided_by_admission_before_a_flood(memory, clock
 
 
 def test_a_request_with_an_idempotency_key_reaches_admission_before_a_flood(memory, clock):
-    attempt, cached = replace(DEMAND, idempotency_key="retry"), cached_limit(clock, requests=100)
+    attempt, cached = replace(DEMAND, idempotency_key="retry"), cached_limit(clock, requests=60.9)
     for _ in range(FLOOD_REFUSALS):
         assert answer(memory, attempt, cached=cached) == "asked"
         memory.record("key", errors.RateLimitExceeded("wait"), attempt)

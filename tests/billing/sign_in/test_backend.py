@@ -80,6 +80,17 @@ def test_a_database_clock_set_back_by_hours_does_not_lock_a_user_out(alice):
     assert attempt().status_code == 429
 
 
+@pytest.mark.parametrize("hours", [0.5, 2.9, 3, 3.1, 5.9, 6, 100])
+def test_however_far_the_database_clock_is_set_back_a_user_waits_for_no_more_than_a_burst(alice, hours):
+    use_up()
+    let_pass(-hours * HOUR)
+    reply = attempt()
+    if reply.status_code == 429:
+        assert 1 <= int(reply["Retry-After"]) <= BURST * HOUR
+        let_pass(int(reply["Retry-After"]))
+    assert attempt().status_code != 429
+
+
 def test_a_user_that_does_not_exist_is_limited_alike(db):
     use_up("nobody@example.org")
     assert attempt("nobody@example.org").status_code == 429
