@@ -25,7 +25,7 @@ from gateway_project.net import disconnects
 # Of each process. Whoever waits behind all others waits for two seconds on an idle host.
 _WAITING_MAX = 8
 _WAIT_SECONDS_MAX = 10
-_SHARE = 0.05  # of a core
+_SHARE = 0.025  # of a core
 _BURST_SECONDS = 2  # of a core, above the share: ten passwords on an idle host
 _NICENESS = 10  # a busy core then gives a completion nine times as much time as a password
 
