@@ -29,10 +29,11 @@ def check_idempotent_replies(**kwargs: Any) -> list[CheckMessage]:
 @register()
 def check_requests_in_flight(**kwargs: Any) -> list[CheckMessage]:
     """W008: the requests of one key can take every slot of a process, and so stop it for all others."""
-    if slots.slots_max() > settings.KEY_REQUESTS_IN_FLIGHT:
+    taken_max = slots.REPEATABLE_FACTOR * settings.KEY_REQUESTS_IN_FLIGHT
+    if slots.slots_max() > taken_max:
         return []
     message = "With GATEWAY_KEY_REQUESTS_IN_FLIGHT as it is, one key can stop a web process for all others."
-    hint = f"Set it well below {slots.slots_max()}, or raise GATEWAY_WORKER_CONNECTIONS."
+    hint = f"Set it well below {slots.slots_max() // slots.REPEATABLE_FACTOR}, or raise GATEWAY_WORKER_CONNECTIONS."
     return [Warning(message, hint=hint, id="gateway.W008")]
 
 

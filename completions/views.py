@@ -143,7 +143,7 @@ class ChatCompletionsView(RatedView):
         length = strict_json.content_length(request)
         idempotency_value = request.META.get("HTTP_IDEMPOTENCY_KEY")
         try:
-            with slots.process_slots.take(caller.key_id, is_repeatable=idempotency_value is not None) as slot:
+            with _take_slot(caller, idempotency_value) as slot:
                 if length <= large_work.LARGE_BYTES:
                     return self._answer(request, caller, length, slot)
                 preadmission.require_admissible(caller, idempotency_value)
@@ -187,6 +187,18 @@ class ChatCompletionsView(RatedView):
             for name, value in self.dispatched.headers().items():
                 response[name] = value
         return response
+
+
+def _take_slot(caller: Caller, idempotency_value: str | None) -> Slot:
+    """Take a slot, by the key's own maximum where that is needed. Raises as admission would, if the key is refused anyway."""
+    is_repeatable = idempotency_value is not None
+    try:
+        return slots.process_slots.take(caller.key_id, caller.account_id, is_repeatable=is_repeatable)
+    except errors.TooManyInFlight:
+        if rate_limit_cache.in_flight(caller.key_id):
+            raise
+    preadmission.require_admissible(caller, idempotency_value)
+    return slots.process_slots.take(caller.key_id, caller.account_id, is_repeatable=is_repeatable)
 
 
 def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:

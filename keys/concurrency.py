@@ -57,6 +57,11 @@ class RequestsInFlight(NamedTuple):
         }
 
 
+def default_state() -> RequestsInFlight:
+    """Return the deployment's maxima, for a key that was not read, and nothing in flight."""
+    return RequestsInFlight(0, settings.KEY_REQUESTS_IN_FLIGHT, 0, settings.ACCOUNT_REQUESTS_IN_FLIGHT)
+
+
 def read_state(key: ApiKey, account: Account) -> RequestsInFlight | None:
     """Return the state by the rows; None when the key's open holds were not read with it."""
     if key.open_holds is None:

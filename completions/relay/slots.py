@@ -1,18 +1,23 @@
 """Bounds the completions that this process runs at a time, in all and for each key.
 
 The server takes ``WORKER_CONNECTIONS`` connections for each process. Completions keep theirs for as long as their providers
-take, so they may have only nine tenths of them: probes and pages always find one free. A key may have no more slots than
-requests in flight, so that what it sends beyond is refused before its body is read. Admission decides for all processes. A key
-gets its refusals at a rate: with many, each waits for its turn.
+take, so they may have only nine tenths of them: probes and pages always find one free.
+
+A key, and an account over all its keys, may have no more slots than requests in flight, so that what it sends beyond is refused
+before its body is read. A request with an Idempotency-Key may take one when they have up to twice as many: its reply may be
+stored, and then it counts for nothing. Admission decides for all processes. A key gets its refusals at a rate: with many, each
+waits for its turn.
 
 A slot is taken before the body is read and before any money is held, and given back when the reply has ended, even if that is
 long after the client left.
 """
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from types import TracebackType
 from typing import Any
+from uuid import UUID
 
 import gevent
 from django.conf import settings
@@ -28,14 +33,16 @@ _REFUSALS_PER_SECOND = 20
 _REFUSALS_BURST = 20  # at once
 _HELD_BACK_SECONDS_MAX = 10
 
+REPEATABLE_FACTOR = 2  # how many times its requests in flight a key may have of slots, if it sends an Idempotency-Key
+
 
 class Slot:
     """One completion's place among those that run, released where its ``with`` block ends."""
 
-    __slots__ = ("_is_taken", "_key_id")
+    __slots__ = ("_is_taken", "_owners")
 
-    def __init__(self, key_id: str) -> None:
-        self._key_id = key_id
+    def __init__(self, *owners: Hashable) -> None:
+        self._owners = owners
         self._is_taken = True
 
     def __enter__(self) -> "Slot":
@@ -44,52 +51,55 @@ class Slot:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if self._is_taken:
             self._is_taken = False
-            process_slots.release(self._key_id)
+            process_slots.release(*self._owners)
 
     def hand_over(self) -> "Slot":
         """Return the slot for another ``with`` block, which is to release it instead."""
         self._is_taken = False
-        return Slot(self._key_id)
+        return Slot(*self._owners)
 
 
 class ProcessSlots:
-    """The slots that are taken, in all and by key. ``clock`` returns seconds; tests pass their own."""
+    """The slots that are taken, in all and by key and account. ``clock`` returns seconds; tests pass their own."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.taken = 0
-        self._by_key: dict[str, int] = {}
+        self._by_owner = Counter[Hashable]()
         self._held_back = 0
         self._refused_until: TTLCache[str, float] = TTLCache(seconds=60, entries_max=10_000)  # by key; see _wait_seconds
 
-    def take(self, key_id: str, *, is_repeatable: bool) -> Slot:
+    def take(self, key_id: str, account_id: UUID, *, is_repeatable: bool) -> Slot:
         """Take a slot. Raises ServiceUnavailable when all are taken, TooManyInFlight when the key has as many as it may.
 
-        ``is_repeatable``: its reply may be stored; then only admission can say whether the request counts.
+        The deployment's maximum is that of a key which this process has not read for a minute. ``is_repeatable``: its reply may
+        be stored; then only admission can say whether the request counts.
         """
         if self.taken >= slots_max():
             raise errors.ServiceUnavailable("The gateway runs as many requests as it can at the moment. Try again.")
-        of_key = self._by_key.get(key_id, 0)
-        if of_key and not is_repeatable:
-            _require_room(key_id, of_key)
+        counted_each = REPEATABLE_FACTOR if is_repeatable else 1
+        taken = {owner: self._by_owner[owner] // counted_each for owner in (key_id, account_id)}
+        last_read = rate_limit_cache.in_flight(key_id) or concurrency.default_state()
+        last_read._replace(of_key=taken[key_id], of_account=taken[account_id]).require_room()
         self.taken += 1
-        self._by_key[key_id] = self._by_key.get(key_id, 0) + 1
-        return Slot(key_id)
+        self._by_owner.update((key_id, account_id))
+        return Slot(key_id, account_id)
 
-    def release(self, key_id: str) -> None:
+    def release(self, *owners: Hashable) -> None:
         self.taken -= 1
-        if self._by_key[key_id] == 1:
-            del self._by_key[key_id]
-        else:
-            self._by_key[key_id] -= 1
+        for owner in owners:
+            self._by_owner[owner] -= 1
+            if not self._by_owner[owner]:
+                del self._by_owner[owner]
 
     def hold_back(self, key_id: str, client: Any) -> None:
         """Wait before a refusal for requests in flight, if the key has had many. Raises RequestTimeout when ``client`` leaves.
 
-        ``client`` is a gevent socket or None. Refusals that wait take slots, a quarter of them at most: no further one waits.
+        ``client`` is a gevent socket or None. Refusals that wait take slots, a quarter of them at most, and none that is not
+        free: no further one waits.
         """
         seconds = self._wait_seconds(key_id)
-        if not seconds or self._held_back >= slots_max() // 4:
+        if not seconds or self._held_back >= slots_max() // 4 or self.taken >= slots_max():
             return
         pool.release_connection()
         self.taken += 1
@@ -119,9 +129,3 @@ def slots_max() -> int:
     """Return how many completions a process may run: a tenth of its connections, and one at least, is not for them."""
     connections: int = settings.WORKER_CONNECTIONS
     return connections - max(connections // 10, 1)
-
-
-def _require_room(key_id: str, of_key: int) -> None:
-    last_read = rate_limit_cache.in_flight(key_id)
-    if last_read and of_key >= last_read.key_max:
-        raise concurrency.refusal("key", last_read.key_max)

@@ -1,15 +1,19 @@
 """A process whose slots for completions are all taken still answers probes and pages."""
 
+import select
+
 import pytest
 from django.urls import reverse
 
 from billing.models import Account, Hold
 from completions.models import Completion
+from keys import lifecycle
 from tests import factories
 from tests.completions.routes import let_providers_cancel
-from tests.live.gateway import eventually, read_until, wait_until_settled
+from tests.live.gateway import answer, eventually, head, read_until, wait_until_settled
 
 SLOTS = 9  # of ten connections
+SLOTS_OF_NARROW = 18  # of 20
 
 
 @pytest.fixture
@@ -35,3 +39,32 @@ def test_a_process_full_of_completions_answers_probes_and_pages_and_frees_its_sl
     wait_until_settled(alice)
     assert set(Completion.objects.values_list("settlement", flat=True)) == {"partial"}
     eventually(lambda: small.ask(secret).status == 200)
+
+
+@pytest.fixture
+def narrow(transactional_db, gateways):
+    return gateways(GATEWAY_WORKER_CONNECTIONS="20", GATEWAY_KEY_REQUESTS_IN_FLIGHT="3")
+
+
+@pytest.mark.parametrize("lines", [[], ["Idempotency-Key: once"]])
+@pytest.mark.parametrize("is_revoked", [True, False])
+def test_bodies_that_one_key_half_sends_leave_slots_to_others(narrow, alice, bob, echo_model, is_revoked, lines):
+    key, secret = factories.make_key(alice)
+    if is_revoked:
+        lifecycle.revoke_key(key)
+    half_sent = [narrow.dial() for _ in range(SLOTS_OF_NARROW + 1)]
+    for client in half_sent:
+        client.sendall(head(secret, "Content-Length: 500", *lines) + b"{")
+    taken_max = 6 if lines else 3
+    refused = []
+    eventually(lambda: len(refused.extend(readable(set(half_sent) - set(refused))) or refused) >= len(half_sent) - taken_max)
+    assert {answer(client).status for client in refused} == {401 if is_revoked else 429}
+    factories.credit(bob, 100)
+    assert narrow.ask(factories.make_key(bob)[1]).status == 200
+    wait_until_settled(bob)
+    for client in half_sent:
+        client.close()
+
+
+def readable(clients):
+    return select.select(list(clients), [], [], 0)[0]

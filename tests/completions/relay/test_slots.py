@@ -1,6 +1,7 @@
 """Refusals of a key that has as many requests in flight as it may: the first come at once, the next at a rate."""
 
-from contextlib import closing
+from contextlib import closing, suppress
+from uuid import uuid4
 
 import gevent
 import pytest
@@ -60,3 +61,51 @@ def test_each_refusal_for_requests_in_flight_is_counted(alice, echo_model, runs_
     assert slots.process_slots._refused_until.get(key.pk)
     if running:
         running.getvalue()
+
+
+# --- Slots of one key ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def of_process(settings):
+    settings.KEY_REQUESTS_IN_FLIGHT, settings.ACCOUNT_REQUESTS_IN_FLIGHT = 2, 3
+    return slots.ProcessSlots()
+
+
+ACCOUNT_ID = uuid4()
+
+
+def count_taken(of_process, *key_ids, is_repeatable=False):
+    """Take slots for the keys of one account until they are refused."""
+    for key_id in key_ids:
+        for _ in range(10):
+            with suppress(errors.TooManyInFlight):
+                of_process.take(key_id, ACCOUNT_ID, is_repeatable=is_repeatable)
+    return of_process.taken
+
+
+def test_a_key_that_the_process_has_not_read_takes_no_more_than_the_deployments_maximum(of_process):
+    assert count_taken(of_process, "a") == 2
+
+
+def test_requests_whose_replies_may_be_stored_take_twice_as_many_slots(of_process):
+    assert count_taken(of_process, "a", is_repeatable=True) == 4
+
+
+def test_the_keys_of_an_account_take_no_more_than_its_maximum(of_process):
+    assert count_taken(of_process, "a", "b", "c") == 3
+    of_process.take("d", uuid4(), is_repeatable=False)
+
+
+def test_released_slots_are_free_again_and_leave_nothing_behind(of_process):
+    for _ in range(5):
+        of_process.take("a", ACCOUNT_ID, is_repeatable=False)
+        of_process.release("a", ACCOUNT_ID)
+    assert (of_process.taken, dict(of_process._by_owner)) == (0, {})
+
+
+def test_no_refusal_is_held_back_where_all_slots_are_taken(refusals, settings):
+    settings.WORKER_CONNECTIONS = 10
+    refusals.taken = 9
+    refusals.hold_back("a", None)
+    assert refusals.taken == 9
