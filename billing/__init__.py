@@ -1,6 +1,6 @@
 """Accounts and their money: members, the ledger, holds, the audit.
 
-Owns every balance. Imports ``monitoring`` only and knows nothing of keys, models or providers. In reading order:
+Owns every balance. Imports no other app and knows nothing of keys, models or providers. In reading order:
 
 - ``models``             User, Account, Membership, LedgerEntry, Hold, SignInLimit; constraints refuse what breaks invariants
 - ``money``              units and every rounding: nanodollars inside, cents at the edge; pure

@@ -1,6 +1,6 @@
-"""What operators watch of the ledger and its holds; ``monitoring.facts`` collects them."""
+"""What operators watch of the ledger and its holds; ``gateway_project.monitoring.facts`` collects them."""
 
-from monitoring.facts import Fact, last_end_statement, last_result_statement
+from gateway_project.monitoring.facts import Fact, last_end_statement, last_result_statement
 
 _AUDIT = "billing.tasks.verify_ledger"
 

@@ -7,7 +7,7 @@ from celery import shared_task
 from billing import audit, holds
 from billing.sign_in import limits
 from gateway_project.db import pool
-from monitoring import task_runs
+from gateway_project.monitoring import task_runs
 
 logger = logging.getLogger("gateway.audit")
 

@@ -1,7 +1,7 @@
-"""What operators watch of completions; ``monitoring.facts`` collects them."""
+"""What operators watch of completions; ``gateway_project.monitoring.facts`` collects them."""
 
 from completions.charging import outbox
-from monitoring.facts import Fact, HostGauge
+from gateway_project.monitoring.facts import Fact, HostGauge
 
 FACTS = [
     Fact(

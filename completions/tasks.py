@@ -16,7 +16,7 @@ from completions.models import Completion, Provider
 from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
-from monitoring import task_runs
+from gateway_project.monitoring import task_runs
 
 logger = logging.getLogger("gateway.sweeper")
 

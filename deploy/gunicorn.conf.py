@@ -187,9 +187,9 @@ def post_worker_init(worker: Any) -> None:
     """
     from completions import tasks
     from completions.charging import checkpoints, outbox, settlement
+    from gateway_project.monitoring import processes
     from gateway_project.net import draining
     from gateway_project.web import gunicorn_replies
-    from monitoring import processes
 
     # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
     # free nearly all objects of a request. The collector took a sixth of the time of a completion.

@@ -6,7 +6,6 @@ The apps import each other downwards only, and this package imports none of them
     completions
     keys
     billing
-    monitoring   what operators watch: the apps above record their tasks there
     gateway_project
 
 The modules that configure and start the project (``settings``, ``urls``, ``urls_api``, ``urls_base``, ``urls_health``,
@@ -18,6 +17,7 @@ contracts are in pyproject.toml.
 - ``net``               outbound HTTP and sockets
 - ``web``               middleware, replies to errors, probes and parsing of requests
 - ``activity``          the log of what staff and owners did; the base classes of admin pages
+- ``monitoring``        what operators watch: last runs of tasks, running processes, facts of the database
 - ``local``             ``make run``: the whole gateway on one machine
 - ``cache``             an in-process cache whose entries expire
 - ``compact_json``      JSON without white space

@@ -85,7 +85,7 @@ INSTALLED_APPS = [
     "allauth.account",
     "gateway_project.apps.GatewayConfig",
     "gateway_project.activity.apps.ActivityConfig",
-    "monitoring.apps.MonitoringConfig",
+    "gateway_project.monitoring.apps.MonitoringConfig",
     "billing.apps.BillingConfig",
     "keys.apps.KeysConfig",
     "completions.apps.CompletionsConfig",

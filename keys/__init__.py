@@ -1,7 +1,7 @@
 """API keys: whose key a request carries, whether it is valid, and how much it may spend and ask.
 
 Owns keys with their secrets, authentication, spending limits, limits per minute, and the dashboard where owners manage keys.
-May import ``billing``, ``monitoring`` and ``gateway_project``. In reading order:
+May import ``billing`` and ``gateway_project``. In reading order:
 
 - ``models``             ApiKey; SpendingDay, what a key spent on one UTC day
 - ``secret``             the format of a secret: mint, parse, digest, compare; pure

@@ -1,6 +1,6 @@
 """Public, cacheable rankings of models, merged from several sources. Every id in them can be sent as ``model``.
 
-Imports ``completions.models`` (the catalog), ``monitoring`` and ``gateway_project``; no other app imports this one. The layers,
+Imports ``completions.models`` (the catalog) and ``gateway_project``; no other app imports this one. The layers,
 from top to bottom; each imports only what is below it:
 
 - ``admin``, ``apps``

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import connection
 
 from gateway_project.db import pool
-from monitoring import task_runs
+from gateway_project.monitoring import task_runs
 from rankings import refresh as refreshing
 from rankings.models import Source
 

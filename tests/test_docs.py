@@ -32,7 +32,7 @@ from completions.models import Completion, Price
 from completions.providers import ADAPTERS
 from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors, logs, metrics, urls_health
-from monitoring import collector, facts
+from gateway_project.monitoring import collector, facts
 from rankings.api.filters import RankingFilter
 from rankings.models import SourceState
 from rankings.scoring import parameters
@@ -42,7 +42,7 @@ from tests.outage import with_the_database_unavailable
 from tests.rankings import entries
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ["monitoring", "billing", "keys", "completions", "rankings"]
+APPS = ["billing", "keys", "completions", "rankings"]
 CODE = [ROOT / "manage.py", *(path for top in [*APPS, "gateway_project", "deploy"] for path in (ROOT / top).rglob("*.py"))]
 SETTINGS = ROOT / "gateway_project" / "settings.py"
 PARAMETERS = Path(parameters.__file__)

@@ -14,8 +14,8 @@ from django.db.models import F
 from billing import audit, facts, money, tasks
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project.db import pool
-from monitoring import collector
-from monitoring.models import TaskRun
+from gateway_project.monitoring import collector
+from gateway_project.monitoring.models import TaskRun
 from tests import factories, usage
 from tests.billing import guards
 

@@ -21,8 +21,8 @@ from django.db import connection
 from billing.models import Account
 from gateway_project import celery_app
 from gateway_project.local import redis
-from monitoring import processes, task_runs
-from monitoring.models import Process, TaskRun
+from gateway_project.monitoring import processes, task_runs
+from gateway_project.monitoring.models import Process, TaskRun
 from tests import waiting
 from tests.gateway_project.local.launch import free_port
 from tests.live.conftest import ROOT, SETTINGS, database_url, start

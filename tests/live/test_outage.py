@@ -10,8 +10,8 @@ from django.db import connection, transaction
 
 from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion, IdempotentRequest
+from gateway_project.monitoring import processes
 from keys.models import SpendingDay
-from monitoring import processes
 from tests import factories, waiting
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.live.conftest import start

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from monitoring.models import Process
+from gateway_project.monitoring.models import Process
 
 logger = logging.getLogger("gateway.secrets")
 

@@ -13,8 +13,8 @@ from django.apps import apps
 from django.conf import settings
 from django.utils.module_loading import module_has_submodule
 
-from monitoring import task_runs
-from monitoring.models import Process
+from gateway_project.monitoring import task_runs
+from gateway_project.monitoring.models import Process
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from gateway_project import metrics
 
 
 class MonitoringConfig(AppConfig):
-    name = "monitoring"
+    name = "gateway_project.monitoring"
+    label = "monitoring"
 
     def ready(self) -> None:
-        from monitoring import background, checks, collector  # noqa: F401  two of them register what they declare
+        from gateway_project.monitoring import background, checks, collector  # noqa: F401  two of them register what they declare
 
         metrics.shared.register(collector.FactsCollector())

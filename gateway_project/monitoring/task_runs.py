@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 from django.db.models.functions import Now
 
-from monitoring.models import TaskRun
+from gateway_project.monitoring.models import TaskRun
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

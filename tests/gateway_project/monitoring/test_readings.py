@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from monitoring import readings
-from monitoring.readings import Reading
+from gateway_project.monitoring import readings
+from gateway_project.monitoring.readings import Reading
 from tests import waiting
 
 

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from gateway_project import errors
 from gateway_project.db import pool
-from monitoring import processes, task_runs, worker_endpoint
+from gateway_project.monitoring import processes, task_runs, worker_endpoint
 
 logger = logging.getLogger("gateway.processes")
 

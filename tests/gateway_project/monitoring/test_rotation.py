@@ -7,8 +7,8 @@ import pytest
 from django.core.checks import run_checks
 from django.db.models.functions import Now
 
-from monitoring import collector, facts, processes, rotation
-from monitoring.models import Process
+from gateway_project.monitoring import collector, facts, processes, rotation
+from gateway_project.monitoring.models import Process
 
 OLD, NEW = "o" * 44, "n" * 44
 LISTS = {"OLD": [OLD], "OLD,NEW": [OLD, NEW], "NEW,OLD": [NEW, OLD], "NEW": [NEW]}

@@ -10,9 +10,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gateway_project.db import pool
-from monitoring import facts, processes
-from monitoring.models import Process
-from monitoring.readings import Reading
+from gateway_project.monitoring import facts, processes
+from gateway_project.monitoring.models import Process
+from gateway_project.monitoring.readings import Reading
 
 QUEUE = "celery"  # Celery's default
 _STATEMENT_SECONDS = 2

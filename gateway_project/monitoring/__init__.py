@@ -1,6 +1,6 @@
 """What operators watch: last runs of tasks, reports of running processes, and facts of the database in ``/metrics``.
 
-Imports ``gateway_project`` only. The apps above record their tasks here and declare facts in a module ``facts`` of their own,
+A Django app of its own. The apps record their tasks here and declare facts in a module ``facts`` of their own,
 as they declare invariants in ``audit``. So every process can show the facts of the whole, whichever process wrote them.
 
 - ``models``           TaskRun, Process

@@ -12,8 +12,8 @@ from billing import facts as billing_facts
 from billing.models import Hold
 from completions import facts as completion_facts
 from completions.models import Route
-from monitoring import collector, facts, task_runs
-from monitoring.models import Process, TaskRun
+from gateway_project.monitoring import collector, facts, task_runs
+from gateway_project.monitoring.models import Process, TaskRun
 from tests import usage
 
 TASKS = {str(entry["task"]) for entry in settings.CELERY_BEAT_SCHEDULE.values()}
@@ -84,7 +84,7 @@ def test_counting_holds_reads_open_ones_only(db, fact):
 
 def test_this_host_shows_its_disk_now_and_other_hosts_as_they_last_reported(db, settings, tmp_path):
     settings.OUTBOX_DIR = tmp_path
-    from monitoring import processes
+    from gateway_project.monitoring import processes
 
     ours, theirs = processes.this_process("web"), processes.this_process("web")
     theirs.host = "elsewhere"
@@ -99,7 +99,7 @@ def test_this_host_shows_its_disk_now_and_other_hosts_as_they_last_reported(db, 
 
 
 def test_reports_of_ended_processes_are_forgotten_at_once_on_their_host_and_later_elsewhere(db):
-    from monitoring import processes
+    from gateway_project.monitoring import processes
 
     def report(host, age):
         process = processes.this_process("web")

@@ -13,8 +13,8 @@ from django.db.models.functions import Now
 
 from gateway_project import errors
 from gateway_project.db import pool
-from monitoring import facts, rotation
-from monitoring.models import Process
+from gateway_project.monitoring import facts, rotation
+from gateway_project.monitoring.models import Process
 
 logger = logging.getLogger("gateway.processes")
 

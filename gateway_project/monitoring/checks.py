@@ -6,8 +6,8 @@ from typing import Any
 from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import ProgrammingError, transaction
 
-from monitoring import processes, rotation
-from monitoring.models import Process
+from gateway_project.monitoring import processes, rotation
+from gateway_project.monitoring.models import Process
 
 
 @register(Tags.database)

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from monitoring import worker_endpoint
+from gateway_project.monitoring import worker_endpoint
 from tests.gateway_project.local.launch import free_port
 
 SECRET = "m" * 40
