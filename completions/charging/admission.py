@@ -135,12 +135,14 @@ class AdmissionRequest:
         admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens)
         record = self._record(now, window, earlier)
         held_nanos = record.due_nanos(payable_nanos)
-        stores_reply = self.idempotency_key is None or idempotency.has_room(account, replaced=stored)
+        freed_bytes = stored.reply_bytes if stored else 0  # of an expired key, whose row is replaced
+        stores_reply = self.idempotency_key is None or idempotency.has_room(account, freed_bytes=freed_bytes)
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)
         headers = count.headers() | in_flight.with_one_more().headers()
         admitted = Admitted(record, held_nanos, self.request, admitted_offers, headers, self.idempotency_key, stores_reply)
         _add_writes(admitted, key, rows)
+        account.stored_reply_bytes -= freed_bytes  # as ``insert_keys_statement`` writes it
         return admitted
 
     def _allowed_offers(self, key: ApiKey) -> list[Offer]:

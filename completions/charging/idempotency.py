@@ -155,13 +155,9 @@ def is_storable(reply: bytes) -> bool:
     return len(reply) <= settings.IDEMPOTENT_REPLY_BYTES_MAX
 
 
-def has_room(account: Account, *, replaced: StoredRequest | None) -> bool:
-    """Whether the largest reply fits into what the account may store, once the reply of an expired key is replaced.
-
-    The account is locked. The room of the replaced reply is given back on its row, as ``insert_keys_statement`` does.
-    """
-    account.stored_reply_bytes -= replaced.reply_bytes if replaced else 0
-    return account.stored_reply_bytes + sealed_bytes_max() <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
+def has_room(account: Account, *, freed_bytes: int) -> bool:
+    """Whether the largest reply fits into what the account may store, once ``freed_bytes`` of an expired key are free."""
+    return account.stored_reply_bytes - freed_bytes + sealed_bytes_max() <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
 
 
 def sealed_bytes_max() -> int:
