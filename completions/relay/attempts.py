@@ -123,7 +123,8 @@ class Dispatch:
         return self._first_success(self._start_stream)
 
     def _first_success(self, send: Callable[[Call], Outcome]) -> Outcome:
-        calls, failures = deque(self._calls()), dict[int, ProviderFailed]()  # by route: each is attempted twice at most
+        calls = deque(sorted(self._calls(), key=lambda call: circuit_breaker.stands_back(call.route)))
+        failures = dict[int, ProviderFailed]()  # by route: each is attempted twice at most
         while calls and self.attempts < settings.UPSTREAM_ATTEMPTS_MAX and time.monotonic() < calls[0].until:
             if self._has_client_left:
                 raise base.client_disconnected(upstream_worked=False)

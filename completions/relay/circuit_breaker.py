@@ -8,8 +8,9 @@
 Each process counts the failures that it sees, and its circuits are its own. When it opens one it also writes so on the route's
 row, where the other processes find it when they next read the catalog, a second later: no request waits for this exchange. To
 them the row is a hint and no more, because the fault may be that of the first one's host. A process that had a success within
-``CIRCUIT_OPEN_SECONDS`` ignores it. Any other lets one request probe the route: its success closes the circuit there, its
-failure opens it. What keeps this host from connecting at all is not counted here (``local_faults``).
+``CIRCUIT_OPEN_SECONDS`` ignores it. In any other, one request at a time probes the route, and the rest ask their other routes
+first. Those that have no other ask it all the same: a hint refuses nothing. A success ends the hint there, a failure opens the
+circuit. What keeps this host from connecting at all is not counted here (``local_faults``).
 
 Some requests fail on every route, and one caller may send them all day. So failures for one account open the circuit for that
 account only. It opens for everybody when the requests of a second account fail too: then the fault is the route's.
@@ -35,7 +36,7 @@ from gateway_project.db import pool
 logger = logging.getLogger("gateway.circuit_breaker")
 
 _OPEN_SECONDS_MAX = 120
-_HINT_PROBE_SECONDS = 1  # for which a probe after a hint keeps others out: this process has seen no failure itself
+_TIMER_SECONDS = 0.1  # a timer may fire a little too early
 
 
 class State(Enum):
@@ -59,13 +60,15 @@ class _Circuit:
 
 _circuits: dict[int, _Circuit] = {}  # by route id
 _succeeded_at: dict[int, float] = {}  # by route id: this process's latest success
-_hint_probes: dict[int, float] = {}  # by route id: until when a probe after a hint keeps other requests out
+_hint_probes: dict[int, float] = {}  # by route id: until when other requests prefer other routes, because one probes a hint
 
 
 def allows_request(route: chat.Route, account_id: UUID) -> bool:
     """Return whether the route may be asked now. After True the caller must call one of the ``record_`` functions."""
     match state(route, account_id):
         case State.CLOSED:
+            if _heeds_hint(route) and not stands_back(route):
+                _begin_hint_probe(route)
             return True
         case State.OPEN:
             return False
@@ -73,12 +76,17 @@ def allows_request(route: chat.Route, account_id: UUID) -> bool:
             return _starts_probe(route, account_id)
 
 
+def stands_back(route: chat.Route) -> bool:
+    """Return whether other routes should be asked before this one: another process hints at a fault, and a probe runs."""
+    return _heeds_hint(route) and _hint_probes.get(route.id, 0.0) > time.monotonic()
+
+
 def state(route: chat.Route, account_id: UUID) -> State:
     """Return the state of the route's circuit for this account."""
     if open_seconds(route, account_id) > 0:
         return State.OPEN
     circuit = _circuit_for(route, account_id)
-    return State.HALF_OPEN if (circuit and circuit.openings) or _heeds_hint(route) else State.CLOSED
+    return State.HALF_OPEN if circuit and circuit.openings else State.CLOSED
 
 
 def open_seconds(route: chat.Route, account_id: UUID) -> float:
@@ -91,8 +99,8 @@ def record_success(route: chat.Route) -> None:
     """Close the circuit, for all accounts."""
     _succeeded_at[route.id] = time.monotonic()
     circuit = _circuits.pop(route.id, None)
-    was_probe = _hint_probes.pop(route.id, None) is not None
-    if was_probe or (circuit and circuit.opened_at):
+    _hint_probes.pop(route.id, None)
+    if circuit and circuit.opened_at:
         _log(route, "circuit closed: %s at %s, in this process")
         _show(route.provider_slug)
 
@@ -143,18 +151,17 @@ def _starts_probe(route: chat.Route, account_id: UUID) -> bool:
     A probe keeps others out for a bounded time only, because a good reply may take minutes.
     """
     now, circuit = time.monotonic(), _circuit_for(route, account_id)
-    if circuit and circuit.openings:
-        if circuit.probe_until > now:
-            return False
-        circuit.probe_until = now + settings.CIRCUIT_OPEN_SECONDS
-        reason = "opened by this process"
-    else:
-        if _hint_probes.get(route.id, 0.0) > now:
-            return False
-        _hint_probes[route.id] = now + _HINT_PROBE_SECONDS
-        reason = f"hint of another process, for {math.ceil(route.hinted_until - now)} s"
-    _log(route, "circuit half-open: %s at %s: one request probes it (%s)", reason)
+    if circuit is None or circuit.probe_until > now:
+        return False
+    circuit.probe_until = now + settings.CIRCUIT_OPEN_SECONDS
+    _log(route, "circuit half-open: %s at %s: one request probes it")
     return True
+
+
+def _begin_hint_probe(route: chat.Route) -> None:
+    now = time.monotonic()
+    _hint_probes[route.id] = now + settings.CIRCUIT_OPEN_SECONDS
+    _log(route, "hint: the circuit of %s at %s is open in another process, for %s s", math.ceil(route.hinted_until - now))
 
 
 def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
@@ -163,6 +170,8 @@ def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
     metrics.circuit_opened_total.labels(route.provider_slug).inc()
     _hint_probes.pop(route.id, None)
     _show(route.provider_slug)
+    if not circuit.openings:  # a Retry-After alone: when its time is over the circuit is closed, without any request
+        gevent.spawn_later(seconds + _TIMER_SECONDS, _show, route.provider_slug)
     scope = f", for account {circuit.account_id} only" if circuit.account_id else "; a hint to other processes"
     _log(route, "circuit open: %s at %s for %s s, in this process%s", math.ceil(seconds), scope)
     if circuit.account_id is None:
@@ -176,9 +185,10 @@ def _log(route: chat.Route, message: str, *arguments: object) -> None:
 
 
 def _show(provider_slug: str) -> None:
-    """Set the metric: how many circuits of this provider have opened here and not closed since."""
-    opened = sum(circuit.provider_slug == provider_slug and circuit.opened_at > 0 for circuit in _circuits.values())
-    metrics.circuits_open.labels(provider_slug).set(opened)
+    """Set the metric: how many circuits of this provider are open or half-open here."""
+    now = time.monotonic()
+    circuits = [circuit for circuit in _circuits.values() if circuit.provider_slug == provider_slug]
+    metrics.circuits_open.labels(provider_slug).set(sum(each.openings > 0 or each.open_until > now for each in circuits))
 
 
 def _write_to_row(route_id: int, open_time: timedelta) -> None:

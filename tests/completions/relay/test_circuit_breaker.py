@@ -1,6 +1,7 @@
 """The circuit breaker: a route that fails repeatedly gets no requests for a while, then one request probes it."""
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -41,6 +42,7 @@ def breaker_clock(monkeypatch):
 
 
 _writes: list[gevent.Greenlet] = []
+_timers: list[Callable[[], None]] = []
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +52,11 @@ def _awaited_writes(db, monkeypatch):
     def spawn(*call):
         _writes.append(gevent.spawn(*call))
 
-    monkeypatch.setattr(circuit_breaker, "gevent", SimpleNamespace(spawn=spawn))
+    def spawn_later(seconds, function, *arguments):
+        _timers.append(lambda: function(*arguments))
+
+    _timers.clear()
+    monkeypatch.setattr(circuit_breaker, "gevent", SimpleNamespace(spawn=spawn, spawn_later=spawn_later))
     yield
     await_writes()
 
@@ -384,23 +390,18 @@ def test_a_hint_is_outweighed_by_a_recent_success(api, other, upstream, breaker_
     assert "half-open" not in caplog.text
 
 
-def test_after_a_hint_a_process_without_recent_success_lets_one_request_probe(api, other, upstream, caplog):
+def test_a_hint_refuses_no_request_that_has_no_other_route(api, other, upstream, settings, caplog):
     gate = threading.Event()
-    upstream.will([gate, *whole()], whole())
+    upstream.will([gate, *whole()])
     another_process_opens(30)
-    probe = gevent.spawn(ask, api)
-    once(lambda: upstream.requests, gate.set)
-    wait_until(lambda: upstream.requests)
-    answer = ask(other)
-    assert (answer.status_code, answer["Retry-After"]) == (503, "1")
-    assert probe.get().status_code == 200
-    assert [ask(client).status_code for client in (api, other)] == [200, 200]
-    assert len(upstream.requests) == 3
-    assert "circuit half-open: large-2026 at scripted: one request probes it (hint of another process, for 30 s)" in caplog.text
-    assert "circuit closed: large-2026 at scripted, in this process" in caplog.text
+    running = [gevent.spawn(ask, client) for client in [api, other] * 10]
+    once(lambda: len(upstream.requests) == 20, gate.set)
+    assert [answer.get().status_code for answer in running] == [200] * 20
+    assert len(upstream.requests) == 20
+    assert caplog.text.count("hint: the circuit of large-2026 at scripted is open in another process, for 30 s") == 1
 
 
-def test_requests_that_the_probe_of_a_hint_keeps_out_use_the_next_route(api, other, large, upstream, spare):
+def test_while_one_request_probes_a_hint_the_others_use_the_next_route(api, other, large, upstream, spare):
     another_process_opens(30)
     add(large, spare)
     gate = threading.Event()
@@ -412,15 +413,24 @@ def test_requests_that_the_probe_of_a_hint_keeps_out_use_the_next_route(api, oth
     assert probe.get()["x-gateway-provider"] == "scripted"
 
 
-def test_a_slow_probe_of_a_hint_keeps_others_out_for_a_second(api, other, upstream, breaker_clock):
+def test_after_a_good_probe_of_a_hint_the_route_has_its_place_again(api, other, large, upstream, spare):
+    another_process_opens(30)
+    add(large, spare)
+    for client in (api, other, api):
+        assert_answered(ask(client), "scripted", 1)
+    assert spare.requests == []
+
+
+def test_a_route_with_a_hint_answers_where_the_others_fail(api, other, large, upstream, spare, settings):
+    settings.UPSTREAM_ATTEMPTS_MAX = 3
+    another_process_opens(30)
+    add(large, spare)
     gate = threading.Event()
     upstream.will([gate, *whole()], whole())
-    another_process_opens(30)
+    spare.will(refusal(500))
     probe = gevent.spawn(ask, api)
     wait_until(lambda: upstream.requests)
-    assert ask(other).status_code == 503
-    breaker_clock.move_on(1)
-    assert_answered(ask(other), "scripted", 1)
+    assert_answered(ask(other), "scripted", 2)
     gate.set()
     assert probe.get().status_code == 200
 
@@ -455,6 +465,7 @@ def test_an_opening_is_written_to_the_row_and_leaves_another_process_asking(api,
 
 
 def test_metric_has_the_circuits_that_are_open_in_this_process(api, other, upstream):
+    metrics.circuits_open.labels("scripted").set(0)  # as in a process that begins
     shown = metrics.circuits_open.labels("scripted")._value
     another_process_opens(30)
     assert_answered(ask(api), "scripted", 1)
@@ -465,4 +476,16 @@ def test_metric_has_the_circuits_that_are_open_in_this_process(api, other, upstr
     end_open_time()
     upstream.will(whole())
     assert ask(api).status_code == 200
+    assert shown.get() == 0
+
+
+def test_metric_leaves_out_a_circuit_whose_retry_after_has_passed(api, alice, upstream, breaker_clock):
+    shown = metrics.circuits_open.labels("scripted")._value
+    upstream.will(refusal(429, retry_after="7"))
+    ask(api)
+    assert shown.get() == 1
+    breaker_clock.move_on(7)
+    assert state(alice) is State.CLOSED
+    [end] = _timers
+    end()
     assert shown.get() == 0
