@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -102,19 +104,32 @@ class RatedView(APIView):
         return response
 
 
-class RequestBodyParser(strict_json.StrictJSONParser):
-    """Parses a RequestBody, which keeps the bytes of all but small bodies."""
+class ReceivedBody:
+    """The bytes of a body, which are parsed when its request starts."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def take(self) -> bytes:
+        """Return the bytes, once. DRF's request keeps this object, and must not keep a large body in memory."""
+        raw, self._raw = self._raw, b""
+        return raw
+
+
+class ReceivedBodyParser(BaseParser):
+    """Receives a JSON body, however slowly it comes, and parses nothing: a slow client must not occupy a start of its key."""
+
+    media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        fields, raw = self.read(stream)
-        return RequestBody(fields, raw if len(raw) > _SMALL_BYTES else None)
+        return ReceivedBody(strict_json.read_body(stream))
 
 
 class ChatCompletionsView(RatedView):
     """One chat request. Authentication identifies the caller from a cache; admission checks whether its key may spend."""
 
     authentication_classes = [CallerAuthentication]
-    parser_classes = [RequestBodyParser]
+    parser_classes = [ReceivedBodyParser]
     dispatched: Dispatch | None = None
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -145,38 +160,40 @@ class ChatCompletionsView(RatedView):
         try:
             with _take_slot(caller, idempotency_value) as slot:
                 if length <= large_work.LARGE_BYTES:
-                    return self._answer(request, caller, length, slot)
+                    return self._answer(request, caller, slot)
                 preadmission.require_admissible(caller, idempotency_value)
                 with process_bodies.counted(caller.account_id, length):
-                    return self._answer(request, caller, length, slot)
+                    return self._answer(request, caller, slot)
         except errors.TooManyInFlight:
             if length <= large_work.LARGE_BYTES:  # a larger body must not stay in memory
                 slots.process_slots.hold_back(caller.key_id, request.META.get("gunicorn.socket"))
             raise
 
-    def _answer(self, request: Request, caller: Caller, length: int, slot: Slot) -> HttpResponseBase:
+    def _answer(self, request: Request, caller: Caller, slot: Slot) -> HttpResponseBase:
         """Relay a request, whose body has not been read. Return the whole reply, or one that streams the rest of it."""
-        request_body = request.data
-        assert isinstance(request_body, RequestBody)  # the parser raises on anything else
+        received = request.data
+        assert isinstance(received, ReceivedBody)  # the parser raises on anything else
         with fair_queue.process_queue.start(caller.key_id):
-            chat, admitted = self._admit(request, caller, request_body, length)
+            chat, admitted = self._admit(request, caller, received.take())
         if isinstance(admitted, Replay):
             return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
         self.dispatched = dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
-        request._request.completion_id = admitted.completion.id  # for the log
+        request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
         body = ReplyStream(dispatch, slot.hand_over()) if chat.stream else whole.relay(dispatch)
         return _reply(body, is_stream=chat.stream, headers=admitted.headers)
 
-    def _admit(
-        self, request: Request, caller: Caller, request_body: RequestBody, length: int
-    ) -> tuple[ChatRequest, Admitted | Replay]:
-        with large_work.turn(length) as pause:
-            chat = schema.parse(request_body, pause)
+    def _admit(self, request: Request, caller: Caller, raw: bytes) -> tuple[ChatRequest, Admitted | Replay]:
+        work_bytes = strict_json.work_bytes(raw)
+        if work_bytes > large_work.LARGE_BYTES >= len(raw):  # larger bodies were looked at before they were received
+            preadmission.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
+        with large_work.turn(work_bytes) as pause:
+            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            chat = schema.parse(RequestBody(fields, raw if len(raw) > _SMALL_BYTES else None), pause)
         with refusal_cache.replay_or_record_before_admission(
             caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
         ):
             offers = eligibility.eligible_offers(chat)
-        with large_work.turn(length):
+        with large_work.turn(work_bytes):
             idempotency_key = idempotency.read_key(request, chat.fields)
         return chat, admission.admit(chat, offers, caller, idempotency_key)
 

@@ -18,6 +18,8 @@ from tests.test_error_table import TABLE, Request, assert_headers, scenario
 __all__ = ["scenario", "stopped"]
 
 UNREADABLE = b"{" * 70_000  # whoever parses it replies with 400
+# Less than 64 KB, but parsing them takes as long as parsing much more text.
+TINY_VALUES = b'{"model": "demo/echo", "a": [' + b"{}, " * 9_000 + b"{}]}"
 LONG = [{"role": "user", "content": "x" * 70_000}]
 
 REFUSED = [
@@ -27,11 +29,12 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize("raw", [UNREADABLE, TINY_VALUES], ids=["large", "tiny values"])
 @pytest.mark.parametrize("condition", REFUSED)
-def test_a_large_body_is_refused_unread_as_the_table_says(scenario, condition):
+def test_a_body_that_takes_long_to_parse_is_refused_as_the_table_says(scenario, condition, raw):
     arrange, status, type, code, param, headers = TABLE[condition]
     request: Request = arrange(scenario)
-    request.raw = UNREADABLE
+    request.raw = raw
     before = chat.everything_written()
     error = chat.assert_error(request.send(), status, code, param)
     assert error["type"] == type

@@ -3,7 +3,10 @@
 import gevent
 import pytest
 
-from completions.relay.fair_queue import FairQueue
+from completions.relay.fair_queue import FairQueue, process_queue
+from gateway_project.web import strict_json
+from tests import chat, factories
+from tests.conftest import client_for
 
 
 class Scene:
@@ -93,3 +96,20 @@ def test_nothing_is_kept_of_keys_that_start_nothing(scene):
         scene.end(name)
     gevent.joinall(begun)
     assert (scene.queue._starting, {key: len(queue) for key, queue in scene.queue._waiting.items() if queue}) == ({}, {})
+
+
+def test_a_body_is_parsed_within_the_start_of_its_request(alice, echo_model, monkeypatch):
+    """Also one that is refused then: parsing it is most of what it costs."""
+    key, secret = factories.make_key(alice)
+    starting = []
+    parse = strict_json.loads
+
+    def note_and_parse(*args, **options):
+        starting.append(dict(process_queue._starting))
+        return parse(*args, **options)
+
+    monkeypatch.setattr(strict_json, "loads", note_and_parse)
+    client = client_for(secret)
+    assert [chat.send(client, raw).status_code for raw in (chat.body(), b"{}", b"{")] == [200, 400, 400]
+    assert starting == [{key.pk: 1}] * 3
+    assert process_queue._starting == {}

@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from completions.serializers import ChatCompletionRequestSerializer
-from gateway_project import errors
+from gateway_project import errors, large_work
 from gateway_project.web import strict_json
 from tests import chat
 
@@ -335,3 +336,37 @@ def test_a_body_with_too_many_values_is_refused_and_nothing_is_written(api, echo
 
 def test_the_valid_body_is_accepted(api, echo_model):
     assert chat.send(api, json.dumps(WELL).encode()).status_code == 200
+
+
+# --- Turns --------------------------------------------------------------------------------------------------------
+
+
+class CountedLock:
+    """The lock of the turns, which counts them."""
+
+    def __init__(self):
+        self.turns, self._lock = 0, threading.Lock()
+
+    def acquire(self):
+        self.turns += 1
+        self._lock.acquire()
+
+    def release(self):
+        self._lock.release()
+
+
+@pytest.mark.parametrize(
+    ("body", "turns"),
+    [
+        (b"[]" + b",[]" * 3_000, 1),
+        (b'"' + b"a" * 60_000 + b'"', 0),
+        (b'"' + b"a" * 70_000 + b'"', 1),
+        (b"[]" + b",[]" * 2_000, 0),
+    ],
+    ids=["tiny values", "text", "large text", "few tiny values"],
+)
+def test_a_body_takes_a_turn_by_the_time_that_it_takes(monkeypatch, body, turns):
+    lock = CountedLock()
+    monkeypatch.setattr(large_work, "_lock", lock)
+    strict_json.StrictJSONParser().parse(arriving(b'{"a": [' + body + b"]}"))
+    assert lock.turns == turns
