@@ -5,6 +5,8 @@ from uuid import UUID
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
 
 from billing.models import Account
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
@@ -20,10 +22,24 @@ class CompletionAdmin(ReadOnlyAdmin):
     list_select_related = ("account", "key", "model")
     list_filter = ("settlement", "is_stream", "created_at", "model")
     search_fields = ("id",)
-    search_help_text = "The whole id of a completion, an account or a key; or an account's name, or a member's e-mail address."
+    search_help_text = (
+        "The whole id of a completion, a request, an account or a key; or an account's name, or a member's e-mail address."
+    )
     ordering = ("-id",)  # ids sort by time, and the primary key is an index
     fields = (
-        *("id", "account", "key", "model", "provider", "attempts", "price_used", "is_stream", "state"),
+        *(
+            "id",
+            "request_id",
+            "account",
+            "key",
+            "model",
+            "provider",
+            "attempts",
+            "failures",
+            "price_used",
+            "is_stream",
+            "state",
+        ),
         *("prompt_tokens", "cached_tokens", "cache_write_tokens", "images", "completion_tokens", "cost"),
         *("first_token_ms", "streamed_ms", "spending_day", "created_at", "finished_at"),
     )
@@ -35,11 +51,15 @@ class CompletionAdmin(ReadOnlyAdmin):
         if not term:
             return queryset, False
         accounts = Account.objects.filter(_account(term))
-        return queryset.filter(Q(pk=term) | Q(key=term) | Q(account__in=accounts)), False
+        return queryset.filter(Q(pk=term) | Q(request_id=term) | Q(key=term) | Q(account__in=accounts)), False
 
     @admin.display(description="Settlement", ordering="settlement")
     def state(self, completion: Completion) -> str:
         return completion.get_settlement_display() if completion.settlement else "running"
+
+    @admin.display(description="Failed attempts")
+    def failures(self, completion: Completion) -> str:
+        return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in describe_failures(completion))) or "none"
 
     @admin.display(description="Cost, $")
     def cost(self, completion: Completion) -> str:
@@ -49,6 +69,14 @@ class CompletionAdmin(ReadOnlyAdmin):
     def price_used(self, completion: Completion) -> str:
         price = completion.price
         return f"{dollars.format_plain(price.input_nanos)} in, {dollars.format_plain(price.output_nanos)} out"
+
+
+def describe_failures(completion: Completion) -> list[str]:
+    """Return each failed attempt in words: "acme: 503, overloaded"."""
+    return [
+        f"{failed['provider']}: {failed['status'] or 'no status'}, {failed['reason'] or 'its reason was for the caller only'}"
+        for failed in completion.failed_attempts or []
+    ]
 
 
 def _account(term: str) -> Q:

@@ -428,6 +428,10 @@ class Completion(models.Model):
         null=True, help_text="Of a stream: from asking the upstream that answered to its first words."
     )
     streamed_ms = models.PositiveIntegerField(null=True, help_text="From the first words to the last ones.")
+    failed_attempts = models.JSONField(
+        null=True, help_text="Of each attempt that failed: provider, status and reason. Empty: none failed."
+    )
+    request_id = models.CharField(max_length=40, null=True, db_collation="C", help_text="The reply's x-request-id.")
     created_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 
@@ -438,6 +442,10 @@ class Completion(models.Model):
                 | Q(settlement__isnull=False, finished_at__isnull=False),
                 name="a_completion_is_finished_when_it_is_settled",
             ),
+        ]
+        indexes = [
+            models.Index(fields=["request_id"], name="completions_by_request"),
+            models.Index(fields=["key", "-id"], condition=Q(failed_attempts__isnull=False), name="failed_completions_by_key"),
         ]
 
     def __str__(self) -> str:

@@ -195,7 +195,8 @@ class ChatCompletionsView(RatedView):
             offers = eligibility.eligible_offers(chat)
         with large_work.turn(work_bytes):
             idempotency_key = idempotency.read_key(request, chat.fields)
-        return chat, admission.admit(chat, offers, caller, idempotency_key)
+        request_id = request._request.id  # type: ignore[attr-defined]
+        return chat, admission.admit(chat, offers, caller, idempotency_key, request_id=request_id)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the headers about the dispatch, also to an error after the first attempt."""

@@ -28,18 +28,29 @@ def reason(error: BaseException) -> str:
 
 
 class ApiError(Exception):
-    """Base class. ``param`` names the invalid field; ``headers`` are added to the class's own."""
+    """Base class. ``param`` names the invalid field; ``headers`` are added to the class's own.
+
+    ``quotes_request``: the message has words of the request, or a provider's about it. Nobody but the caller may see them.
+    """
 
     status = 500
     type = "api_error"
     code = "internal_error"
     fixed_headers: dict[str, str] = {}
 
-    def __init__(self, message: str, *, param: str | None = None, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
+        quotes_request: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
         self.headers = {**self.fixed_headers, **(headers or {})}
+        self.quotes_request = quotes_request
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body as a dict."""
@@ -53,9 +64,9 @@ class InvalidRequest(ApiError):
     status, type, code = 400, "invalid_request_error", "invalid_request_error"
 
 
-def wrong(param: str, problem: str) -> InvalidRequest:
+def wrong(param: str, problem: str, *, quotes_request: bool = False) -> InvalidRequest:
     """Return an error about one field, in a sentence that begins with its name: "temperature must be a number."."""
-    return InvalidRequest(f"{param} {problem}.", param=param)
+    return InvalidRequest(f"{param} {problem}.", param=param, quotes_request=quotes_request)
 
 
 class InvalidApiKey(InvalidRequest):

@@ -65,7 +65,12 @@ class Admitted:
 
 
 def admit(
-    request: ChatRequest, offers: Sequence[Offer], caller: Caller, idempotency_key: IdempotencyKey | None = None
+    request: ChatRequest,
+    offers: Sequence[Offer],
+    caller: Caller,
+    idempotency_key: IdempotencyKey | None = None,
+    *,
+    request_id: str | None = None,
 ) -> Admitted | Replay:
     """Hold the money for ``request``, or raise the refusal. Concurrent admissions and settlements share the transaction.
 
@@ -76,7 +81,9 @@ def admit(
     pool.release_connection()
     completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
     countable_tokens = cost.countable_prompt_tokens(request, offers[0])
-    admission_request = AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens)
+    admission_request = AdmissionRequest(
+        completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id
+    )
     with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
         outcome: Admitted | SealedReplay = batch.commit(admission_request)
         return outcome.open() if isinstance(outcome, SealedReplay) else outcome
@@ -92,6 +99,7 @@ class AdmissionRequest:
     caller: Caller
     idempotency_key: IdempotencyKey | None
     countable_prompt_tokens: int
+    request_id: str | None = None
     is_settlement = False
 
     @property
@@ -189,6 +197,7 @@ class AdmissionRequest:
             created_at=now,
             repeats=earlier.completion_id if earlier else None,
             charged_before_nanos=earlier.charged_nanos if earlier else 0,
+            request_id=self.request_id,
         )
 
     def demand(self) -> AdmissionDemand:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
 
 from completions.models import Completion
@@ -33,6 +33,7 @@ class CompletionRecord:
     created_at: datetime
     repeats: str | None = None  # the earlier run under its Idempotency-Key, if it went on after a process died
     charged_before_nanos: int = 0  # for the runs before it; it is charged only what it costs more
+    request_id: str | None = None
 
     def due_nanos(self, cost_nanos: int) -> int:
         """Return what is to be charged for a cost: all runs under one key cost together what the dearest of them costs."""
@@ -52,6 +53,14 @@ class ModelOfKey(NamedTuple):
     model_id: str
 
 
+class FailedAttempt(TypedDict):
+    """An attempt that failed: the provider's status, None where it sent none, and its reason, "" where it may not be kept."""
+
+    provider: str
+    status: int | None
+    reason: str
+
+
 class CompletionOutcome(NamedTuple):
     """How a completion ended, and which model of which provider served it. The fields are named like the columns of its row."""
 
@@ -62,6 +71,7 @@ class CompletionOutcome(NamedTuple):
     attempts: int | None
     first_token_ms: int | None
     streamed_ms: int | None
+    failed_attempts: list[FailedAttempt] | None
     settlement: str
     prompt_tokens: int
     cached_tokens: int
@@ -73,7 +83,8 @@ class CompletionOutcome(NamedTuple):
 class ServedBy(NamedTuple):
     """Which model of which provider serves a completion, at which price, after how many attempts.
 
-    Of a stream also its pace: the milliseconds to the first text, and from there to the last.
+    Of a stream also its pace: the milliseconds to the first text, and from there to the last. ``failed_attempts`` is None when
+    none failed.
     """
 
     model_id: str
@@ -82,6 +93,7 @@ class ServedBy(NamedTuple):
     attempts: int | None
     first_token_ms: int | None = None
     streamed_ms: int | None = None
+    failed_attempts: list[FailedAttempt] | None = None
 
     @classmethod
     def from_row(cls, completion: Completion) -> "ServedBy":
@@ -97,11 +109,12 @@ def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Sta
         """
         INSERT INTO completions_completion
             (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
-            prompt_estimate, images, limit_nanos, limit_since, created_at, repeats, charged_before_nanos)
+            prompt_estimate, images, limit_nanos, limit_since, created_at, repeats, charged_before_nanos,
+            request_id)
         SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
             price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
             prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
-            repeats text, charged_before_nanos bigint)
+            repeats text, charged_before_nanos bigint, request_id text)
         """,
         [{name: getattr(each, name) for name in _COLUMNS} for each in completions],
     )
@@ -113,13 +126,13 @@ def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> State
         """
         UPDATE completions_completion SET model_id = ended.model_id, price_id = ended.price_id,
             provider_id = ended.provider_id, attempts = ended.attempts, first_token_ms = ended.first_token_ms,
-            streamed_ms = ended.streamed_ms, settlement = ended.settlement,
+            streamed_ms = ended.streamed_ms, failed_attempts = ended.failed_attempts, settlement = ended.settlement,
             prompt_tokens = ended.prompt_tokens, cached_tokens = ended.cached_tokens,
             cache_write_tokens = ended.cache_write_tokens, completion_tokens = ended.completion_tokens,
             cost_nanos = ended.cost_nanos, finished_at = statement_timestamp()
         FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
-            attempts smallint, first_token_ms integer, streamed_ms integer, settlement text, prompt_tokens bigint,
-            cached_tokens bigint, cache_write_tokens bigint, completion_tokens bigint, cost_nanos bigint)
+            attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb, settlement text,
+            prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, completion_tokens bigint, cost_nanos bigint)
         WHERE completions_completion.id = ended.id
         """,
         [outcome._asdict() for outcome in outcomes],

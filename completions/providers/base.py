@@ -26,7 +26,8 @@ class ProviderFailed(Exception):
     the start. Then inference began, and the prompt is charged. ``is_cut_off``: it had begun, and the gateway closed the
     connection at a deadline or a bound, so it may have gone on. ``unread_bytes`` is the size of a whole reply that its request
     made too large. ``wait_seconds`` is the upstream's Retry-After, if it gave one. ``key_refusal`` is the upstream's status and
-    reason where it refuses our key or account.
+    reason where it refuses our key or account. ``status`` is the upstream's, if it sent one. ``reason`` may be kept: without
+    one it is what the caller is told, unless that has the upstream's words about the request.
     """
 
     def __init__(
@@ -39,6 +40,8 @@ class ProviderFailed(Exception):
         unread_bytes: int = 0,
         wait_seconds: float | None = None,
         key_refusal: tuple[int, str] | None = None,
+        status: int | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(error.message)
         self.error = error
@@ -48,6 +51,8 @@ class ProviderFailed(Exception):
         self.unread_bytes = unread_bytes
         self.wait_seconds = wait_seconds
         self.key_refusal = key_refusal
+        self.status = status
+        self.reason = "" if error.quotes_request else reason or error.message
 
 
 class Adapter(Protocol):
@@ -96,7 +101,8 @@ def status_error(
     ``headers`` when the caller may retry.
     """
     if status in (400, 413, 422):
-        error = errors.InvalidRequest(f"The model's provider refused the request: {reason or 'no reason given'}", param=param)
+        message = f"The model's provider refused the request: {reason or 'no reason given'}"
+        error = errors.InvalidRequest(message, param=param, quotes_request=True)
         error.code = code or error.code
         return error
     if status in (429, 503, 529):

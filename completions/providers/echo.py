@@ -86,7 +86,7 @@ class _Script:
             return cls()
         for name, value in check_object(given, "echo").items():
             if name not in _SCRIPT_FIELDS:
-                refuse(f"echo.{name}", f"is unknown; there are {', '.join(_SCRIPT_FIELDS)}")
+                refuse(f"echo.{name}", f"is unknown; there are {', '.join(_SCRIPT_FIELDS)}", quotes_request=True)
             description, is_valid = _SCRIPT_FIELDS[name]
             if not is_valid(value):
                 refuse(f"echo.{name}", f"must be {description}")
@@ -133,7 +133,7 @@ def _raise_scripted_status(script: _Script) -> None:
     if script.status is not None:
         # Invalid whatever the status is, because every further attempt would fail in the same way.
         refusal = base.status_error(script.status, "the echo was told to refuse.")
-        raise ProviderFailed(refusal, upstream_worked=False, kind=FailureKind.INVALID_REQUEST)
+        raise ProviderFailed(refusal, upstream_worked=False, kind=FailureKind.INVALID_REQUEST, status=script.status)
 
 
 def _generate(call: Call, echo: _Echo) -> Iterator[str]:

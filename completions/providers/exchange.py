@@ -229,9 +229,8 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     location = response.header("location") if 300 <= response.status < 400 else ""
     reason = f"it redirects to {location}" if location else upstream_error.message
     reason = _presentable(call, reason or f"no reason given ({_kind(response, body)})")
-    logs.report_failure(
-        logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, _loggable(call, reason)
-    )
+    loggable_reason = _loggable(call, reason)
+    logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, loggable_reason)
     wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     error, kind = _status_error(call, status, upstream_error, headers), base.failure_kind(status)
@@ -244,6 +243,8 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
         kind=kind,
         wait_seconds=wait,
         key_refusal=_key_refusal(status, body[: key_refusals.TEXT_BYTES_MAX].decode(errors="replace"), reason),
+        status=response.status,
+        reason=loggable_reason,
     )
 
 
@@ -311,9 +312,8 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     if isinstance(error, http.Interrupted):
         return interruption(error, upstream_worked=upstream_worked or error.is_sent)
     reason = _presentable(call, str(error))
-    logs.report_failure(
-        logger, "provider %s broke off (%s): %s", call.route.provider_slug, type(error).__name__, _loggable(call, reason)
-    )
+    kind_of_error, loggable_reason = type(error).__name__, _loggable(call, reason)
+    logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, loggable_reason)
     key_refusal = None
     if isinstance(error, InBandError):
         api_error, kind = _status_error(call, error.status, error.error), base.failure_kind(error.status)
@@ -327,6 +327,8 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
         is_cut_off=upstream_worked and isinstance(error, http.TimedOut | http.ResponseTooLarge | sse.EventTooLarge),
         unread_bytes=_unread_bytes(call, error),
         key_refusal=key_refusal,
+        status=error.status if isinstance(error, InBandError) else None,
+        reason=f"{kind_of_error}: {loggable_reason}",
     )
 
 

@@ -19,7 +19,7 @@ from django.conf import settings
 
 from completions import providers
 from completions.charging.admission import Admitted
-from completions.charging.records import ServedBy
+from completions.charging.records import FailedAttempt, ServedBy
 from completions.chat import Call, Chunk, Route, WholeReply
 from completions.providers import base, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
@@ -55,6 +55,7 @@ class Dispatch:
     attempted_at: float = 0.0  # by the monotonic clock: when the latest attempt began
     first_text_at: float | None = None
     last_text_at: float | None = None
+    failed_attempts: list[FailedAttempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.call = self._calls()[0]
@@ -64,7 +65,9 @@ class Dispatch:
     def served_by(self) -> ServedBy:
         """What is known of the model and the provider that answer, for the completion's record."""
         offer, provider_slug = self.call.offer, self.call.route.provider_slug
-        return ServedBy(offer.model_id, offer.price_id, provider_slug, self.attempts, *self._durations_ms())
+        first_token_ms, streamed_ms = self._durations_ms()
+        failed = self.failed_attempts or None
+        return ServedBy(offer.model_id, offer.price_id, provider_slug, self.attempts, first_token_ms, streamed_ms, failed)
 
     @property
     def is_cancellable(self) -> bool:
@@ -93,6 +96,11 @@ class Dispatch:
         """Note the time: generated text has arrived."""
         self.last_text_at = time.monotonic()
         self.first_text_at = self.first_text_at or self.last_text_at
+
+    def record_failure(self, failure: ProviderFailed) -> None:
+        """Note how the latest attempt failed, for the completion's record."""
+        provider_slug = self.call.route.provider_slug
+        self.failed_attempts.append({"provider": provider_slug, "status": failure.status, "reason": failure.reason})
 
     def _durations_ms(self) -> tuple[int, int] | tuple[None, None]:
         """Return the time to the first text, and the time from there to the last text."""
@@ -177,7 +185,8 @@ class Dispatch:
         try:
             outcome = send(call)
         except ProviderFailed as error:
-            self._record_failure(call.route, error)
+            self.record_failure(error)
+            self._tell_failure(call.route, error)
             raise
         except BaseException:
             circuit_breaker.record_no_verdict(call.route, self._account_id)
@@ -188,7 +197,7 @@ class Dispatch:
         call.request.body.forget()
         return outcome
 
-    def _record_failure(self, route: Route, error: ProviderFailed) -> None:
+    def _tell_failure(self, route: Route, error: ProviderFailed) -> None:
         if error.key_refusal:
             status, reason = error.key_refusal
             provider_keys.record_refusal(route, self._account_id, status=status, reason=reason)

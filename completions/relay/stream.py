@@ -85,6 +85,7 @@ def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkSt
         progress.settle_disconnected(upstream)
         return
     except ProviderFailed as failure:
+        progress.dispatch.record_failure(failure)
         yield progress.fail(failure)
         return
     except GeneratorExit:
@@ -165,6 +166,7 @@ class _Progress:
             if not self.dispatch.is_cancellable:
                 self._read_to_end(upstream)
         except ProviderFailed as failure:
+            self.dispatch.record_failure(failure)
             self.fail(failure)
             return
         upstream.close()  # first: it generates on, and the database may be slow

@@ -16,9 +16,12 @@ NAME_PATTERN = "[a-zA-Z0-9_.:-]{1,128}"
 _NAME = re.compile(NAME_PATTERN)
 
 
-def refuse(path: str, reason: str) -> NoReturn:
-    """Raise InvalidRequest about one field. ``reason`` continues a sentence that begins with the path."""
-    raise errors.wrong(path, reason)
+def refuse(path: str, reason: str, *, quotes_request: bool = False) -> NoReturn:
+    """Raise InvalidRequest about one field. ``reason`` continues a sentence that begins with the path.
+
+    ``quotes_request``: the caller chose a name in the path, or a word of the reason.
+    """
+    raise errors.wrong(path, reason, quotes_request=quotes_request)
 
 
 # --- A value at a path ----------------------------------------------------------------------------------------------

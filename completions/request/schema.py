@@ -160,7 +160,7 @@ def _check_sampling(fields: Fields) -> None:
 def _check_logit_bias(fields: Fields) -> None:
     for token, value in read_object(fields, "logit_bias").items():
         if type(value) not in (int, float) or not -100 <= value <= 100:
-            refuse(f"logit_bias.{token[:64]}", "must be a number between -100 and 100")
+            refuse(f"logit_bias.{token[:64]}", "must be a number between -100 and 100", quotes_request=True)
 
 
 def _check_reply_format(fields: Fields) -> None:
@@ -263,4 +263,8 @@ def _check_labels(fields: Fields) -> None:
         refuse("metadata", "must have at most 16 entries")
     for name, value in metadata.items():
         if not isinstance(value, str) or len(value) > 512 or len(name) > 64:
-            refuse(f"metadata.{name[:64]}", "must be a string of at most 512 characters, under a name of at most 64")
+            refuse(
+                f"metadata.{name[:64]}",
+                "must be a string of at most 512 characters, under a name of at most 64",
+                quotes_request=True,
+            )

@@ -227,7 +227,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise errors.InvalidRequest(f"The name {twice!r} occurs twice in one object.", param=twice)
+        raise errors.InvalidRequest(f"The name {twice!r} occurs twice in one object.", param=twice, quotes_request=True)
     return value
 
 
@@ -238,7 +238,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise errors.InvalidRequest(f"The number {digits[:40]} is too large.")
+        raise errors.InvalidRequest(f"The number {digits[:40]} is too large.", quotes_request=True)
     return number
 
 

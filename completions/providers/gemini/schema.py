@@ -85,7 +85,7 @@ class _Translation:
         for step in reference.removeprefix("#").split("/")[1:]:
             found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
         if not reference.startswith("#") or not isinstance(found, dict):
-            raise errors.wrong(self._param, f"refers to {reference[:100]}, which is not in it")
+            raise errors.wrong(self._param, f"refers to {reference[:100]}, which is not in it", quotes_request=True)
         self._budget.bytes_left -= len(json.dumps(found))
         if self._budget.bytes_left < 0:
             raise errors.wrong(self._param, "is recursive, or larger than the request once its definitions are written out")
