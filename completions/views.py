@@ -188,6 +188,7 @@ class ChatCompletionsView(RatedView):
             preadmission.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
         with large_work.turn(work_bytes) as pause:
             fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
             chat = schema.parse(RequestBody(fields, raw if len(raw) > _SMALL_BYTES else None), pause)
         with refusal_cache.replay_or_record_before_admission(
             caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)

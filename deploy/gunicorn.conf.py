@@ -190,6 +190,7 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
     from gateway_project.web import gunicorn_replies
+    from keys.refusal_history import collector
 
     # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
     # free nearly all objects of a request. The collector took a sixth of the time of a completion.
@@ -203,5 +204,14 @@ def post_worker_init(worker: Any) -> None:
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve)
     tasks.sweep_at_start()
+    collector.write_regularly()
     processes.report_regularly("web")
     draining.watch(lambda: worker.alive, graceful_timeout)
+
+
+def worker_exit(server: Any, worker: Any) -> None:
+    """Write what a worker that served has collected last. Its connections to clients are closed by then."""
+    if worker.booted:
+        from keys.refusal_history import collector
+
+        collector.write_last()

@@ -222,7 +222,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["gateway_project.web.strict_json.StrictJSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway_project.web.error_replies.AlwaysJSON",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "gateway_project.web.error_replies.handle_exception",
+    "EXCEPTION_HANDLER": "keys.refusal_history.replies.handle_exception",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {
@@ -330,6 +330,7 @@ CELERY_BEAT_SCHEDULE = {
     "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
     "correct-open-holds": {"task": "billing.tasks.correct_open_holds", "schedule": 3_600.0},
     "forget-sign-in-attempts": {"task": "billing.tasks.forget_sign_in_attempts", "schedule": 3_600.0},
+    "forget-old-refusals": {"task": "keys.tasks.forget_old_refusals", "schedule": 3_600.0},
     # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": crontab(hour=3, minute=0)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": crontab(hour=4, minute=0)},

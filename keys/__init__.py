@@ -14,6 +14,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``rate_limit_cache``   the last-read rate-limit state of each key, for replies that do not read its row
 - ``reads``              requests per minute for models, usage, balance and ledger, counted in memory
 - ``refusal_cache``      recent refusals, replayed from memory while a client floods the gateway
+- ``refusal_history``    what each key was refused, hour by hour and one by one, for support
 - ``lifecycle``          issue a key, set its spending limit, revoke it
 - ``usage``              the body of GET /v1/usage
 - ``summaries``          keys and their spending as the pages show them
@@ -22,6 +23,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``pages``              the dashboard; ``page_urls`` are its addresses
 - ``admin``              the support pages of keys
 - ``audit``              invariants of keys, which ``billing.audit`` checks
+- ``tasks``              scheduled work: deletes old refusals
 - ``openapi``            the security scheme and the rate-limit headers of the API description
 - ``management``         commands: create_key, revoke_key, prepare_quickstart
 

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Now
+from django.forms import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
@@ -15,7 +16,9 @@ from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.db import pool
 from keys import acts, summaries
 from keys.forms import RatesForm, SupportLimitForm
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, RefusalCount, RefusedRequest, SpendingDay
+from keys.refusal_history import summaries as refusal_summaries
+from keys.refusal_history import tables
 
 KEYS_SHOWN = 50
 
@@ -92,12 +95,23 @@ class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
         ]
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        key = self.get_object(request, object_id)
         may = {
+            **(self.panels(request, key) if key is not None and self.has_view_permission(request, key) else {}),
             "may_limit": request.user.has_perm("keys.set_spending_limit"),
             "may_set_rates": request.user.has_perm("keys.set_rates"),
             "may_revoke": request.user.has_perm("keys.revoke_apikey"),
         }
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
+
+    def panels(self, request: HttpRequest, key: Any) -> dict[str, Any]:
+        """Return what is shown beside the fields, as plain values."""
+        latest = [
+            {"words": refusal_summaries.describe_error(refused.error), **model_to_dict(refused)}
+            for refused in refusal_summaries.read_latest(key)
+        ]
+        chart = refusal_summaries.build_chart(key, key.now)
+        return {"refused": latest, "chart": chart, "history_days": tables.KEPT_TIME.days}
 
     def limit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Set, change or clear the spending limit."""
@@ -152,6 +166,33 @@ class SpendingDayAdmin(ReadOnlyAdmin):
         return dollars.format_usd(day.held_nanos)
 
 
+@admin.register(RefusalCount)
+class RefusalCountAdmin(ReadOnlyAdmin):
+    list_display = fields = ("hour", "key", "status", "code", "reason", "number")
+    list_select_related = ("key",)
+    search_fields = ("key__id__exact",)
+    search_help_text = "The key's id."
+    ordering = ("-hour", "-id")
+
+    @admin.display()
+    def reason(self, count: RefusalCount) -> str:
+        return refusal_summaries.describe_error(count.error)
+
+
+@admin.register(RefusedRequest)
+class RefusedRequestAdmin(ReadOnlyAdmin):
+    list_display = ("at", "key", "status", "code", "reason", "model", "request_id")
+    list_select_related = ("key",)
+    fields = ("at", "key", "status", "code", "reason", "message", "model", "request_id")
+    search_fields = ("request_id__exact", "key__id__exact")
+    search_help_text = "The id of the request or of the key."
+    ordering = ("-at", "-id")
+
+    @admin.display()
+    def reason(self, refused: RefusedRequest) -> str:
+        return refusal_summaries.describe_error(refused.error)
+
+
 # billing does not import keys, so keys extend its account page here.
 admin.site.unregister(Account)
 
@@ -161,6 +202,10 @@ class AccountAdmin(billing_admin.AccountAdmin):
     def panels(self, request: HttpRequest, account: Account) -> dict[str, Any]:
         panels = super().panels(request, account)
         if request.user.has_perm("keys.view_apikey"):
-            keys = summaries.keys_newest_first(account)
-            panels |= {"keys": summaries.summarize_keys(keys[:KEYS_SHOWN], pool.database_time()), "keys_count": keys.count()}
+            keys, now = summaries.keys_newest_first(account), pool.database_time()
+            panels |= {
+                "keys": summaries.summarize_keys(keys[:KEYS_SHOWN], now),
+                "keys_count": keys.count(),
+                "refusals": refusal_summaries.sum_by_reason(account, now),
+            }
         return panels

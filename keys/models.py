@@ -101,6 +101,48 @@ class ApiKey(models.Model):
         return None if self.spending_limit_cents is None else money.nanos(self.spending_limit_cents)
 
 
+class RefusalCount(models.Model):
+    """How often a key was refused within one hour, by error and code."""
+
+    key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="refusal_counts", db_index=False)
+    hour = models.DateTimeField(help_text="The hour's beginning, UTC.")
+    status = models.SmallIntegerField()
+    code = models.CharField(max_length=50)
+    error = models.CharField(max_length=50, help_text="The class of the error, as the log names it.")
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["key", "hour", "error", "code"], name="refusals_of_an_hour_are_counted_once")
+        ]
+        indexes = [models.Index(fields=["hour"], name="refusal_counts_by_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.number} x {self.code} of {self.key_id}"
+
+
+class RefusedRequest(models.Model):
+    """One of the last refusals of a key. The message is empty where it quotes the request."""
+
+    key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="refused_requests", db_index=False)
+    at = models.DateTimeField()
+    request_id = models.CharField(max_length=40, unique=True, db_collation="C")
+    status = models.SmallIntegerField()
+    code = models.CharField(max_length=50)
+    error = models.CharField(max_length=50, help_text="The class of the error, as the log names it.")
+    message = models.CharField(max_length=500)
+    model = models.CharField(max_length=200, help_text="What the request named. Empty: it was refused before that was read.")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["key", "-at"], name="refused_requests_by_key"),
+            models.Index(fields=["at"], name="refused_requests_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return self.request_id
+
+
 class SpendingDay(models.Model):
     """What a key spent, holds and used on one UTC day, and how many of its completions run.
 

@@ -19,6 +19,8 @@ PREFIX = "mgw_live_"
 _RANDOM_CHARACTERS = 32
 _SHAPE = re.compile(r"mgw_live_([0-9A-Za-z]{22})_([0-9A-Za-z]{32})([0-9A-Za-z]{6})", re.ASCII)
 
+_LOOKS_LIKE_ONE = re.compile(rf"{PREFIX}\w*", re.ASCII)
+
 
 def mint(key_id: str) -> str:
     """Make a new secret for a key. It is stored nowhere."""
@@ -32,6 +34,11 @@ def key_id(secret: str) -> str | None:
     if match is None or not hmac.compare_digest(_checksum(secret[:-6]), match[3]):
         return None
     return match[1]
+
+
+def mask_all(text: str) -> str:
+    """Return the text with "mgw_live_..." in place of whatever looks like a secret, whole or cut off."""
+    return _LOOKS_LIKE_ONE.sub(f"{PREFIX}...", text)
 
 
 def digest(secret: str, pepper: str) -> str:

@@ -1,4 +1,7 @@
-"""DRF's error handling: every exception of a view becomes a JSON reply in the API's format."""
+"""Error replies in the API's format: which error an exception is, and its reply in JSON.
+
+DRF's exception handler, ``keys.refusal_history.replies``, makes them of every exception of a view.
+"""
 
 import logging
 from typing import Any
@@ -20,11 +23,6 @@ class AlwaysJSON(DefaultContentNegotiation):
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: str | None = None) -> Any:
         return renderers[0], renderers[0].media_type
-
-
-def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpResponse:
-    """Return the reply to an exception of a view. DRF calls this as its EXCEPTION_HANDLER."""
-    return respond(translate(exception), context["request"])
 
 
 def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
@@ -80,4 +78,4 @@ def _from_validation(exception: exceptions.ValidationError) -> errors.InvalidReq
         else:
             detail = next((item for item in detail if item), "invalid")
     param = path.removesuffix(".non_field_errors") or None
-    return errors.InvalidRequest(f"{param}: {detail}" if param else str(detail), param=param)
+    return errors.InvalidRequest(f"{param}: {detail}" if param else str(detail), param=param, quotes_request=True)

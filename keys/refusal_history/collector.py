@@ -1,0 +1,156 @@
+"""Collects the refusals of this process in memory, and writes them to the database every few seconds.
+
+A request that is served does nothing here. One that is refused changes a dictionary, and waits for nothing. What is collected
+is bounded, also while the database is unavailable: then the oldest is dropped, and the log says how much. The times are those
+of this host's clock: nothing is decided by them.
+"""
+
+import logging
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+import gevent
+from django.db import DataError, IntegrityError
+
+from gateway_project import errors
+from gateway_project.db import pipelined_transaction, pool
+from keys.refusal_history import tables
+from keys.refusal_history.tables import Kind, Refusal
+
+logger = logging.getLogger("gateway.refusals")
+
+WRITE_SECONDS = 5
+KEYS_MAX = 2_000
+LATEST_MAX = 10  # refusals of one key that are kept one by one between two writes
+KINDS_MAX = 24  # counts of one key: in an outage of many hours, each hour has its own
+_LAST_WRITE_SECONDS = 2  # of a process that ends
+
+
+@dataclass(slots=True)
+class RefusalsOfKey:
+    """What was collected of one key: how often it was refused, by kind, and the last refusals, the oldest first."""
+
+    counts: dict[Kind, int] = field(default_factory=dict)
+    latest: deque[Refusal] = field(default_factory=lambda: deque(maxlen=LATEST_MAX))
+
+    def count(self, kind: Kind, number: int) -> int:
+        """Return how many counted refusals were dropped for want of room."""
+        dropped = 0
+        if kind not in self.counts and len(self.counts) >= KINDS_MAX:
+            dropped = self.counts.pop(next(iter(self.counts)))
+        self.counts[kind] = self.counts.get(kind, 0) + number
+        return dropped
+
+
+class Collected(NamedTuple):
+    """What a write takes: the refusals by key id, and how many were dropped before."""
+
+    by_key: dict[str, RefusalsOfKey]
+    dropped: int
+
+
+class RefusalCollector:
+    """The refusals since the last write. The keys are in the order of their first refusal since then."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, RefusalsOfKey] = {}
+        self._dropped = 0
+
+    def record(self, key_id: str, refusal: Refusal) -> None:
+        """Count a refusal of a key, and keep it as its latest."""
+        of_key = self._of_key(key_id)
+        self._dropped += of_key.count(refusal.kind, 1)
+        of_key.latest.append(refusal)
+
+    def take(self) -> Collected:
+        """Return what was collected, and begin anew."""
+        taken = Collected(self._by_key, self._dropped)
+        self._by_key, self._dropped = {}, 0
+        return taken
+
+    def put_back(self, taken: Collected) -> None:
+        """Take back what could not be written, as older than what was collected meanwhile."""
+        newer = self.take()
+        self._by_key, self._dropped = taken.by_key, taken.dropped + newer.dropped
+        for key_id, refusals in newer.by_key.items():
+            of_key = self._of_key(key_id)
+            self._dropped += sum(of_key.count(kind, number) for kind, number in refusals.counts.items())
+            of_key.latest.extend(refusals.latest)
+
+    def _of_key(self, key_id: str) -> RefusalsOfKey:
+        of_key = self._by_key.get(key_id)
+        if of_key is None:
+            if len(self._by_key) >= KEYS_MAX:
+                oldest = self._by_key.pop(next(iter(self._by_key)))
+                self._dropped += sum(oldest.counts.values())
+            of_key = self._by_key[key_id] = RefusalsOfKey()
+        return of_key
+
+
+process_collector = RefusalCollector()
+
+
+# --- Writing -------------------------------------------------------------------------------------------------------
+
+_writing = threading.Lock()  # one write at a time: the last one of a process waits for the one that runs
+
+
+def write() -> None:
+    """Write what was collected, in one statement. Raises the database's errors: then it waits for the next write.
+
+    What the database will never accept is dropped.
+    """
+    with _writing:
+        taken = process_collector.take()
+        if not taken.by_key:
+            return
+        try:
+            with pool.time_limit():
+                pipelined_transaction.execute(tables.write_statement(_of_each_key(taken)))
+        except (DataError, IntegrityError):
+            raise
+        except pool.DATABASE_ERRORS:
+            process_collector.put_back(taken)
+            raise
+        if taken.dropped:
+            logger.warning("%s refusals are not in the history: there were more than could be kept until now", taken.dropped)
+
+
+def _of_each_key(taken: Collected) -> tables.OfEachKey:
+    return [(key_id, of_key.counts, of_key.latest) for key_id, of_key in taken.by_key.items()]
+
+
+def write_regularly() -> None:
+    """Write every few seconds for the life of this worker."""
+    gevent.spawn(_write_regularly)
+
+
+def _write_regularly() -> None:
+    while True:
+        gevent.sleep(WRITE_SECONDS)
+        _try_to_write()
+
+
+def write_last() -> None:
+    """Write what is left as this process ends, within a moment."""
+    with gevent.Timeout(_LAST_WRITE_SECONDS, False):
+        _try_to_write()
+
+
+def _try_to_write() -> None:
+    try:
+        write()
+    except pool.DATABASE_ERRORS as error:
+        logger.warning("cannot write the history of refusals: %s", errors.reason(error))
+    finally:
+        pool.release_connection()
+
+
+def new_refusal(error: errors.ApiError, at: datetime, request_id: str, model: object) -> Refusal:
+    """Return what is kept of a refusal. Nothing of what the caller wrote is, except for the model's name."""
+    message = "" if error.quotes_request else error.message[: tables.MESSAGE_CHARACTERS_MAX]
+    asked = model[: tables.MODEL_CHARACTERS_MAX] if isinstance(model, str) else ""
+    return Refusal(at, request_id, error.status, error.code, type(error).__name__, message, asked)

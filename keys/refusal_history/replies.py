@@ -1,0 +1,23 @@
+"""DRF's exception handler: replies to the error, and records the refusal of a key.
+
+Every error reply of a view passes here: refusals of authentication, of the refusal cache, before and at admission, of the
+body, and what is told when a provider failed. Requests without a known key have nobody to be recorded for: the log counts them.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import HttpResponse
+
+from gateway_project.web import error_replies
+from keys.refusal_history import collector
+
+
+def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpResponse:
+    """Return the reply to an exception of a view. DRF calls this as its EXCEPTION_HANDLER."""
+    error, request = error_replies.translate(exception), context["request"]._request
+    response = error_replies.respond(error, request)
+    if key_id := getattr(request, "key_id", None):
+        refusal = collector.new_refusal(error, datetime.now(UTC), request.id, getattr(request, "model_id", ""))
+        collector.process_collector.record(key_id, refusal)
+    return response

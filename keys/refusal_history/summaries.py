@@ -1,0 +1,142 @@
+"""The history of refusals as plain values for pages: for a key hour by hour and one by one, for an account by error."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Sum
+
+from billing.models import Account
+from keys.models import ApiKey, RefusalCount, RefusedRequest
+from keys.refusal_history import tables
+
+HOURS = 24
+CHART_HEIGHT = 100
+_HOUR = timedelta(hours=1)
+
+_WORDS = {
+    "InvalidRequest": "The request was malformed, or the model cannot do what it asks",
+    "InvalidApiKey": "The key was revoked or has expired, or its account is closed",
+    "Forbidden": "The key may not do this",
+    "PathNotFound": "There is nothing at the path",
+    "ModelNotFound": "The model does not exist, is not available, or the key may not use it",
+    "MethodNotAllowed": "The path does not take this method",
+    "RequestTimeout": "The body did not arrive in time, or the caller left",
+    "LengthRequired": "The request did not say how long its body is",
+    "RequestInProgress": "The first request with the same Idempotency-Key was running",
+    "ReplyUnreadable": "The reply stored for the Idempotency-Key cannot be decrypted",
+    "RequestTooLarge": "The body was too large",
+    "UnsupportedMediaType": "The body was not sent as JSON",
+    "InsufficientQuota": "The account had too few credits",
+    "RateLimitExceeded": "Too many requests or tokens per minute, or too many bytes at a time",
+    "TooManyInFlight": "Too many requests at a time",
+    "TooManyInFlightOfModel": "Too many requests for the model at a time",
+    "TiedUp": "Running requests held the money",
+    "SpendingLimitReached": "The key's spending limit",
+    "UpstreamFailed": "The provider failed",
+    "UpstreamOverloaded": "The provider was overloaded, or rested after failures",
+    "UpstreamTimeout": "The provider did not answer in time",
+    "ServiceUnavailable": "The gateway was restarted, had no room, or its database was unavailable",
+    "InternalError": "The gateway failed",
+}
+
+
+@dataclass(frozen=True)
+class RefusedKey:
+    """A key and how often it was refused."""
+
+    id: str
+    name: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why requests were refused, in words and as callers saw it, how often, and with which keys, the most refused first."""
+
+    words: str
+    status: int
+    code: str
+    number: int
+    keys: list[RefusedKey]
+
+
+@dataclass(frozen=True)
+class Bar:
+    hour: datetime
+    number: int
+    height: int
+    left: int
+
+    @property
+    def top(self) -> int:
+        return CHART_HEIGHT - self.height
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Bars for an SVG that is CHART_HEIGHT high and ten units wide for each hour."""
+
+    bars: list[Bar]
+    total: int
+    highest: int
+
+    @property
+    def width(self) -> int:
+        return 10 * len(self.bars)
+
+
+def describe_error(error: str) -> str:
+    """Return why a request was refused, in words. ``error`` is the class of the error; a class of a later version is itself."""
+    return _WORDS.get(error, error)
+
+
+def read_latest(key: ApiKey, limit: int = tables.LATEST_MAX) -> list[RefusedRequest]:
+    """Return the key's last refusals, the latest first. Those of the last seconds may not be written yet."""
+    return list(key.refused_requests.order_by("-at")[:limit])
+
+
+def sum_by_reason(account: Account, now: datetime) -> list[Reason]:
+    """Return why the account's keys were refused in the last HOURS hours, the most frequent reason first."""
+    counts = RefusalCount.objects.filter(key__account=account, hour__gte=_hours(now)[0])
+    return _reasons(counts.values("status", "code", "error", "key_id", "key__name").annotate(sum=Sum("number")))
+
+
+def _reasons(rows: Iterable[Any]) -> list[Reason]:
+    keys: dict[tuple[str, int, str], list[RefusedKey]] = {}
+    for row in rows:
+        refused = RefusedKey(row["key_id"], row["key__name"], int(row["sum"]))
+        keys.setdefault((row["error"], row["status"], row["code"]), []).append(refused)
+    reasons = [
+        Reason(describe_error(error), status, code, sum(key.number for key in refused), _most_refused_first(refused))
+        for (error, status, code), refused in keys.items()
+    ]
+    return sorted(reasons, key=lambda reason: -reason.number)
+
+
+def _most_refused_first(keys: Collection[RefusedKey]) -> list[RefusedKey]:
+    return sorted(keys, key=lambda key: -key.number)
+
+
+def build_chart(key: ApiKey, now: datetime) -> Chart | None:
+    """Build a chart of the key's refusals in each of the last HOURS hours; None if there were none."""
+    hours = _hours(now)
+    rows = key.refusal_counts.filter(hour__gte=hours[0]).values("hour").annotate(sum=Sum("number"))
+    numbers = {row["hour"]: int(row["sum"]) for row in rows}
+    highest = max(numbers.values(), default=0)
+    if not highest:
+        return None
+    bars = [_bar(place, hour, numbers.get(hour, 0), highest) for place, hour in enumerate(hours)]
+    return Chart(bars, total=sum(numbers.values()), highest=highest)
+
+
+def _bar(place: int, hour: datetime, number: int, highest: int) -> Bar:
+    # Rounded up: an hour with any refusal has a visible bar.
+    return Bar(hour=hour, number=number, height=-(-number * CHART_HEIGHT // highest), left=10 * place)
+
+
+def _hours(now: datetime) -> list[datetime]:
+    """Return the beginnings of the last HOURS hours, of which the current one is the last."""
+    current = now.replace(minute=0, second=0, microsecond=0)
+    return [current - ago * _HOUR for ago in reversed(range(HOURS))]

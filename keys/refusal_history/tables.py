@@ -1,0 +1,115 @@
+"""The SQL of the history of refusals: one statement that writes what a process collected, and what deletes old rows."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db.models.functions import Now
+
+from gateway_project.db.pipelined_transaction import Statement
+from keys import secret
+from keys.models import RefusalCount, RefusedRequest
+
+KEPT_TIME = timedelta(days=30)
+LATEST_MAX = 50  # of each key
+MESSAGE_CHARACTERS_MAX = 500
+MODEL_CHARACTERS_MAX = 200
+
+
+class Kind(NamedTuple):
+    """What refusals of a key have in common that are counted together: the hour, and how they were refused."""
+
+    hour: datetime
+    status: int
+    code: str
+    error: str
+
+
+class Refusal(NamedTuple):
+    """One refusal. ``error`` is the class of the error; ``message`` is "" where it quotes the request."""
+
+    at: datetime
+    request_id: str
+    status: int
+    code: str
+    error: str
+    message: str
+    model: str
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.at.replace(minute=0, second=0, microsecond=0), self.status, self.code, self.error)
+
+
+OfEachKey = Collection[tuple[str, Mapping[Kind, int], Collection[Refusal]]]  # key id, counts, the last refusals
+
+
+def write_statement(of_each_key: OfEachKey) -> Statement:
+    """SQL that adds the counts, inserts the last refusals, and deletes those that each of these keys has too many.
+
+    Rows are written in one order, so that processes which write at the same time never wait for each other in a circle; and a
+    row that another process deletes is left to it. A refusal that was written before, by a statement whose answer was lost, is
+    not inserted again. A key that was deleted meanwhile is left out.
+    """
+    return Statement(
+        """
+        WITH given AS (SELECT $1::json AS refusals),
+        counted AS (
+            INSERT INTO keys_refusalcount (key_id, hour, status, code, error, number)
+            SELECT key_id, hour, status, code, error, number
+            FROM given, json_to_recordset(refusals -> 'counts') AS count (key_id text, hour timestamptz, status smallint,
+                code text, error text, number bigint)
+            WHERE EXISTS (SELECT FROM keys_apikey WHERE id = key_id)
+            ORDER BY key_id, hour, error, code
+            ON CONFLICT (key_id, hour, error, code) DO UPDATE SET number = keys_refusalcount.number + EXCLUDED.number
+        ),
+        latest AS (
+            SELECT latest.*
+            FROM given, json_to_recordset(refusals -> 'latest') AS latest (key_id text, at timestamptz, request_id text,
+                status smallint, code text, error text, message text, model text)
+            WHERE EXISTS (SELECT FROM keys_apikey WHERE id = key_id)
+        ),
+        inserted AS (
+            INSERT INTO keys_refusedrequest (key_id, at, request_id, status, code, error, message, model)
+            SELECT key_id, at, request_id, status, code, error, message, model FROM latest ORDER BY request_id
+            ON CONFLICT (request_id) DO NOTHING
+        ),
+        outdated AS (
+            SELECT old.id
+            FROM given, (SELECT key_id, count(*) AS number FROM latest GROUP BY key_id) AS added
+            CROSS JOIN LATERAL (
+                SELECT id, row_number() OVER (ORDER BY at DESC) AS place FROM keys_refusedrequest AS refused
+                WHERE refused.key_id = added.key_id
+            ) AS old
+            WHERE old.place > (refusals ->> 'kept_max')::integer - added.number
+        )
+        DELETE FROM keys_refusedrequest WHERE id IN (
+            SELECT id FROM keys_refusedrequest WHERE id = ANY (ARRAY(SELECT id FROM outdated)) FOR UPDATE SKIP LOCKED
+        )
+        """,
+        {
+            "kept_max": LATEST_MAX,
+            "counts": [
+                {"key_id": key_id, **kind._asdict(), "number": number}
+                for key_id, counts, _ in of_each_key
+                for kind, number in counts.items()
+            ],
+            "latest": [{"key_id": key_id, **_cleaned(refusal)} for key_id, _, latest in of_each_key for refusal in latest],
+        },
+    )
+
+
+def _cleaned(refusal: Refusal) -> dict[str, object]:
+    return {**refusal._asdict(), "message": _presentable(refusal.message), "model": _presentable(refusal.model)}
+
+
+def _presentable(text: str) -> str:
+    """Return the text without secrets of keys, and without what PostgreSQL accepts in no text."""
+    return "".join(character if character.isprintable() else " " for character in secret.mask_all(text))
+
+
+def delete_old() -> int:
+    """Delete what is older than KEPT_TIME. Return how many rows."""
+    counts, _ = RefusalCount.objects.filter(hour__lt=Now() - KEPT_TIME).delete()
+    requests, _ = RefusedRequest.objects.filter(at__lt=Now() - KEPT_TIME).delete()
+    return counts + requests

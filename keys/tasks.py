@@ -1,0 +1,14 @@
+"""Background work of keys; the settings schedule it by dotted path."""
+
+from celery import shared_task
+
+from gateway_project.db import pool
+from gateway_project.monitoring import task_runs
+from keys.refusal_history import tables
+
+
+@shared_task(name="keys.tasks.forget_old_refusals", **pool.task_retries(3))
+@task_runs.recorded
+def forget_old_refusals() -> int:
+    """Delete from the history of refusals what is older than 30 days. Return how many rows."""
+    return tables.delete_old()

@@ -1,0 +1,122 @@
+"""Support sees why a key's requests were refused: on the key's page, and summed up on the account's."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from keys import lifecycle
+from keys.models import RefusalCount
+from keys.refusal_history import collector
+from tests import browser, chat, factories
+from tests.conftest import client_for
+from tests.keys.refusal_history.conftest import _nothing_collected
+from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, signed_in
+from tests.pages.test_support import account_page, key_page, text
+
+__all__ = ["_nothing_collected"]
+
+
+@pytest.fixture
+def refused(bob, echo_model):
+    """A key of an account without credit, which sent three requests, one of them for a model that does not exist."""
+    key, secret = factories.make_key(bob, "laptop")
+    for model in ("demo/echo", "demo/echo", "demo/nobody"):
+        assert chat.ask(client_for(secret), model=model).status_code in (402, 404)
+    collector.write()
+    return key
+
+
+def test_a_keys_page_shows_its_last_refusals_and_how_many_there_were(support, refused):
+    page = text(support.get(key_page(refused)))
+    assert "3 refusals in the last 24 hours, 3 in the worst hour" in page
+    row = refused.refused_requests.order_by("at").first()
+    assert "The account had too few credits. The account has too few credits: this request may cost up to" in page
+    assert f"402 insufficient_quota demo/echo {row.request_id}" in page
+    assert "The model does not exist, is not available, or the key may not use it." in page
+    assert "404 model_not_found demo/nobody" in page
+
+
+def test_a_keys_page_says_that_nothing_was_refused(support, key):
+    assert "No request with this key was refused in the last 24 hours." in text(support.get(key_page(key)))
+
+
+def test_a_message_that_quotes_the_request_is_not_shown(support, key, echo_model):
+    other, secret = factories.make_key(key.account)
+    chat.send(client_for(secret), b'{"my plan": 1, "my plan": 2}')
+    collector.write()
+    page = text(support.get(key_page(other)))
+    assert "The message quotes the request, so it is not kept." in page
+    assert "my plan" not in page
+
+
+def test_an_accounts_page_sums_up_why_its_keys_were_refused(support, bob, refused, alice):
+    reply = support.get(account_page(bob))
+    page = text(reply)
+    assert "2 The account had too few credits 402 insufficient_quota laptop (2)" in page
+    assert f'<a href="{key_page(refused)}#key-refusals">laptop</a> (2)' in reply.content.decode()
+    assert "No request with a key of this account was refused." in text(support.get(account_page(alice)))
+
+
+def test_without_permission_to_see_keys_nothing_is_shown(bob, refused):
+    reader = signed_in(make_staff("reader@example.org", ["billing.view_account"]))
+    assert "insufficient_quota" not in text(reader.get(account_page(bob)))
+    assert reader.get(key_page(refused)).status_code == 403
+
+
+def test_the_pages_take_as_many_queries_however_much_was_refused(support, bob, refused):
+    def queries():
+        with CaptureQueriesContext(connection) as captured:
+            assert support.get(key_page(refused)).status_code == support.get(account_page(bob)).status_code == 200
+        return len(captured)
+
+    before = queries()
+    now = timezone.now()
+    for number in range(20):
+        hour = (now - timedelta(hours=number)).replace(minute=0, second=0, microsecond=0)
+        RefusalCount.objects.create(key=refused, hour=hour, status=429, code=f"c{number}", error="TiedUp", number=number + 1)
+    assert queries() == before
+
+
+# --- In a browser ----------------------------------------------------------------------------------------------------
+
+
+def fill(key, secret):
+    """Make a day of refusals, and some of each kind among the last."""
+    now = timezone.now()
+    for hours_ago in range(1, 24):
+        hour = (now - timedelta(hours=hours_ago)).replace(minute=0, second=0, microsecond=0)
+        number = 1 + (7 * hours_ago) % 23 * (hours_ago % 5)
+        RefusalCount.objects.create(
+            key=key, hour=hour, status=429, code="rate_limit_exceeded", error="RateLimitExceeded", number=number
+        )
+    client = client_for(secret)
+    chat.ask(client)
+    chat.ask(client, model="demo/nobody")
+    chat.ask(client, temperature=3)
+    chat.send(client, b'{"my plan": 1, "my plan": 2}')
+    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
+    chat.ask(client, max_tokens=100)
+    collector.write()
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"])
+def test_the_pages_in_a_browser(open_page, bob, echo_model, color_scheme):
+    key, secret = factories.make_key(bob, "laptop")
+    fill(key, secret)
+    make_staff("support@example.org", SUPPORT_PERMISSIONS)
+    page = open_page(color_scheme=color_scheme, viewport={"width": 1280, "height": 900})
+    browser.sign_in(page, "support@example.org", key_page(key))
+    bars = page.locator("#key-refusals svg g")
+    assert bars.count() == 24
+    moment = page.locator("#key-refusals tbody time").first
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", moment.get_attribute("title"))
+    assert "UTC" not in moment.inner_text()  # the reader's own time
+    browser.picture(page, f"refusals-key-{color_scheme}")
+    page.goto(account_page(bob))
+    browser.picture(page, f"refusals-account-{color_scheme}")
+    page.get_by_role("link", name="laptop").last.click()
+    page.wait_for_url("**#key-refusals")
