@@ -1,5 +1,7 @@
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LogoutView
 from django.urls import path
+from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
 from billing import pages
@@ -7,7 +9,7 @@ from billing import pages
 urlpatterns = [
     path("sign-in/", RedirectView.as_view(pattern_name="account_login", query_string=True), name="sign-in"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
-    path("password/", pages.member_page(pages.ChangePassword.as_view()), name="password"),
+    path("password/", never_cache(login_required(pages.ChangePassword.as_view())), name="password"),
     path("account/", pages.choose_account, name="choose-account"),
     path("ledger/", pages.show_statement, name="statement"),
     path("ledger.csv", pages.download_statement, name="statement-csv"),

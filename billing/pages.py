@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from allauth.account.signals import password_changed
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import PasswordChangeView
@@ -166,5 +167,6 @@ class ChangePassword(PasswordChangeView):
         with transaction.atomic():
             response = super().form_valid(form)
             log.record(self.request, Activity.Act.PASSWORD_CHANGED, self.request.user, "Changed their own password.")
+        password_changed.send(User, request=self.request, user=self.request.user)  # for allauth's list of sessions
         messages.success(self.request, "Your password is changed.")
         return response

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -17,6 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from billing import accounts, staff_permissions
 from billing.forms import MembershipForm, MembershipFormSet, NewUserForm, UserForm
 from billing.models import Membership, User
+from billing.sign_in import second_factor
 from gateway_project.activity.admin_pages import RecordedAdmin
 from gateway_project.activity.models import Activity
 
@@ -113,6 +116,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     search_fields = ("email", "first_name", "last_name")
     ordering = ("email",)
     inlines = (MembershipInline,)
+    actions = ("remove_second_factors",)
 
     def account_ids(self, objects: QuerySet[User]) -> QuerySet[Any]:
         return Membership.objects.filter(user__in=objects).values_list("account_id", flat=True)
@@ -143,6 +147,17 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     def _may_change(self, request: HttpRequest, obj: Any) -> bool:
         return obj is None or staff_permissions.may_change_user(staff_of(request), obj)
 
+    @admin.action(description="Remove the second factors of selected users", permissions=["change"])
+    def remove_second_factors(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """For somebody who has lost the device. Staff must set one up at once; see ``second_factor``, which records the act."""
+        for user in queryset:
+            if not self._may_change(request, user) or not staff_permissions.may_set_credentials(staff_of(request), user):
+                messages.error(request, f"You may not remove the second factors of {user}.")
+            elif second_factor.remove_all(user):
+                messages.success(request, f"The second factors of {user} are removed.")
+            else:
+                messages.warning(request, f"{user} has no second factor.")
+
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         user = self.get_object(request, unquote(id))
         if user is not None and not staff_permissions.may_set_credentials(staff_of(request), user):
@@ -156,7 +171,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
         return ([], {}, set(), protected) if protected else super().get_deleted_objects(objs, request)
 
 
-admin.site.unregister([Group, EmailAddress])  # addresses are changed by their owners
+admin.site.unregister([Group, EmailAddress, Authenticator, UserSession])  # the last three are their owners' own
 
 
 @admin.register(Group)

@@ -3,6 +3,7 @@
 import logging
 
 from celery import shared_task
+from django.contrib.sessions.backends.db import SessionStore
 
 from billing import audit, holds
 from billing.sign_in import limits
@@ -35,5 +36,6 @@ def correct_open_holds() -> int:
 @shared_task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))
 @task_runs.recorded
 def forget_sign_in_attempts() -> int:
-    """Delete the rows of limits on signing in that nothing is used up of. Return how many."""
+    """Delete the rows of limits on signing in that nothing is used up of, and sessions that ended. Return how many limits."""
+    SessionStore.clear_expired()
     return limits.forget_unused()

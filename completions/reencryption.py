@@ -1,4 +1,4 @@
-"""Re-encrypts what is stored with the first of ENCRYPTION_KEYS: providers' keys, and replies for retries.
+"""Re-encrypts what is stored with the first of ENCRYPTION_KEYS: providers' keys, second factors, and replies for retries.
 
 Each row is a transaction of its own, and a row that was written meanwhile is left as it is. So this may run while the gateway
 serves, may be stopped, and may be repeated: it then continues with what is left.
@@ -7,6 +7,9 @@ serves, may be stopped, and may be repeated: it then continues with what is left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
+
+from allauth.mfa.models import Authenticator
+from django.db import transaction
 
 from completions.models import IdempotentRequest, Provider
 from gateway_project import secretbox
@@ -25,13 +28,20 @@ class Outcome(Enum):
 
 
 def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
-    """Re-encrypt every provider's key and every stored reply, and count the outcomes."""
+    """Re-encrypt every provider's key, second factor and stored reply, and count the outcomes."""
     outcomes: Counter[Outcome] = Counter()
     for provider in Provider.objects.exclude(sealed_api_key="").order_by("pk"):
         outcome = _reencrypt_key(provider)
         outcomes[outcome] += 1
         if outcome is Outcome.UNREADABLE:
             progress(f"the key of provider {provider.pk} cannot be decrypted: enter it again")
+    for factor_id in (
+        Authenticator.objects.exclude(type=Authenticator.Type.WEBAUTHN).order_by("pk").values_list("pk", flat=True)
+    ):
+        outcome = _reencrypt_second_factor(factor_id)
+        outcomes[outcome] += 1
+        if outcome is Outcome.UNREADABLE:
+            progress(f"the second factor {factor_id} cannot be decrypted: remove it, so that its user sets up another")
     for reply in _stored_replies():
         outcomes[_reencrypt_reply(reply)] += 1
         if outcomes.total() % _PROGRESS_ROWS == 0:
@@ -52,6 +62,23 @@ def _reencrypt_key(provider: Provider) -> Outcome:
     # The same key in another text: what the provider said about it still holds.
     refused = {"refused_key": provider.key_fingerprint} if was_refused else {}
     return Outcome.REENCRYPTED if unchanged.update(sealed_api_key=sealed, **refused) else Outcome.CHANGED
+
+
+def _reencrypt_second_factor(factor_id: int) -> Outcome:
+    with transaction.atomic():  # signing in with a recovery code locks the row, too
+        factor = Authenticator.objects.select_for_update().filter(pk=factor_id).first()
+        if factor is None:
+            return Outcome.CHANGED
+        name = "secret" if factor.type == Authenticator.Type.TOTP else "seed"
+        try:
+            sealed = secretbox.reencrypt(factor.data[name])
+        except secretbox.Unreadable:
+            return Outcome.UNREADABLE
+        if sealed is None:
+            return Outcome.CURRENT
+        factor.data[name] = sealed
+        factor.save(update_fields=["data"])
+    return Outcome.REENCRYPTED
 
 
 def _stored_replies() -> Iterator[IdempotentRequest]:

@@ -83,6 +83,8 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "corsheaders",
     "allauth.account",
+    "allauth.mfa",
+    "allauth.usersessions",
     "gateway_project.apps.GatewayConfig",
     "gateway_project.activity.apps.ActivityConfig",
     "gateway_project.monitoring.apps.MonitoringConfig",
@@ -110,6 +112,7 @@ MIDDLEWARE = [
     "gateway_project.web.page_middleware.PageSessionMiddleware",
     "gateway_project.web.page_middleware.PageCsrfMiddleware",
     "billing.sign_in.sessions.PageIdleSessionMiddleware",
+    "billing.sign_in.second_factor.PageSecondFactorMiddleware",
     "gateway_project.web.page_middleware.PageMessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",  # needs this very name; it does next to nothing for API requests
 ]
@@ -178,6 +181,17 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_FORMS = {"login": "billing.sign_in.forms.SignInForm"}
 ACCOUNT_RATE_LIMITS = False
 ACCOUNT_SESSION_REMEMBER = True  # until SESSION_COOKIE_AGE
+MFA_ADAPTER = "billing.sign_in.adapter.SecondFactorAdapter"
+MFA_FORMS = {"authenticate": "billing.sign_in.forms.CodeForm", "add_webauthn": "billing.sign_in.forms.NewPasskeyForm"}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_TOTP_ISSUER = "Model Gateway"
+MFA_TOTP_TOLERANCE = 1  # steps of 30 seconds that a telephone's clock may be wrong
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # whoever could not verify an address cannot sign in
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = GATEWAY_DEVELOPMENT
+MFA_RATE_LIMITS = False
+STAFF_NEED_SECOND_FACTOR = not GATEWAY_DEVELOPMENT
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GATEWAY_DEVELOPMENT
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True

@@ -7,7 +7,8 @@
 - ``sessions``          sessions end when they are idle
 - ``reauthentication``  the password once more before some acts
 - ``adapter``           what allauth asks of the project
-- ``forms``             allauth's form that signs in, with our fields
+- ``second_factor``     staff need one; changes are recorded
+- ``forms``             allauth's forms that sign in, with our limits
 - ``urls``              the paths of allauth that the gateway has
 - ``views``             wrappers of the admin's views, and its sign-in
 - ``password_rules``    what a new password may be

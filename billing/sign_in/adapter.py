@@ -3,12 +3,16 @@
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.models import Authenticator
 from django.http import HttpRequest, HttpResponse
 
 from billing.models import User
 from billing.sign_in import devices, reauthentication, sessions
+from gateway_project import secretbox
 from gateway_project.web.client_address import client_address
 
+PURPOSE = "second factor"  # of what is encrypted in allauth's table of second factors
 _UNKNOWN_ADDRESS = "::"  # a Unix socket without a proxy that says
 
 
@@ -34,3 +38,16 @@ class SignInAdapter(DefaultAccountAdapter):
 
     def get_client_ip(self, request: HttpRequest) -> str:
         return client_address(request) or _UNKNOWN_ADDRESS
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):
+    """Stores the secrets of second factors encrypted."""
+
+    def encrypt(self, text: str) -> str:
+        return secretbox.encrypt(text, purpose=PURPOSE)
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return secretbox.decrypt(encrypted_text, purpose=PURPOSE)
+
+    def generate_authenticator_name(self, user: User, type: Authenticator.Type) -> str:
+        return f"Passkey {Authenticator.objects.filter(user=user, type=type).count() + 1}"

@@ -59,6 +59,11 @@ def canonical(username: str) -> str:
     return unicodedata.normalize("NFKC", username[:EMAIL_CHARACTERS_MAX]).strip().lower()
 
 
+def log_wrong_code(email: str, address: str) -> None:
+    """Log an attempt that had the password, and then a wrong code."""
+    _log("failed at the second factor", email, address)
+
+
 def log_refusal(email: str, address: str) -> None:
     """Log an attempt that was refused uncounted, after too many others."""
     _log("refused, after too many attempts", email, address)

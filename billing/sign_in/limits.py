@@ -54,6 +54,16 @@ def user_limit(email: str) -> Limit:
     return Limit(f"user {email}", USER)
 
 
+def second_factor_limit(user_id: int) -> Limit:
+    """Return the limit of codes for a user whose password was right."""
+    return Limit(f"second factor {user_id}", USER)
+
+
+def passkey_limit(network: str) -> Limit:
+    """Return the limit of an address on beginning to sign in with a passkey, each time of which stores a session."""
+    return Limit(f"passkey {network}", ADDRESS)
+
+
 def device_limit(device: str, email: str) -> Limit:
     """Return the limit of a user on a known device, which nobody else can use up."""
     return Limit(f"device {device} {email}", USER)
@@ -86,6 +96,11 @@ def _refusal(wait: timedelta) -> errors.RateLimitExceeded:
     seconds = headers["Retry-After"]
     message = f"There were too many attempts to sign in. Try again in {seconds} second{'s' if seconds != '1' else ''}."
     return errors.RateLimitExceeded(message, headers=headers)
+
+
+def use_once(subject: str, seconds: int) -> bool:
+    """Return True if nobody has called this with the subject in so many seconds."""
+    return _count(Limit(subject, Rate(1, seconds))) <= timedelta(0)
 
 
 def give_back_attempt(limits: Iterable[Limit]) -> None:

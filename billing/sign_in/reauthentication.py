@@ -1,7 +1,7 @@
 """Asks for the password again before an act that a stranger at an unattended browser must not do.
 
-A password counts for 15 minutes, and signing in gives one. Otherwise a page asks for it, and carries what the form had, so that
-nothing is typed twice. Attempts are limited as those to sign in are.
+A code of an app does as well. It counts for 15 minutes, and signing in gives one. Otherwise a page asks for it, and carries
+what the form had, so that nothing is typed twice. Attempts are limited as those to sign in are.
 """
 
 import functools
@@ -9,14 +9,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from allauth.mfa.models import Authenticator
+from allauth.mfa.utils import is_mfa_enabled
 from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
+from billing.sign_in.forms import CodeForm
+
 RECENT_SECONDS = 15 * 60
-FIELD = "current_password"
+FIELD, CODE_FIELD = "current_password", "current_code"
 _GIVEN_AT = "password_given_at"  # session key
 _NOT_CARRIED = ("csrfmiddlewaretoken", "password")  # beginnings of names of fields
 
@@ -26,7 +30,7 @@ View = Callable[..., Any]
 def reauthenticates(view: View) -> View:
     """Wrap a view of signed-in users: a POST needs a recent password. Other methods pass."""
 
-    @sensitive_post_parameters(FIELD)
+    @sensitive_post_parameters(FIELD, CODE_FIELD)
     @never_cache
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -55,13 +59,16 @@ def _is_recent(request: HttpRequest) -> bool:
 
 
 def _is_correct(request: HttpRequest) -> bool:
-    password = request.POST.get(FIELD)
-    return bool(password and is_password(request, password))
+    if password := request.POST.get(FIELD):
+        return is_password(request, password)
+    code = request.POST.get(CODE_FIELD)
+    return bool(code and CodeForm({"code": code}, user=request.user).is_valid())
 
 
 def _form(request: HttpRequest) -> QueryDict:
     form = request.POST.copy()
-    form.pop(FIELD, None)
+    for field in (FIELD, CODE_FIELD):
+        form.pop(field, None)
     form._mutable = False
     return form
 
@@ -70,5 +77,12 @@ def _ask(request: HttpRequest) -> HttpResponse:
     """Ask for the password, and carry what the form had, but no other password: a page must not show one."""
     form = [(name, values) for name, values in _form(request).lists() if not name.startswith(_NOT_CARRIED)]
     carried = [(name, value) for name, values in form for value in values]
-    context = {"carried": carried, "field": FIELD, "is_wrong": FIELD in request.POST, "email": request.user.get_username()}
+    context = {
+        "carried": carried,
+        "field": FIELD,
+        "code_field": CODE_FIELD,
+        "has_codes": is_mfa_enabled(request.user, [Authenticator.Type.TOTP]),
+        "is_wrong": FIELD in request.POST or CODE_FIELD in request.POST,
+        "email": request.user.get_username(),
+    }
     return render(request, "dashboard/reauthentication.html", context)

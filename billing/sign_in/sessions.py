@@ -3,10 +3,12 @@
 import time
 from typing import Any
 
+from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from gateway_project.web.page_middleware import PageAuthenticationMiddleware
@@ -25,8 +27,9 @@ class PageIdleSessionMiddleware(PageAuthenticationMiddleware):
 
 
 def note_use(request: HttpRequest) -> None:
-    """Begin the session's idle time now."""
+    """Begin the session's idle time now, and show it in the list of the user's sessions."""
     request.session[_USED_AT] = int(time.time())
+    UserSession.objects.filter(session_key=request.session.session_key).update(last_seen_at=timezone.now())
 
 
 def _user_of(request: HttpRequest) -> Any:

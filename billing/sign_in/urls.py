@@ -1,12 +1,65 @@
-"""Allauth's paths, as far as the gateway has their pages."""
+"""Allauth's paths, as far as the gateway has their pages.
 
-from allauth.account import views
+Its acts ask for the password as ours do, and run in a transaction with their record in the activity log.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from allauth.account import views as account
+from allauth.mfa.base import views as mfa
+from allauth.mfa.recovery_codes import views as recovery_codes
+from allauth.mfa.totp import views as totp
+from allauth.mfa.webauthn import views as webauthn
+from allauth.usersessions import views as usersessions
+from django.contrib.auth.decorators import login_required
+from django.db import transaction
+from django.http import HttpRequest
 from django.urls import path
+from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
+from billing.sign_in import limits
+from billing.sign_in.reauthentication import reauthenticates
+from gateway_project.web.client_address import client_address, client_network
+
+View = Callable[..., Any]
+
+
+def _page(view: View) -> View:
+    return never_cache(login_required(view))
+
+
+def _act(view: View) -> View:
+    return _page(reauthenticates(transaction.atomic(view)))
+
+
+def _limited(view: View) -> View:
+    """Wrap the view that begins to sign in with a passkey. Raises RateLimitExceeded."""
+
+    @functools.wraps(view)
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        limits.count_attempt([limits.passkey_limit(client_network(client_address(request)))])
+        return view(request, *args, **kwargs)
+
+    return never_cache(page)
+
+
 urlpatterns = [
-    path("login/", views.login, name="account_login"),
-    path("logout/", views.logout, name="account_logout"),
+    path("login/", account.login, name="account_login"),
+    path("logout/", account.logout, name="account_logout"),
+    path("inactive/", account.account_inactive, name="account_inactive"),
     path("password/change/", RedirectView.as_view(pattern_name="password"), name="account_change_password"),
-    path("inactive/", views.account_inactive, name="account_inactive"),
+    path("2fa/", _page(mfa.index), name="mfa_index"),
+    path("2fa/authenticate/", mfa.authenticate, name="mfa_authenticate"),
+    path("2fa/totp/activate/", _act(totp.activate_totp), name="mfa_activate_totp"),
+    path("2fa/totp/deactivate/", _act(totp.deactivate_totp), name="mfa_deactivate_totp"),
+    path("2fa/recovery-codes/", _page(recovery_codes.view_recovery_codes), name="mfa_view_recovery_codes"),
+    path("2fa/recovery-codes/generate/", _act(recovery_codes.generate_recovery_codes), name="mfa_generate_recovery_codes"),
+    path("2fa/webauthn/", RedirectView.as_view(pattern_name="mfa_index"), name="mfa_list_webauthn"),
+    path("2fa/webauthn/add/", _act(webauthn.add_webauthn), name="mfa_add_webauthn"),
+    path("2fa/webauthn/keys/<int:pk>/remove/", _act(webauthn.remove_webauthn), name="mfa_remove_webauthn"),
+    path("2fa/webauthn/login/", _limited(webauthn.login_webauthn), name="mfa_login_webauthn"),
+    path("sessions/", _page(usersessions.list_usersessions), name="usersessions_list"),
 ]

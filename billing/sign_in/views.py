@@ -28,10 +28,13 @@ def protect(site: AdminSite) -> None:
     def reauthenticating_view(view: View, cacheable: bool = False) -> View:
         asked, plain = admin_view(reauthenticates(view), cacheable), admin_view(view, cacheable)
 
+        @never_cache
         @functools.wraps(asked)
         def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-            match = request.resolver_match
-            return (plain if match and match.url_name in _WITHOUT_PASSWORD else asked)(request, *args, **kwargs)
+            name = request.resolver_match.url_name if request.resolver_match else None
+            if not request.user.is_authenticated and name != "logout":
+                return redirect_to_login(request.get_full_path())  # where Django's own page would lead, in one step
+            return (plain if name in _WITHOUT_PASSWORD else asked)(request, *args, **kwargs)
 
         return page
 

@@ -13,7 +13,8 @@ from django.db import connection
 
 from billing import money
 from billing.models import Account, LedgerEntry, Membership, User
-from tests import factories, usage
+from gateway_project.activity.models import Activity
+from tests import factories, second_factors, usage
 
 
 def run(*argv: str) -> tuple[str, str]:
@@ -211,3 +212,17 @@ def test_the_exit_status_says_whether_the_ledger_is_consistent(capsys, monkeypat
         ManagementUtility(["manage.py", "verify_ledger"]).execute()
     assert exit.value.code == 1
     assert "open_holds_sum_to_what_is_held" in capsys.readouterr().out
+
+
+# --- remove_second_factors ------------------------------------------------------------------------------------------
+
+
+def test_lost_second_factors_are_removed(alice):
+    second_factors.give_app(alice.members.get())
+    assert answer("remove_second_factors", "Alice@example.org") == {"removed": 1}
+    assert answer("remove_second_factors", "alice@example.org") == {"removed": 0}
+    assert Activity.objects.get(act="DELETED").actor is None
+
+
+def test_second_factors_of_nobody_are_not_removed(db):
+    assert refusal("remove_second_factors", "nobody@example.org") == "EMAIL: there is no user nobody@example.org."

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from allauth.mfa.models import Authenticator
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
@@ -14,7 +15,7 @@ from billing.models import LedgerEntry
 from completions import reencryption
 from completions.models import IdempotentRequest, Provider
 from gateway_project import secretbox
-from tests import chat
+from tests import chat, second_factors
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operating" / "deploying.md").read_text()
 NAME, MANAGE = "GATEWAY_ENCRYPTION_KEYS=", ".venv/bin/python manage.py "
@@ -85,6 +86,17 @@ def test_a_repetition_finds_nothing_left_to_encrypt(api, settings):
     assert (after.sealed_reply == before.sealed_reply, len(after.sealed_reply)) == (False, before.reply_bytes)
     assert reencrypt() == {"reencrypted": 0, "current": 2, **none}
     assert IdempotentRequest.objects.get().sealed_reply == after.sealed_reply
+
+
+def test_second_factors_are_encrypted_with_the_first_key(alice, settings):
+    second_factors.give_app(alice.members.get())
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    assert reencrypt()["reencrypted"] == 2
+    settings.ENCRYPTION_KEYS = [NEW]
+    assert Authenticator.objects.get().wrap().validate_code(second_factors.code())
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    with pytest.raises(CommandError, match="2 cannot be decrypted"):
+        reencrypt()
 
 
 def test_more_replies_than_a_batch_has_are_all_encrypted(api, settings, monkeypatch):

@@ -1,12 +1,17 @@
 """Sessions that nobody uses end, and other hosts cannot set their cookies."""
 
 import time
+from datetime import timedelta
 
 import pytest
+from allauth.usersessions.models import UserSession
 from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.test import Client
 
-from tests import sessions
-from tests.pages.conftest import owner, support, support_user  # noqa: F401  fixtures
+from billing import tasks
+from tests import factories, sessions
+from tests.pages.conftest import other_owner, owner, support, support_user  # noqa: F401  fixtures
 
 HOUR, DAY = 3_600, 86_400
 
@@ -37,3 +42,51 @@ def test_a_page_seldom_writes_the_session(owner):  # noqa: F811
     idle(owner, 600)
     owner.get("/dashboard/")
     assert owner.session["used_at"] > before
+
+
+# --- The list of one's sessions -----------------------------------------------------------------------------------------
+
+LIST = "/accounts/sessions/"
+
+
+def browser(name):
+    client = Client(headers={"user-agent": name})
+    client.post("/accounts/login/", {"login": "alice@example.org", "password": factories.PASSWORD})
+    return client
+
+
+def test_a_user_sees_their_sessions_and_ends_the_others(alice, other_owner):  # noqa: F811
+    laptop, telephone = browser("Laptop/1.0"), browser("Telephone/1.0")
+    page = laptop.get(LIST).content.decode()
+    assert page.index("Telephone/1.0") < page.index("Laptop/1.0") < page.index("this one")
+    assert page.count("127.0.0.1") == 2
+    laptop.post(LIST)
+    assert telephone.get("/dashboard/").status_code == 302
+    assert [client.get("/dashboard/").status_code for client in (laptop, other_owner)] == [200, 200]
+    assert "You are signed in nowhere else." in laptop.get(LIST).content.decode()
+
+
+def test_the_list_says_when_a_session_was_last_used(alice):
+    client = browser("Laptop/1.0")
+    UserSession.objects.update(last_seen_at=UserSession.objects.get().created_at - timedelta(days=1))
+    sessions.update(client, used_at=int(time.time()) - 600)
+    client.get("/dashboard/")
+    session = UserSession.objects.get()
+    assert session.last_seen_at >= session.created_at
+
+
+def test_changing_the_password_keeps_this_session_in_the_list(alice):
+    client, other = browser("Laptop/1.0"), browser("Telephone/1.0")
+    new = "a wholly new sentence"
+    client.post("/dashboard/password/", {"old_password": factories.PASSWORD, "new_password1": new, "new_password2": new})
+    page = client.get(LIST).content.decode()
+    assert "this one" in page
+    assert "Telephone/1.0" not in page
+    assert other.get("/dashboard/").status_code == 302
+
+
+def test_sessions_that_ended_are_deleted_every_hour(alice):
+    browser("Laptop/1.0")
+    Session.objects.update(expire_date="2020-01-01T00:00:00Z")
+    tasks.forget_sign_in_attempts()
+    assert not Session.objects.exists()

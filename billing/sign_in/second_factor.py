@@ -1,0 +1,70 @@
+"""Second factors: staff need one outside of development, and changes of them are recorded."""
+
+from typing import Any
+
+from allauth.core import context
+from allauth.mfa.models import Authenticator
+from allauth.mfa.utils import is_mfa_enabled
+from django.conf import settings
+from django.db.models.signals import post_delete, post_save
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.deprecation import MiddlewareMixin
+
+from billing.models import User
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.web.page_middleware import PagesOnly
+
+_FACTORS = [Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]  # recovery codes only stand in for them
+_WORDS = {
+    Authenticator.Type.TOTP: "an authenticator app",
+    Authenticator.Type.WEBAUTHN: "a passkey",
+    Authenticator.Type.RECOVERY_CODES: "recovery codes",
+}
+_CLOSED = {"accounts", "admin", "dashboard"}  # first segments of paths
+_OPEN = {  # names of paths
+    *("mfa_index", "mfa_activate_totp", "mfa_add_webauthn", "mfa_view_recovery_codes"),
+    *("account_login", "account_logout", "sign-out", "logout"),
+}
+
+
+class PageSecondFactorMiddleware(PagesOnly, MiddlewareMixin):
+    """Leads staff without a second factor to the page that sets one up. They can open no other page of theirs."""
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        match = request.resolver_match
+        # By the path, because to ask who is signed in makes a public page one that no cache may share.
+        if match is None or match.route.partition("/")[0] not in _CLOSED or match.url_name in _OPEN:
+            return None
+        return redirect("mfa_index") if is_missing(request.user) else None
+
+
+def is_missing(user: Any) -> bool:
+    """Return whether the user is staff who need a second factor and have none."""
+    return bool(settings.STAFF_NEED_SECOND_FACTOR and user.is_staff and not is_mfa_enabled(user, _FACTORS))
+
+
+def remove_all(user: User) -> int:
+    """Remove the user's second factors, because they are lost. Return how many."""
+    factors = list(Authenticator.objects.filter(user=user))
+    for factor in factors:
+        factor.delete()
+    return len(factors)
+
+
+@receiver(post_save, sender=Authenticator)
+def _record_added(instance: Authenticator, created: bool, **kwargs: Any) -> None:
+    if created:
+        _record(instance, Activity.Act.ADDED, f"Added {_WORDS[instance.type]} for signing in.")
+
+
+@receiver(post_delete, sender=Authenticator)
+def _record_removed(instance: Authenticator, **kwargs: Any) -> None:
+    _record(instance, Activity.Act.DELETED, f"Removed {_WORDS[instance.type]} for signing in.")
+
+
+def _record(authenticator: Authenticator, act: Activity.Act, summary: str) -> None:
+    """Record what was done to the user. The views run in a transaction; so do a deleted user's rows."""
+    log.record(context.request, act, authenticator.user, summary)

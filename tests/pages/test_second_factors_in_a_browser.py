@@ -1,0 +1,97 @@
+"""Passkeys and authenticator apps in a real Chromium, with its virtual authenticator."""
+
+import pytest
+from allauth.mfa.models import Authenticator
+
+from tests import browser, factories, second_factors
+
+STAFF = "support@example.org"
+
+
+@pytest.fixture
+def _required(settings):
+    settings.STAFF_NEED_SECOND_FACTOR = True
+
+
+def with_authenticator(page):
+    """Give the page's browser a device that has passkeys, and confirms each."""
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("WebAuthn.enable")
+    options = {
+        "protocol": "ctap2",
+        "transport": "internal",
+        "hasResidentKey": True,
+        "hasUserVerification": True,
+        "isUserVerified": True,
+        "automaticPresenceSimulation": True,
+    }
+    devtools.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    return page
+
+
+def sign_out(page):
+    page.get_by_role("button", name="Sign out").first.click()
+    page.wait_for_url("**/accounts/login/")
+
+
+@pytest.mark.usefixtures("_required")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_staff_set_up_a_passkey_and_sign_in_with_it_alone(open_page, scheme):
+    factories.make_user(STAFF, is_staff=True, is_superuser=True)
+    page = with_authenticator(open_page(color_scheme=scheme))
+    page.goto("/admin/")
+    page.get_by_label("mail").fill(STAFF)
+    page.get_by_label("Password").fill(factories.PASSWORD)
+    browser.picture(page, f"sign-in-{scheme}")
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.wait_for_url("**/accounts/2fa/")
+    browser.picture(page, f"second-factor-{scheme}")
+    page.get_by_role("link", name="Add a passkey").click()
+    browser.picture(page, f"passkey-{scheme}")
+    page.get_by_role("button", name="Add it").click()
+    page.wait_for_url("**/recovery-codes/")
+    page.get_by_text("Store these codes now").wait_for()
+    browser.picture(page, f"recovery-codes-{scheme}")
+    page.goto("/accounts/2fa/")
+    page.get_by_text("signs in alone").wait_for()
+    browser.picture(page, f"second-factors-{scheme}")
+    page.goto("/accounts/sessions/")
+    browser.picture(page, f"sessions-{scheme}")
+    sign_out(page)
+    page.goto("/admin/")
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    page.wait_for_url("**/admin/")
+    assert [factor.type for factor in Authenticator.objects.order_by("id")] == ["webauthn", "recovery_codes"]
+
+
+def test_after_the_password_a_passkey_is_the_second_factor(open_page, alice):
+    page = with_authenticator(open_page())
+    browser.sign_in(page, "alice@example.org")
+    page.goto("/accounts/2fa/webauthn/add/")
+    page.get_by_role("checkbox").uncheck()
+    page.get_by_role("button", name="Add it").click()
+    page.wait_for_url("**/recovery-codes/")
+    page.goto("/dashboard/")
+    sign_out(page)
+    page.get_by_label("mail").fill("alice@example.org")
+    page.get_by_label("Password").fill(factories.PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.wait_for_url("**/2fa/authenticate/")
+    browser.picture(page, "one-more-step")
+    page.get_by_role("button", name="Use a passkey").click()
+    page.wait_for_url("**/dashboard/")
+
+
+def test_an_app_is_set_up_without_scripts_on_a_telephone(open_page, alice):
+    page = open_page(java_script_enabled=False, **browser.PHONE)
+    browser.sign_in(page, "alice@example.org")
+    page.goto("/accounts/2fa/totp/activate/")
+    secret = page.locator("code").inner_text()
+    browser.picture(page, "app-phone")
+    assert page.evaluate("document.querySelector('.qr').naturalWidth") > 100
+    page.get_by_label("code").fill(second_factors.code(secret))
+    page.get_by_role("button", name="Set it up").click()
+    page.get_by_text("Store these codes now").wait_for()
+    for path in ("", "webauthn/add/", "totp/deactivate/", "recovery-codes/generate/"):
+        page.goto(f"/accounts/2fa/{path}")
+        assert browser.fits(page), path
