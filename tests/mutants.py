@@ -228,7 +228,7 @@ mutant(
 mutant(
     "a_batch_forgets_what_a_key_held",
     "Each admission of a batch sees the spending from before the batch.",
-    code("completions.charging.admission:AdmissionRequest.decide", "window.held_nanos += held_nanos", "pass"),
+    code("completions.charging.batch:LockedRows.begin", "window.held_nanos += amount_nanos", "pass"),
     f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_money_covers[limit]",
 )
 mutant(
