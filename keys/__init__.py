@@ -12,7 +12,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``rate_limits``        requests and tokens per minute: which limits apply, count a request, refuse it, report headers
 - ``concurrency``        requests in flight: the maximum of a key and of its account, refuse one more, report headers
 - ``rate_limit_cache``   the last-read rate-limit state of each key, for replies that do not read its row
-- ``reads``              requests per minute for models, usage, balance and ledger, counted in memory
+- ``reads``              requests per minute for models, usage, balance, ledger and stored replies, counted in memory
 - ``refusal_cache``      recent refusals, replayed from memory while a client floods the gateway
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
 - ``lifecycle``          issue a key, set its spending limit, revoke it

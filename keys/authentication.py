@@ -73,10 +73,10 @@ class BearerKeyAuthentication(CallerAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
-        reads.require_allowed(caller.key_id)
+        reads.reads.require_allowed(caller.key_id)
         with refusal_cache.replay_or_record_before_admission(caller.key_id):
             key = _read(caller.key_id)
-        reads.count(caller.key_id)
+        reads.reads.count(caller.key_id)
         return key.account, key
 
 

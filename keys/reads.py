@@ -1,4 +1,4 @@
-"""Reads per minute of a key: its requests for models, usage, balance and ledger, which completions do not count.
+"""Reads per minute of a key: models, usage, balance and ledger; and apart from these, replies that are stored for repetitions.
 
 The count is in the memory of the process: a read is cheap, and a row would cost as much as many reads. So each web process
 allows the whole limit. A refused read costs no query.
@@ -16,27 +16,35 @@ from keys.gcra import Decision
 from keys.rate_limits import go_duration
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
-# By key id: when the whole allowance is back, which is within a minute. Times are monotonic, from _EPOCH on.
-_full_at: TTLCache[str, datetime] = TTLCache(seconds=60, entries_max=65_536)
 
 
-def require_allowed(key_id: str) -> None:
-    """Raises RateLimitExceeded when the key may not read now. Counts nothing."""
-    _decide(key_id)
+class ReadLimit:
+    """KEY_READS_PER_MINUTE for the reads of one kind, which refusals name: ``kind``."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        # By key id: when the whole allowance is back, which is within a minute. Times are monotonic, from _EPOCH on.
+        self._full_at: TTLCache[str, datetime] = TTLCache(seconds=60, entries_max=65_536)
+
+    def require_allowed(self, key_id: str) -> None:
+        """Raises RateLimitExceeded when the key may not read now. Counts nothing."""
+        self._decide(key_id)
+
+    def count(self, key_id: str) -> None:
+        """Count a read. Raises RateLimitExceeded."""
+        self._full_at.put(key_id, self._decide(key_id).full_at)
+
+    def _decide(self, key_id: str) -> Decision:
+        limit, now = settings.KEY_READS_PER_MINUTE, _EPOCH + timedelta(seconds=time.monotonic())
+        decision = gcra.decide(limit=limit, full_at=self._full_at.get(key_id), now=now)
+        if decision.retry_in is not None:
+            raise errors.RateLimitExceeded(
+                f"The key is limited to {limit} requests per minute for {self._kind}:"
+                f" try again in {go_duration(decision.retry_in)}.",
+                headers=errors.retry_after(decision.retry_in),
+            )
+        return decision
 
 
-def count(key_id: str) -> None:
-    """Count a read. Raises RateLimitExceeded."""
-    _full_at.put(key_id, _decide(key_id).full_at)
-
-
-def _decide(key_id: str) -> Decision:
-    limit, now = settings.KEY_READS_PER_MINUTE, _EPOCH + timedelta(seconds=time.monotonic())
-    decision = gcra.decide(limit=limit, full_at=_full_at.get(key_id), now=now)
-    if decision.retry_in is not None:
-        raise errors.RateLimitExceeded(
-            f"The key is limited to {limit} requests per minute for models, usage, balance and ledger:"
-            f" try again in {go_duration(decision.retry_in)}.",
-            headers=errors.retry_after(decision.retry_in),
-        )
-    return decision
+reads = ReadLimit("models, usage, balance and ledger")
+replays = ReadLimit("replies that are stored for repetitions")

@@ -28,13 +28,13 @@ from billing.models import Account, Hold
 from completions.catalog import lookup
 from completions.charging import batch, idempotency
 from completions.charging.batch import LockedRows
-from completions.charging.idempotency import IdempotencyKey, Replay, SealedReplay, StoredRequest
+from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply, StoredRequest
 from completions.charging.records import CompletionRecord
 from completions.chat import ChatRequest, Offer
 from completions.pricing import cost, token_budget
 from gateway_project import errors, identifiers
 from gateway_project.db import pool
-from keys import concurrency, rate_limits, refusal_cache, spending
+from keys import concurrency, rate_limits, reads, refusal_cache, spending
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
 from keys.models import ApiKey
 from keys.refusal_cache import AdmissionDemand
@@ -85,8 +85,11 @@ def admit(
         completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id
     )
     with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
-        outcome: Admitted | SealedReplay = batch.commit(admission_request)
-        return outcome.open() if isinstance(outcome, SealedReplay) else outcome
+        outcome: Admitted | StoredReply = batch.commit(admission_request)
+    if isinstance(outcome, Admitted):
+        return outcome
+    reads.replays.count(caller.key_id)
+    return outcome.open()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ class AdmissionRequest:
         offer = self.offers[0]
         return offer.model_id if offer.requests_in_flight_max else None
 
-    def decide(self, rows: LockedRows) -> Admitted | SealedReplay:
+    def decide(self, rows: LockedRows) -> Admitted | StoredReply:
         """Admit the request, or raise the first refusal in the order of this module's list, by its numbers."""
         if self.completion_id in rows.holds:
             return _read_admitted(self, rows)
@@ -127,7 +130,7 @@ class AdmissionRequest:
         if self.idempotency_key:
             stored = rows.idempotency_keys.get((account.pk, self.idempotency_key.value))
             replay_or_earlier = idempotency.check(self.idempotency_key, stored, now)
-            if isinstance(replay_or_earlier, SealedReplay):
+            if isinstance(replay_or_earlier, StoredReply):
                 return replay_or_earlier
             earlier = replay_or_earlier
         charged_before_nanos = earlier.charged_nanos if earlier else 0

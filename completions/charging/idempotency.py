@@ -31,7 +31,7 @@ from billing.models import Account
 from completions.charging import checkpoints
 from completions.charging.records import CompletionRecord
 from completions.models import IdempotentRequest
-from gateway_project import errors, secretbox
+from gateway_project import errors, large_work, secretbox
 from gateway_project.db import pool
 from gateway_project.db.pipelined_transaction import Statement
 
@@ -55,7 +55,7 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """What is stored for an idempotency key: the latest run under it, and its reply, encrypted, once there is one."""
+    """What is stored for an idempotency key: the latest run under it, and whether there is a reply of it."""
 
     fingerprint: str
     completion_id: str
@@ -63,7 +63,7 @@ class StoredRequest:
     expires_at: datetime
     last_sign_at: datetime  # of the life of the process that runs it
     is_running: bool = True
-    sealed_reply: str | None = None
+    has_reply: bool = False
     reply_bytes: int = 0
     is_too_large: bool = False
     charged_nanos: int = 0  # for this run and all before it
@@ -78,17 +78,23 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class SealedReplay:
-    """A replay as it is stored. It is opened after its batch, whose locks the decryption must not prolong."""
+class StoredReply:
+    """A reply to repeat. It is read and decrypted after its batch, whose locks a megabyte must not prolong."""
 
     completion_id: str
-    sealed_reply: str
     is_stream: bool
+    sealed_bytes: int
 
     def open(self) -> Replay:
-        """Decrypt the reply. Raises ReplyUnreadable: to run the request again would charge it twice."""
+        """Read and decrypt the reply. Raises ReplyUnreadable: to run the request again would charge it twice."""
+        rows = IdempotentRequest.objects.filter(completion_id=self.completion_id)
+        sealed_reply = pool.read(rows.values_list("sealed_reply", flat=True).first)
+        pool.release_connection()
+        if sealed_reply is None:
+            raise errors.ServiceUnavailable("The reply that was stored has just been deleted. Try again.")
         try:
-            return Replay(_unseal(self.sealed_reply), self.is_stream)
+            with large_work.turn(self.sealed_bytes):
+                return Replay(_unseal(sealed_reply), self.is_stream)
         except secretbox.Unreadable as error:
             facts = {"completion": self.completion_id}
             logger.error("the reply stored for retries of %s cannot be read: %s", self.completion_id, error, extra=facts)
@@ -110,7 +116,7 @@ def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
     return IdempotencyKey(value, hashlib.sha256(canonical_body).hexdigest())
 
 
-def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: datetime) -> SealedReplay | StoredRequest | None:
+def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: datetime) -> StoredReply | StoredRequest | None:
     """Return the reply to replay; or the earlier run, whose process died, when the request may run again; None when it may run.
 
     Raises InvalidRequest when the key was used for another body or its reply was too large to store, RequestInProgress while
@@ -127,8 +133,8 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
             " again, send another key.",
             param=HEADER,
         )
-    if stored.sealed_reply is not None:
-        return SealedReplay(stored.completion_id, stored.sealed_reply, stored.is_stream)
+    if stored.has_reply:
+        return StoredReply(stored.completion_id, stored.is_stream, stored.reply_bytes)
     if stored.is_running:
         raise _in_progress(now - stored.last_sign_at)
     return stored
@@ -230,8 +236,8 @@ def select_keys_statement(keys: Collection[tuple[UUID, IdempotencyKey]]) -> Stat
     return Statement(
         """
         SELECT row_to_json(found) FROM (
-            SELECT request.account_id, request.key, fingerprint, completion_id, request.is_stream, sealed_reply, reply_bytes,
-                is_too_large, expires_at, settlement IS NULL AS is_running,
+            SELECT request.account_id, request.key, fingerprint, completion_id, request.is_stream, reply_bytes,
+                sealed_reply IS NOT NULL AS has_reply, is_too_large, expires_at, settlement IS NULL AS is_running,
                 coalesce(checkpointed_at, created_at) AS last_sign_at,
                 charged_before_nanos + coalesce(cost_nanos, 0) AS charged_nanos
             FROM completions_idempotentrequest AS request

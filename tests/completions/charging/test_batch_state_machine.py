@@ -21,7 +21,7 @@ from completions import tasks
 from completions.catalog import lookup
 from completions.charging import admission, batch, checkpoints, settlement
 from completions.charging.admission import Admitted
-from completions.charging.idempotency import IdempotencyKey, Replay, SealedReplay
+from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply
 from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
 from completions.request import schema
@@ -283,7 +283,7 @@ class BatchStateMachine(state_machines.StateMachine):
         charged = [self.model_ending(*each) for each in endings]
         assert outcomes[len(admissions) :] == charged
         for each, outcome in zip(admissions, outcomes, strict=False):
-            self.check_admission(*each, outcome.open() if isinstance(outcome, SealedReplay) else outcome)
+            self.check_admission(*each, outcome.open() if isinstance(outcome, StoredReply) else outcome)
         if is_lost and operations:
             self.rerun(operations, outcomes, len(admissions))
 

@@ -13,11 +13,13 @@ from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
 from completions.charging import checkpoints, idempotency
 from completions.models import Completion, IdempotentRequest
-from gateway_project import metrics
+from gateway_project import large_work, metrics
 from gateway_project.db import pool
+from keys import reads
 from tests import factories
 from tests.completions.rows import disconnect
 from tests.conftest import client_for
+from tests.monotonic_clock import use_clock
 from tests.waiting import meanwhile
 
 BODY = {"model": "demo/echo", "messages": [{"role": "user", "content": "Say it once"}], "max_tokens": 10}
@@ -268,6 +270,55 @@ def test_a_stored_reply_is_encrypted(api):
     with connection.cursor() as cursor:
         cursor.execute("SELECT row_to_json(r)::text FROM completions_idempotentrequest r")
         assert "Say it once" not in cursor.fetchone()[0]
+
+
+def test_the_batch_that_finds_a_stored_reply_does_not_read_it(api, monkeypatch):
+    """It holds the locks of others, too."""
+    ask(api, "a")
+    found = []
+    build = idempotency.build_stored
+    monkeypatch.setattr(idempotency, "build_stored", lambda rows: build([found.append(dict(row)) or row for row in rows]))
+    assert ask(api, "a")["Idempotent-Replayed"] == "true"
+    sealed_reply = IdempotentRequest.objects.get().sealed_reply
+    assert [row["has_reply"] for row in found] == [True]
+    assert sealed_reply not in str(found)
+
+
+def test_a_large_stored_reply_is_decrypted_in_a_turn(api, monkeypatch):
+    ask(api, "a")
+    turns = []
+    take_turn = large_work.turn
+    monkeypatch.setattr(large_work, "turn", lambda size_bytes: turns.append(size_bytes) or take_turn(size_bytes))
+    assert ask(api, "a").status_code == 200
+    assert len(IdempotentRequest.objects.get().sealed_reply) in turns
+
+
+def test_a_reply_that_is_deleted_while_it_is_repeated_asks_to_try_again(api, monkeypatch):
+    ask(api, "a")
+    find = idempotency.check
+
+    def find_and_expire(*args):
+        found = find(*args)
+        IdempotentRequest.objects.all().delete()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(idempotency, "check", find_and_expire)
+        assert ask(api, "a").status_code == 503
+    assert debits() == 1
+
+
+def test_so_many_repetitions_a_minute_get_the_stored_reply_and_the_next_a_429(api, settings, monkeypatch):
+    clock = use_clock(monkeypatch, reads)
+    clock.stop()
+    settings.KEY_READS_PER_MINUTE = 3
+    ask(api, "a")
+    assert [ask(api, "a").status_code for _ in range(5)] == [200] * 3 + [429] * 2
+    assert ask(api, "a")["retry-after"] == "20"
+    assert (api.get("/v1/usage").status_code, ask(api, "b").status_code) == (200, 200)
+    clock.move_on(20)
+    assert ask(api, "a")["Idempotent-Replayed"] == "true"
+    assert debits() == 2
 
 
 @pytest.mark.parametrize("stream", [False, True])
