@@ -11,6 +11,7 @@ from django.utils.safestring import mark_safe
 from billing.models import Account
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
+from completions.key_admin import describe_failures
 from completions.models import Completion, IdempotentRequest
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
@@ -69,14 +70,6 @@ class CompletionAdmin(ReadOnlyAdmin):
     def price_used(self, completion: Completion) -> str:
         price = completion.price
         return f"{dollars.format_plain(price.input_nanos)} in, {dollars.format_plain(price.output_nanos)} out"
-
-
-def describe_failures(completion: Completion) -> list[str]:
-    """Return each failed attempt in words: "acme: 503, overloaded"."""
-    return [
-        f"{failed['provider']}: {failed['status'] or 'no status'}, {failed['reason'] or 'its reason was for the caller only'}"
-        for failed in completion.failed_attempts or []
-    ]
 
 
 def _account(term: str) -> Q:

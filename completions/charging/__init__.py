@@ -1,10 +1,11 @@
 """Charging: holds money for a chat request at admission, and settles or releases the hold when the request ends.
 
-Imports ``billing`` and ``keys``; of ``completions`` the catalog, pricing, the models and ``chat``. It imports nothing of the
-relay, which calls it.
+Imports ``billing`` and ``keys``; of ``completions`` the catalog, pricing, ``request``, the models and ``chat``. It imports
+nothing of the relay, which calls it.
 
 - ``admission``      admits a request: the refusals in order, then the hold
 - ``preadmission``   refuses large requests before their bodies are read
+- ``trial``          tries a request for support: the decision, of which nothing is written
 - ``settlement``     ends a completion: charges its usage or releases its hold
 - ``batch``          the transaction that concurrent admissions and settlements share
 - ``resolution``     how a completion ends, decided in a batch

@@ -19,13 +19,15 @@ decision takes it into account, and adds its writes to ``LockedRows.writes``. An
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
 from django.db import OperationalError
+from django.db.transaction import atomic, set_rollback
 
 from billing import holds, ledger
 from billing import locks as account_locks
@@ -169,6 +171,18 @@ def commit(operation: Operation) -> Any:
     Raises the operation's ApiError or AdmissionLost, or the database's errors.
     """
     return _group_commit.submit(operation)
+
+
+@contextmanager
+def rolled_back(operation: Operation) -> Iterator[LockedRows]:
+    """Lock and read the rows of one operation, as a batch does, for a block that decides with them, and roll back.
+
+    Nothing that the block decides is written. Waits for the locks. Raises the database's errors.
+    """
+    with pool.time_limit(), atomic():
+        with _connection.transaction(is_durable=False) as transaction:  # within Django's own
+            yield _lock_and_read(transaction, [operation], is_rerun=False, skips_locked=False)
+        set_rollback(True)
 
 
 def require_ready() -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import OperationalError, connection, transaction
 
+from gateway_project import compact_json
 from keys import tasks
 from keys.models import RefusalCount, RefusedRequest
 from keys.refusal_history import collector, tables
@@ -162,8 +163,6 @@ def test_two_processes_write_the_same_keys_at_a_time(alice):
 
 
 def as_json(parameter) -> str:
-    from gateway_project import compact_json
-
     return compact_json.dumps(parameter).decode()
 
 

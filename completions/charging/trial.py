@@ -1,0 +1,157 @@
+"""Would a request be served now? The decision of admission, tried with the rows locked and rolled back.
+
+For support: the same code decides as for requests, from the parsing of the body to the hold. Nothing is written or counted. Not
+tried is what one web process alone refuses (its slots, floods), nor whether a provider answers.
+"""
+
+from dataclasses import dataclass
+
+from django.utils.functional import cached_property
+
+from billing.models import Account
+from completions.catalog import eligibility
+from completions.charging import batch
+from completions.charging.admission import AdmissionRequest, Admitted
+from completions.charging.batch import LockedRows
+from completions.chat import ChatRequest, Offer
+from completions.pricing import cost
+from completions.request import schema
+from gateway_project import dollars, errors, identifiers
+from keys import concurrency, rate_limits, summaries
+from keys.authentication import Caller
+from keys.models import ApiKey
+from keys.refusal_history import summaries as refusal_summaries
+from keys.spending import SpendingWindow
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Something that the decision depends on, in words."""
+
+    name: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What would be decided: the refusal, or else what would be held of what is available, and for how many tokens.
+
+    ``decided_by`` says which rule refuses, in words. Without ``figures`` the rows of the key were not looked at.
+    """
+
+    refusal: errors.ApiError | None = None
+    decided_by: str = ""
+    held: str = ""
+    available: str = ""
+    max_tokens: int = 0
+    figures: tuple[Figure, ...] = ()
+
+
+def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int | None = None) -> Trial:
+    """Try a request with one message of so many tokens, of BYTES_PER_TOKEN bytes each. Raises the database's errors."""
+    fields = {"model": model, "messages": [{"role": "user", "content": "x" * (prompt_tokens * cost.BYTES_PER_TOKEN)}]}
+    try:
+        chat = schema.parse(fields if max_tokens is None else {**fields, "max_tokens": max_tokens})
+        offers = eligibility.eligible_offers(chat)
+    except errors.ModelNotFound as refusal:
+        return Trial(refusal, "The catalog: no such model, or it is not available now")
+    except errors.ApiError as refusal:
+        return Trial(refusal, "The request, or what the model can do")
+    return _Attempt(key, chat, offers).decide()
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    key: ApiKey
+    request: ChatRequest
+    offers: list[Offer]
+
+    @cached_property
+    def admission_request(self) -> AdmissionRequest:
+        caller = Caller(self.key.pk, self.key.account_id)
+        countable_tokens = cost.countable_prompt_tokens(self.request, self.offers[0])
+        completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
+        return AdmissionRequest(completion_id, self.request, tuple(self.offers), caller, None, countable_tokens)
+
+    def decide(self) -> Trial:
+        with batch.rolled_back(self.admission_request) as rows:
+            figures, available_nanos = self._figures(rows), self._available_nanos(rows)  # before: a hold changes the rows
+            try:
+                admitted = self.admission_request.decide(rows)
+            except errors.ApiError as refusal:
+                return Trial(refusal, _rule(refusal), figures=figures)
+        assert isinstance(admitted, Admitted)  # a stored reply belongs to an Idempotency-Key, and there is none
+        held, available = dollars.format_usd(admitted.held_nanos), dollars.format_usd(available_nanos)
+        return Trial(held=held, available=available, max_tokens=admitted.admitted_offers[0].max_tokens, figures=figures)
+
+    def _available_nanos(self, rows: LockedRows) -> int:
+        account, _, window = self._rows(rows)
+        return min(account.available_nanos, window.available_nanos) if window else account.available_nanos
+
+    def _rows(self, rows: LockedRows) -> tuple[Account, ApiKey, SpendingWindow | None]:
+        return rows.accounts[self.key.account_id], rows.keys[self.key.pk], rows.windows[self.key.pk]
+
+    def _figures(self, rows: LockedRows) -> tuple[Figure, ...]:
+        account, key, window = self._rows(rows)
+        offer = self.offers[0]
+        running = rows.running.get((key.pk, offer.model_id), 0)
+        return (
+            Figure("Key", f"{summaries.describe_state(key, rows.now)}, for {_models(key)}"),
+            Figure("Account", f"{'Open' if account.is_active else 'Closed'}, {_funds(account)}"),
+            Figure("Spending limit", _limit(key, window)),
+            Figure("At a time", _in_flight(key, account, offer, running)),
+            Figure("Per minute", _rates(key, account, rows, self.admission_request.countable_tokens())),
+            Figure("This request", self._worst_case()),
+        )
+
+    def _worst_case(self) -> str:
+        offer, tokens = self.offers[0], self.request.max_tokens
+        prompt_tokens = cost.max_prompt_tokens(self.request, offer)
+        prompt = f"Its prompt counts as at most {prompt_tokens:,} tokens, {_dollars(self.request, offer, 0)}"
+        return (
+            prompt if tokens is None else f"{prompt}; with {tokens:,} generated tokens {_dollars(self.request, offer, tokens)}"
+        )
+
+
+def _rule(refusal: errors.ApiError) -> str:
+    if isinstance(refusal, errors.ModelNotFound):
+        return "The models that the key may use"
+    return refusal_summaries.describe_error(type(refusal).__name__)
+
+
+def _models(key: ApiKey) -> str:
+    return ", ".join(key.allowed_models) if key.allowed_models else "every model"
+
+
+def _funds(account: Account) -> str:
+    balance, held = dollars.format_usd(account.balance_nanos), dollars.format_usd(account.held_nanos)
+    return f"balance {balance}, {held} held by running requests, {dollars.format_usd(account.available_nanos)} available"
+
+
+def _limit(key: ApiKey, window: SpendingWindow | None) -> str:
+    words = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+    if window is None:
+        return words.capitalize()
+    spent, held, left = map(dollars.format_usd, (window.spent_nanos, window.held_nanos, window.available_nanos))
+    resets = f", resets {window.resets_at:%Y-%m-%d %H:%M} UTC" if window.resets_at else ""
+    return f"{words}: {spent} spent, {held} held by running requests, {left} left{resets}"
+
+
+def _in_flight(key: ApiKey, account: Account, offer: Offer, running: int) -> str:
+    state = concurrency.read_state(key, account)
+    assert state is not None  # admission reads the counts
+    of_account = f"{state.of_account:,} of {state.account_max:,} of the account"
+    words = f"{state.of_key:,} of {state.key_max:,} requests of the key run, {of_account}"
+    maximum = offer.requests_in_flight_max
+    return words if maximum is None else f"{words}, {running:,} of {maximum:,} of the key for {offer.model_id}"
+
+
+def _rates(key: ApiKey, account: Account, rows: LockedRows, tokens: int) -> str:
+    counted = rate_limits.read_state(key, account).inspect(rows.now)
+    left = ((counted.requests, "requests"), (counted.tokens, "tokens"))
+    words = [f"{decision.remaining:,} of {decision.limit:,} {what} left" for decision, what in left if decision]
+    return f"{', '.join(words) or 'No limit'}; this request counts {tokens:,} tokens"
+
+
+def _dollars(request: ChatRequest, offer: Offer, tokens: int) -> str:
+    return dollars.format_usd(cost.worst_case_nanos(request, offer, tokens))

@@ -1,0 +1,76 @@
+"""What completions add to the support page of a key: requests that failed at providers, and the trial of a request."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+
+from completions.charging import trial
+from completions.models import Completion
+from completions.pricing import cost
+from completions.request import schema
+from keys import admin as keys_admin
+from keys.models import ApiKey
+
+FAILED_SHOWN = 10
+
+
+class TrialForm(forms.Form):
+    """A request to try. It is sent by GET: it changes nothing, and its address can be passed on."""
+
+    model = forms.CharField(max_length=schema.MODEL_CHARACTERS_MAX, help_text="As the caller sends it: an id or an alias.")
+    max_tokens = forms.IntegerField(required=False, min_value=1, help_text="Empty: the caller sends none.")
+    prompt_tokens = forms.IntegerField(
+        label="Prompt length in tokens", min_value=1, help_text="As the gateway estimates it: four bytes of text are a token."
+    )
+
+    def clean_prompt_tokens(self) -> int:
+        tokens: int = self.cleaned_data["prompt_tokens"]
+        most = settings.REQUEST_BYTES_MAX // cost.BYTES_PER_TOKEN
+        if tokens > most:
+            raise forms.ValidationError(f"A body may have {most:,} tokens at most.")
+        return tokens
+
+
+# keys does not import completions, so completions extend its page here.
+admin.site.unregister(ApiKey)
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(keys_admin.ApiKeyAdmin):
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.trial_view)
+        return [path("<path:object_id>/trial/", view, name="keys_apikey_trial"), *super().get_urls()]
+
+    def panels(self, request: HttpRequest, key: Any) -> dict[str, Any]:
+        failed = key.completions.filter(failed_attempts__isnull=False).order_by("-id")[:FAILED_SHOWN]
+        return {
+            **super().panels(request, key),
+            "failed": [{"completion": each, "attempts": describe_failures(each)} for each in failed],
+            "may_see_completions": request.user.has_perm("completions.view_completion"),
+        }
+
+    def trial_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Say whether a request would be served now. Nothing is written or counted."""
+        key = self.object_for(request, object_id, "keys.view_apikey")
+        form = TrialForm(request.GET if request.GET else None, initial={"prompt_tokens": 10})
+        context: dict[str, Any] = {"form": form}
+        if request.GET and form.is_valid():
+            given = form.cleaned_data
+            try:
+                context["trial"] = trial.try_request(key, given.pop("model"), **given)
+            except OperationalError:
+                context["is_locked"] = True
+        return self.show_action(request, "admin/keys/apikey/trial.html", "Would this be served now?", key, **context)
+
+
+def describe_failures(completion: Completion) -> list[str]:
+    """Return each failed attempt in words: "acme: 503, overloaded"."""
+    return [
+        f"{failed['provider']}: {failed['status'] or 'no status'}, {failed['reason'] or 'its reason was for the caller only'}"
+        for failed in completion.failed_attempts or []
+    ]
