@@ -3,6 +3,7 @@
 It imports no module of the gateway and no network module: gevent cannot patch in the workers what the master has loaded.
 """
 
+import codecs
 import gc
 import logging
 import os
@@ -185,6 +186,8 @@ def post_worker_init(worker: Any) -> None:
 
     The last one lets streams run for most of the grace period after SIGTERM. Then each ends with an error event, settled.
     """
+    import gevent
+
     from completions import tasks
     from completions.charging import checkpoints, outbox, settlement
     from gateway_project.monitoring import processes
@@ -200,6 +203,10 @@ def post_worker_init(worker: Any) -> None:
     # Logging would look up the thread, the process name and the source line for every record; our log lines show none of them.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None
+    # Without a free file descriptor no module can be loaded, and these are needed to connect, to refuse and to log that.
+    for codec in ("idna", "unicode_escape"):
+        codecs.lookup(codec)
+    gevent.get_hub().resolver  # noqa: B018  loads it
     gunicorn_replies.install()
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve)
