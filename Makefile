@@ -11,7 +11,7 @@ PIP := $(IN) -m pip install --disable-pip-version-check --no-input --root-user-a
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
 
-.PHONY: help run test coverage lint bench lock clean
+.PHONY: help run test faults coverage lint bench lock clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -24,6 +24,9 @@ run: $(VENV)/installed  ## Serve the gateway: PORT=8000, CATALOG=FILE.toml adds 
 test: $(VENV)/installed-dev  ## Run all tests: ARGS=tests/billing runs some
 	@echo "Starting PostgreSQL, making a test database for each core and collecting the tests. The first results follow in a minute or two ..."
 	@$(IN) -m pytest $(IN_PARALLEL) $(ARGS)
+
+faults: $(VENV)/installed-dev  ## Bring every fault about and write docs/reliability.md: FAULT_SECONDS=30 for each load
+	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m fault $(ARGS)
 
 coverage: $(VENV)/installed-dev  ## Run all tests and measure which statements they execute
 	@$(IN) -m coverage erase

@@ -15,6 +15,7 @@ from billing import audit, money
 from billing.models import Account, Hold, LedgerEntry, Membership, User
 from gateway_project import identifiers
 from tests import factories, usage
+from tests.faults import fault
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -142,6 +143,11 @@ def test_entries_follow_each_other_in_their_balance(alice):
         add_entry(alice, balance_after_nanos=7)
 
 
+@fault(
+    "Clock",
+    "The clock says an earlier time than the last ledger entry",
+    "The next entry has the time of the last one: times never run back",
+)
 def test_entries_follow_each_other_in_their_times_whatever_the_clock_says(alice):
     first = alice.entries.get()
     assert first.created_at > NOW

@@ -16,6 +16,7 @@ from completions import reencryption
 from completions.models import IdempotentRequest, Provider
 from gateway_project import secretbox
 from tests import chat, second_factors
+from tests.faults import fault
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operating" / "deploying.md").read_text()
 NAME, MANAGE = "GATEWAY_ENCRYPTION_KEYS=", ".venv/bin/python manage.py "
@@ -55,6 +56,11 @@ def reencrypt():
     return json.loads(run("reencrypt_secrets", "--json"))
 
 
+@fault(
+    "Deployment",
+    "Secrets are rotated over several hosts, one after another",
+    "No request fails on any host",
+)
 def test_the_documented_rotation_loses_nothing_on_any_host(api, alice, settings):
     """After each step every host replays what any host stored, also where the other hosts do not have the new setting yet."""
     steps = documented_steps()

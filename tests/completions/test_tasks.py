@@ -24,6 +24,7 @@ from keys.models import ApiKey, SpendingDay
 from tests import factories
 from tests.completions import settlements
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released
+from tests.faults import fault
 from tests.waiting import meanwhile
 
 pytestmark = pytest.mark.usefixtures("echo_model")
@@ -162,6 +163,11 @@ def at_once(*calls: Any) -> list[Any]:
     return results
 
 
+@fault(
+    "Worker",
+    "Several sweepers run at once",
+    "Each hold is released once",
+)
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_sweepers_release_each_hold_once(alice, key):
     expire(*[admit(key) for _ in range(5)])
@@ -173,6 +179,11 @@ def test_concurrent_sweepers_release_each_hold_once(alice, key):
     assert_ledger_is_consistent()
 
 
+@fault(
+    "Worker",
+    "The sweeper resolves a hold while its request settles it",
+    "One of them takes effect",
+)
 @pytest.mark.django_db(transaction=True)
 def test_a_concurrent_sweeper_and_settlement_resolve_a_hold_once(alice, key):
     admitted = [admit(key) for _ in range(4)]
@@ -189,6 +200,11 @@ def test_a_concurrent_sweeper_and_settlement_resolve_a_hold_once(alice, key):
     assert_ledger_is_consistent()
 
 
+@fault(
+    "Worker",
+    "The row of an account is locked while the sweeper runs",
+    "The holds of other accounts are released",
+)
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("impatient")
 def test_a_locked_account_does_not_delay_other_holds(alice, key, charlie):

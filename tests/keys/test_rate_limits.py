@@ -15,6 +15,7 @@ from keys import rate_limit_cache
 from keys.models import ApiKey
 from tests import chat, factories, stepped_clock
 from tests.conftest import client_for
+from tests.faults import fault
 from tests.monotonic_clock import use_clock
 
 BOTH = ("requests", "tokens")
@@ -140,6 +141,11 @@ def test_usage_reports_the_limits_that_apply(alice):
 # --- The database's clock is set back ------------------------------------------------------------------------------------
 
 
+@fault(
+    "Clock",
+    "The database's clock is set back by hours",
+    "A key with rate limits is served",
+)
 @pytest.mark.parametrize("column", ["requests_full_at", "tokens_full_at"])
 def test_a_database_clock_set_back_by_hours_does_not_lock_a_key_out(client, column):
     ApiKey.objects.update(**{column: pool.database_time() + timedelta(hours=5)})

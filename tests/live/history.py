@@ -36,6 +36,10 @@ class Call:
     is_replayed: bool = False
 
     @property
+    def is_whole(self) -> bool:
+        return self.replied_at < math.inf
+
+    @property
     def is_unknown(self) -> bool:
         return self.completion_id is None and self.status in (None, 200)
 

@@ -140,7 +140,7 @@ def _received(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str
         if line == b"data: [DONE]\n":
             reply.read()
             yield {"replied_at": time.monotonic()}
-        else:
+        elif line.endswith(b"\n"):  # else the connection broke within the line
             yield _facts(json.loads(line.removeprefix(b"data: ")))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from completions.models import Completion, Route
 from tests import factories
+from tests.faults import fault
 from tests.live.gateway import eventually, wait_until_settled
 from tests.upstream import KEY_ENV, refusal
 
@@ -21,6 +22,11 @@ def faulty(transactional_db, gateways):
     assert "Traceback" not in served.log()[mark:]
 
 
+@fault(
+    "Network",
+    "A provider fails for one host and not for another",
+    "The other host goes on without one refused request",
+)
 def test_a_host_for_which_a_provider_fails_takes_it_from_no_other_host(gateway, faulty, upstream, large, alice, charlie):
     upstream.will_for(f"Bearer {FAULTY_KEY}", refusal(500))
     secrets = [factories.make_key(account)[1] for account in (alice, charlie)]

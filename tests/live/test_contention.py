@@ -15,6 +15,7 @@ from completions.models import Completion
 from keys.models import SpendingDay
 from tests import factories, waiting
 from tests.chat import prompt_bytes
+from tests.faults import fault
 from tests.live.gateway import Answer, Gateway, answer, wait_until_settled
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, whole, words
 
@@ -110,6 +111,11 @@ def assert_ten_are_charged(account: Account, *, from_nanos: int, cost_nanos: int
     assert (day.spent_nanos, day.held_nanos, day.completions) == (SERVED * cost_nanos, 0, SERVED)
 
 
+@fault(
+    "Client",
+    "200 requests arrive at once on funds for ten",
+    "Ten are served and charged. The others get 429 while the funds are held, and 402 when they are spent",
+)
 def test_a_balance_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_spent(gateway, bob, body, gate):
     factories.credit(bob, SERVED)
     secret = factories.make_key(bob, requests_in_flight_max=ASKED)[1]

@@ -17,6 +17,7 @@ from completions.models import Completion
 from completions.pricing import cost
 from tests import factories
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released
+from tests.faults import fault
 from tests.live import conftest, crashes
 from tests.live.crashes import POINTS, ROUNDS, Armed, Charge, Fuse, Point
 from tests.live.gateway import QUESTION, Answer, Gateway, answer, eventually, head, read_until, wait_until_settled
@@ -48,6 +49,12 @@ def gateway(transactional_db: None, mortal: Gateway) -> Iterator[Gateway]:
     assert "Traceback" not in mortal.log()[mark:]
 
 
+@fault(
+    "Web process",
+    "A worker is killed with SIGKILL at any step between the first byte in and the last byte out",
+    "The ledger is consistent at once. When the sweeper has run, no hold is left, and the request and its retry are"
+    " charged once in all",
+)
 @pytest.mark.parametrize("point", POINTS, ids=[point.name.replace(" ", "-") for point in POINTS])
 def test_a_killed_worker_leaves_a_consistent_ledger_at_most_one_charge_and_no_hold(point, fuse, gateway, large, upstream):
     for turn in range(ROUNDS):

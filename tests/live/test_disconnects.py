@@ -9,6 +9,7 @@ from completions.models import Completion
 from tests import factories
 from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import assert_charged
+from tests.faults import fault
 from tests.live.gateway import answer, eventually, head, wait_until_settled
 from tests.upstream import HANG, refusal, streamed, whole
 
@@ -27,6 +28,11 @@ def ask(gateway, secret, stream):
     return client
 
 
+@fault(
+    "Client",
+    "A client leaves before its reply",
+    "The reply is read to its end and charged as the provider reports it",
+)
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_a_request_left_before_its_reply_is_read_to_its_end_and_charged(gateway, upstream, large, alice, secret, is_streamed):
     gate = threading.Event()

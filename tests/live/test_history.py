@@ -15,6 +15,7 @@ from typing import Any
 
 from tests import factories
 from tests.completions.rows import assert_ledger_is_consistent
+from tests.faults import fault
 from tests.live import history, history_programs
 from tests.live.conftest import ROOT
 from tests.live.gateway import Gateway, eventually
@@ -28,6 +29,11 @@ OPENING_CENTS = CLIENTS * CALLS // 16  # too little, so that the funds run out b
 LIMIT_CENTS = OPENING_CENTS // 8
 
 
+@fault(
+    "Client",
+    "Many programs use one account at once: they leave, repeat, contradict themselves, and send what is invalid",
+    "The ledger agrees with everything that each of them was told",
+)
 def test_the_ledger_agrees_with_what_many_programs_were_told(transactional_db, gateways, bob, tmp_path):
     sys.stdout.write(f"HISTORY_SEED={SEED} HISTORY_CALLS={CALLS} HISTORY_CLIENTS={CLIENTS}\n")  # shown when it fails
     gateway = gateways(WEB_CONCURRENCY="4")

@@ -24,6 +24,7 @@ from gateway_project.local import redis
 from gateway_project.monitoring import processes, task_runs
 from gateway_project.monitoring.models import Process, TaskRun
 from tests import waiting
+from tests.faults import fault
 from tests.gateway_project.local.launch import free_port
 from tests.live.conftest import ROOT, SETTINGS, database_url, start
 from tests.live.database_proxy import running_proxy
@@ -88,6 +89,11 @@ def scrape_facts(port: int) -> dict[str, float]:
     return shown[-1]
 
 
+@fault(
+    "Deployment",
+    "Web processes restart, and the folder of the metrics is emptied",
+    "Each host shows the findings and times of the audit as before",
+)
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 @pytest.mark.usefixtures("transactional_db")
 def test_the_audit_is_shown_although_the_metrics_folder_is_emptied(broker, celery, alice, tmp_path, pool):
@@ -146,6 +152,11 @@ def connections_of(application: str) -> int:
         return int(cursor.fetchone()[0])
 
 
+@fault(
+    "Redis",
+    "No worker runs, and then Redis is stopped",
+    "`gateway_queue_waiting` shows the length of the queue; then `gateway_broker_up` is 0",
+)
 @pytest.mark.usefixtures("transactional_db")
 def test_a_queue_that_nobody_works_off_is_shown_by_its_length(broker, tmp_path):
     gateway = start(tmp_path / "log", {"REDIS_URL": broker})
@@ -163,6 +174,11 @@ def test_a_queue_that_nobody_works_off_is_shown_by_its_length(broker, tmp_path):
         gateway.stop()
 
 
+@fault(
+    "Database",
+    "The database does not answer while `/metrics` is read",
+    "The scrape ends with `gateway_database_up` 0, and has all facts when the database is back",
+)
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 @pytest.mark.usefixtures("transactional_db")
 def test_scrapes_end_while_the_database_does_not_answer(celery, broker, tmp_path, pool):
@@ -215,6 +231,11 @@ def test_beat_without_a_broker_records_that_it_runs_tasks(celery, tmp_path):
     assert set(recorded.all()) >= {task_runs.BEAT, "completions.tasks.release_expired_holds"}
 
 
+@fault(
+    "Deployment",
+    "A host uses an encryption key that another host lacks",
+    "`gateway_secrets_missing`, the log and a check say so, without the key",
+)
 @pytest.mark.usefixtures("transactional_db")
 def test_a_host_that_uses_a_key_which_another_lacks_is_found(tmp_path):
     old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()

@@ -14,6 +14,7 @@ from gateway_project.monitoring import processes
 from keys.models import SpendingDay
 from tests import factories, waiting
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
+from tests.faults import fault
 from tests.live.conftest import start
 from tests.live.database_proxy import running_proxy
 from tests.live.gateway import eventually, read_all, read_until, wait_until_settled
@@ -61,6 +62,11 @@ def stored(tmp_path):
     return sorted(path.name for path in (tmp_path / "outbox").iterdir())
 
 
+@fault(
+    "Database",
+    "All connections to the database are cut while replies run",
+    "The replies are sent whole; their settlements wait on disk and are charged once when the database is back",
+)
 def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(begin, proxy, alice, secret, upstream, tmp_path):
     gate = threading.Event()
     upstream.will(held_up(gate), [gate, *whole()], [gate, *refusal(500)])
@@ -95,6 +101,11 @@ def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(begin, pr
     assert f'gateway_outbox_waiting{{host="{processes.host()}"}} 0.0' in gateway.request("GET", "/metrics").body.decode()
 
 
+@fault(
+    "Database",
+    "The server is killed during an outage of the database",
+    "The next server charges the settlements that wait on disk, once",
+)
 def test_settlements_left_on_disk_by_a_killed_server_are_settled_by_the_next(begin, proxy, alice, secret, upstream, tmp_path):
     gate = threading.Event()
     upstream.will(held_up(gate))
@@ -115,6 +126,11 @@ def test_settlements_left_on_disk_by_a_killed_server_are_settled_by_the_next(beg
     assert_ledger_is_consistent()
 
 
+@fault(
+    "Deployment",
+    "A host is shut down during an outage of the database",
+    "Streams end with an error event, and their settlements wait on disk",
+)
 def test_a_shutdown_during_an_outage_stores_the_settlement(begin, proxy, alice, secret, upstream, tmp_path):
     upstream.will(stream(ROLE, words("Hello you"), HANG))
     gateway = begin()
@@ -138,6 +154,11 @@ def forget_admissions():
         Account.objects.update(held_nanos=0, open_holds=0)
 
 
+@fault(
+    "Database",
+    "A crash of the database forgets admissions of replies that run",
+    "The callers get their replies. Each is a dead letter and counted in `gateway_operator_loss_nanos_total`",
+)
 def test_replies_whose_admission_a_crash_forgot_are_sent_and_what_they_cost_is_counted(
     begin, alice, secret, upstream, tmp_path
 ):

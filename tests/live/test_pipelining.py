@@ -5,6 +5,7 @@ import select
 import pytest
 
 from tests import factories
+from tests.faults import fault
 
 PIPELINED = 3_000
 ASK = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -15,6 +16,11 @@ def secret(alice):
     return factories.make_key(alice)[1]
 
 
+@fault(
+    "Client",
+    "A client sends thousands of requests at once on one connection",
+    "They take turns with the requests of others",
+)
 def test_pipelined_requests_take_turns_with_those_of_others(gateway, secret, echo_model):
     with gateway.dial() as client:
         client.sendall(ASK * PIPELINED)

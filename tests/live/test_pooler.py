@@ -18,6 +18,8 @@ from django.db import connection
 from completions.models import Completion
 from tests import factories, waiting
 from tests.completions.rows import assert_ledger_is_consistent
+from tests.faults import fault
+from tests.gateway_project.local.launch import free_port
 from tests.live.conftest import ROOT, start
 from tests.live.database_proxy import DatabaseProxy, running_proxy
 from tests.live.gateway import wait_until_settled
@@ -56,8 +58,7 @@ def pooled(transactional_db, proxy, tmp_path) -> Iterator[Callable[[str], str]]:
     started = []
 
     def start_pooler(mode: str) -> str:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         configuration = tmp_path / "pgbouncer.ini"
         configuration.write_text(configured(mode, port, proxy.port))
         # It does not run as root.
@@ -74,6 +75,11 @@ def pooled(transactional_db, proxy, tmp_path) -> Iterator[Callable[[str], str]]:
         process.wait()
 
 
+@fault(
+    "Deployment",
+    "PgBouncer is in front of the database, in session mode",
+    "All works",
+)
 def test_session_mode_works(pooled, tmp_path, alice, echo_model):
     gateway = start(tmp_path / "log", {"DATABASE_URL": pooled("session")})
     try:
@@ -90,12 +96,17 @@ def test_session_mode_works(pooled, tmp_path, alice, echo_model):
     assert "Traceback" not in gateway.log()
 
 
+@fault(
+    "Deployment",
+    "PgBouncer is in front of the database, in transaction mode",
+    "Nothing starts, and a numbered check says why",
+)
 @pytest.mark.parametrize("command", [["-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], ["manage.py", "migrate"]], ids=str)
 def test_transaction_mode_is_refused_in_words(pooled, command):
-    environ = {**os.environ, "DATABASE_URL": pooled("transaction"), "PORT": "0", "REDIS_URL": ""}
+    environ = {**os.environ, "DATABASE_URL": pooled("transaction"), "PORT": str(free_port()), "REDIS_URL": ""}
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=waiting.SECONDS_MAX
     )
     assert done.returncode != 0
-    assert "(gateway.E015)" in done.stderr
+    assert "gateway.E015" in done.stderr
     assert "Set pool_mode = session for this database in PgBouncer" in done.stderr

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests import factories, waiting
+from tests.faults import fault
 from tests.live.gateway import Answer, answer, head, read_all
 from tests.upstream import KEY, KEY_ENV
 
@@ -166,6 +167,11 @@ def trickle(client: socket.socket) -> bytes:
     raise AssertionError("the connection is still open")
 
 
+@fault(
+    "Client",
+    "A connection sends half a request, or one byte at a time",
+    "It is closed when its time is over, however slowly it comes",
+)
 @pytest.mark.parametrize(
     "begun",
     [b"", b"GET /v1/mo", b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "],

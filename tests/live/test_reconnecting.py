@@ -15,6 +15,7 @@ from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion
 from tests import factories
 from tests.completions.rows import assert_ledger_is_consistent
+from tests.faults import fault
 from tests.live.conftest import start
 from tests.live.database_proxy import DatabaseProxy, running_proxy
 from tests.live.gateway import Answer, Gateway, eventually, read_all, read_until, wait_until_settled
@@ -95,6 +96,11 @@ def statuses(asks: list[Callable[[], Answer]], times: int = 1) -> list[int]:
         return [answer.status for answer in threads.map(lambda ask: ask(), asks * times)]
 
 
+@fault(
+    "Database",
+    "A restart or failover ends all connections",
+    "No request fails afterwards",
+)
 def test_no_request_fails_after_the_database_ended_all_connections(gateway, alice, secret):
     asks = ask_everything(gateway, secret)
     assert set(statuses(asks, 4)) == {200}  # the pool has as many connections as it may have
@@ -107,6 +113,11 @@ def test_no_request_fails_after_the_database_ended_all_connections(gateway, alic
     assert_ledger_is_consistent()
 
 
+@fault(
+    "Database",
+    "The connection ends while an admission waits for a lock",
+    "It is admitted once, on another connection",
+)
 def test_an_admission_whose_connection_ends_while_it_waits_is_admitted_once(gateway, alice, secret):
     with ThreadPoolExecutor(1) as threads:
         with meanwhile(lambda: locks.lock_account(alice.pk)):
@@ -129,6 +140,11 @@ def read_only() -> Iterator[None]:
         execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
 
 
+@fault(
+    "Database",
+    "The database takes no writes, as a standby",
+    "Completions get 503 and `/readyz` says so; reads go on",
+)
 def test_a_database_that_takes_no_writes_is_unavailable(gateway, alice, secret):
     assert gateway.ask(secret, max_tokens=10).status == 200
     with read_only():
@@ -148,6 +164,11 @@ def assert_unavailable(gateway: Gateway, secret: str, reason: str) -> None:
     assert (probed.status, probed.json()["error"]["message"]) == (503, f"Not ready: {reason}.")
 
 
+@fault(
+    "Database",
+    "The database has no connection left for admissions",
+    "Completions get 503, and `/readyz` too",
+)
 def test_a_gateway_whose_batches_get_no_connection_is_not_ready(gateway, role, alice, secret):
     assert gateway.ask(secret, max_tokens=10).status == 200
     execute(f"ALTER ROLE {role} CONNECTION LIMIT 1")
@@ -159,6 +180,11 @@ def test_a_gateway_whose_batches_get_no_connection_is_not_ready(gateway, role, a
     assert Completion.objects.count() == 2
 
 
+@fault(
+    "Database",
+    "The database is frozen: connections stay open and nothing is answered",
+    "One probe finds it out; then requests get 503 at once. Streams that run are sent whole and charged afterwards",
+)
 def test_a_frozen_database_is_noticed_once_and_then_known(gateway, proxy, alice, secret, upstream):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tests.faults import fault
 from tests.live import conftest
 from tests.live.gateway import Gateway, eventually
 
@@ -36,6 +37,11 @@ def _is_running(pid: int) -> bool:
     return True
 
 
+@fault(
+    "Deployment",
+    "HUP, or a worker's death, brings up code or settings that cannot start",
+    "The workers that serve go on; the log has the reason",
+)
 def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db, code, tmp_path):
     outbox = tmp_path / "outbox"
     settings = {"GATEWAY_OUTBOX_DIR": str(outbox), "GATEWAY_DEVELOPMENT": "0", "GATEWAY_ALLOWED_HOSTS": "127.0.0.1"}

@@ -13,6 +13,7 @@ from keys import lifecycle
 from tests import factories
 from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
+from tests.faults import fault
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import DONE, FINISH, HANG, KEY, ROLE, refusal, stream, usage, words
 
@@ -27,6 +28,11 @@ def secret(alice):
 # --- Concurrency -----------------------------------------------------------------------------------------------
 
 
+@fault(
+    "Web process",
+    "200 streams run at once with four database connections",
+    "They hold none of the connections; other requests are served beside them",
+)
 def test_200_streams_on_4_connections_leave_room_for_others(gateway, alice, secret, large, upstream):
     gate = threading.Event()
     upstream.will(stream(ROLE, gate, words("Hello you"), FINISH, usage(), DONE))
@@ -86,6 +92,11 @@ def test_a_disconnect_frees_the_upstream_and_is_charged_so_far(gateway, alice, s
     assert_charged(alice, "partial", prompt=4, completion=2, nanos=4 * 3_000 + 2 * 15_000)
 
 
+@fault(
+    "Client",
+    "A client stops reading its stream",
+    "It is cut off before its hold expires, and charged for what was sent",
+)
 def test_a_client_that_stops_reading_is_cut_before_its_hold_expires(gateways, gateway, alice, secret, large, upstream):
     impatient = gateways(GATEWAY_UPSTREAM_TOTAL_SECONDS="3")
     upstream.will(stream(ROLE, *[words("x" * 100_000)] * 200))
@@ -161,6 +172,11 @@ def test_an_incomplete_body_is_refused_after_a_timeout(gateway, alice, secret):
     assert nothing_happened(alice)
 
 
+@fault(
+    "Client",
+    "A client leaves in the middle of its request",
+    "Nothing is written",
+)
 def test_a_disconnect_within_the_body_writes_nothing(gateway, alice, secret):
     since = len(gateway.log())
     with gateway.dial() as client:

@@ -10,6 +10,7 @@ from completions.models import Completion
 from keys import lifecycle
 from tests import factories
 from tests.completions.routes import let_providers_cancel
+from tests.faults import fault
 from tests.live.gateway import answer, eventually, head, read_until, wait_until_settled
 
 SLOTS = 9  # of ten connections
@@ -21,6 +22,11 @@ def small(transactional_db, gateways):
     return gateways(GATEWAY_WORKER_CONNECTIONS="10")
 
 
+@fault(
+    "Web process",
+    "Streams take all slots of a process",
+    "Further completions get 503 with `Retry-After`; probes and pages are served. The slots are free when the streams end",
+)
 def test_a_process_full_of_completions_answers_probes_and_pages_and_frees_its_slots(small, alice, echo_model):
     """The streams of one key leave in silence: demo/echo waits a minute before its first word."""
     let_providers_cancel()

@@ -15,6 +15,7 @@ from completions.models import Completion
 from tests import factories
 from tests.completions.rows import assert_ledger_is_consistent
 from tests.completions.test_tasks import admit
+from tests.faults import fault
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import HANG, ROLE, stream, words
 
@@ -26,6 +27,11 @@ def secret(alice):
     return factories.make_key(alice)[1]
 
 
+@fault(
+    "Client",
+    "Clients do not read their replies",
+    "They keep no database connection from others",
+)
 def test_a_client_that_does_not_read_keeps_no_database_connection(gateway, secret, echo_model):
     clients = [gateway.dial(receive_bytes=2_048) for _ in range(MORE_THAN_THE_POOL)]
     ask = head(secret, target="GET /v1/models").replace(b"Connection: close", b"Connection: keep-alive")
@@ -44,6 +50,11 @@ def test_a_client_that_does_not_read_keeps_no_database_connection(gateway, secre
             client.close()
 
 
+@fault(
+    "Client",
+    "Clients do not send the bodies that they announced",
+    "They keep no database connection from others, and nothing is written",
+)
 def test_a_client_that_does_not_send_its_body_keeps_no_database_connection(gateway, alice, secret, echo_model):
     clients = []
     try:
@@ -59,6 +70,11 @@ def test_a_client_that_does_not_send_its_body_keeps_no_database_connection(gatew
             client.close()
 
 
+@fault(
+    "Deployment",
+    "A host is restarted while replies stream",
+    "At the end of the grace period each stream ends with an error event and is charged for what was relayed",
+)
 def test_a_shutdown_ends_streams_with_an_error_event_and_settles_them(transactional_db, gateways, alice, secret, upstream):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
@@ -80,6 +96,11 @@ def test_a_shutdown_ends_streams_with_an_error_event_and_settles_them(transactio
     assert not Hold.objects.filter(state="HELD").exists()
 
 
+@fault(
+    "Deployment",
+    "A host is restarted before a whole reply has come",
+    "503, and nothing is charged",
+)
 def test_a_whole_reply_that_is_unfinished_at_shutdown_costs_nothing(transactional_db, gateways, alice, secret, echo_model):
     gateway = gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="4")
     client = gateway.dial()
@@ -124,6 +145,11 @@ def test_no_request_header_overrides_the_path(gateway):
     client.close()
 
 
+@fault(
+    "Worker",
+    "No worker runs, and holds have expired",
+    "The next web process that starts releases them",
+)
 def test_a_starting_server_releases_expired_holds(transactional_db, gateways, echo_model, alice):
     admitted = admit(factories.make_key(alice)[0])
     Hold.objects.update(expires_at=Now() - timedelta(seconds=1))
@@ -135,6 +161,11 @@ def test_a_starting_server_releases_expired_holds(transactional_db, gateways, ec
     assert_ledger_is_consistent()
 
 
+@fault(
+    "Web process",
+    "A whole server is killed while providers stream",
+    "What it had relayed, as of its last checkpoint, is charged within two minutes; the rest of the hold is released",
+)
 def test_text_relayed_by_a_killed_server_is_charged_and_the_rest_of_its_hold_released(
     transactional_db, gateways, alice, secret, upstream
 ):

@@ -17,6 +17,7 @@ from rankings.models import Alias, Entry, Snapshot, Source, SourceState, Standin
 from rankings.refresh import RefreshResult
 from rankings.sources import registry
 from tests import factories
+from tests.faults import fault
 from tests.gateway_project.local.launch import Launch
 from tests.rankings.source_server import (
     AA,
@@ -160,6 +161,11 @@ def test_failure_while_storing_leaves_nothing_behind(sources, monkeypatch):
     assert standings(SOURCE)["claude-opus-4-6-thinking"].value == 1499.3
 
 
+@fault(
+    "Worker",
+    "A ranking source fails",
+    "Its published entries stay as they are",
+)
 def test_failed_run_changes_no_published_entry(sources):
     model = factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
     refreshed(SOURCE)
@@ -290,6 +296,11 @@ def test_beat_starts_a_task_for_each_source_every_minute(settings, monkeypatch):
     assert started == [(source.value, {"expires": 60}) for source in Source]
 
 
+@fault(
+    "Worker",
+    "A ranking source accepts a request and never replies",
+    "The other sources are refreshed meanwhile",
+)
 def test_workers_refresh_other_sources_while_one_hangs():
     """Start Redis, a Celery worker and beat, as `make run` does."""
     served, hold, launch = Sources(), threading.Event(), Launch()

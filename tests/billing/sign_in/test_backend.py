@@ -17,6 +17,7 @@ from billing.models import SignInLimit
 from billing.sign_in import limits
 from gateway_project import errors
 from tests import factories
+from tests.faults import fault
 
 SIGN_IN = "/accounts/login/"
 ALICE = "alice@example.org"
@@ -73,6 +74,11 @@ def test_after_many_failures_of_a_user_a_correct_password_is_refused_like_a_wron
     assert hashed == []
 
 
+@fault(
+    "Clock",
+    "The database's clock is set back by hours, and a user signs in",
+    "The right password is accepted",
+)
 def test_a_database_clock_set_back_by_hours_does_not_lock_a_user_out(alice):
     use_up()
     let_pass(-10 * BURST * HOUR)

@@ -22,6 +22,7 @@ from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, usage
 from tests.completions.charging.test_admission import CENT, INPUT, OUTPUT, with_balance, worst_case
 from tests.conftest import client_for
+from tests.faults import fault
 from tests.waiting import meanwhile, somebody_waits, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("echo_model")]
@@ -135,6 +136,11 @@ def assert_charged_once(*accounts: Account) -> None:
     assert audit.verify() == []
 
 
+@fault(
+    "Database",
+    "A session locks the row of an account or a key and does not end",
+    "All other accounts are served",
+)
 @pytest.mark.parametrize("lock", ["account", "key"])
 def test_other_accounts_are_served_while_one_is_locked(threads, alice, charlie, lock):
     locked, secret = factories.make_key(alice)
@@ -151,6 +157,11 @@ def test_other_accounts_are_served_while_one_is_locked(threads, alice, charlie, 
     assert_charged_once(alice, alice, alice, charlie)
 
 
+@fault(
+    "Database",
+    "Sessions lock the rows of many accounts",
+    "All other accounts are served",
+)
 def test_other_accounts_are_served_while_more_are_locked_than_wait_on_connections_of_their_own(threads, charlie):
     accounts = [factories.make_account(f"Locked {number}", cents=100) for number in range(batch._group_commit._apart_max + 2)]
     secrets = [factories.make_key(account)[1] for account in accounts]
@@ -163,6 +174,11 @@ def test_other_accounts_are_served_while_more_are_locked_than_wait_on_connection
     assert_charged_once(*accounts, charlie)
 
 
+@fault(
+    "Database",
+    "The row of an account stays locked",
+    "Its requests get 503 with `Retry-After`; nothing else is refused, and nothing is charged twice",
+)
 def test_requests_of_an_account_that_stays_locked_are_refused_and_nothing_else_is(impatient, threads, alice, charlie):
     secret = factories.make_key(alice)[1]
     with meanwhile(lambda: locks.lock_account(alice.pk)):
@@ -282,6 +298,11 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, number: int) -> list[PipelinedTrans
     return written
 
 
+@fault(
+    "Network",
+    "The connection breaks between a COMMIT and its answer",
+    "The transaction takes effect once",
+)
 @pytest.mark.parametrize("number", [1, 2], ids=["admission", "settlement"])
 def test_a_commit_whose_answer_is_lost_takes_effect_once(alice, monkeypatch, number):
     written = cut_off(monkeypatch, number)
@@ -293,6 +314,11 @@ def test_a_commit_whose_answer_is_lost_takes_effect_once(alice, monkeypatch, num
     assert audit.verify() == []
 
 
+@fault(
+    "Network",
+    "A COMMIT is answered after the time limit",
+    "The transaction takes effect once",
+)
 @pytest.mark.parametrize("number", [1, 2], ids=["admission", "settlement"])
 def test_a_commit_that_is_answered_too_late_takes_effect_once(alice, monkeypatch, number):
     """The connection works, but the wait for the answer exceeds its time limit."""

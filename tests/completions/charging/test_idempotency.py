@@ -19,6 +19,7 @@ from keys import reads
 from tests import factories
 from tests.completions.rows import disconnect
 from tests.conftest import client_for
+from tests.faults import fault
 from tests.monotonic_clock import use_clock
 from tests.waiting import meanwhile
 
@@ -137,6 +138,11 @@ def recovered_nanos(words):
     return Completion.objects.order_by("id")[0].prompt_estimate * 500 + words * 1_500
 
 
+@fault(
+    "Client",
+    "A client repeats a request whose process died",
+    "It is told how long to wait. Then the request runs again, and both runs cost what one costs",
+)
 def test_a_request_whose_process_died_is_charged_once_in_all(api, alice):
     die(api, "a", 4)
     refused = ask(api, "a", **{**LONG, "max_tokens": 39})
@@ -437,6 +443,11 @@ def test_a_retry_runs_after_the_hold_of_a_dead_process_expired(api):
     disconnect(unread)
 
 
+@fault(
+    "Client",
+    "20 retries with one `Idempotency-Key` arrive at once",
+    "One runs and is charged; the others get 409 or its reply",
+)
 @pytest.mark.django_db(transaction=True)
 def test_of_twenty_concurrent_retries_one_runs(echo_model):
     account = factories.make_account("Eager", cents=100)

@@ -33,6 +33,7 @@ from tests.completions import settlements
 from tests.completions.charging.test_checkpoints import FIELDS, grow_old
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released, parsed
 from tests.completions.test_tasks import admit, at_once
+from tests.faults import fault
 from tests.outage import with_the_database_unavailable
 from tests.waiting import meanwhile
 
@@ -130,6 +131,11 @@ def test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed(api,
     assert everything_written() == settled
 
 
+@fault(
+    "Disk",
+    "The database is away, and the outbox cannot be written",
+    "The stream ends with an error event, and the log says that its completion is neither settled nor stored",
+)
 @pytest.mark.django_db(transaction=True)
 def test_a_stream_ends_in_an_error_when_the_disk_refuses_its_settlement(api, settings, tmp_path, caplog, capfd):
     (tmp_path / "file").write_text("")
@@ -170,6 +176,11 @@ def test_a_stored_release_frees_its_hold(alice, key, settings):
     assert_released(alice)
 
 
+@fault(
+    "Worker",
+    "Several processes drain one outbox at once",
+    "Each settlement is charged once",
+)
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_drains_charge_once(alice, key, settings):
     for _ in range(6):
@@ -195,6 +206,11 @@ def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settin
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
+@fault(
+    "Disk",
+    "A settlement is found on disk after the sweeper took its process for dead",
+    "What the sweeper charged stands; the difference is counted as a loss",
+)
 def test_an_earlier_recovery_is_kept_and_the_difference_is_an_operator_loss(alice, key, settings, caplog):
     admitted = admit(key)
     completion_id = store(admitted)
@@ -235,6 +251,11 @@ BROKEN = {
 }
 
 
+@fault(
+    "Disk",
+    "A file in the outbox is damaged",
+    "It becomes a dead letter and holds up no other",
+)
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_an_unreadable_file_becomes_a_dead_letter_and_holds_up_no_other(alice, key, settings, caplog, broken):
     bad, good = store(admit(key)), store(admit(key))
@@ -276,6 +297,11 @@ def test_a_locked_account_is_reported_once_in_a_drain_however_many_files_it_has(
     assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 3}
 
 
+@fault(
+    "Database",
+    "The row of an account is locked while settlements wait on disk",
+    "Those of other accounts are charged; its own are charged afterwards",
+)
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("impatient")
 def test_a_locked_account_holds_up_no_other_file(alice, key, charlie, settings):

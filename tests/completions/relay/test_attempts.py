@@ -9,6 +9,7 @@ from completions.catalog import lookup
 from completions.relay import attempts
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, closed_port, once
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
+from tests.faults import fault
 from tests.upstream import CLOSE, HANG, RESET, ROLE, event, refusal, reply, stream, streamed, whole, words
 
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 9 * 3_000 + 2 * 15_000}
@@ -112,6 +113,11 @@ def test_a_large_body_is_sent_again_whole(api, alice, large, upstream, is_stream
     assert first["response_format"] == shape
 
 
+@fault(
+    "Provider",
+    "A provider fails once",
+    "The request is tried again and answered; the caller pays once",
+)
 @STREAMED
 @pytest.mark.parametrize("first", PASSING.values(), ids=PASSING.keys())
 def test_a_retryable_failure_is_retried_once(api, alice, large, upstream, first, is_streamed):
@@ -124,6 +130,11 @@ def test_a_retryable_failure_is_retried_once(api, alice, large, upstream, first,
     assert_charged(alice, "reported", **REPORTED)
 
 
+@fault(
+    "Provider",
+    "A provider of a model with two routes fails",
+    "The other route answers",
+)
 @STREAMED
 @pytest.mark.parametrize("first", PASSING.values(), ids=PASSING.keys())
 def test_another_route_is_tried_before_a_retry(api, alice, both, upstream, spare, first, is_streamed):

@@ -19,6 +19,7 @@ from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, once, wait_until
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, events, text
 from tests.conftest import client_for
+from tests.faults import fault
 from tests.monotonic_clock import use_clock
 from tests.upstream import CLOSE, RESET, ROLE, refusal, stream, whole, words
 
@@ -113,6 +114,11 @@ def row():
 # --- Opening -----------------------------------------------------------------------------------------------------
 
 
+@fault(
+    "Provider",
+    "A provider fails for requests of several accounts, one after another",
+    "Its circuit opens: 503 with `Retry-After`, without an attempt",
+)
 @pytest.mark.parametrize(
     "failure",
     [refusal(500), refusal(429), refusal(403), refusal(404), [RESET], [CLOSE], stream(b"nonsense")],
@@ -223,6 +229,11 @@ def test_failures_of_one_account_open_the_circuit_for_that_account_only(api, ali
     assert row() is None
 
 
+@fault(
+    "Provider",
+    "A provider fails for requests of one account only",
+    "Other accounts are served by it",
+)
 def test_repeated_failures_of_one_account_never_open_the_circuit_for_others(api, other, upstream):
     upstream.will(*([refusal(500)] * FAILURES + [whole()]) * 5)
     for _ in range(5):

@@ -8,6 +8,7 @@ import pytest
 from tests import waiting
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, has_played
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, begin, events, parsed, text
+from tests.faults import fault
 from tests.upstream import DONE, FINISH, HANG, ROLE, at_once, stream, usage, words
 
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
@@ -28,6 +29,11 @@ def deaf():
             each.close()
 
 
+@fault(
+    "Provider",
+    "A provider accepts no connection",
+    "502 after the connect deadline; nothing is charged",
+)
 def test_an_upstream_that_accepts_no_connection_is_unreachable(api, alice, large, deaf, settings):
     settings.UPSTREAM_ATTEMPTS_MAX = 1
     change_provider(large, base_url=deaf, connect_seconds=1)
@@ -54,6 +60,11 @@ def test_an_upstream_that_does_not_begin_in_time_is_not_retried(api, alice, larg
     assert_charged(alice, "reported", **REPORTED)
 
 
+@fault(
+    "Provider",
+    "A provider falls silent in a stream",
+    "The stream ends with an error event after the idle deadline; what was relayed is charged",
+)
 def test_an_upstream_that_falls_silent_is_cut_at_its_idle_deadline(api, alice, large, upstream):
     """The idle deadline applies, whatever the heartbeat interval, 12 seconds here."""
     change_provider(large, idle_seconds=1)
@@ -86,6 +97,11 @@ def heartbeat(reply):
             pass
 
 
+@fault(
+    "Provider",
+    "A provider streams without an end",
+    "The stream ends with an error event at the total deadline",
+)
 def test_an_upstream_is_cut_at_its_total_deadline(api, alice, large, upstream, clock):
     change_provider(large, total_seconds=300)
     upstream.will(stream(ROLE, *[step for _ in range(10_000) for step in (words("abcd"), 0.02)]))

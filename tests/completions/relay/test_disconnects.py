@@ -32,6 +32,7 @@ from tests.completions.rows import (
     text,
 )
 from tests.completions.rows import begin as read_until
+from tests.faults import fault
 from tests.upstream import CLOSE, DONE, FINISH, HANG, RESET, ROLE, refusal, stream, streamed, usage, whole, words
 
 PROMPT = {"prompt": 5, "completion": 0, "nanos": 5 * 3_000}
@@ -76,6 +77,11 @@ def begun(api, upstream, *steps, headers=None, **fields):
 # --- Within a stream ---------------------------------------------------------------------------------------------
 
 
+@fault(
+    "Client",
+    "A client leaves a stream just before its end",
+    "It pays the usage that the provider reports, reasoning included",
+)
 def test_a_stream_left_one_token_before_its_end_pays_its_reported_reasoning(api, alice, reasons, upstream):
     gate = threading.Event()
     reply = begun(api, upstream, gate, words("you"), FINISH, usage(REASONED), DONE, max_tokens=40_000)

@@ -28,6 +28,7 @@ from tests.completions.rows import (
     text,
 )
 from tests.conftest import client_for
+from tests.faults import fault
 from tests.upstream import HANG, RESET, ROLE, refusal, stream, streamed, whole, words
 
 pytestmark = pytest.mark.usefixtures("large")
@@ -69,6 +70,11 @@ def held_nanos(account):
 # --- Order -----------------------------------------------------------------------------------------------------
 
 
+@fault(
+    "Provider",
+    "All routes of a model fail, and the caller named fallback models",
+    "A fallback answers under its own name and at its own price",
+)
 @STREAMED
 @pytest.mark.parametrize(
     "failure", [refusal(500), refusal(429, retry_after="30"), refusal(401), [RESET]], ids=["500", "429", "401", "reset"]

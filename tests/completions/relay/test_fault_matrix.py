@@ -16,6 +16,7 @@ from gateway_project import metrics
 from tests import waiting
 from tests.completions.routes import change_provider, closed_port
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, parsed, text
+from tests.faults import fault
 from tests.upstream import (
     CLOSE,
     DONE,
@@ -271,12 +272,23 @@ def play(large, upstream, settings):
     return play
 
 
+@fault(
+    "Provider",
+    "A provider fails before or in a whole reply: errors, resets, silence, bytes that are no reply, impossible usage",
+    "The caller gets an error of ours or the reply, no word of the provider's error, and pays by the [charging"
+    " page](charging.md)",
+)
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_fault_of_a_whole_reply(api, alice, play, upstream, fault):
     play(fault.script)
     check(lambda: ask(api, max_tokens=MAX_TOKENS), alice, upstream, fault.outcome)
 
 
+@fault(
+    "Provider",
+    "A provider fails in such ways in a stream, before or after its first word",
+    "The stream ends with an error event or whole; the charge is by the [charging page](charging.md)",
+)
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_fault_of_a_stream(api, alice, play, upstream, fault):
     play(fault.streamed)

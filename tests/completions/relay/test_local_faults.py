@@ -16,6 +16,7 @@ from tests.completions.routes import add, assert_answered, assert_attempts, chan
 from tests.completions.rows import ask, ask_streamed, assert_ledger_is_consistent, disconnect
 from tests.completions.rows import begin as read_until
 from tests.conftest import client_for
+from tests.faults import fault
 from tests.monotonic_clock import use_clock
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, words
 
@@ -66,6 +67,11 @@ def no_permission(large, settings):
     settings.PRIVATE_UPSTREAMS = permitted
 
 
+@fault(
+    "Network",
+    "A host has no descriptor, name server or permitted way to a provider",
+    "502, and one attempt a second. No circuit opens, and other hosts learn nothing of it",
+)
 @pytest.mark.parametrize("fault", [no_descriptors, no_name, no_permission])
 def test_local_fault_opens_no_circuit_and_is_tried_once_a_second(
     api, alice, charlie, large, upstream, settings, pause_clock, caplog, fault

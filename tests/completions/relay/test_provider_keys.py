@@ -20,6 +20,7 @@ from tests.chat import assert_error
 from tests.completions.routes import add, assert_answered
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, events, text
 from tests.conftest import client_for
+from tests.faults import fault
 from tests.rankings import entries
 from tests.upstream import KEY, KEY_ENV, refusal, reply, streamed, whole
 
@@ -87,6 +88,11 @@ def refused(api, upstream):
 # --- Until when a provider is available ---------------------------------------------------------------------------
 
 
+@fault(
+    "Provider",
+    "A provider refuses the gateway's API key",
+    "Its models are listed as not available and refused, and the log says why",
+)
 def test_models_of_a_provider_whose_key_is_refused_are_not_available(api, upstream, caplog):
     RoutableAlias.objects.create(id="best/coding", model_ids=["acme/large", "demo/echo"])
     factories.make_model("demo/echo")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.faults import fault
 from tests.gateway_project.local.launch import STOP_SECONDS_MAX, Launch
 
 MINE = """
@@ -166,6 +167,11 @@ def test_a_start_after_a_kill_keeps_key_and_prices_and_ends_when_a_store_dies(ru
     assert running.processes() == []
 
 
+@fault(
+    "Redis",
+    "There is no Redis",
+    "The gateway serves; background tasks run in beat's own process",
+)
 def test_the_gateway_serves_without_redis_and_fails_when_web_dies(stopped):
     start(stopped, REDIS_URL="")
     assert "worker started" not in stopped.log()

@@ -9,6 +9,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from gateway_project.web import health
 from tests import chat, factories, outage
 from tests.conftest import client_for
+from tests.faults import fault
 
 
 @pytest.fixture
@@ -29,6 +30,11 @@ def test_ready_when_the_database_answers_and_is_migrated(db, probe):
     assert (reply.status_code, reply.json()) == (200, {"status": "ready"})
 
 
+@fault(
+    "Deployment",
+    "Code starts before its migrations ran",
+    "`/readyz` replies 503",
+)
 @pytest.mark.parametrize("app", ["billing", "completions"])
 def test_not_ready_while_a_migration_is_missing(db, probe, app):
     missing = MigrationRecorder.Migration.objects.filter(app=app).order_by("-name").first()

