@@ -8,11 +8,13 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.parsers import BaseParser
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from completions.catalog import eligibility, lookup
+from completions.catalog.lookup import Listing
 from completions.charging import admission, idempotency, preadmission
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
@@ -31,6 +33,7 @@ from completions.serializers import (
     model_object,
 )
 from gateway_project import errors, large_work
+from gateway_project.cache import TTLCache
 from gateway_project.web import openapi, query_parameters, strict_json, wrong_paths
 from gateway_project.web.bodies_in_flight import process_bodies
 from keys import rate_limit_cache, refusal_cache
@@ -238,9 +241,24 @@ class ModelListView(RatedView):
             **openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded),
         },
     )
-    def get(self, request: Request) -> Response:
-        listings = lookup.list_models(_allowed(request), available=_available(request))
-        return Response({"object": "list", "data": [model_object(listing) for listing in listings]})
+    def get(self, request: Request) -> HttpResponse:
+        allowed, available = _allowed(request), _available(request)
+        parameters = (tuple(allowed) if allowed else None, available)
+        rendered = _rendered_lists.get(parameters)
+        if rendered is None:
+            rendered = _render_list(lookup.list_models(allowed, available=available))
+            _rendered_lists.put(parameters, rendered)
+        return HttpResponse(rendered, content_type="application/json")
+
+
+# By the models that a key may use (None: all), and the parameter ``available``. To make a list takes longer than a completion.
+_rendered_lists: TTLCache[tuple[tuple[str, ...] | None, bool | None], bytes] = TTLCache(
+    seconds=settings.CATALOG_CACHE_SECONDS, entries_max=100
+)
+
+
+def _render_list(listings: list[Listing]) -> bytes:
+    return bytes(JSONRenderer().render({"object": "list", "data": [model_object(listing) for listing in listings]}))
 
 
 class ModelView(RatedView):

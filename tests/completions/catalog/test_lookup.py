@@ -9,9 +9,12 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
+from completions import views
 from completions.models import LanguageModel, Obstacle, Price, Provider, Route
 from completions.providers import ADAPTERS
 from gateway_project import secretbox
+from gateway_project.cache import TTLCache
+from keys.models import ApiKey
 from tests import chat, factories
 from tests.conftest import client_for
 
@@ -23,6 +26,27 @@ def listed(client, **parameters) -> list[str]:
     assert reply.status_code == 200
     assert reply.json()["object"] == "list"
     return [model["id"] for model in reply.json()["data"]]
+
+
+def test_a_list_is_made_once_while_it_is_fresh_and_for_each_selection_of_models(
+    api, alice, monkeypatch, django_assert_num_queries
+):
+    now = [100.0]
+    monkeypatch.setattr(views, "_rendered_lists", TTLCache(seconds=1, entries_max=10, clock=lambda: now[0]))
+    provider = factories.make_provider()
+    factories.make_model("demo/one", provider=provider)
+    factories.make_model("demo/two", provider=provider)
+    key, secret = factories.make_key(alice)
+    ApiKey.objects.filter(pk=key.pk).update(allowed_models=["demo/two"])
+    restricted = client_for(secret)
+    assert listed(api) == ["demo/one", "demo/two"]
+    LanguageModel.objects.filter(pk="demo/one").update(is_enabled=False)
+    with django_assert_num_queries(1):  # of the key
+        assert listed(api) == ["demo/one", "demo/two"]
+    assert listed(restricted) == ["demo/two"]
+    assert (listed(api, available="false"), listed(api, available="all")) == ([], ["demo/two"])
+    now[0] += 1
+    assert listed(api) == ["demo/two"]
 
 
 def test_a_model_is_openais_object_with_our_additions(api):
