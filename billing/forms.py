@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib.auth.forms import AdminUserCreationForm, PasswordChangeForm, UserChangeForm
+from django.contrib.auth.forms import PasswordChangeForm, UserChangeForm
 from django.http import HttpRequest
 
 from billing import ledger, locks, money, staff_permissions, support_credit
@@ -97,12 +97,18 @@ def _usd(cents: int) -> str:
     return dollars.format_usd(money.nanos(cents))
 
 
-class NewUserForm(AdminUserCreationForm):
-    """A new user, with e-mail address and password."""
+class NewUserForm(forms.ModelForm):
+    """A new user, who is sent a link to set a password."""
 
     class Meta:
         model = User
         fields = ("email", "is_staff", "groups")
+        help_texts = {"email": "A mail goes there, with a link by which the person chooses a password within 7 days."}
+
+    def save(self, commit: bool = True) -> User:
+        self.instance.set_unusable_password()
+        user: User = super().save(commit)
+        return user
 
 
 class UserForm(UserChangeForm):

@@ -227,3 +227,21 @@ class SignInLimit(models.Model):
 
     def __str__(self) -> str:
         return self.digest
+
+
+class PasswordLink(models.Model):
+    """A link, sent by mail, by which a user sets a password once: an invitation, or because the user forgot the password."""
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="password_links")
+    digest = models.CharField(max_length=64, unique=True, db_collation="C", help_text="SHA-256 of the link's secret.")
+    sent_by = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+", help_text="Empty: the user asked for it."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"password link for {self.user}"

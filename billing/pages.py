@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 from billing import ledger_csv, ledger_pages, money, statement
 from billing.forms import NewPasswordForm
 from billing.models import Account, User
+from billing.sign_in import mails
 from gateway_project import dollars, errors
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -167,6 +168,7 @@ class ChangePassword(PasswordChangeView):
         with transaction.atomic():
             response = super().form_valid(form)
             log.record(self.request, Activity.Act.PASSWORD_CHANGED, self.request.user, "Changed their own password.")
+            mails.notify(self.request.user, "The password was changed.")
         password_changed.send(User, request=self.request, user=self.request.user)  # for allauth's list of sessions
         messages.success(self.request, "Your password is changed.")
         return response

@@ -15,12 +15,13 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
 from billing import accounts, staff_permissions
 from billing.forms import MembershipForm, MembershipFormSet, NewUserForm, UserForm
-from billing.models import Membership, User
-from billing.sign_in import second_factor
-from gateway_project.activity.admin_pages import RecordedAdmin
+from billing.models import Membership, PasswordLink, User
+from billing.sign_in import password_links, second_factor
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 
 
@@ -108,15 +109,13 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
         ("Permissions", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
         ("Dates", {"fields": ("last_login", "date_joined")}),
     )
-    add_fieldsets = (
-        (None, {"classes": ("wide",), "fields": ("email", "usable_password", "password1", "password2", "is_staff", "groups")}),
-    )
+    add_fieldsets = ((None, {"classes": ("wide",), "fields": ("email", "is_staff", "groups")}),)
     readonly_fields = ("last_login", "date_joined")
     list_display = ("email", "first_name", "last_name", "is_staff", "is_active")
     search_fields = ("email", "first_name", "last_name")
     ordering = ("email",)
     inlines = (MembershipInline,)
-    actions = ("remove_second_factors",)
+    actions = ("send_password_links", "remove_second_factors")
 
     def account_ids(self, objects: QuerySet[User]) -> QuerySet[Any]:
         return Membership.objects.filter(user__in=objects).values_list("account_id", flat=True)
@@ -136,7 +135,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
             return ((None, {"fields": ("email",)}), *self.fieldsets[1:])  # no button that leads to a refusal
         if obj or staff_of(request).is_superuser:
             return super().get_fieldsets(request, obj)
-        return ((None, {"classes": ("wide",), "fields": ("email", "usable_password", "password1", "password2")}),)
+        return ((None, {"classes": ("wide",), "fields": ("email",)}),)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and self._may_change(request, obj)
@@ -147,11 +146,36 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     def _may_change(self, request: HttpRequest, obj: Any) -> bool:
         return obj is None or staff_permissions.may_change_user(staff_of(request), obj)
 
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change:  # the mail server may take long: not in this transaction
+            transaction.on_commit(lambda: self._invite(request, obj))
+
+    def _invite(self, request: HttpRequest, user: User) -> None:
+        if password_links.invite(request, user, staff_of(request)):
+            messages.success(request, f"{user} has been sent a link to set a password. It works for 7 days.")
+        else:
+            messages.error(request, f"The mail to {user} could not be sent. Send the link again from the list of users.")
+
+    @admin.action(description="Send selected users a link to set a password", permissions=["change"])
+    def send_password_links(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """To each user whose credentials the staff may set."""
+        for user in queryset:
+            if not user.is_active:
+                messages.error(request, f"{user} is not active.")
+            elif self._may_set_credentials(request, user):
+                self._invite(request, user)
+            else:
+                messages.error(request, f"You may not send {user} a link.")
+
+    def _may_set_credentials(self, request: HttpRequest, user: User) -> bool:
+        return self._may_change(request, user) and staff_permissions.may_set_credentials(staff_of(request), user)
+
     @admin.action(description="Remove the second factors of selected users", permissions=["change"])
     def remove_second_factors(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """For somebody who has lost the device. Staff must set one up at once; see ``second_factor``, which records the act."""
         for user in queryset:
-            if not self._may_change(request, user) or not staff_permissions.may_set_credentials(staff_of(request), user):
+            if not self._may_set_credentials(request, user):
                 messages.error(request, f"You may not remove the second factors of {user}.")
             elif second_factor.remove_all(user):
                 messages.success(request, f"The second factors of {user} are removed.")
@@ -169,6 +193,35 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
         acted = User.objects.filter(pk__in=Activity.objects.filter(actor__in=list(objs)).values("actor"))
         protected = [f"what {user} did" for user in acted]
         return ([], {}, set(), protected) if protected else super().get_deleted_objects(objs, request)
+
+
+@admin.register(PasswordLink)
+class PasswordLinkAdmin(ShowsCreation, ReadOnlyAdmin):
+    """Who was sent a link to set a password. Those that are open can be revoked by staff who may invite."""
+
+    list_display = ("user", "sent_by", "created", "expires_at", "state")
+    list_select_related = ("user", "sent_by")
+    search_fields = ("user__email",)
+    ordering = ("-id",)
+    fields = ("user", "sent_by", "created", "expires_at", "used_at", "revoked_at")
+    actions = ("revoke",)
+
+    @admin.display
+    def state(self, link: PasswordLink) -> str:
+        if link.used_at:
+            return "used"
+        if link.revoked_at:
+            return "revoked"
+        return "open" if link.expires_at > timezone.now() else "expired"
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return staff_of(request).has_perm("billing.add_user")
+
+    @admin.action(description="Revoke selected links", permissions=["revoke"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[PasswordLink]) -> None:
+        """Revoke those that are open."""
+        revoked = password_links.revoke(request, queryset)
+        messages.success(request, f"{revoked} open link{'s are' if revoked != 1 else ' is'} revoked.")
 
 
 admin.site.unregister([Group, EmailAddress, Authenticator, UserSession])  # the last three are their owners' own

@@ -28,6 +28,7 @@ contracts are in pyproject.toml.
 - ``identifiers``       UUIDv7 ids
 - ``large_work``        CPU work of large requests, in slices, one request at a time
 - ``logs``              log lines: their format, and what the line of a request tells
+- ``mail``              where mail goes
 - ``metrics``           Prometheus metrics
 - ``operator_command``  the base class of management commands
 - ``passwords``         password hashing that does not delay other requests

@@ -121,6 +121,15 @@ def check_proxies(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register()
+def check_mail(**kwargs: Any) -> list[CheckMessage]:
+    """W010: nobody can be invited, and nobody who forgot a password can set another."""
+    if settings.SENDS_MAIL:
+        return []
+    hint = "Set GATEWAY_SMTP_HOST, GATEWAY_SMTP_USER, GATEWAY_SMTP_PASSWORD and GATEWAY_MAIL_FROM."
+    return [Warning("There is no mail server.", hint=hint, id="gateway.W010")]
+
+
+@register()
 def check_bytes_in_flight(**kwargs: Any) -> list[CheckMessage]:
     """E014: the bytes in flight are bounded below the largest body, which would be refused however often it is sent."""
     bounds = ("BYTES_IN_FLIGHT_MAX", "ACCOUNT_BYTES_IN_FLIGHT_MAX")

@@ -133,6 +133,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "gateway_project.mail.context",
             ],
         },
     }
@@ -214,6 +215,21 @@ CONTENT_SECURITY_POLICY = {
         "img-src": ["'self'", "data:"],
     }
 }
+
+# --- Mail: see gateway_project.mail ------------------------------------------------------------------------------
+
+EMAIL_HOST = environment.text("GATEWAY_SMTP_HOST")
+EMAIL_PORT = environment.integer("GATEWAY_SMTP_PORT", 587, minimum=1, maximum=65_535)
+EMAIL_HOST_USER = environment.text("GATEWAY_SMTP_USER")
+EMAIL_HOST_PASSWORD = environment.text("GATEWAY_SMTP_PASSWORD")
+EMAIL_USE_SSL = EMAIL_PORT == 465
+EMAIL_USE_TLS = environment.boolean("GATEWAY_SMTP_TLS", default=True) and not EMAIL_USE_SSL
+EMAIL_TIMEOUT = 10  # seconds
+DEFAULT_FROM_EMAIL = environment.text("GATEWAY_MAIL_FROM") or "Model Gateway <gateway@localhost>"
+MAIL_DIR = GATEWAY_VAR / "mail" if GATEWAY_DEVELOPMENT and not EMAIL_HOST else None  # instead of a mail server
+SENDS_MAIL = bool(EMAIL_HOST or MAIL_DIR)
+EMAIL_BACKEND = f"gateway_project.mail.{'SMTPBackend' if EMAIL_HOST else 'DirectoryBackend' if MAIL_DIR else 'NoBackend'}"
+SUPPORT_ADDRESS = environment.text("GATEWAY_SUPPORT_ADDRESS")  # shown wherever help is offered
 
 LANGUAGE_CODE = "en-us"
 USE_I18N = False

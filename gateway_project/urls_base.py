@@ -6,7 +6,7 @@ from django.views.generic import RedirectView
 
 from gateway_project import urls_health
 from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
-from gateway_project.web import openapi
+from gateway_project.web import mailbox, openapi
 
 base = [
     path("", RedirectView.as_view(pattern_name="dashboard")),
@@ -16,6 +16,7 @@ base = [
     path("", include("rankings.pages.urls")),
     path("dashboard/", include("billing.page_urls")),
     path("dashboard/", include("keys.page_urls")),
+    path("mails/", mailbox.show, name="mailbox"),
     path("accounts/", include("billing.sign_in.urls")),
     path("admin/", admin.site.urls),
 ]

@@ -4,6 +4,7 @@ import time
 
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal import auth
+from django.db import transaction
 
 from billing.models import User
 from billing.sign_in.adapter import SecondFactorAdapter
@@ -14,7 +15,8 @@ SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 def give_app(user: User) -> None:
     """Give the user an app with SECRET."""
     sealed = SecondFactorAdapter().encrypt(SECRET)
-    Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data={"secret": sealed})
+    with transaction.atomic():  # which also holds the record of it
+        Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data={"secret": sealed})
 
 
 def code(secret: str = SECRET, *, seconds: int = 0) -> str:

@@ -9,6 +9,9 @@
 - ``adapter``           what allauth asks of the project
 - ``second_factor``     staff need one; changes are recorded
 - ``forms``             allauth's forms that sign in, with our limits
+- ``password_links``    links by mail to set a password: invitations, and for those who forgot it
+- ``password_pages``    their pages
+- ``mails``             what is sent about signing in
 - ``urls``              the paths of allauth that the gateway has
 - ``views``             wrappers of the admin's views, and its sign-in
 - ``password_rules``    what a new password may be

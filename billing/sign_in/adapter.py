@@ -6,6 +6,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from billing.models import User
 from billing.sign_in import devices, reauthentication, sessions
@@ -31,6 +32,12 @@ class SignInAdapter(DefaultAccountAdapter):
         reauthentication.note_password(request)
         sessions.note_use(request)
         return response
+
+    def get_login_redirect_url(self, request: HttpRequest) -> str:
+        """Lead staff who are members of no account to the admin, unless they asked for another page."""
+        assert isinstance(request.user, User)
+        is_only_staff = request.user.is_staff and not request.user.accounts.exists()
+        return reverse("admin:index") if is_only_staff else str(super().get_login_redirect_url(request))
 
     def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:
         """No: ``reauthentication`` asks, before the view is called."""

@@ -29,6 +29,7 @@ class Rate:
 
 ADDRESS = Rate(burst=30, interval_seconds=6)  # colleagues may share it
 USER = Rate(burst=10, interval_seconds=60)  # 70 in the worst hour
+MAIL = Rate(burst=3, interval_seconds=900)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,11 @@ def second_factor_limit(user_id: int) -> Limit:
 def passkey_limit(network: str) -> Limit:
     """Return the limit of an address on beginning to sign in with a passkey, each time of which stores a session."""
     return Limit(f"passkey {network}", ADDRESS)
+
+
+def mail_limits(network: str, email: str) -> list[Limit]:
+    """Return the limits of asking for a mail: of a client's address, and of the one that the mail would go to."""
+    return [Limit(f"mails asked for by {network}", ADDRESS), Limit(f"mails to {email}", MAIL)]
 
 
 def device_limit(device: str, email: str) -> Limit:

@@ -13,6 +13,7 @@ from django.shortcuts import redirect
 from django.utils.deprecation import MiddlewareMixin
 
 from billing.models import User
+from billing.sign_in import mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.web.page_middleware import PagesOnly
@@ -68,3 +69,4 @@ def _record_removed(instance: Authenticator, **kwargs: Any) -> None:
 def _record(authenticator: Authenticator, act: Activity.Act, summary: str) -> None:
     """Record what was done to the user. The views run in a transaction; so do a deleted user's rows."""
     log.record(context.request, act, authenticator.user, summary)
+    mails.notify(authenticator.user, summary)

@@ -20,7 +20,7 @@ from django.urls import path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
-from billing.sign_in import limits
+from billing.sign_in import limits, password_pages
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.web.client_address import client_address, client_network
 
@@ -49,6 +49,8 @@ def _limited(view: View) -> View:
 urlpatterns = [
     path("login/", account.login, name="account_login"),
     path("logout/", account.logout, name="account_logout"),
+    path("password/reset/", password_pages.AskForReset.as_view(), name="account_reset_password"),
+    path("password/link/", password_pages.set_password, name="password-link"),
     path("inactive/", account.account_inactive, name="account_inactive"),
     path("password/change/", RedirectView.as_view(pattern_name="password"), name="account_change_password"),
     path("2fa/", _page(mfa.index), name="mfa_index"),

@@ -19,6 +19,8 @@ class Activity(models.Model):
         KEY_RATED = "KEY_RATED", "set rates"
         KEY_REVOKED = "KEY_REVOKED", "revoked a key"
         PASSWORD_CHANGED = "PASSWORD_CHANGED", "changed a password"
+        INVITED = "INVITED", "sent a password link"
+        INVITATION_REVOKED = "INVITATION_REVOKED", "revoked a password link"
         DECIDED = "DECIDED", "decided on a proposal"
         EXPORTED = "EXPORTED", "exported the log"
 

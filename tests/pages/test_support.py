@@ -457,19 +457,19 @@ def test_an_invalid_limit_per_minute_is_refused_beside_its_field(superuser, alic
 # --- People ------------------------------------------------------------------------------------------------------
 
 
-def test_a_person_is_added_by_e_mail_and_password(superuser, db):
+def test_a_person_is_added_by_e_mail_and_chooses_the_password(superuser, db):
     group = Group.objects.create(name="Support")
-    form = {"email": "New@Example.org", "is_staff": "on", "groups": [group.pk], **NEW_PASSWORD}
+    form = {"email": "New@Example.org", "is_staff": "on", "groups": [group.pk]}
     reply = superuser.post("/admin/billing/user/add/", form)
     assert reply.status_code == 302
     user = User.objects.get(email="new@example.org")
     assert (user.is_staff, user.is_superuser, list(user.groups.all())) == (True, False, [group])
-    assert user.check_password(factories.PASSWORD)
+    assert not user.has_usable_password()
     assert superuser.get(reply["Location"]).status_code == 200
 
 
 def test_e_mail_addresses_are_unique_ignoring_case(superuser, alice):
-    form = {"email": "ALICE@example.org", **NEW_PASSWORD}
+    form = {"email": "ALICE@example.org"}
     reply = superuser.post("/admin/billing/user/add/", form)
     assert "email" in reply.context["adminform"].form.errors
     assert User.objects.filter(email__iexact="alice@example.org").count() == 1
@@ -635,6 +635,11 @@ def test_support_signs_in_by_e_mail(stranger, support_user):
     credentials = {"login": "support@example.org", "password": factories.PASSWORD, "next": "/admin/"}
     assert stranger.post("/accounts/login/", credentials)["Location"] == "/admin/"
     assert "Model Gateway support" in text(stranger.get("/admin/"))
+
+
+def test_staff_who_are_members_of_no_account_land_in_the_admin(stranger, support_user):
+    credentials = {"login": "support@example.org", "password": factories.PASSWORD}
+    assert stranger.post("/accounts/login/", credentials)["Location"] == "/admin/"
 
 
 def test_the_admins_sign_in_knows_who_is_signed_in(support, owner):

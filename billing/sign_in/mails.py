@@ -1,0 +1,34 @@
+"""Mails about signing in: the text of each is a template, whose first line is the subject."""
+
+import logging
+from functools import partial
+from smtplib import SMTPException
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db import transaction
+from django.template.loader import render_to_string
+
+from billing.models import User
+from gateway_project import mail
+
+logger = logging.getLogger("gateway.sign_in")
+
+
+def send(email: str, template: str, **context: Any) -> bool:
+    """Send the mail. Return False, and log why, if that was not possible."""
+    text = render_to_string(f"mail/{template}.txt", {"email": email, "support_address": settings.SUPPORT_ADDRESS, **context})
+    subject, _, body = text.partition("\n")
+    try:
+        send_mail(subject.strip(), body.strip() + "\n", None, [email])
+    except (OSError, SMTPException, mail.NoMailServer) as error:
+        logger.error("a mail to %s could not be sent: %s", email, error, extra={"user": email})
+        return False
+    return True
+
+
+def notify(user: User, change: str) -> None:
+    """Tell the user, once the transaction is committed, what was changed about their sign-in, such as "Added a passkey."."""
+    if settings.SENDS_MAIL:
+        transaction.on_commit(partial(send, user.email, "changed", change=change))

@@ -1,0 +1,63 @@
+"""Where mail goes: to the server of GATEWAY_SMTP_HOST; on a developer's machine without one, to the console and to files.
+
+``gateway_project.web.mailbox`` shows the files. In a deployment without a server, sending raises NoMailServer.
+"""
+
+import sys
+from collections.abc import Sequence
+from email.message import EmailMessage as ParsedMessage
+from email.parser import BytesParser
+from email.policy import default
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.core.mail.backends.base import BaseEmailBackend
+from django.core.mail.backends.smtp import EmailBackend
+from django.http import HttpRequest
+
+from gateway_project import identifiers
+from gateway_project.db import pool
+
+
+class NoMailServer(Exception):
+    """Mail cannot be sent: GATEWAY_SMTP_HOST is not set."""
+
+
+class SMTPBackend(EmailBackend):
+    """Django's, without a database connection while the server answers."""
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        pool.release_connection()
+        return super().send_messages(email_messages) or 0
+
+
+class DirectoryBackend(BaseEmailBackend):
+    """Writes each message to a file of MAIL_DIR, and its text to the console."""
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        directory = Path(settings.MAIL_DIR or "")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for message in email_messages:
+            (directory / f"{identifiers.uuid7()}.eml").write_bytes(message.message().as_bytes())
+            sys.stderr.write(f"Mail to {', '.join(message.to)}: {message.subject}\n{message.body}\n")
+        return len(email_messages)
+
+
+class NoBackend(BaseEmailBackend):
+    """Raises NoMailServer."""
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        raise NoMailServer("GATEWAY_SMTP_HOST is not set")
+
+
+def read_directory(messages_max: int) -> list[ParsedMessage]:
+    """Return the latest messages of MAIL_DIR, the last one first."""
+    paths = sorted(Path(settings.MAIL_DIR or "").glob("*.eml"), reverse=True)[:messages_max]
+    return [BytesParser(policy=default).parsebytes(path.read_bytes()) for path in paths]
+
+
+def context(request: HttpRequest) -> dict[str, Any]:
+    """Give templates the address of support, and whether mail can be sent."""
+    return {"support_address": settings.SUPPORT_ADDRESS, "sends_mail": settings.SENDS_MAIL}
