@@ -120,3 +120,13 @@ def test_the_pages_in_a_browser(open_page, bob, echo_model, color_scheme):
     browser.picture(page, f"refusals-account-{color_scheme}")
     page.get_by_role("link", name="laptop").last.click()
     page.wait_for_url("**#key-refusals")
+
+
+def test_a_keys_page_fits_a_phone(open_page, bob, echo_model):
+    key, secret = factories.make_key(bob, "laptop")
+    fill(key, secret)
+    make_staff("support@example.org", SUPPORT_PERMISSIONS)
+    page = open_page(**browser.PHONE)
+    browser.sign_in(page, "support@example.org", key_page(key))
+    browser.picture(page, "refusals-key-phone")
+    assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"]
