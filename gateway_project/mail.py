@@ -59,5 +59,10 @@ def read_directory(messages_max: int) -> list[ParsedMessage]:
 
 
 def context(request: HttpRequest) -> dict[str, Any]:
-    """Give templates the address of support, and whether mail can be sent."""
-    return {"support_address": settings.SUPPORT_ADDRESS, "sends_mail": settings.SENDS_MAIL}
+    """Give templates the address of support, whether mail is sent and can be read here, and whether people may sign up."""
+    return {
+        "support_address": settings.SUPPORT_ADDRESS,
+        "sends_mail": settings.SENDS_MAIL,
+        "has_mailbox": settings.MAIL_DIR is not None,
+        "is_sign_up_open": settings.SIGN_UP and settings.SENDS_MAIL,
+    }

@@ -165,6 +165,10 @@ PASSWORD_HASHERS = ["gateway_project.passwords.OffloadedPBKDF2PasswordHasher"]
 AUTHENTICATION_BACKENDS = ["billing.sign_in.backend.LimitedBackend"]
 LOGIN_URL = "account_login"
 
+# Whether people may sign up without an invitation; where there are domains, only those with an address in one of them.
+SIGN_UP = environment.boolean("GATEWAY_SIGN_UP", default=GATEWAY_DEVELOPMENT)
+SIGN_UP_DOMAINS = [domain.lower() for domain in environment.words("GATEWAY_SIGN_UP_DOMAINS")]
+
 # What one member of staff may issue as SUPPORT_CREDIT: each time, and in a UTC day.
 SUPPORT_CREDIT_CENTS_MAX = environment.integer("GATEWAY_SUPPORT_CREDIT_CENTS_MAX", 25_000, minimum=1, maximum=100_000_000)
 SUPPORT_CREDIT_DAY_CENTS_MAX = environment.integer(

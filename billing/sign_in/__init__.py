@@ -11,6 +11,8 @@
 - ``forms``             allauth's forms that sign in, with our limits
 - ``password_links``    links by mail to set a password: invitations, and for those who forgot it
 - ``password_pages``    their pages
+- ``addresses``         signing up, and changing one's e-mail address, by links that prove the address
+- ``address_pages``     their pages
 - ``mails``             what is sent about signing in
 - ``urls``              the paths of allauth that the gateway has
 - ``views``             wrappers of the admin's views, and its sign-in

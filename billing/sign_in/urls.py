@@ -20,7 +20,7 @@ from django.urls import path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
-from billing.sign_in import limits, password_pages
+from billing.sign_in import address_pages, limits, password_pages
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.web.client_address import client_address, client_network
 
@@ -51,6 +51,10 @@ urlpatterns = [
     path("logout/", account.logout, name="account_logout"),
     path("password/reset/", password_pages.AskForReset.as_view(), name="account_reset_password"),
     path("password/link/", password_pages.set_password, name="password-link"),
+    path("signup/", address_pages.AskForSignUp.as_view(), name="account_signup"),
+    path("signup/link/", address_pages.sign_up, name="sign-up-link"),
+    path("email/", _act(address_pages.ChangeAddress.as_view()), name="account_email"),
+    path("confirm-email/", address_pages.confirm_address, name="account_confirm_email"),
     path("inactive/", account.account_inactive, name="account_inactive"),
     path("password/change/", RedirectView.as_view(pattern_name="password"), name="account_change_password"),
     path("2fa/", _page(mfa.index), name="mfa_index"),

@@ -1,4 +1,4 @@
-"""Passkeys and authenticator apps in a real Chromium, with its virtual authenticator."""
+"""Signing up, invitations, passkeys and authenticator apps in a real Chromium, with its virtual authenticator."""
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -136,3 +136,37 @@ def test_staff_are_invited_choose_a_password_and_set_up_an_app(open_page, settin
     guest.get_by_role("button", name="Set it up").click()
     guest.get_by_role("link", name="I have stored them").click()
     guest.get_by_text("Model Gateway support").first.wait_for()
+
+
+@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, browser.PHONE], ids=["dark", "phone"])
+def test_a_person_signs_up_and_changes_the_address(open_page, settings, tmp_path, db, options):
+    settings.MAIL_DIR, settings.EMAIL_BACKEND = tmp_path, "gateway_project.mail.DirectoryBackend"
+    page, name = open_page(**options), "phone" if "is_mobile" in options else "dark"
+    page.goto("/accounts/login/")
+    browser.picture(page, f"login-{name}")
+    page.get_by_role("link", name="Open one").click()
+    page.get_by_label("mail").fill("ann@example.org")
+    browser.picture(page, f"sign-up-{name}")
+    page.get_by_role("button", name="Send me the link").click()
+    page.get_by_role("heading", name="Look into your mail").wait_for()
+    browser.picture(page, f"mail-sent-{name}")
+    page.get_by_role("link", name="read the mail here").click()
+    page.get_by_role("link", name="http").first.click()
+    page.get_by_label("New password", exact=True).fill("a wholly new sentence")
+    page.get_by_label("New password confirmation").fill("a wholly new sentence")
+    page.get_by_role("button", name="Open the account").click()
+    page.get_by_label("mail").fill("ann@example.org")
+    page.get_by_label("Password").fill("a wholly new sentence")
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.wait_for_url("**/dashboard/")
+    page.get_by_role("link", name="ann@example.org").click()
+    page.get_by_role("link", name="E-mail").click()
+    page.get_by_label("mail").fill("ann@example.com")
+    browser.picture(page, f"email-{name}")
+    assert browser.fits(page)
+    page.get_by_role("button", name="Send the link").click()
+    page.get_by_role("link", name="read the mail here").click()
+    page.get_by_role("link", name="http").first.click()
+    browser.picture(page, f"confirm-{name}")
+    page.get_by_role("button", name="Change it").click()
+    page.get_by_text("From now on you sign in as ann@example.com").wait_for()

@@ -1,0 +1,107 @@
+"""The pages of those who sign up, and of those who change their e-mail address."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.models import AbstractBaseUser
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.generic import FormView
+
+from billing.models import User
+from billing.sign_in import addresses, backend, limits
+from gateway_project.web.client_address import client_address, client_network
+
+
+class AddressForm(forms.Form):
+    email = forms.EmailField(label="E-mail address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
+
+    def clean_email(self) -> str:
+        return backend.canonical(self.cleaned_data["email"])
+
+
+class SignUpForm(AddressForm):
+    def clean_email(self) -> str:
+        email = super().clean_email()
+        if not addresses.may_sign_up(email):
+            raise forms.ValidationError("Only people of some organizations can sign up here, and this address is of another.")
+        return email
+
+
+class SendLink(FormView):  # type: ignore[type-arg]
+    """Send a link to the address of the form. The reply is the same for every address. Raises RateLimitExceeded."""
+
+    template_name = "account/signup.html"
+    form_class: type[AddressForm] = SignUpForm
+
+    def form_valid(self, form: AddressForm) -> HttpResponse:
+        email = form.cleaned_data["email"]
+        limits.count_attempt(limits.mail_limits(client_network(client_address(self.request)), email))
+        self.send(email)
+        return render(self.request, "account/verification_sent.html", {"email": email})
+
+    def send(self, email: str) -> None:
+        addresses.send_sign_up(self.request, email)
+
+
+@method_decorator(never_cache, name="dispatch")
+class AskForSignUp(SendLink):
+    """Where people sign up, if the deployment lets them."""
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return redirect("dashboard") if request.user.is_authenticated else super().get(request, *args, **kwargs)
+
+
+class ChangeAddress(SendLink):
+    """Where a user changes the address."""
+
+    template_name = "account/email.html"
+    form_class = AddressForm
+
+    def send(self, email: str) -> None:
+        assert isinstance(self.request.user, User)
+        addresses.send_change(self.request, self.request.user, email)
+
+
+@never_cache
+@sensitive_post_parameters()
+def sign_up(request: HttpRequest) -> HttpResponse:
+    """Let whoever has the link choose a password, and open an account."""
+    key = request.POST.get("key") or request.GET.get("key", "")
+    email = addresses.read_sign_up(key)
+    if email is None:
+        return _ended(request)
+    user: AbstractBaseUser = User(email=email)
+    form: Any = SetPasswordForm(user, request.POST or None)
+    if not form.is_valid():
+        return render(request, "account/signup_link.html", {"form": form, "key": key, "email": email})
+    form.save(commit=False)  # hashes, outside of any transaction
+    if not addresses.sign_up(request, email, user.password):
+        return _ended(request)
+    messages.success(request, "Your account is open. Sign in to see it.")
+    return redirect("account_login")
+
+
+@never_cache
+def confirm_address(request: HttpRequest) -> HttpResponse:
+    """Let whoever has the link confirm that the address is theirs."""
+    key = request.POST.get("key") or request.GET.get("key", "")
+    found = addresses.read_change(key)
+    if found is None:
+        return _ended(request)
+    user, email = found
+    if request.method != "POST":
+        return render(request, "account/email_confirm.html", {"key": key, "email": email, "former": user.email})
+    if not addresses.change(request, user, email):
+        return _ended(request)
+    messages.success(request, f"From now on you sign in as {email}.")
+    return redirect("account_email" if request.user == user else "account_login")
+
+
+def _ended(request: HttpRequest) -> HttpResponse:
+    return render(request, "account/password_link_ended.html", {"is_of_address": True}, status=404)

@@ -1,0 +1,132 @@
+"""Signing up, and changing one's e-mail address."""
+
+import re
+import time
+
+import pytest
+from django.core import mail
+from django.test import Client
+
+from billing.models import Account, User
+from billing.sign_in import limits
+from gateway_project.activity.models import Activity
+from tests import factories
+from tests.billing.sign_in.test_reauthentication import expire
+from tests.pages.conftest import owner, owner_of  # noqa: F401  fixtures
+
+SIGN_UP, CHANGE, SIGN_IN = "/accounts/signup/", "/accounts/email/", "/accounts/login/"
+EMAIL, NEW = "ann@example.org", "a wholly new sentence"
+
+
+@pytest.fixture(autouse=True)
+def _open_to_all(settings):
+    settings.SIGN_UP, settings.SIGN_UP_DOMAINS = True, []
+
+
+def link():
+    [found] = re.findall(r"^http://testserver(/\S+)$", str(mail.outbox[-1].body), re.M)
+    return found
+
+
+def use(path, password=NEW):
+    path, _, key = path.partition("?key=")
+    return Client().post(path, {"key": key, "new_password1": password, "new_password2": password})
+
+
+def ask(email=EMAIL):
+    return Client().post(SIGN_UP, {"email": email})
+
+
+def test_people_sign_up_with_an_address_that_they_prove(db):
+    assert "Open one" in Client().get(SIGN_IN).content.decode()
+    assert "Look into your mail" in ask(" Ann@Example.org ").content.decode()
+    assert (User.objects.count(), Account.objects.count(), mail.outbox[0].to) == (0, 0, [EMAIL])
+    path = link()
+    assert EMAIL in Client().get(path).content.decode()
+    assert "too common" in use(path, "password1234").content.decode()
+    assert use(path)["Location"] == SIGN_IN
+    client = Client()
+    assert client.post(SIGN_IN, {"login": EMAIL, "password": NEW})["Location"] == "/dashboard/"
+    assert client.get("/dashboard/").status_code == 200
+    assert Account.objects.get().members.get().email == EMAIL
+    assert Activity.objects.get().summary == "Signed up."
+    assert use(path).status_code == 404  # the link works once
+    assert Account.objects.count() == 1
+
+
+def test_signing_up_again_tells_only_the_owner_of_the_address(alice):
+    texts = [ask(email).content.decode().replace(email, "") for email in ("alice@example.org", "nobody@example.org")]
+    assert texts[0] == texts[1]
+    assert "where it is your sign-in already" in mail.outbox[0].body
+    assert "/accounts/password/reset/" in mail.outbox[0].body
+
+
+def test_the_link_ends_after_a_day_and_cannot_be_forged(db, monkeypatch):
+    ask()
+    path = link()
+    assert use(path[:-1] + ("A" if path[-1] != "A" else "B")).status_code == 404
+    now = time.time()
+    monkeypatch.setattr("django.core.signing.time.time", lambda: now + 86_401)
+    assert use(path).status_code == 404
+    assert not User.objects.exists()
+
+
+def test_where_sign_up_is_off_nobody_signs_up(db, settings):
+    ask()
+    path = link()
+    settings.SIGN_UP = False
+    assert "Accounts are opened by invitation" in Client().get(SIGN_UP).content.decode()
+    ask("other@example.org")
+    assert use(path).status_code == 404  # also with a link from before
+    assert (len(mail.outbox), User.objects.count()) == (1, 0)
+
+
+def test_only_people_of_the_named_domains_sign_up(db, settings):
+    settings.SIGN_UP_DOMAINS = ["example.com"]
+    for email in (EMAIL, "ann@example.com.example.org", "ann@sub.example.com"):
+        assert "this address is of another" in ask(email).content.decode()
+    assert mail.outbox == []
+    ask("ann@EXAMPLE.com")
+    assert mail.outbox[0].to == ["ann@example.com"]
+
+
+def test_mails_of_sign_up_are_limited(db, monkeypatch):
+    monkeypatch.setattr(limits, "MAIL", limits.Rate(2, 3_600))
+    assert ([ask().status_code for _ in range(3)], len(mail.outbox)) == ([200, 200, 429], 2)
+
+
+# --- Change of address -----------------------------------------------------------------------------------------------
+
+
+def test_an_address_changes_when_the_new_one_is_proved(owner, alice, django_capture_on_commit_callbacks):  # noqa: F811
+    owner.post(CHANGE, {"email": "Alice@New.example.org"})
+    assert mail.outbox[0].to == ["alice@new.example.org"]
+    assert owner_of(alice).email == "alice@example.org"
+    path = link()
+    assert Client().get(path).status_code == 200  # which changes nothing: mail scanners open links
+    assert owner_of(alice).email == "alice@example.org"
+    with django_capture_on_commit_callbacks(execute=True):
+        assert use(path).status_code == 302
+    assert owner_of(alice).email == "alice@new.example.org"
+    assert mail.outbox[1].to == ["alice@example.org"]
+    act = Activity.objects.get()
+    assert (act.before, act.after) == ({"email": "alice@example.org"}, {"email": "alice@new.example.org"})
+    assert use(path).status_code == 404
+    assert Client().post(SIGN_IN, {"login": "alice@new.example.org", "password": factories.PASSWORD}).status_code == 302
+
+
+def test_the_address_of_somebody_else_cannot_be_taken(owner, alice, charlie):  # noqa: F811
+    owner.post(CHANGE, {"email": "ann@example.org"})
+    path = link()
+    factories.make_user("ann@example.org")
+    assert use(path).status_code == 404
+    owner.post(CHANGE, {"email": "charlie@example.org"})
+    assert "where it is your sign-in already" in mail.outbox[-1].body
+    assert owner_of(alice).email == "alice@example.org"
+
+
+def test_changing_the_address_needs_the_password(owner):  # noqa: F811
+    expire(owner)
+    assert "Confirm with your password" in owner.post(CHANGE, {"email": EMAIL}).content.decode()
+    assert mail.outbox == []
+    assert Client().get(CHANGE)["Location"].startswith(SIGN_IN)
