@@ -12,7 +12,6 @@ from allauth.mfa.base import views as mfa
 from allauth.mfa.recovery_codes import views as recovery_codes
 from allauth.mfa.totp import views as totp
 from allauth.mfa.webauthn import views as webauthn
-from allauth.usersessions import views as usersessions
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import HttpRequest
@@ -20,7 +19,7 @@ from django.urls import path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
-from billing.sign_in import address_pages, limits, password_pages
+from billing.sign_in import address_pages, limits, password_pages, session_pages
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.web.client_address import client_address, client_network
 
@@ -67,5 +66,5 @@ urlpatterns = [
     path("2fa/webauthn/add/", _act(webauthn.add_webauthn), name="mfa_add_webauthn"),
     path("2fa/webauthn/keys/<int:pk>/remove/", _act(webauthn.remove_webauthn), name="mfa_remove_webauthn"),
     path("2fa/webauthn/login/", _limited(webauthn.login_webauthn), name="mfa_login_webauthn"),
-    path("sessions/", _page(usersessions.list_usersessions), name="usersessions_list"),
+    path("sessions/", _page(session_pages.SessionList.as_view()), name="usersessions_list"),
 ]

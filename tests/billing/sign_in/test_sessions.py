@@ -66,6 +66,27 @@ def test_a_user_sees_their_sessions_and_ends_the_others(alice, other_owner):  # 
     assert "You are signed in nowhere else." in laptop.get(LIST).content.decode()
 
 
+CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "words"),
+    [
+        (CHROME, "Chrome on Linux"),
+        (f"{CHROME} Edg/150.0", "Edge on Linux"),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 Version/19.0 Safari/604.1",
+            "Safari on iPhone",
+        ),
+        ("Mozilla/5.0 (Windows NT 10.0; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Windows"),
+        ("curl/8.5.0", "curl/8.5.0"),
+        ("<b>" + "x" * 300, "&lt;b&gt;" + "x" * 57 + "<"),
+    ],
+)
+def test_the_list_names_browsers_in_words(alice, user_agent, words):
+    assert f">{words}" in browser(user_agent).get(LIST).content.decode()
+
+
 def test_the_list_says_when_a_session_was_last_used(alice):
     client = browser("Laptop/1.0")
     UserSession.objects.update(last_seen_at=UserSession.objects.get().created_at - timedelta(days=1))
