@@ -112,6 +112,10 @@ class NewUserForm(forms.ModelForm):
 
 
 class UserForm(UserChangeForm):
+    """A user, without Django's field that leads to a page for typing the password."""
+
+    password = None  # type: ignore[assignment]
+
     class Meta:
         model = User
         fields = "__all__"

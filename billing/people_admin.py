@@ -104,7 +104,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     form = UserForm
     add_form = NewUserForm
     fieldsets = (
-        (None, {"fields": ("email", "password")}),
+        (None, {"fields": ("email",)}),
         ("Name", {"fields": ("first_name", "last_name")}),
         ("Permissions", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
         ("Dates", {"fields": ("last_login", "date_joined")}),
@@ -131,8 +131,6 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
         return (*self.readonly_fields, *PERMISSION_FIELDS, *credentials)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        if obj and not staff_permissions.may_set_credentials(staff_of(request), obj):
-            return ((None, {"fields": ("email",)}), *self.fieldsets[1:])  # no button that leads to a refusal
         if obj or staff_of(request).is_superuser:
             return super().get_fieldsets(request, obj)
         return ((None, {"classes": ("wide",), "fields": ("email",)}),)
@@ -183,10 +181,8 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
                 messages.warning(request, f"{user} has no second factor.")
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
-        user = self.get_object(request, unquote(id))
-        if user is not None and not staff_permissions.may_set_credentials(staff_of(request), user):
-            raise PermissionDenied
-        return super().user_change_password(request, id, form_url)
+        """Refuse: nobody types a password for somebody else. There are links, and an operator has ``changepassword``."""
+        raise PermissionDenied
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Protect users who did something: the activity log keeps who did it."""
