@@ -819,13 +819,13 @@ mutant(
 mutant(
     "a_departed_client_is_served_elsewhere",
     "A further provider works, and charges, for a client that has left.",
-    code("completions.relay.attempts:Dispatch._first_success", "if self._has_client_left:", "if False:"),
-    f"{DISCONNECTS}::test_no_attempt_begins_after_the_client_has_left[plain-whole]",
+    code("completions.relay.attempts:Dispatch._first_success", "if disconnects.has_left(self.client):", "if False:"),
+    f"{DISCONNECTS}::test_no_attempt_begins_after_the_client_has_left[left-plain-whole]",
 )
 mutant(
     "a_shutdown_frees_departed_requests",
     "What a provider did for a client that has left is free when the worker is stopped.",
-    code("completions.relay.attempts:Dispatch._forgive_shutdown", " and not self._has_client_left", ""),
+    code("completions.relay.attempts:Dispatch._forgive_shutdown", " and not disconnects.has_left(self.client)", ""),
     f"{DISCONNECTS}::test_a_departed_request_is_charged_by_estimate_when_the_worker_shuts_down[whole]",
 )
 mutant(

@@ -89,8 +89,9 @@ class Dispatch:
         return bool(self.call.offer.reasoning) if is_asked_for is None else is_asked_for
 
     @property
-    def _has_client_left(self) -> bool:
-        return self.client is not None and disconnects.peek(self.client) == b""
+    def completion_tokens_max(self) -> int:
+        """The tokens that the latest attempt may generate: the hold pays for no more."""
+        return self.admitted.request.choices * self.call.max_tokens
 
     def record_text(self) -> None:
         """Note the time: generated text has arrived."""
@@ -134,7 +135,7 @@ class Dispatch:
         calls = deque(sorted(self._calls(), key=lambda call: circuit_breaker.stands_back(call.route)))
         failures = dict[int, ProviderFailed]()  # by route: each is attempted twice at most
         while calls and self.attempts < settings.UPSTREAM_ATTEMPTS_MAX and time.monotonic() < calls[0].until:
-            if self._has_client_left:
+            if disconnects.has_left(self.client):
                 raise base.client_disconnected(upstream_worked=False)
             call = calls.popleft()
             earlier = failures.get(call.route.id)
@@ -260,7 +261,7 @@ class Dispatch:
 
     def _forgive_shutdown(self, failure: ProviderFailed) -> None:
         """Charge nothing to a client that is there when the worker must stop. It can ask again; one that left had its work."""
-        if failure.kind is FailureKind.SHUTTING_DOWN and not self._has_client_left:
+        if failure.kind is FailureKind.SHUTTING_DOWN and not disconnects.has_left(self.client):
             failure.upstream_worked = False
 
     def _none_may_be_asked(self) -> ProviderFailed:

@@ -2,14 +2,19 @@
 is idle in the pool. WSGI would report a client's disconnect only at our next write. Also stops waiting for a client's body.
 """
 
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import gevent
+from gevent import monkey
 
 _READABLE = 1  # libev's event mask for reading
+_CHECK_SECONDS = 1  # between two looks at a client that has sent more than its request
+_poll = monkey.get_original("select", "poll")  # gevent's own would wait
+_POLLRDHUP = getattr(select, "POLLRDHUP", 0)  # Linux only: elsewhere, what was sent hides that its sender has closed
 
 
 @contextmanager
@@ -22,19 +27,23 @@ def raise_on_disconnect(client: Any, exception: BaseException) -> Iterator[None]
         yield
         return
     waiter = gevent.getcurrent()
-    watcher = gevent.get_hub().loop.io(client.fileno(), _READABLE)
+    loop = gevent.get_hub().loop
+    watcher, timer = loop.io(client.fileno(), _READABLE), loop.timer(_CHECK_SECONDS, _CHECK_SECONDS)
 
     def check() -> None:
         watcher.stop()  # other input, such as a pipelined request, stays readable and would call us without end
-        if peek(client) == b"":
+        if has_left(client):
             waiter.throw(exception)
+        elif not timer.active:
+            timer.start(check)
 
     watcher.start(check)
     try:
         yield
     finally:
-        watcher.stop()
-        watcher.close()
+        for each in (watcher, timer):
+            each.stop()
+            each.close()
 
 
 def stop_reading(client: Any) -> None:
@@ -45,6 +54,18 @@ def stop_reading(client: Any) -> None:
     if client is not None:
         with suppress(OSError):  # it has left
             client.shutdown(socket.SHUT_RD)
+
+
+def has_left(client: Any) -> bool:
+    """Return whether ``client``, a gevent socket or None, has closed its connection, whatever it had sent before."""
+    if client is None:
+        return False
+    found = peek(client)
+    if not found:
+        return found == b""
+    poll = _poll()  # the end may have arrived behind what it sent
+    poll.register(client.fileno(), _POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def peek(connection: Any) -> bytes | None:

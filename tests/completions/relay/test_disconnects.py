@@ -46,6 +46,11 @@ REASONED = {
     "total_tokens": 30_011,
     "completion_tokens_details": {"reasoning_tokens": 30_000},
 }
+LEAVING = pytest.mark.parametrize(
+    "leaving",
+    [lambda end: [end.close], lambda end: [lambda: end.sendall(b"P"), end.close]],
+    ids=["left", "left after a further byte"],
+)
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 
 
@@ -272,10 +277,11 @@ def test_a_whole_reply_left_midway_pays_the_reported_usage(api, alice, large, up
 @STREAMED
 @pytest.mark.usefixtures("spare_route")
 @pytest.mark.parametrize("headers", [{}, {"HTTP_IDEMPOTENCY_KEY": "once"}], ids=["plain", "with an Idempotency-Key"])
-def test_no_attempt_begins_after_the_client_has_left(api, alice, upstream, spare, ends, is_streamed, headers):
+@LEAVING
+def test_no_attempt_begins_after_the_client_has_left(api, alice, upstream, spare, ends, is_streamed, headers, leaving):
     gate = threading.Event()
     upstream.will([gate, *refusal(500)])
-    once(has_played(upstream, 0), ends[1].close, gate.set)
+    once(has_played(upstream, 0), *leaving(ends[1]), gate.set)
     assert ask_from(api, ends[0], is_streamed, **headers).status_code == 408
     assert (len(upstream.requests), spare.requests) == (1, [])
     assert_attempts(1)
@@ -304,9 +310,10 @@ def test_a_departed_request_that_fails_before_its_first_byte_pays_nothing(api, a
 
 @STREAMED
 @pytest.mark.parametrize("head", [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"]], ids=["before", "after"])
-def test_a_cancelling_provider_is_closed_before_the_first_word(api, alice, cancels, upstream, ends, is_streamed, head):
+@LEAVING
+def test_a_cancelling_provider_is_closed_before_the_first_word(api, alice, cancels, upstream, ends, is_streamed, head, leaving):
     upstream.will([*head, HANG])
-    once(has_played(upstream, len(head)), ends[1].close)
+    once(has_played(upstream, len(head)), *leaving(ends[1]))
     assert ask_from(api, ends[0], is_streamed).status_code == 408
     assert upstream.sees_disconnect()
     assert_attempts(1)
