@@ -10,7 +10,9 @@ import gevent
 import pytest
 
 from completions.charging import checkpoints
-from completions.models import Completion, IdempotentRequest, LanguageModel
+from completions.models import Completion, IdempotentRequest, LanguageModel, Provider
+from completions.providers.openai.request import QUIRKS
+from completions.relay import stream as relay_stream
 from gateway_project.net import draining
 from tests.completions.routes import (
     add,
@@ -33,6 +35,7 @@ from tests.completions.rows import (
 )
 from tests.completions.rows import begin as read_until
 from tests.faults import fault
+from tests.monotonic_clock import use_clock
 from tests.upstream import CLOSE, DONE, FINISH, HANG, RESET, ROLE, refusal, stream, streamed, usage, whole, words
 
 PROMPT = {"prompt": 5, "completion": 0, "nanos": 5 * 3_000}
@@ -158,6 +161,37 @@ def test_a_client_that_stays_gets_its_whole_reply(api, alice, large, upstream):
     answer = ask_streamed(api)
     assert text(parsed(b"".join(answer.streaming_content))) == "Hello you"
     assert_answered(answer, "scripted", 1)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+# --- A client that does not read ---------------------------------------------------------------------------------
+
+
+def test_a_client_that_does_not_read_is_treated_as_departed(api, alice, large, upstream, monkeypatch):
+    monkeypatch.setattr(relay_stream, "_UNREAD_SECONDS_MAX", 0.2)
+    gate = threading.Event()
+    reply = begun(api, upstream, gate, *REST)
+    with pytest.raises(BrokenPipeError):
+        gevent.sleep(60)  # the server waits to write
+    gate.set()
+    disconnect(reply)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_a_client_that_reads_too_slowly_is_treated_as_departed_while_the_rest_can_be_read(
+    api, alice, large, upstream, monkeypatch
+):
+    clock = use_clock(monkeypatch, relay_stream)
+    gate = threading.Event()
+    change_provider(large, total_seconds=200)
+    reply = begun(api, upstream, 0.02, words("you"), gate, *REST[1:])
+    for _ in range(4):
+        clock.move_on(25)
+    next(iter(reply.streaming_content))
+    with pytest.raises(BrokenPipeError):
+        gevent.sleep(5)  # less than one write may take
+    gate.set()
+    disconnect(reply)
     assert_charged(alice, "reported", **REPORTED)
 
 
