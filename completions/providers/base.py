@@ -74,6 +74,12 @@ class Adapter(Protocol):
         A field of messages is named "messages.<field>". Fields deeper than that are not named.
         """
 
+    def switches_reasoning_off(self, call: Call) -> bool:
+        """Return whether the request, as this provider is sent it, keeps a model that reasons of itself from it.
+
+        In doubt it does not. Of the fields only short values can be read: the body may be released.
+        """
+
     def complete(self, call: Call) -> WholeReply:
         """Return the whole reply. Raises ProviderFailed."""
 

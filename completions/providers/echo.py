@@ -49,6 +49,9 @@ class EchoAdapter:
     def ignored_fields(self, call: Call) -> list[str]:
         return ignored_fields.find(call.request, _READ_FIELDS, ())
 
+    def switches_reasoning_off(self, call: Call) -> bool:
+        return True  # there is none
+
     def complete(self, call: Call) -> WholeReply:
         echo = _Echo.read(call)
         text = _generate_all(call, echo)

@@ -86,7 +86,9 @@ class Dispatch:
         if self.call.offer.reasoning is False:  # it cannot, whatever it is asked
             return False
         is_asked_for = reasoning.is_asked_for(self.call.request.fields)
-        return bool(self.call.offer.reasoning) if is_asked_for is None else is_asked_for
+        if is_asked_for is False and self.call.offer.reasoning:  # not every provider can keep the model from it, or is told to
+            return not providers.ADAPTERS[self.call.route.kind].switches_reasoning_off(self.call)
+        return bool(self.call.offer.reasoning or is_asked_for)
 
     @property
     def completion_tokens_max(self) -> int:

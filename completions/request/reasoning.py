@@ -4,10 +4,10 @@ from typing import Any
 
 from completions.request.fields import Fields
 
-# OpenAI's field, and those by which other providers switch reasoning on and off.
+# OpenAI's field, and those by which other providers switch reasoning on and off. ``include_reasoning`` only hides it.
 _FIELDS = (
-    *("reasoning_effort", "reasoning", "include_reasoning", "thinking", "enable_thinking", "thinking_budget"),
-    *("chat_template_kwargs", "extra_body"),
+    *("reasoning_effort", "reasoning", "thinking", "enable_thinking"),
+    *("thinking_budget", "chat_template_kwargs", "extra_body"),
 )
 _OFF = (False, "none", 0)
 # The members of an object that switch reasoning on and off. Others say how much of it, or something else.

@@ -24,6 +24,9 @@ class AnthropicAdapter:
     def ignored_fields(self, call: Call) -> list[str]:
         return anthropic_request.ignored_fields(call)
 
+    def switches_reasoning_off(self, call: Call) -> bool:
+        return anthropic_request.switches_reasoning_off(call)
+
     def complete(self, call: Call) -> WholeReply:
         return exchange.read_whole(call, _post(call, stream=False), parse_reply)
 

@@ -87,6 +87,12 @@ def ignored_fields(call: Call) -> list[str]:
     return ignored
 
 
+def switches_reasoning_off(call: Call) -> bool:
+    """Return whether the model does not think: it is told not to, or thinks only when it is asked to."""
+    model = Model.named(call.route.upstream_model)
+    return call.request.fields.get("reasoning_effort") == "none" and (model.thinks_by_default or not model.may_think_unasked)
+
+
 def _ignored_by_model(call: Call) -> list[str]:
     fields, model = call.request.fields, Model.named(call.route.upstream_model)
     tool_choice = _tool_choice(fields) if fields.get("tools") else {}

@@ -22,6 +22,9 @@ class GeminiAdapter:
     def ignored_fields(self, call: Call) -> list[str]:
         return gemini_request.ignored_fields(call)
 
+    def switches_reasoning_off(self, call: Call) -> bool:
+        return gemini_request.switches_reasoning_off(call)
+
     def complete(self, call: Call) -> WholeReply:
         return exchange.read_whole(call, _post(call, "generateContent", stream=False), response.parse_reply)
 

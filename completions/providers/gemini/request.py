@@ -77,6 +77,13 @@ def ignored_fields(call: Call) -> list[str]:
     return ignored if call.request.fields.get("parallel_tool_calls") is not False else [*ignored, "parallel_tool_calls"]
 
 
+def switches_reasoning_off(call: Call) -> bool:
+    """Return whether the model does not think. Gemini 3 has no level for that, and no Pro model takes a budget of 0."""
+    model = call.route.upstream_model
+    can_be_off = not _takes_thinking_levels(model) and "pro" not in model
+    return can_be_off and call.request.fields.get("reasoning_effort") == "none"
+
+
 def _translate(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fields:
     takes_levels = _takes_thinking_levels(upstream_model)
     instructions = messages.instructions(request.messages)

@@ -21,6 +21,9 @@ class OpenAIAdapter:
     def ignored_fields(self, call: Call) -> list[str]:
         return openai_request.ignored_fields(call)
 
+    def switches_reasoning_off(self, call: Call) -> bool:
+        return openai_request.switches_reasoning_off(call)
+
     def complete(self, call: Call) -> WholeReply:
         return exchange.read_whole(call, _post(call, stream=False), parse_reply)
 

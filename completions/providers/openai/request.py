@@ -84,6 +84,7 @@ class Quirk:
     ``refuses_unknown``: it refuses requests with unknown fields, also deep inside of messages and tools.
     ``documented_fields``, ``documented_message_fields``: the only fields that it is sent, in the body and in a message.
     ``renamed_fields`` and ``renamed_roles``: OpenAI's name -> the upstream's name.
+    ``reasoning_off``: the field that keeps each model that accepts it from reasoning; empty where there is none.
     """
 
     max_tokens_field: str | None = None
@@ -93,6 +94,7 @@ class Quirk:
     documented_message_fields: frozenset[str] = _USUAL_IN_MESSAGES
     renamed_fields: dict[str, str] = field(default_factory=dict)
     renamed_roles: dict[str, str] = field(default_factory=dict)
+    reasoning_off: Fields = field(default_factory=dict)
 
 
 # By the host of ``base_url``. Sources: each provider's reference, and the errors that its users reported.
@@ -106,6 +108,7 @@ QUIRKS: dict[str, Quirk] = {
         refuses_unknown=True,
         documented_fields=_OPENAI,
         documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
+        reasoning_off={"reasoning_effort": "none"},
     ),
     # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
     # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
@@ -130,7 +133,7 @@ QUIRKS: dict[str, Quirk] = {
     "api.moonshot.ai": Quirk(
         documented_fields=_OPENAI | {"thinking"}, documented_message_fields=_USUAL_IN_MESSAGES | {"partial"}
     ),
-    "api.z.ai": Quirk(documented_fields=_ZAI),
+    "api.z.ai": Quirk(documented_fields=_ZAI, reasoning_off={"thinking": {"type": "disabled"}}),
     "api.together.ai": Quirk(documented_fields=_TOGETHER),
 }
 _NO_QUIRK = Quirk()
@@ -157,6 +160,17 @@ def ignored_fields(call: Call) -> list[str]:
     if _passes_unknown_fields(call):
         return [name for name in find(call.request, HONOURED) if name in _NOT_COPIED or name != name.casefold()]
     return find(call.request, _with_honoured(quirk.documented_fields), quirk.documented_message_fields)
+
+
+def switches_reasoning_off(call: Call) -> bool:
+    """Return whether the upstream's own switch is off. Elsewhere a model may ignore it: gpt-oss reasons whatever it is told."""
+    switches = _quirk(call).reasoning_off
+    return bool(switches) and all(_has(call.request.fields.get(name), value) for name, value in switches.items())
+
+
+def _has(given: Any, wanted: Any) -> bool:
+    is_object = isinstance(given, dict) and isinstance(wanted, dict)
+    return wanted.items() <= given.items() if is_object else bool(given == wanted)
 
 
 def _quirk(call: Call) -> Quirk:

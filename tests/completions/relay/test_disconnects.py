@@ -407,18 +407,35 @@ def test_reasoning_cut_off_at_a_deadline_is_charged_as_the_hold_assumed(api, ali
     assert_charged(alice, "partial", prompt=5, completion=1_000, nanos=5 * 3_000 + 1_000 * 15_000)
 
 
-def test_reasoning_is_not_assumed_where_the_request_switched_it_off(api, alice, reasons, upstream, settings):
+SWITCHES = [
+    {"reasoning_effort": "none"},
+    {"include_reasoning": False},
+    {"thinking": {"type": "disabled", "budget_tokens": 0}},
+    {"reasoning": {"enabled": False, "effort": "none"}},
+]
+
+
+@pytest.mark.parametrize("switch", SWITCHES, ids=str)
+def test_a_switch_that_a_provider_may_ignore_does_not_make_reasoning_free(api, alice, reasons, upstream, settings, switch):
     settings.UPSTREAM_IDLE_SECONDS = 0.2
-    disconnect(begun(api, upstream, HANG, max_tokens=1_000, reasoning_effort="none"))
-    assert_charged(alice, "partial", **PARTIAL)
+    disconnect(begun(api, upstream, HANG, max_tokens=1_000, **switch))
+    assert_charged(alice, "partial", prompt=5, completion=1_000, nanos=5 * 3_000 + 1_000 * 15_000)
 
 
 @pytest.mark.parametrize(
-    "switch",
-    [{"thinking": {"type": "disabled", "budget_tokens": 0}}, {"reasoning": {"enabled": False, "effort": "none"}}],
-    ids=str,
+    ("host", "switch"), [("api.openai.com", {"reasoning_effort": "none"}), ("api.z.ai", {"thinking": {"type": "disabled"}})]
 )
-def test_a_switch_beside_other_members_switches_reasoning_off(api, alice, reasons, upstream, settings, switch):
+def test_reasoning_is_not_assumed_where_the_provider_is_told_not_to_reason(
+    api, alice, reasons, upstream, settings, monkeypatch, host, switch
+):
+    monkeypatch.setitem(QUIRKS, "127.0.0.1", QUIRKS[host])
+    settings.UPSTREAM_IDLE_SECONDS = 0.2
+    disconnect(begun(api, upstream, HANG, max_tokens=1_000, **switch))
+    assert_charged(alice, "partial", **PARTIAL)
+
+
+@pytest.mark.parametrize("switch", SWITCHES, ids=str)
+def test_a_model_that_reasons_when_asked_is_not_charged_for_it_where_it_was_not(api, alice, large, upstream, settings, switch):
     settings.UPSTREAM_IDLE_SECONDS = 0.2
     disconnect(begun(api, upstream, HANG, max_tokens=1_000, **switch))
     assert_charged(alice, "partial", **PARTIAL)

@@ -273,3 +273,22 @@ def test_field_without_a_counterpart_is_refused_by_name(fields, param):
         anthropic_request.check(asked)
     assert refusal.value.param == param
     assert refusal.value.message.startswith(param)
+
+
+# --- Whether it thinks -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "is_off"),
+    [
+        (NEWEST, "none", True),
+        (NEWEST, "low", False),
+        (NEWEST, None, False),
+        (BUDGET, "none", True),  # it thinks only when it is asked to
+        ("claude-fable-5", "none", False),  # it cannot be told not to
+        ("a-model-of-another-name", "none", False),
+    ],
+)
+def test_reasoning_is_switched_off_where_the_model_is_told_not_to_think_or_does_not_by_itself(model, effort, is_off):
+    call = make_call(make_request(reasoning_effort=effort), make_offer("anthropic", model), 50)
+    assert anthropic_request.switches_reasoning_off(call) == is_off

@@ -223,3 +223,22 @@ def test_expanded_definitions_are_limited_by_the_size_of_the_request():
     large["properties"] = {name: {"$ref": "#/$defs/A"} for name in "abcdefgh"}
     wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": large}}
     assert_refused("response_format.json_schema.schema", response_format=wanted)
+
+
+# --- Whether it thinks -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "is_off"),
+    [
+        ("gemini-2.5-flash", "none", True),
+        ("gemini-2.5-flash", "low", False),
+        ("gemini-2.5-flash", None, False),
+        ("gemini-2.5-pro", "none", False),  # it takes no budget of 0
+        ("gemini-3.5-flash", "none", False),  # becomes its lowest level
+        ("gemini-flash-latest", "none", False),
+    ],
+)
+def test_reasoning_is_switched_off_only_where_a_budget_of_0_is_sent_and_taken(model, effort, is_off):
+    call = make_call(make_request(reasoning_effort=effort), make_offer("gemini", model), 50)
+    assert gemini_request.switches_reasoning_off(call) == is_off

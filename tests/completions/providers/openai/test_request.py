@@ -1,0 +1,28 @@
+"""The body of a request in OpenAI's format: what a host's own switches do. ``test_adapter`` has what is sent."""
+
+import pytest
+
+from completions.providers.openai import request as openai_request
+from tests.completions.offers import make_call, make_offer
+from tests.completions.providers.chat_requests import make_request
+
+
+@pytest.mark.parametrize(
+    ("host", "fields", "is_off"),
+    [
+        ("api.openai.com", {"reasoning_effort": "none"}, True),
+        ("api.openai.com", {"reasoning_effort": "minimal"}, False),
+        ("api.openai.com", {"thinking": {"type": "disabled"}}, False),  # it is not sent
+        ("api.z.ai", {"thinking": {"type": "disabled", "clear_thinking": True}}, True),
+        ("api.z.ai", {"thinking": {"enabled": False}}, False),
+        ("api.z.ai", {"reasoning_effort": "none"}, False),
+        ("api.groq.com", {"reasoning_effort": "none"}, False),  # gpt-oss reasons whatever it is told
+        ("api.together.ai", {"reasoning": {"enabled": False}}, False),
+        ("models.example.org", {"reasoning_effort": "none"}, False),
+        ("models.example.org", {"": "none"}, False),
+    ],
+    ids=str,
+)
+def test_reasoning_is_switched_off_only_by_the_switch_of_the_host(host, fields, is_off):
+    call = make_call(make_request(**fields), make_offer(base_url=f"https://{host}/v1"), 50)
+    assert openai_request.switches_reasoning_off(call) == is_off
