@@ -134,7 +134,7 @@ class PriceList:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """A provider's time limits: to connect; to connect and begin its reply; between two reads; and in all."""
+    """A provider's time limits: to connect; to connect and begin a streamed reply; between two reads; and in all."""
 
     connect_seconds: int
     first_byte_seconds: int
@@ -194,6 +194,7 @@ class Call:
     route: Route
     max_tokens: int
     until: float = math.inf  # the deadline of all attempts together, by the monotonic clock
+    client: Any = None  # the client's socket, where the server shows it
 
 
 @dataclass(frozen=True, slots=True)

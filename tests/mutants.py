@@ -784,6 +784,7 @@ mutant(
 
 CHECKPOINTS = "completions/charging/test_checkpoints.py"
 DISCONNECTS = "completions/relay/test_disconnects.py"
+DEADLINES = "completions/relay/test_deadlines.py"
 OUTBOX = "completions/charging/test_outbox.py"
 
 mutant(
@@ -837,8 +838,39 @@ mutant(
 mutant(
     "cut_off_reasoning_is_free",
     "Reasoning that the gateway cut off at a deadline is charged as if there had been none.",
-    code("completions.relay.charge:settle_broken_off", "failure.is_cut_off and dispatch.reasons", "False"),
+    code("completions.relay.charge:_is_at_work_unseen", "dispatch.reasons or is_whole", "is_whole"),
     f"{DISCONNECTS}::test_reasoning_cut_off_at_a_deadline_is_charged_as_the_hold_assumed",
+)
+mutant(
+    "a_whole_reply_that_was_cut_off_is_free",
+    "A whole reply that takes longer than the gateway waits costs its prompt, and the provider charges for all of it.",
+    code("completions.relay.charge:_is_at_work_unseen", "dispatch.reasons or is_whole", "dispatch.reasons"),
+    f"{DEADLINES}::test_a_whole_reply_given_up_at_the_total_deadline_is_paid_and_not_asked_for_again",
+)
+mutant(
+    "a_whole_reply_must_begin_in_time",
+    "A generation that takes longer than the deadline to begin is done by several providers, for nothing.",
+    code("completions.providers.exchange:post", "stream and not disconnects.has_left(call.client)", "True"),
+    f"{DEADLINES}::test_a_whole_reply_may_take_longer_to_begin_than_a_stream",
+    f"{DISCONNECTS}::test_a_departed_request_waits_beyond_the_first_byte_deadline[streamed]",
+)
+mutant(
+    "a_silent_provider_is_no_loss",
+    "Nobody is told what a provider may charge for a stream that was answered elsewhere.",
+    code("completions.relay.attempts:Dispatch._record_failure", "self._count_loss()", "pass"),
+    f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
+)
+mutant(
+    "any_switch_makes_reasoning_free",
+    "A field that the provider ignores makes reasoning free that a deadline cuts off.",
+    code("completions.relay.attempts:Dispatch.reasons", "return not providers.", "return False and not providers."),
+    f"{DISCONNECTS}::test_a_switch_that_a_provider_may_ignore_does_not_make_reasoning_free[{{'reasoning_effort': 'none'}}]",
+)
+mutant(
+    "a_client_need_not_read",
+    "A stream whose client does not read is paid up to where the client stopped, and keeps its connection.",
+    code("completions.relay.stream:_while_read", "min(_UNREAD_SECONDS_MAX, left_seconds)", "None"),
+    f"{DISCONNECTS}::test_a_client_that_reads_too_slowly_is_treated_as_departed_while_the_rest_can_be_read",
 )
 mutant(
     "a_failed_request_is_charged",

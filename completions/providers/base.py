@@ -13,6 +13,9 @@ class FailureKind(Enum):
 
     RETRYABLE = "the same provider may answer a moment later"
     ROUTE_UNUSABLE = "this provider will not answer: try another route"
+    SILENT = (
+        "this provider has the request and does not begin to answer: try another route, although it may charge for this one"
+    )
     LOCAL_FAULT = "this host cannot connect to this provider, which says nothing about it: try another route"
     INVALID_REQUEST = "no provider would answer this request"
     SHUTTING_DOWN = "this worker is being stopped"
@@ -23,11 +26,12 @@ class ProviderFailed(Exception):
     """A failed attempt: the upstream sent no reply, or not all of it.
 
     ``error`` is what the caller is told. ``upstream_worked``: the upstream sent a 2xx status, and its reply was readable from
-    the start. Then inference began, and the prompt is charged. ``is_cut_off``: it had begun, and the gateway closed the
-    connection at a deadline or a bound, so it may have gone on. ``unread_bytes`` is the size of a whole reply that its request
-    made too large. ``wait_seconds`` is the upstream's Retry-After, if it gave one. ``key_refusal`` is the upstream's status and
-    reason where it refuses our key or account. ``status`` is the upstream's, if it sent one. ``reason`` may be kept: without
-    one it is what the caller is told, unless that has the upstream's words about the request.
+    the start; or it had the request until a deadline that ends all waiting. Then inference began, and the prompt is charged.
+    ``is_cut_off``: it had begun, and the gateway closed the connection at a deadline or a bound, so it may have gone on.
+    ``unread_bytes`` is the size of a whole reply that its request made too large. ``wait_seconds`` is the upstream's
+    Retry-After, if it gave one. ``key_refusal`` is the upstream's status and reason where it refuses our key or account.
+    ``status`` is the upstream's, if it sent one. ``reason`` may be kept: without one it is what the caller is told, unless that
+    has the upstream's words about the request.
     """
 
     def __init__(

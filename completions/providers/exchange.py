@@ -20,7 +20,7 @@ from completions.providers import base, error_body, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
 from gateway_project import compact_json, errors, large_work, logs
-from gateway_project.net import http
+from gateway_project.net import disconnects, http
 
 logger = logging.getLogger("gateway.providers")
 
@@ -85,16 +85,28 @@ def post(
             body = compact_json.dumps(build_fields(call, stream=stream))
         call.request.body.release()  # nobody may hold on to its parts now: the wait for the upstream may take minutes
         response = http.post(
-            f"{call.route.base_url}{path}", headers=headers, body=body, deadlines=call.route.deadlines, until=call.until
+            f"{call.route.base_url}{path}",
+            headers=headers,
+            body=body,
+            deadlines=call.route.deadlines,
+            until=call.until,
+            # The head of a whole reply comes when it is generated, so silence says nothing before. And no other provider is
+            # asked for a client that has left.
+            gives_up=lambda: stream and not disconnects.has_left(call.client),
         )
     except http.OutboundError as error:
-        raise provider_failure(call, error, upstream_worked=False) from error
+        raise provider_failure(call, error, upstream_worked=_is_at_work(error)) from error
     if not 200 <= response.status < 300:
         try:
             raise _refusal(call, response, interpret)
         finally:
             response.close()
     return response
+
+
+def _is_at_work(error: http.OutboundError) -> bool:
+    """Return whether the upstream has the request, and was given up only at the total deadline."""
+    return isinstance(error, http.TimedOut) and not isinstance(error, http.NotSent | http.NoFirstByte)
 
 
 def reads(response: http.UpstreamResponse) -> Iterator[bytes | None]:
@@ -347,6 +359,8 @@ def interruption(error: http.Interrupted, *, upstream_worked: bool) -> ProviderF
 def _failure_kind(error: Exception) -> FailureKind:
     if isinstance(error, http.LocalFault):
         return FailureKind.LOCAL_FAULT
+    if isinstance(error, http.NoFirstByte):
+        return FailureKind.SILENT
     # A provider that was silent for minutes, or sent nonsense, is not asked a second time.
     is_retryable = isinstance(error, (http.ConnectFailed, http.ConnectionBroken))
     return FailureKind.RETRYABLE if is_retryable else FailureKind.ROUTE_UNUSABLE

@@ -20,12 +20,13 @@ from django.conf import settings
 from completions import providers
 from completions.charging.admission import Admitted
 from completions.charging.records import FailedAttempt, ServedBy
-from completions.chat import Call, Chunk, Route, WholeReply
+from completions.chat import Call, Chunk, Route, Usage, WholeReply
+from completions.pricing import cost
 from completions.providers import base, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import circuit_breaker, local_faults, provider_keys
 from completions.request import reasoning
-from gateway_project import dollars, errors
+from gateway_project import dollars, errors, metrics
 from gateway_project.net import disconnects, draining, http
 
 Outcome = TypeVar("Outcome")
@@ -165,7 +166,8 @@ class Dispatch:
         calls: dict[int, Call] = {}  # by route: an alias may stand for a model that the request also names
         for offered in self.admitted.admitted_offers:
             for route in in_order(offered.offer.routes):
-                calls.setdefault(route.id, Call(self.admitted.request, offered.offer, route, offered.max_tokens, until))
+                call = Call(self.admitted.request, offered.offer, route, offered.max_tokens, until, self.client)
+                calls.setdefault(route.id, call)
         return list(calls.values())
 
     def _may_be_asked(self, route: Route) -> bool:
@@ -208,12 +210,20 @@ class Dispatch:
             provider_keys.record_success(route)
         elif error.kind is FailureKind.LOCAL_FAULT:
             local_faults.record_fault(route)
+        elif error.kind is FailureKind.SILENT:
+            self._count_loss()
         if error.kind in (*_FINAL, FailureKind.LOCAL_FAULT) or error.key_refusal:
             circuit_breaker.record_no_verdict(route, self._account_id)
         else:
             circuit_breaker.record_failure(
                 route, self._account_id, attempted_at=self.attempted_at, wait_seconds=error.wait_seconds
             )
+
+    def _count_loss(self) -> None:
+        """Count what the latest attempt may cost the operator: it was given up before its first byte, so nobody is charged."""
+        completion = self.admitted.completion
+        usage = Usage(completion.prompt_estimate, self.completion_tokens_max if self.reasons else 0)
+        metrics.operator_loss_nanos.inc(cost.usage_cost_nanos(usage, self.call.offer.price, completion.images))
 
     def _complete(self, call: Call) -> WholeReply:
         with self._interruptible():

@@ -5,7 +5,8 @@
     broken off after the upstream began (2xx)        an estimate of the prompt and of what was relayed, no less than
                                                      the upstream had reported
       by the gateway, at a deadline, while the       all that the hold pays for, if the upstream reported no
-      model reasoned                                 reasoning: it will charge for tokens that nobody saw
+      model reasoned, or before a whole reply came   reasoning: it will charge for tokens that nobody saw
+    not begun at the total deadline                  the same
     closed because the client left (``cancels``)     an estimate of the prompt and of what was relayed
     failed before that, or unreadable                nothing
 
@@ -23,6 +24,7 @@ from completions.models import Completion
 from completions.pricing import cost
 from completions.providers.base import ProviderFailed
 from completions.relay.attempts import Dispatch
+from gateway_project import errors
 
 Settlement = Completion.Settlement
 
@@ -46,11 +48,16 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
 
 def settle_broken_off(dispatch: Dispatch, failure: ProviderFailed, reported: Usage | None, relayed_bytes: int) -> None:
     """Charge a reply that its upstream had begun, and that ``failure`` ended."""
-    has_unseen_reasoning = failure.is_cut_off and dispatch.reasons and not (reported and reported.reasoning_tokens)
     estimated = estimate(dispatch, relayed_bytes + failure.unread_bytes)
-    if has_unseen_reasoning:
-        estimated = replace(estimated, completion_tokens=_max_completion_tokens(dispatch))
+    if _is_at_work_unseen(dispatch, failure) and not (reported and reported.reasoning_tokens):
+        estimated = replace(estimated, completion_tokens=dispatch.completion_tokens_max)
     settle(dispatch, at_least_reported(estimated, reported), Settlement.PARTIAL)
+
+
+def _is_at_work_unseen(dispatch: Dispatch, failure: ProviderFailed) -> bool:
+    """Return whether the upstream was generating what nobody saw: reasoning, or a whole reply that a deadline ended."""
+    is_whole = not dispatch.admitted.request.stream and isinstance(failure.error, errors.UpstreamTimeout)
+    return failure.is_cut_off and (dispatch.reasons or is_whole)
 
 
 def release(dispatch: Dispatch) -> None:
@@ -60,7 +67,7 @@ def release(dispatch: Dispatch) -> None:
 
 def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
     """Return the usage of a reply with so many bytes of text, never more completion tokens than the hold pays for."""
-    completion_tokens = min(cost.estimate_tokens(relayed_bytes), _max_completion_tokens(dispatch))
+    completion_tokens = min(cost.estimate_tokens(relayed_bytes), dispatch.completion_tokens_max)
     return Usage(dispatch.admitted.completion.prompt_estimate, completion_tokens)
 
 
@@ -77,7 +84,3 @@ def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:
         prompt_tokens=reported.prompt_tokens or estimated.prompt_tokens,
         completion_tokens=max(reported.completion_tokens, estimated.completion_tokens),
     )
-
-
-def _max_completion_tokens(dispatch: Dispatch) -> int:
-    return dispatch.admitted.request.choices * dispatch.call.max_tokens

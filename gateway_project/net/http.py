@@ -8,7 +8,7 @@ proxies, bounds responses, and connects only to addresses that ``addresses`` per
 import errno
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -61,6 +61,14 @@ class TimedOut(OutboundError):
     """A deadline passed while the client waited for bytes."""
 
 
+class NotSent(TimedOut):
+    """A deadline passed before the whole request was sent. So the peer cannot be working on it."""
+
+
+class NoFirstByte(TimedOut):
+    """The deadline to begin passed after the request was sent. Nobody knows whether the peer is working on it."""
+
+
 class ConnectionBroken(OutboundError):
     """The connection was closed too early, or what arrived is not HTTP."""
 
@@ -87,7 +95,7 @@ class ResponseTooLarge(OutboundError):
 
 
 class Deadlines(Protocol):
-    """Time limits in seconds: to connect; to connect and receive the whole head; between two reads; and in all."""
+    """Time limits in seconds: to connect; to connect, send and receive the whole head; between two reads; and in all."""
 
     @property
     def connect_seconds(self) -> int: ...
@@ -99,24 +107,63 @@ class Deadlines(Protocol):
     def total_seconds(self) -> int: ...
 
 
-def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float) -> "UpstreamResponse":
+def post(
+    url: str,
+    *,
+    headers: dict[str, str],
+    body: bytes,
+    deadlines: Deadlines,
+    until: float,
+    gives_up: Callable[[], bool] = lambda: True,
+) -> "UpstreamResponse":
     """Send a request and return the response once its head has arrived. The caller closes it.
 
-    ``until``, by the monotonic clock, is the caller's own deadline. Raises ConnectFailed, TimedOut, ConnectionBroken.
+    ``until``, by the monotonic clock, is the caller's own deadline. ``gives_up`` is asked when the request is sent and the
+    deadline to begin has passed: if false, the wait goes on until the total deadline. It must not wait. Raises ConnectFailed,
+    TimedOut, ConnectionBroken.
     """
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     now = time.monotonic()
     deadline = min(now + deadlines.total_seconds, until)
     client = _client(f"{parts.scheme}://{parts.netloc}", deadlines)
-    # One timer until the head is complete, besides the library's own for connecting: a head may arrive a byte at a time.
-    with gevent.Timeout(max(min(deadline - now, deadlines.first_byte_seconds), 0), TimedOut("no head")), _mapped_errors():
+    begin_by = now + deadlines.first_byte_seconds
+    pool = client._connection_pool
+    with _mapped_errors():
         head = client._build_request("POST", target, body, headers, chunked=False).encode("latin-1")
-        return UpstreamResponse(_sent(client._connection_pool, head, body), deadline, deadlines.idle_seconds)
+        with gevent.Timeout(_left_seconds(min(begin_by, deadline)), NotSent("the request was not sent")):
+            connection = _sent(pool, head, body)
+        # Timers until the head is complete: it may arrive a byte at a time.
+        begins = _begin_deadline(begin_by, gives_up) if begin_by < deadline else nullcontext()
+        with gevent.Timeout(_left_seconds(deadline), TimedOut("no head")), begins:
+            response = _Response(connection, pool, method="POST", block_size=_READ_BYTES)
+    return UpstreamResponse(response, deadline, deadlines.idle_seconds)
 
 
-def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> "_Response":
-    """Send a request and wait for the head of the response. Every exit returns the connection to the pool, or closes it.
+def _left_seconds(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0)
+
+
+@contextmanager
+def _begin_deadline(deadline: float, gives_up: Callable[[], bool]) -> Iterator[None]:
+    """Raise NoFirstByte in the block at the deadline, if ``gives_up`` returns true then."""
+    waiter = gevent.getcurrent()
+
+    def check() -> None:
+        if gives_up():
+            waiter.throw(NoFirstByte("no head"))
+
+    timer = gevent.get_hub().loop.timer(_left_seconds(deadline))
+    timer.start(check)
+    try:
+        yield
+    finally:
+        timer.stop()
+        timer.close()
+
+
+def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
+    """Return the connection on which the request was sent. Every other exit closes it.
 
     The library's own send loses the connection when a timer interrupts it. After enough of those the pool is empty.
     """
@@ -138,7 +185,7 @@ def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> "_Response":
     except BaseException:
         pool.release_socket(connection)
         raise
-    return _Response(connection, pool, method="POST", block_size=_READ_BYTES)
+    return connection
 
 
 @contextmanager

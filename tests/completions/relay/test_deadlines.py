@@ -1,15 +1,20 @@
-"""The four deadlines of a provider: to connect, to begin, between two reads, and in all. The smallest is one second."""
+"""The four deadlines of a provider: to connect, to begin a stream, between two reads, and in all. The smallest is one second.
+
+What a provider may charge for when it is given up is paid, or else it is counted as the operator's loss.
+"""
 
 import socket
 import threading
 
 import pytest
 
+from completions.models import Completion, LanguageModel
+from gateway_project import metrics
 from tests import waiting
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, has_played
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, begin, events, parsed, text
 from tests.faults import fault
-from tests.upstream import DONE, FINISH, HANG, ROLE, at_once, stream, usage, words
+from tests.upstream import DONE, FINISH, HANG, ROLE, at_once, stream, streamed, usage, whole, words
 
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
 
@@ -27,6 +32,16 @@ def deaf():
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         for each in waiting:
             each.close()
+
+
+@pytest.fixture
+def unread():
+    """The address of a server that accepts connections and reads nothing."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
 
 @fault(
@@ -50,14 +65,53 @@ def test_another_route_is_tried_when_an_upstream_accepts_no_connection(api, alic
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_an_upstream_that_does_not_begin_in_time_is_not_retried(api, alice, large, upstream, spare):
+@pytest.mark.parametrize(("reasons", "lost_nanos"), [(None, 5 * 3_000), (True, 5 * 3_000 + 1_000 * 15_000)])
+def test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere(
+    api, alice, large, upstream, spare, reasons, lost_nanos, settings
+):
+    LanguageModel.objects.update(reasoning=reasons)
     change_provider(large, first_byte_seconds=1)
     add(large, spare)
     upstream.will([HANG])
-    assert_answered(ask(api), "spare", 2)
+    spare.will(streamed())
+    before_nanos = metrics.operator_loss_nanos._value.get()
+    answer = ask_streamed(api, max_tokens=1_000)
+    assert text(events(answer)) == "Hello you"
+    assert_answered(answer, "spare", 2)
     assert upstream.sees_disconnect()
     assert len(upstream.requests) == 1  # after such a silence there is no retry
     assert_charged(alice, "reported", **REPORTED)
+    assert metrics.operator_loss_nanos._value.get() - before_nanos == lost_nanos  # what the silent one may charge for
+
+
+def test_a_whole_reply_may_take_longer_to_begin_than_a_stream(api, alice, large, upstream, spare):
+    """A provider sends its head when the reply is generated: nobody can tell a long reply from silence."""
+    change_provider(large, first_byte_seconds=1)
+    add(large, spare)
+    upstream.will([1.5, *whole()])
+    assert_answered(ask(api), "scripted", 1)
+    assert spare.requests == []
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_a_whole_reply_given_up_at_the_total_deadline_is_paid_and_not_asked_for_again(api, alice, large, upstream, spare):
+    change_provider(large, total_seconds=1)
+    add(large, spare)
+    upstream.will([HANG])
+    assert ask(api, max_tokens=10).status_code == 504
+    assert upstream.sees_disconnect()
+    assert spare.requests == []
+    assert_charged(alice, "partial", prompt=5, completion=10, nanos=5 * 3_000 + 10 * 15_000)
+
+
+def test_an_upstream_that_does_not_read_the_request_in_time_is_paid_nothing(api, alice, large, unread, spare):
+    change_provider(large, base_url=unread, first_byte_seconds=1)
+    add(large, spare)
+    messages = [{"role": "user", "content": "a" * 4_900_000}]  # more than the buffers of both sockets hold
+    large.context_window = 1_000_000
+    large.save()
+    assert_answered(ask(api, messages=messages, max_tokens=10), "spare", 2)
+    assert Completion.objects.get().settlement == "reported"
 
 
 @fault(
@@ -114,21 +168,30 @@ def test_an_upstream_is_cut_at_its_total_deadline(api, alice, large, upstream, c
     assert_charged(alice, "partial", prompt=5, completion=tokens, nanos=5 * 3_000 + tokens * 15_000)
 
 
-def test_the_total_deadline_of_one_provider_does_not_apply_to_another(api, alice, large, upstream, spare):
-    change_provider(large, total_seconds=1)
+def test_a_head_that_drips_does_not_delay_the_first_byte_deadline(api, alice, large, upstream, spare):
+    change_provider(large, first_byte_seconds=1)
     add(large, spare)
     upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.2] * 50])
-    assert_answered(ask(api), "spare", 2)
+    spare.will(streamed())
+    assert text(events(ask_streamed(api))) == "Hello you"
     assert upstream.sees_disconnect()
     assert_charged(alice, "reported", **REPORTED)
+
+
+def test_a_head_that_drips_does_not_delay_the_total_deadline(api, alice, large, upstream):
+    change_provider(large, total_seconds=1)
+    upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.2] * 50])
+    assert ask_streamed(api).status_code == 504
+    assert upstream.sees_disconnect()
+    assert_charged(alice, "partial", prompt=5, completion=0, nanos=5 * 3_000)
 
 
 def test_the_gateways_total_deadline_limits_every_provider(api, alice, large, upstream, settings):
     settings.UPSTREAM_TOTAL_SECONDS = 0.4
     change_provider(large, total_seconds=7_000)
     upstream.will([HANG])
-    assert ask(api).status_code == 504
-    assert_released(alice)
+    assert ask(api, max_tokens=10).status_code == 504
+    assert_charged(alice, "partial", prompt=5, completion=10, nanos=5 * 3_000 + 10 * 15_000)
 
 
 def thinking(pause, end):

@@ -39,6 +39,7 @@ from tests.monotonic_clock import use_clock
 from tests.upstream import CLOSE, DONE, FINISH, HANG, RESET, ROLE, refusal, stream, streamed, usage, whole, words
 
 PROMPT = {"prompt": 5, "completion": 0, "nanos": 5 * 3_000}
+UNSEEN = {"prompt": 5, "completion": 10, "nanos": 5 * 3_000 + 10 * 15_000}
 PARTIAL = {"prompt": 5, "completion": 2, "nanos": 5 * 3_000 + 2 * 15_000}
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
 REST = (words("you"), FINISH, usage(), DONE)
@@ -236,8 +237,8 @@ def ends():
         end.close()
 
 
-def ask_from(api, end, is_streamed=False, **headers):
-    fields = {"model": "acme/large", "messages": MESSAGES, "stream": is_streamed}
+def ask_from(api, end, is_streamed=False, max_tokens=None, **headers):
+    fields = {"model": "acme/large", "messages": MESSAGES, "stream": is_streamed, "max_tokens": max_tokens}
     return api.post("/v1/chat/completions", fields, **{"gunicorn.socket": end}, **headers)
 
 
@@ -334,11 +335,43 @@ def test_a_disconnect_between_two_attempts_ends_the_retry(api, alice, large, ups
 
 
 @STREAMED
-def test_a_departed_request_that_fails_before_its_first_byte_pays_nothing(api, alice, large, upstream, ends, is_streamed):
+def test_a_departed_request_waits_beyond_the_first_byte_deadline(api, alice, large, upstream, ends, is_streamed):
+    gate = threading.Event()
     change_provider(large, first_byte_seconds=1)
+    upstream.will([gate, *answering(is_streamed)])
+    once(has_played(upstream, 0), ends[1].close, lambda: gevent.sleep(1.5), gate.set)
+    finish(ask_from(api, ends[0], is_streamed), is_streamed)
+    assert_charged(alice, "reported", **REPORTED)
+
+
+@STREAMED
+@pytest.mark.usefixtures("spare_route")
+def test_a_departed_request_that_is_never_answered_pays_an_estimate(api, alice, upstream, spare, ends, is_streamed):
+    """Of a whole reply nobody has seen what was generated. Of a stream everybody has: nothing."""
+    Provider.objects.update(first_byte_seconds=1, total_seconds=2)
     upstream.will([HANG])
     once(has_played(upstream, 0), ends[1].close)
-    assert ask_from(api, ends[0], is_streamed).status_code == 504
+    assert ask_from(api, ends[0], is_streamed, max_tokens=10).status_code == 504
+    assert spare.requests == []
+    assert_charged(alice, "partial", **(PROMPT if is_streamed else UNSEEN))
+
+
+def test_a_departed_stream_of_a_model_that_reasons_pays_what_it_may_have_reasoned(api, alice, reasons, upstream, ends):
+    Provider.objects.update(first_byte_seconds=1, total_seconds=2)
+    upstream.will([HANG])
+    once(has_played(upstream, 0), ends[1].close)
+    assert ask_from(api, ends[0], is_streamed=True, max_tokens=10).status_code == 504
+    assert_charged(alice, "partial", **UNSEEN)
+
+
+@STREAMED
+def test_a_departed_request_whose_provider_fails_before_its_first_byte_pays_nothing(
+    api, alice, large, upstream, ends, is_streamed
+):
+    gate = threading.Event()
+    upstream.will([gate, RESET])
+    once(has_played(upstream, 0), ends[1].close, gate.set)
+    assert ask_from(api, ends[0], is_streamed).status_code == 408
     assert_released(alice)
 
 

@@ -61,6 +61,7 @@ REPORTED = Charge("reported", 9, 2)
 ESTIMATED = Charge("estimated", 5, 3)  # of 18 bytes of prompt and 9 of reply
 ONLY_THE_PROMPT = Charge("partial", 5, 0)
 SO_FAR = Charge("partial", 5, 2)  # of "Hello "
+UNSEEN = Charge("partial", 5, MAX_TOKENS)  # the provider was at work on a whole reply
 ALL_THAT_IS_HELD = Charge("reported", 9, 1_000_000)
 
 
@@ -124,6 +125,7 @@ def counted(name: str, value: Any, charge: Charge) -> Fault:
 
 WHOLE = whole()
 BODY = WHOLE[0].partition(b"\r\n\r\n")[2]
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
 HALF = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY[:60]]
 STREAM = ROLE + words("Hello ", "you") + FINISH + usage() + DONE
 BOMB = gzip.compress(b"data: " + b"x" * 20_000_000)
@@ -149,13 +151,13 @@ FAULTS = [
     either("401", refusal(401, f"{SECRET} {KEY}"), Refused(502)),
     either("403", refusal(403, SECRET), Refused(502)),
     either("400", refusal(400, "The context is too long."), Refused(400)),
-    either("silence before the headers", [HANG], Refused(504)),
+    Fault("silence before the headers", [HANG], Refused(504, UNSEEN), [HANG], Refused(504)),
     either("a cut before the headers", [CLOSE], Refused(502, attempts=2)),
     either("a reset in the headers", [b"HTTP/1.1 200 OK\r\nX-", RESET], Refused(502, attempts=2)),
     either("no HTTP", [b"SSH-2.0-OpenSSH_9.6\r\n", CLOSE], Refused(502, attempts=2)),
     # After its headers
-    either("silence after the headers", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", HANG], Refused(504, ONLY_THE_PROMPT)),
-    broken("silence in the middle", HANG, whole=[*HALF, HANG], outcome=Refused(504, ONLY_THE_PROMPT)),
+    Fault("silence after the headers", [EMPTY, HANG], Refused(504, UNSEEN), [EMPTY, HANG], Refused(504, ONLY_THE_PROMPT)),
+    broken("silence in the middle", HANG, whole=[*HALF, HANG], outcome=Refused(504, UNSEEN)),
     broken("a reset in the middle", RESET, whole=[*HALF, 0.02, RESET], outcome=Refused(502, ONLY_THE_PROMPT)),
     broken("half of it", CLOSE, whole=[*HALF, CLOSE], outcome=Refused(502, ONLY_THE_PROMPT)),
     broken("an end without a finish reason", whole=reply(b'{"choices":[]}'), outcome=Refused(502)),
@@ -264,7 +266,7 @@ def play(large, upstream, settings):
             change_provider(large, base_url=closed_port())
             return
         if script == [HANG]:
-            settings.UPSTREAM_FIRST_BYTE_SECONDS = 1
+            settings.UPSTREAM_FIRST_BYTE_SECONDS, settings.UPSTREAM_TOTAL_SECONDS = 1, 2
         elif HANG in script:
             settings.UPSTREAM_IDLE_SECONDS = 0.1
         upstream.will(at_once(script) if HANG in script else script)
