@@ -18,10 +18,10 @@ from completions.relay import slots
 
 @register()
 def check_idempotent_replies(**kwargs: Any) -> list[CheckMessage]:
-    """W007: no account has room for the largest reply, so none is stored."""
+    """W007: no account has room for the largest reply."""
     if idempotency.sealed_bytes_max() <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
         return []
-    message = "GATEWAY_IDEMPOTENT_ACCOUNT_BYTES_MAX has no room for the largest reply: no reply is stored for retries."
+    message = "GATEWAY_IDEMPOTENT_ACCOUNT_BYTES_MAX has no room for the largest reply, which is then not stored for retries."
     hint = f"Set it to {idempotency.sealed_bytes_max()} or more, or lower GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX."
     return [Warning(message, hint=hint, id="gateway.W007")]
 

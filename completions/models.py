@@ -489,6 +489,9 @@ class IdempotentRequest(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["account", "key"], name="an_account_uses_a_key_for_one_request")]
+        indexes = [
+            models.Index(fields=["account", "expires_at", "id"], condition=Q(reply_bytes__gt=0), name="stored_replies_by_age")
+        ]
 
     def __str__(self) -> str:
         return f"{self.key} of {self.account_id}"

@@ -749,9 +749,9 @@ mutant(
     "stored_replies_have_no_bound",
     "An account stores the replies of concurrent requests without a bound.",
     code(
-        "completions.charging.idempotency:count",
-        "account.stored_reply_bytes + len(sealed_reply) > settings.IDEMPOTENT_ACCOUNT_BYTES_MAX",
-        "False",
+        "completions.charging.idempotency:excess_bytes",
+        "account.stored_reply_bytes - settings.IDEMPOTENT_ACCOUNT_BYTES_MAX",
+        "0",
     ),
     f"{IDEMPOTENCY}::test_replies_of_concurrent_requests_never_take_more_room_than_there_is",
 )

@@ -61,7 +61,6 @@ class Admitted:
     admitted_offers: tuple[AdmittedOffer, ...]
     headers: dict[str, str]
     idempotency_key: IdempotencyKey | None = None
-    stores_reply: bool = True  # for retries; False when the account has no room for it
 
 
 def admit(
@@ -147,11 +146,10 @@ class AdmissionRequest:
         record = self._record(now, window, earlier)
         held_nanos = record.due_nanos(payable_nanos)
         freed_bytes = stored.reply_bytes if stored else 0  # of an expired key, whose row is replaced
-        stores_reply = self.idempotency_key is None or idempotency.has_room(account, freed_bytes=freed_bytes)
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)
         headers = count.headers() | in_flight.with_one_more().headers()
-        admitted = Admitted(record, held_nanos, self.request, admitted_offers, headers, self.idempotency_key, stores_reply)
+        admitted = Admitted(record, held_nanos, self.request, admitted_offers, headers, self.idempotency_key)
         _add_writes(admitted, key, rows)
         account.stored_reply_bytes -= freed_bytes  # as ``insert_keys_statement`` writes it
         return admitted

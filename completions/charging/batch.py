@@ -19,7 +19,7 @@ decision takes it into account, and adds its writes to ``LockedRows.writes``. An
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -142,12 +142,13 @@ class PendingWrites:
     completions_ended: list[CompletionOutcome] = field(default_factory=list)
     completions_begun: list[CompletionRecord] = field(default_factory=list)
     replies_stored: list[tuple[str, str | None]] = field(default_factory=list)  # completion id and sealed reply
+    replies_evicted: dict[UUID, int] = field(default_factory=dict)  # by account: how many bytes must be free
     idempotency_keys_deleted: list[str] = field(default_factory=list)  # by completion id
     idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = field(default_factory=list)
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order in which they run. Kinds without rows have none."""
-        builders: list[tuple[Callable[[Any], Statement], list[Any]]] = [
+        builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
             (spending.settle_spending_statement, self.spending_settled),
             (spending.reserve_spending_statement, self.spending_reserved),
             (holds.update_holds_statement, self.holds_resolved),
@@ -156,6 +157,7 @@ class PendingWrites:
             (records.update_completions_statement, self.completions_ended),
             (records.insert_completions_statement, self.completions_begun),
             (idempotency.store_replies_statement, self.replies_stored),
+            (idempotency.evict_replies_statement, self.replies_evicted),
             (idempotency.delete_keys_statement, self.idempotency_keys_deleted),
             (idempotency.insert_keys_statement, self.idempotency_keys_inserted),
         ]

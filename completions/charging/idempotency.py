@@ -1,7 +1,8 @@
 """Idempotency keys: a retry under the same Idempotency-Key gets the same reply, and is charged once.
 
-The bytes of the replies that an account has stored are counted on its row, and bounded. When the largest reply would not fit
-any more, no reply is stored until others expire, and callers are told so in a header. A retry is then refused: it never runs.
+The bytes of the replies that an account has stored are counted on its row, and bounded: a settlement that stores one more than
+fits deletes the oldest. A retry comes within minutes, so the newest matter. A retry whose reply is not stored, or no longer, is
+refused: it never runs.
 
 A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing
 or broke off is deleted: a retry runs. When the process of a request died, and the sweeper charged what it had relayed, the key
@@ -15,7 +16,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,11 +39,13 @@ from gateway_project.db.pipelined_transaction import Statement
 logger = logging.getLogger("gateway.idempotency")
 
 HEADER = "Idempotency-Key"
+NOT_STORED_HEADER = "Idempotent-Stored"  # "false": the reply is not stored, or no longer
 RETENTION = timedelta(hours=24)
 CHARACTERS_MAX = 255
 _PURPOSE = "idempotent-reply"
 _SILENT_AFTER = 5 * timedelta(seconds=checkpoints.INTERVAL_SECONDS)  # a live process writes a checkpoint in each interval
 _EXPIRED_BATCH = 500  # keys that are deleted in a transaction
+_EVICTED_MAX = 10_000  # replies of an account in a transaction; so many take more than the largest reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +132,10 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
     if stored.is_too_large:
         raise errors.InvalidRequest(
             f"The request with this {HEADER} ran as {stored.completion_id} and was charged once. Its reply was not kept,"
-            " because it was too large or the account has too many stored, and cannot be repeated. To run and pay the request"
+            " because it was too large or the account has stored many since, and cannot be repeated. To run and pay the request"
             " again, send another key.",
             param=HEADER,
+            headers={NOT_STORED_HEADER: "false"},
         )
     if stored.has_reply:
         return StoredReply(stored.completion_id, stored.is_stream, stored.reply_bytes)
@@ -161,22 +165,25 @@ def is_storable(reply: bytes) -> bool:
     return len(reply) <= settings.IDEMPOTENT_REPLY_BYTES_MAX
 
 
-def has_room(account: Account, *, freed_bytes: int) -> bool:
-    """Whether the largest reply fits into what the account may store, once ``freed_bytes`` of an expired key are free."""
-    return account.stored_reply_bytes - freed_bytes + sealed_bytes_max() <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
-
-
 def sealed_bytes_max() -> int:
     """Return a bound of what the largest reply takes when it is encrypted: 16/9 of its size, and less than 200 bytes."""
     return settings.IDEMPOTENT_REPLY_BYTES_MAX * 2 + 200
 
 
 def count(account: Account, sealed_reply: str | None) -> str | None:
-    """Count a reply on the given row (``store_replies_statement`` writes it). Return it, or None when it does not fit."""
-    if sealed_reply is None or account.stored_reply_bytes + len(sealed_reply) > settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
+    """Count a reply on the given row (``store_replies_statement`` writes it). Return it, or None when it is not stored.
+
+    The account may then have more than its room: see ``excess_bytes``.
+    """
+    if sealed_reply is None or len(sealed_reply) > settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
         return None
     account.stored_reply_bytes += len(sealed_reply)
     return sealed_reply
+
+
+def excess_bytes(account: Account) -> int:
+    """Return what the account has stored beyond its room, for ``evict_replies_statement``."""
+    return max(account.stored_reply_bytes - settings.IDEMPOTENT_ACCOUNT_BYTES_MAX, 0)
 
 
 def seal(reply: bytes) -> str:
@@ -313,6 +320,33 @@ def store_replies_statement(replies: Sequence[tuple[str, str | None]]) -> Statem
         WHERE id = more.account_id
         """,
         [{"completion_id": completion_id, "sealed": sealed} for completion_id, sealed in replies],
+    )
+
+
+def evict_replies_statement(bytes_to_free: Mapping[UUID, int]) -> Statement:
+    """SQL that deletes the oldest replies of each account, until so many bytes are free. A retry of theirs is refused."""
+    return Statement(
+        """
+        WITH oldest AS (
+            SELECT request.* FROM json_to_recordset($1::json) AS excess (account_id uuid, bytes bigint)
+            CROSS JOIN LATERAL (
+                SELECT id, reply_bytes, sum(reply_bytes) OVER (ORDER BY expires_at, id) - reply_bytes AS freed_before
+                FROM (
+                    SELECT id, reply_bytes, expires_at FROM completions_idempotentrequest
+                    WHERE account_id = excess.account_id AND reply_bytes > 0 ORDER BY expires_at, id LIMIT $2
+                ) AS candidate
+            ) AS request
+            WHERE freed_before < bytes
+        ), evicted AS (
+            UPDATE completions_idempotentrequest AS request SET sealed_reply = NULL, reply_bytes = 0, is_too_large = true
+            FROM oldest WHERE request.id = oldest.id
+            RETURNING account_id, oldest.reply_bytes
+        )
+        UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes - less.bytes
+        FROM (SELECT account_id, sum(reply_bytes) AS bytes FROM evicted GROUP BY account_id) AS less
+        WHERE id = less.account_id
+        """.replace("$2", str(_EVICTED_MAX)),
+        [{"account_id": str(account_id), "bytes": size} for account_id, size in bytes_to_free.items()],
     )
 
 

@@ -72,8 +72,10 @@ class Resolution(CompletionOperation):
         # A retry gets the reply of a request that was answered; a request that was not answered may run again. After a recovery
         # the key stays, because it leads to what was charged: the next run pays only the difference.
         if self.usage and self.reply_retention and self.reply_retention.is_kept:
-            sealed_reply = idempotency.count(rows.accounts[self.account_id], self.reply_retention.sealed_reply)
-            writes.replies_stored.append((completion_id, sealed_reply))
+            account = rows.accounts[self.account_id]
+            writes.replies_stored.append((completion_id, idempotency.count(account, self.reply_retention.sealed_reply)))
+            if excess_bytes := idempotency.excess_bytes(account):
+                writes.replies_evicted[account.pk] = excess_bytes
         elif self._is_credited_to_the_next_run:
             return
         elif not self.usage or self.reply_retention:

@@ -18,6 +18,7 @@ import gevent
 from django.conf import settings
 
 from completions import providers
+from completions.charging import idempotency
 from completions.charging.admission import Admitted
 from completions.charging.records import FailedAttempt, ServedBy
 from completions.chat import Call, Chunk, Route, Usage, WholeReply
@@ -52,7 +53,7 @@ class Dispatch:
     call: Call = field(init=False)
     attempts: int = 0
     charged_nanos: int | None = None  # set when it is settled
-    stores_reply: bool = field(init=False)  # for retries under its Idempotency-Key, if it has one
+    stores_reply: bool = True  # for retries under its Idempotency-Key, if it has one
     attempted_at: float = 0.0  # by the monotonic clock: when the latest attempt began
     first_text_at: float | None = None
     last_text_at: float | None = None
@@ -60,7 +61,6 @@ class Dispatch:
 
     def __post_init__(self) -> None:
         self.call = self._calls()[0]
-        self.stores_reply = self.admitted.stores_reply
 
     @property
     def served_by(self) -> ServedBy:
@@ -121,7 +121,7 @@ class Dispatch:
         if self.charged_nanos is not None:
             headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
         if self.admitted.idempotency_key and not self.stores_reply:
-            headers["Idempotent-Stored"] = "false"
+            headers[idempotency.NOT_STORED_HEADER] = "false"
         if ignored := providers.ADAPTERS[self.call.route.kind].ignored_fields(self.call):
             headers["x-gateway-ignored-fields"] = ignored_fields.header_value(ignored)
         return headers

@@ -356,10 +356,12 @@ def test_a_stored_reply_that_cannot_be_decrypted_is_a_conflict_and_not_charged_a
 
 
 @pytest.fixture
-def room(settings):
-    """Room for the largest reply, and for one small one more."""
-    settings.IDEMPOTENT_REPLY_BYTES_MAX = 2_000
-    settings.IDEMPOTENT_ACCOUNT_BYTES_MAX = idempotency.sealed_bytes_max() + 1
+def room(api, alice, settings):
+    """Room for two small replies and a half."""
+    ask(api, "to measure")
+    settings.IDEMPOTENT_ACCOUNT_BYTES_MAX = stored_bytes(alice) * 5 // 2
+    IdempotentRequest.objects.update(expires_at=pool.database_time() - timedelta(seconds=1))
+    tasks.forget_idempotent_requests()
 
 
 def stored_bytes(account):
@@ -368,37 +370,39 @@ def stored_bytes(account):
 
 
 @pytest.mark.usefixtures("room")
-@pytest.mark.parametrize("stream", [False, True])
-def test_without_room_no_reply_is_stored_and_the_caller_is_told(api, alice, charlie, stream):
-    kept = ask(api, "a", stream=stream)
-    first, used = content(kept), stored_bytes(alice)
-    unkept = ask(api, "b", stream=stream)
-    content(unkept)
-    assert ("Idempotent-Stored" in kept, unkept["Idempotent-Stored"]) == (False, "false")
-    assert stored_bytes(alice) == used == len(IdempotentRequest.objects.get(key="a").sealed_reply)
-
-    refused = ask(api, "b", stream=stream)
+def test_the_oldest_reply_is_not_kept_when_the_account_has_no_room_for_another(api, alice, charlie, settings):
+    replies = {key: content(ask(api, key)) for key in "abc"}
+    assert stored_bytes(alice) <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
+    refused = ask(api, "a")
     error = refused.json()["error"]
-    assert (refused.status_code, error["param"]) == (400, "Idempotency-Key")
-    assert f"ran as {IdempotentRequest.objects.get(key='b').completion_id} and was charged once" in error["message"]
-    assert content(ask(api, "a", stream=stream)) == first
-    assert "Idempotent-Stored" not in api.post("/v1/chat/completions", BODY)
-    assert "Idempotent-Stored" not in ask(client_for(factories.make_key(charlie)[1]), "a")
-    assert debits() == 4
+    assert (refused.status_code, error["param"], refused["Idempotent-Stored"]) == (400, "Idempotency-Key", "false")
+    assert f"ran as {IdempotentRequest.objects.get(key='a').completion_id} and was charged once" in error["message"]
+    assert {key: content(ask(api, key)) for key in "bc"} == {key: replies[key] for key in "bc"}
+    assert ask(client_for(factories.make_key(charlie)[1]), "a").status_code == 200
+    assert debits() == 5
     assert audit.verify() == []
 
 
 @pytest.mark.usefixtures("room")
 def test_replies_of_concurrent_requests_never_take_more_room_than_there_is(api, alice, settings):
     running = [ask(api, key, stream=True) for key in "abcdefgh"]
-    assert not any("Idempotent-Stored" in each for each in running)
     for each in running:
         content(each)
     assert 0 < stored_bytes(alice) <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
     stored = IdempotentRequest.objects.exclude(sealed_reply=None).count()
     assert 0 < stored < len(running)
-    assert [ask(api, key, stream=True).status_code for key in "abcdefgh"] == [200] * stored + [400] * (len(running) - stored)
-    assert debits() == len(running)
+    assert [ask(api, key, stream=True).status_code for key in "abcdefgh"] == [400] * (len(running) - stored) + [200] * stored
+    assert debits() == len(running) + 1
+    assert audit.verify(alice.pk) == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_larger_than_the_room_is_not_stored_and_evicts_nothing(api, alice, settings, stream):
+    kept = content(ask(api, "a"))
+    settings.IDEMPOTENT_ACCOUNT_BYTES_MAX = stored_bytes(alice)
+    content(ask(api, "b", messages=[{"role": "user", "content": "word " * 500}], stream=stream))
+    assert content(ask(api, "a")) == kept
+    assert stored_bytes(alice) == settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
     assert audit.verify(alice.pk) == []
 
 
