@@ -126,14 +126,18 @@ class Template:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._server = DatabaseServer(directory / "template")
-        port = free_port()
-        self._upstream = subprocess.Popen([sys.executable, "bench/upstream.py", str(port)], cwd=ROOT)
+        self._port = free_port()
+        self._upstream = subprocess.Popen([sys.executable, "bench/upstream.py", str(self._port)], cwd=ROOT)
+
+    def fill(self) -> None:
         self._server.make()
         self._server.start()
-        environ = environment(self._server, directory)
-        self._secret = run.fill(environ, directory, port)
-        run.manage(environ, "load_catalog")
-        self._server.stop()
+        try:
+            environ = environment(self._server, self.directory)
+            self._secret = run.fill(environ, self.directory, self._port)
+            run.manage(environ, "load_catalog")
+        finally:
+            self._server.stop()
 
     @contextmanager
     def fleet(self, **placed: Any) -> Iterator[Fleet]:
@@ -158,6 +162,7 @@ def template() -> Iterator[Template]:
     directory.chmod(0o755)
     made = Template(directory)
     try:
+        made.fill()
         yield made
     finally:
         made.end()

@@ -7,8 +7,8 @@ import re
 from datetime import datetime
 
 import pytest
+from allauth.account.views import LoginView
 from django.conf import settings
-from django.contrib.auth.views import LoginView
 from django.test import Client
 from django.urls import reverse
 
@@ -129,7 +129,7 @@ def test_an_unexpected_exception_of_a_page_has_one_line_with_its_traceback(lines
     monkeypatch.setattr(LoginView, "get", lambda view, request: fail(request))
     client = client_for(None)
     client.raise_request_exception = False
-    assert client.get(reverse("sign-in"), HTTP_ACCEPT="text/html").status_code == 500
+    assert client.get(reverse("account_login"), HTTP_ACCEPT="text/html").status_code == 500
     [fault] = lines()
     assert (fault["level"], fault["error"], fault["reason"]) == ("ERROR", "RuntimeError", "RuntimeError")
     assert "in fail" in fault["exc_info"]
