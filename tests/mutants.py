@@ -761,7 +761,6 @@ mutant(
     "A request whose process died is charged again when it is repeated.",
     code("completions.charging.records:CompletionRecord.due_nanos", "cost_nanos - self.charged_before_nanos", "cost_nanos"),
     f"{IDEMPOTENCY}::test_a_request_whose_process_died_is_charged_once_in_all",
-    BATCH_STATE_MACHINE.removeprefix("tests/"),
 )
 mutant(
     "only_the_last_death_is_credited",
@@ -857,7 +856,7 @@ mutant(
 mutant(
     "a_silent_provider_is_no_loss",
     "Nobody is told what a provider may charge for a stream that was answered elsewhere.",
-    code("completions.relay.attempts:Dispatch._record_failure", "self._count_loss()", "pass"),
+    code("completions.relay.attempts:Dispatch._tell_failure", "self._count_loss()", "pass"),
     f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
 )
 mutant(

@@ -95,14 +95,13 @@ def test_a_disconnect_frees_the_upstream_and_is_charged_so_far(gateway, alice, s
 @fault(
     "Client",
     "A client stops reading its stream",
-    "It is cut off before its hold expires, and charged for what was sent",
+    "Its stream is read on without it, and charged before its hold expires as if it had read all",
 )
-def test_a_client_that_stops_reading_is_cut_before_its_hold_expires(gateways, gateway, alice, secret, large, upstream):
+def test_a_client_that_stops_reading_is_charged_before_its_hold_expires(gateways, gateway, alice, secret, large, upstream):
     impatient = gateways(GATEWAY_UPSTREAM_TOTAL_SECONDS="3")
     upstream.will(stream(ROLE, *[words("x" * 100_000)] * 200))
     with impatient.open_stream(secret, receive_bytes=4_096, model="acme/large") as client:
         assert b"200 OK" in read_until(client, b"xxx")
-        assert upstream.sees_disconnect()
         eventually(lambda: alice.completions.get().settlement == "partial")
         client.recv(1)  # it is still connected
     wait_until_settled(alice)
