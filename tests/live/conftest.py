@@ -1,4 +1,4 @@
-"""A real gunicorn on the test database. One serves all tests of a session; its settings are small, so that tests are fast."""
+"""A real gunicorn on the test database. One serves all tests of the folder; its settings are small, so that tests are fast."""
 
 import os
 import socket
@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import pytest
 from django.db import connection
 
+from gateway_project.monitoring.models import Process
 from tests import waiting
 from tests.browser import chromium
 from tests.live.gateway import Gateway
@@ -36,9 +37,14 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
-def gateways(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Gateway]]:
-    """Return a function that starts a gateway with the given settings, or returns the running one that has them."""
+@pytest.fixture(scope="package")
+def gateways(
+    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Gateway]]:
+    """Return a function that starts a gateway with the given settings, or returns the running one that has them.
+
+    They end with the tests of this folder: their reports in the database would be those of other hosts to tests elsewhere.
+    """
     running: dict[tuple[tuple[str, str], ...], Gateway] = {}
 
     def started(**settings: str) -> Gateway:
@@ -52,6 +58,8 @@ def gateways(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) ->
         gateway.terminate()
     for gateway in running.values():
         gateway.stop()
+    with django_db_blocker.unblock():
+        Process.objects.all().delete()
 
 
 @pytest.fixture
