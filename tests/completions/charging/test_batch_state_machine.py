@@ -99,7 +99,8 @@ class BatchStateMachine(state_machines.StateMachine):
         self.model.now = now
         stepped_clock.step(now)
 
-    @rule(seconds=st.sampled_from([1, 30, 61, 3_600, 23 * 3_600, -1, -3_600]))
+    # Not backwards: the audit takes admissions in the order of the database's clock. test_gcra.py has steps back.
+    @rule(seconds=st.sampled_from([1, 30, 61, 3_600, 23 * 3_600]))
     def let_time_pass(self, seconds: int) -> None:
         self.set_clock(self.model.now + timedelta(seconds=seconds))
 
