@@ -60,5 +60,4 @@ def _record(request: HttpRequest, act: Activity.Act, key: ApiKey, summary: str, 
 
 
 def _values(key: ApiKey, *names: str) -> dict[str, Any]:
-    values = {name: getattr(key, name) for name in names}
-    return {name: value if value is None or isinstance(value, (int, str)) else str(value) for name, value in values.items()}
+    return {name: getattr(key, name) for name in names}

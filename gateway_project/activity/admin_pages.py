@@ -14,7 +14,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import construct_change_message, flatten_fieldsets, unquote
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.forms import PasswordInput
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -98,13 +98,5 @@ def _changes(form: Any) -> tuple[Values, Values]:
     """Return the old and new values of the fields that changed. What is typed as a password is not among them."""
     fields = {name: form.fields[name] for name in form.changed_data if name in form.fields}
     shown = {name: field for name, field in fields.items() if not isinstance(field.widget, PasswordInput)}
-    before = {name: _json(form.get_initial_for_field(field, name)) for name, field in shown.items()}
-    return before, {name: _json(form.cleaned_data.get(name)) for name in shown}
-
-
-def _json(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, (list, tuple, set, QuerySet)):
-        return [_json(each) for each in value]
-    return str(value)
+    before = {name: form.get_initial_for_field(field, name) for name, field in shown.items()}
+    return before, {name: form.cleaned_data.get(name) for name in shown}

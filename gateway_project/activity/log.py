@@ -4,14 +4,14 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from gateway_project.activity.models import Activity
 from gateway_project.web.client_address import client_address
 
 _TEXT_MAX = Activity._meta.get_field("object_text").max_length
-Values = dict[str, Any]  # of fields, by name: JSON
+Values = dict[str, Any]  # of fields, by name; what JSON does not know is recorded as text
 
 
 def record(
@@ -40,10 +40,20 @@ def record(
         object_id=str(target.pk),
         object_text=str(target)[:_TEXT_MAX],
         summary=summary,
-        before=before,
-        after=after,
+        before=_json(before),
+        after=_json(after),
         reason=reason,
         ticket=ticket,
         request_id=getattr(request, "id", ""),
         address=(client_address(request) or None) if request else None,
     )
+
+
+def _json(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, dict):
+        return {name: _json(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple, set, QuerySet)):
+        return [_json(each) for each in value]
+    return str(value)
