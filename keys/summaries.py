@@ -10,12 +10,11 @@ from django.db.models import F, Max, QuerySet, Sum
 from billing import money
 from billing.models import Account
 from gateway_project import dollars
-from keys import concurrency, rate_limits, secret, spending
+from keys import bar_chart, concurrency, rate_limits, secret, spending
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from keys.spending import SpendingWindow
 
 CHART_DAYS = 30
-CHART_HEIGHT = 100
 
 
 @dataclass(frozen=True)
@@ -134,28 +133,18 @@ def _totals(keys: list[ApiKey]) -> dict[str, dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Bar:
+class DayBar(bar_chart.Bar):
     day: date
     spent: str
-    height: int
-    left: int
-
-    @property
-    def top(self) -> int:
-        return CHART_HEIGHT - self.height
 
 
 @dataclass(frozen=True)
-class Chart:
-    """Bars for an SVG that is CHART_HEIGHT high and ten units wide for each day."""
+class Chart(bar_chart.Chart):
+    """What was spent on each day, in all, and on the day with the most."""
 
-    bars: list[Bar]
+    bars: list[DayBar]
     total: str
     highest: str
-
-    @property
-    def width(self) -> int:
-        return 10 * len(self.bars)
 
 
 def build_chart(account: Account, today: date) -> Chart | None:
@@ -170,7 +159,6 @@ def build_chart(account: Account, today: date) -> Chart | None:
     return Chart(bars, total=dollars.format_usd(sum(spent_nanos.values())), highest=dollars.format_usd(highest_nanos))
 
 
-def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> Bar:
-    # Rounded up: a day with any spending has a visible bar.
-    height = -(-spent_nanos * CHART_HEIGHT // highest_nanos)
-    return Bar(day=day, spent=dollars.format_usd(spent_nanos), height=height, left=10 * place)
+def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> DayBar:
+    height, left = bar_chart.height_and_left(place, spent_nanos, highest_nanos)
+    return DayBar(height, left, day, dollars.format_usd(spent_nanos))

@@ -8,11 +8,11 @@ from typing import Any
 from django.db.models import Sum
 
 from billing.models import Account
+from keys import bar_chart
 from keys.models import ApiKey, RefusalCount, RefusedRequest
 from keys.refusal_history import tables
 
 HOURS = 24
-CHART_HEIGHT = 100
 _HOUR = timedelta(hours=1)
 
 _WORDS = {
@@ -63,28 +63,18 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Bar:
+class HourBar(bar_chart.Bar):
     hour: datetime
     number: int
-    height: int
-    left: int
-
-    @property
-    def top(self) -> int:
-        return CHART_HEIGHT - self.height
 
 
 @dataclass(frozen=True)
-class Chart:
-    """Bars for an SVG that is CHART_HEIGHT high and ten units wide for each hour."""
+class Chart(bar_chart.Chart):
+    """The refusals of each hour, in all, and in the hour with the most."""
 
-    bars: list[Bar]
+    bars: list[HourBar]
     total: int
     highest: int
-
-    @property
-    def width(self) -> int:
-        return 10 * len(self.bars)
 
 
 def describe_error(error: str) -> str:
@@ -131,9 +121,8 @@ def build_chart(key: ApiKey, now: datetime) -> Chart | None:
     return Chart(bars, total=sum(numbers.values()), highest=highest)
 
 
-def _bar(place: int, hour: datetime, number: int, highest: int) -> Bar:
-    # Rounded up: an hour with any refusal has a visible bar.
-    return Bar(hour=hour, number=number, height=-(-number * CHART_HEIGHT // highest), left=10 * place)
+def _bar(place: int, hour: datetime, number: int, highest: int) -> HourBar:
+    return HourBar(*bar_chart.height_and_left(place, number, highest), hour, number)
 
 
 def _hours(now: datetime) -> list[datetime]:
