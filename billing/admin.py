@@ -7,10 +7,8 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from billing import accounts, ledger_pages, money, staff_permissions, statement
@@ -20,7 +18,7 @@ from billing.pages import ChangePassword
 from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.sign_in import views
 from gateway_project import dollars
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 
 LATEST_ENTRIES = 20
@@ -38,27 +36,6 @@ def _change_password(request: HttpRequest, extra_context: Any = None) -> HttpRes
 
 
 admin.site.password_change = _change_password  # type: ignore[method-assign, assignment]
-
-
-class ActionsMixin:
-    """Admin pages that do one action with one object. They need the view permission and the action's own permission."""
-
-    def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
-        """Return the object. Raises Http404, PermissionDenied."""
-        found = self.get_object(request, object_id)  # type: ignore[attr-defined]
-        if not (self.has_view_permission(request, found) and request.user.has_perm(permission)):  # type: ignore[attr-defined]
-            raise PermissionDenied
-        if found is None:
-            raise Http404
-        return found
-
-    def show_action(self, request: HttpRequest, template: str, title: str, original: Any, **context: Any) -> HttpResponse:
-        """Render a page in the admin's layout."""
-        frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": title, "original": original}  # type: ignore[attr-defined]
-        return TemplateResponse(request, template, {**frame, **context})
-
-    def back_to(self, original: Any) -> HttpResponse:
-        return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[original.pk]))  # type: ignore[attr-defined]
 
 
 class ActiveMemberFilter(admin.SimpleListFilter):

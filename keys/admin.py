@@ -12,7 +12,7 @@ from django.urls import URLPattern, path
 from billing import admin as billing_admin
 from billing.models import Account
 from gateway_project import dollars
-from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.db import pool
 from keys import acts, summaries
 from keys.forms import RatesForm, SupportLimitForm
@@ -24,7 +24,7 @@ KEYS_SHOWN = 50
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(billing_admin.ActionsMixin, ReadOnlyAdmin):
+class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     change_form_template = "admin/keys/apikey/change_form.html"
     list_display = ("name", "hint", "account", "state", "limit", "created_at", "expires_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), "spending_type")

@@ -16,8 +16,9 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model
 from django.forms import PasswordInput
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from gateway_project.activity import log
@@ -85,6 +86,27 @@ class ReadOnlyAdmin(RecordedAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class ActionsMixin:
+    """Admin pages that do one action with one object. They need the view permission and the action's own permission."""
+
+    def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
+        """Return the object. Raises Http404, PermissionDenied."""
+        found = self.get_object(request, object_id)  # type: ignore[attr-defined]
+        if not (self.has_view_permission(request, found) and request.user.has_perm(permission)):  # type: ignore[attr-defined]
+            raise PermissionDenied
+        if found is None:
+            raise Http404
+        return found
+
+    def show_action(self, request: HttpRequest, template: str, title: str, original: Any, **context: Any) -> HttpResponse:
+        """Render a page in the admin's layout."""
+        frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": title, "original": original}  # type: ignore[attr-defined]
+        return TemplateResponse(request, template, {**frame, **context})
+
+    def back_to(self, original: Any) -> HttpResponse:
+        return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[original.pk]))  # type: ignore[attr-defined]
 
 
 def _filtered(list_filter: Any) -> str:
