@@ -36,8 +36,8 @@ from gateway_project import errors, large_work
 from gateway_project.cache import TTLCache
 from gateway_project.web import openapi, query_parameters, strict_json, wrong_paths
 from gateway_project.web.bodies_in_flight import process_bodies
-from keys import rate_limit_cache, refusal_cache
 from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
+from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
 from keys.usage import describe_usage
 
@@ -102,7 +102,7 @@ class RatedView(APIView):
         key_id = getattr(request._request, "key_id", None)
         is_admitted = "x-ratelimit-limit-concurrent" in response
         if key_id and not is_admitted and response.status_code != 401:
-            for name, value in rate_limit_cache.estimate_headers(key_id).items():
+            for name, value in limit_state_cache.estimate_headers(key_id).items():
                 response.setdefault(name, value)
         return response
 
@@ -217,7 +217,7 @@ def _take_slot(caller: Caller, idempotency_value: str | None) -> Slot:
     try:
         return slots.process_slots.take(caller.key_id, caller.account_id, is_repeatable=is_repeatable)
     except errors.TooManyInFlight:
-        if rate_limit_cache.in_flight(caller.key_id):
+        if limit_state_cache.in_flight(caller.key_id):
             raise
     preadmission.require_admissible(caller, idempotency_value)
     return slots.process_slots.take(caller.key_id, caller.account_id, is_repeatable=is_repeatable)

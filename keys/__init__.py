@@ -7,13 +7,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``secret``             the format of a secret: mint, parse, digest, compare; pure
 - ``authentication``     ``Authorization: Bearer`` -> caller, or account and key; caches whose key it is, never its status
 - ``locks``              row locks of keys, taken after those of their accounts
-- ``spending``           spending limits: the window of a limit, reserve at admission, settle afterwards
-- ``gcra``               the rate-limit algorithm over one timestamp; pure
-- ``rate_limits``        requests and tokens per minute: which limits apply, count a request, refuse it, report headers
-- ``concurrency``        requests in flight: the maximum of a key and of its account, refuse one more, report headers
-- ``rate_limit_cache``   the last-read rate-limit state of each key, for replies that do not read its row
-- ``reads``              requests per minute for models, usage, balance, ledger and stored replies, counted in memory
-- ``refusal_cache``      recent refusals, replayed from memory while a client floods the gateway
+- ``limits``             money per period, requests and tokens per minute, requests in flight: decide, count, report
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
 - ``lifecycle``          issue a key, set its spending limit, revoke it
 - ``usage``              the body of GET /v1/usage

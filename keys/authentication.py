@@ -22,7 +22,8 @@ from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
-from keys import concurrency, rate_limit_cache, reads, refusal_cache, secret
+from keys import secret
+from keys.limits import limit_state_cache, reads, refusal_cache, requests_in_flight
 from keys.models import ApiKey
 
 HEADER_CHARACTERS_MAX = 200
@@ -81,13 +82,13 @@ class BearerKeyAuthentication(CallerAuthentication):
 
 
 def _read(key_id: str) -> Any:
-    rows = ApiKey.objects.select_related("account").annotate(now=Now(), running=concurrency.OPEN_HOLDS)
+    rows = ApiKey.objects.select_related("account").annotate(now=Now(), running=requests_in_flight.OPEN_HOLDS)
     key = pool.read(rows.filter(pk=key_id).first)
     if key is None:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     require_active(key, key.account, key.now)
     key.open_holds = key.running
-    rate_limit_cache.store(key, key.account, key.now)
+    limit_state_cache.store(key, key.account, key.now)
     return key
 
 

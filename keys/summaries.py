@@ -10,9 +10,10 @@ from django.db.models import F, Max, QuerySet, Sum
 from billing import money
 from billing.models import Account
 from gateway_project import dollars
-from keys import bar_chart, concurrency, rate_limits, secret, spending
+from keys import bar_chart, secret
+from keys.limits import rate_limits, requests_in_flight, spending
+from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
-from keys.spending import SpendingWindow
 
 CHART_DAYS = 30
 
@@ -89,7 +90,7 @@ def _terms(period: str | None) -> str:
 def describe_rates(key: ApiKey) -> str:
     """Return how much the key may ask, in words: "60 requests per minute, and 100 requests at a time"."""
     per_minute = rate_limits.describe_limits(rate_limits.effective_limits(key, key.account))
-    return ", and ".join(filter(None, (per_minute, concurrency.describe_maximum(key))))
+    return ", and ".join(filter(None, (per_minute, requests_in_flight.describe_maximum(key))))
 
 
 def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None, now: datetime) -> Summary:

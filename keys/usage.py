@@ -9,7 +9,7 @@ from billing import money
 from billing.serializers import BalanceSerializer
 from gateway_project import dollars, timestamps
 from gateway_project.db import pool
-from keys import concurrency, rate_limits, spending
+from keys.limits import rate_limits, requests_in_flight, spending
 from keys.models import ApiKey, SpendingDay
 
 
@@ -55,8 +55,8 @@ def _rate_limits(key: ApiKey) -> dict[str, int | None]:
     return {
         "requestsPerMinute": limits.requests,
         "tokensPerMinute": limits.tokens,
-        "requestsInFlight": concurrency.key_max(key),
-        "accountRequestsInFlight": concurrency.account_max(key.account),
+        "requestsInFlight": requests_in_flight.key_max(key),
+        "accountRequestsInFlight": requests_in_flight.account_max(key.account),
     }
 
 

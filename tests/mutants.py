@@ -234,7 +234,7 @@ mutant(
 mutant(
     "requests_are_not_counted",
     "No request counts against the requests per minute.",
-    code("keys.rate_limits:CountedRequest.apply", "if self.requests:", "if False:"),
+    code("keys.limits.rate_limits:CountedRequest.apply", "if self.requests:", "if False:"),
     f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_rate_limit_allows",
 )
 mutant(
@@ -246,13 +246,13 @@ mutant(
 mutant(
     "a_batch_forgets_what_was_given_back",
     "An admission does not see what a settlement of its batch frees of the spending limit.",
-    code("keys.spending:SpendingWindow.settle", "self.held_nanos -= held_nanos", "pass"),
+    code("keys.limits.spending:SpendingWindow.settle", "self.held_nanos -= held_nanos", "pass"),
     f"{BATCH}::test_an_admission_can_hold_what_a_settlement_of_its_batch_frees[limit]",
 )
 mutant(
     "a_batch_forgets_what_was_spent",
     "An admission does not see what a settlement of its batch spent of the spending limit.",
-    code("keys.spending:SpendingWindow.settle", "self.spent_nanos += spent_nanos", "pass"),
+    code("keys.limits.spending:SpendingWindow.settle", "self.spent_nanos += spent_nanos", "pass"),
     f"{BATCH}::test_an_admission_cannot_hold_what_a_settlement_of_its_batch_spent[limit]",
 )
 mutant(
@@ -370,7 +370,7 @@ mutant(
     "a_key_keeps_its_hold",
     "What a resolved hold held of the key's spending limit stays held.",
     code(
-        "keys.spending:settle_spending_statement",
+        "keys.limits.spending:settle_spending_statement",
         "keys_spendingday.held_nanos - change.held_nanos",
         "keys_spendingday.held_nanos",
     ),
@@ -558,7 +558,7 @@ ELSEWHERE = "Etc/GMT-14" if datetime.now(UTC).hour >= 11 else "Etc/GMT+12"
 mutant(
     "a_window_ignores_what_is_held",
     "What running requests hold of a spending limit is available to others.",
-    code("keys.spending:SpendingWindow.available_nanos", " - self.held_nanos", ""),
+    code("keys.limits.spending:SpendingWindow.available_nanos", " - self.held_nanos", ""),
     f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
     f"{SPENDING}::test_reserved_money_is_neither_available_nor_spent",
 )
@@ -566,7 +566,7 @@ mutant(
     "a_week_begins_on_sunday",
     "A WEEKLY limit counts from Sunday.",
     code(
-        "keys.spending:select_spending_statement",
+        "keys.limits.spending:select_spending_statement",
         "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date",
         "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC' + interval '1 day')::date - 1",
     ),
@@ -575,14 +575,14 @@ mutant(
 mutant(
     "a_week_resets_on_sunday",
     "A WEEKLY limit is said to reset on Sunday.",
-    code("keys.spending:resets_at", "timedelta(days=7)", "timedelta(days=6)"),
+    code("keys.limits.spending:resets_at", "timedelta(days=7)", "timedelta(days=6)"),
     f"{SPENDING}::test_a_week_is_from_monday_to_sunday[18]",
 )
 mutant(
     "days_of_another_place",
     "A spending limit counts the days of the server's own time zone.",
     code(
-        "keys.spending:select_spending_statement",
+        "keys.limits.spending:select_spending_statement",
         "'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date",
         f"'DAILY' THEN (statement_timestamp() AT TIME ZONE '{ELSEWHERE}')::date",
     ),
@@ -602,7 +602,7 @@ mutant(
     "limits_in_cents",
     "A spending limit is compared in whole cents.",
     code(
-        "keys.spending:require_available",
+        "keys.limits.spending:require_available",
         "window.available_nanos >= need_nanos",
         "window.available_nanos // 10_000_000 >= need_nanos // 10_000_000",
     ),
@@ -621,14 +621,14 @@ mutant(
 mutant(
     "one_request_too_many",
     "One request more than the limit passes in a minute.",
-    code("keys.gcra:decide", "wait <= timedelta(0)", "wait <= _unit(limit)"),
+    code("keys.limits.gcra:decide", "wait <= timedelta(0)", "wait <= _unit(limit)"),
     f"{ADMISSION}::test_a_burst_admits_exactly_the_requests_per_minute[2]",
     "keys/test_gcra.py::test_exactly_the_limit_passes_in_a_burst[60]",
 )
 mutant(
     "a_request_stays_in_flight",
     "A settlement leaves the request in the count of its key's day.",
-    code("keys.spending:settle_spending_statement", "- change.holds", "- 0"),
+    code("keys.limits.spending:settle_spending_statement", "- change.holds", "- 0"),
     BATCH_STATE_MACHINE.removeprefix("tests/"),
 )
 mutant(
@@ -665,7 +665,7 @@ mutant(
     "a_week_begins_a_day_late",
     "What is spent on a Monday does not count against a WEEKLY limit.",
     code(
-        "keys.spending:select_spending_statement",
+        "keys.limits.spending:select_spending_statement",
         "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date",
         "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date + 1",
     ),
@@ -675,7 +675,7 @@ mutant(
     "a_fixed_limit_begins_anew",
     "A FIXED limit counts from the first of the month, as if it were a MONTHLY one.",
     code(
-        "keys.spending:select_spending_statement",
+        "keys.limits.spending:select_spending_statement",
         "ELSE '0001-01-01'",
         "ELSE date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date",
     ),
@@ -684,14 +684,18 @@ mutant(
 mutant(
     "a_batch_does_not_read_what_a_key_holds",
     "What running requests hold is not counted against the spending limit of a request that comes later.",
-    code("keys.spending:select_spending_statement", "sum(held_nanos)", "sum(0)"),
+    code("keys.limits.spending:select_spending_statement", "sum(held_nanos)", "sum(0)"),
     f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
     BATCH_STATE_MACHINE.removeprefix("tests/"),
 )
 mutant(
     "a_nanodollar_above_the_limit",
     "A request may hold a nanodollar more than is left of the spending limit.",
-    code("keys.spending:require_available", "window.available_nanos >= need_nanos", "window.available_nanos >= need_nanos - 1"),
+    code(
+        "keys.limits.spending:require_available",
+        "window.available_nanos >= need_nanos",
+        "window.available_nanos >= need_nanos - 1",
+    ),
     f"{ADMISSION}::test_a_spending_limit_is_exact_to_the_nanodollar[FIXED-None]",
 )
 # --- Idempotency -------------------------------------------------------------------------------------------------------

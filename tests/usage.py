@@ -11,9 +11,9 @@ from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
-from keys import spending
+from keys.limits import spending
+from keys.limits.spending import SpendingChange
 from keys.models import ApiKey
-from keys.spending import SpendingChange
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 

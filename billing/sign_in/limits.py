@@ -1,4 +1,4 @@
-"""Limits on attempts to sign in: a burst, and then one attempt each few seconds (GCRA, as ``keys.gcra`` explains it).
+"""Limits on attempts to sign in: a burst, and then one attempt each few seconds (GCRA, as ``keys.limits.gcra`` explains it).
 
 An attempt is counted before its password is hashed, and given back if it succeeds: so a limit is one of failures. The state
 of a limit is one row, which all processes share and one statement reads and writes. A limit is only a rate: nobody is locked
@@ -129,8 +129,8 @@ def forget_unused() -> int:
 # ``full_at`` is when the whole burst is available again. An attempt moves it by one interval, but never beyond a whole burst
 # from now. The statement returns how long the next attempt must wait: 0 if this one was counted. At least a second if not,
 # because the last subquery reads the row as it was before concurrent attempts. A state that is further ahead than a burst was
-# written before the clock was set back, and counts as ``keys.gcra`` says. The statement does not wait for the disk, which
-# settlements need: a crash may forget the attempts of its last moment.
+# written before the clock was set back, and counts as ``keys.limits.gcra`` says. The statement does not wait for the disk,
+# which settlements need: a crash may forget the attempts of its last moment.
 _STATE = """(
             CASE WHEN state.full_at > statement_timestamp() + {interval} * %(burst)s + interval '1 second'
             THEN statement_timestamp() ELSE greatest(state.full_at, statement_timestamp()) END

@@ -34,11 +34,11 @@ from completions.chat import ChatRequest, Offer
 from completions.pricing import cost, token_budget
 from gateway_project import errors, identifiers
 from gateway_project.db import pool
-from keys import concurrency, rate_limits, reads, refusal_cache, spending
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
+from keys.limits import rate_limits, reads, refusal_cache, requests_in_flight, spending
+from keys.limits.refusal_cache import AdmissionDemand
+from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey
-from keys.refusal_cache import AdmissionDemand
-from keys.spending import SpendingWindow
 
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
 
@@ -134,9 +134,9 @@ class AdmissionRequest:
             earlier = replay_or_earlier
         charged_before_nanos = earlier.charged_nanos if earlier else 0
         count = rate_limits.count_request(key, account, now, self.countable_tokens())  # 3
-        in_flight = concurrency.require_room(key, account)
+        in_flight = requests_in_flight.require_room(key, account)
         running = rows.running.get((key.pk, offers[0].model_id), 0)
-        concurrency.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
+        requests_in_flight.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
         min_tokens = self._require_money(account, window, now, charged_before_nanos)  # 4 and 5
 
         available_nanos = charged_before_nanos + _min_nanos(account.available_nanos, window.available_nanos if window else None)

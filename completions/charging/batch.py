@@ -43,9 +43,9 @@ from gateway_project.db import pipelined_transaction, pool
 from gateway_project.db.group_commit import GroupCommit, SetAside, StaysLocked
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 from keys import locks as key_locks
-from keys import rate_limit_cache, rate_limits, refusal_cache, spending
+from keys.limits import limit_state_cache, rate_limits, refusal_cache, spending
+from keys.limits.spending import SpendingChange, SpendingWindow
 from keys.models import ApiKey
-from keys.spending import SpendingChange, SpendingWindow
 
 logger = logging.getLogger("gateway.batch")
 
@@ -246,7 +246,7 @@ def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rer
             transaction.write(statements)
     for key in rows.keys.values():
         if key.account_id in rows.accounts:
-            rate_limit_cache.store(key, rows.accounts[key.account_id], rows.now)
+            limit_state_cache.store(key, rows.accounts[key.account_id], rows.now)
     for operation in operations:
         if operation.is_settlement:
             refusal_cache.process_cache.forget_tied_up(operation.key_id)
@@ -304,7 +304,7 @@ def _lock_and_read(
     for key in keys_by_id.values():
         if has_admissions:
             key.open_holds = open_holds[key.pk]
-        elif last_read := rate_limit_cache.in_flight(key.pk):  # settlements need no count, but headers do
+        elif last_read := limit_state_cache.in_flight(key.pk):  # settlements need no count, but headers do
             key.open_holds = last_read.of_key
     return LockedRows(
         now=now,

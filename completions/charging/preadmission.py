@@ -23,11 +23,11 @@ from gateway_project import dollars, errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
-from keys import concurrency, rate_limit_cache, rate_limits, refusal_cache, spending
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
+from keys.limits import limit_state_cache, rate_limits, refusal_cache, requests_in_flight, spending
+from keys.limits.refusal_cache import AdmissionDemand
+from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey
-from keys.refusal_cache import AdmissionDemand
-from keys.spending import SpendingWindow
 
 _LEAST_NANOS = _LEAST_TOKENS = 1  # no request needs less, unless its model is free
 
@@ -65,11 +65,11 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
         if found is None:
             raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
         require_active(found.key, found.account, found.now)
-        rate_limit_cache.store(found.key, found.account, found.now)
+        limit_state_cache.store(found.key, found.account, found.now)
         if found.is_repeated:
             return
         rate_limits.count_request(found.key, found.account, found.now, _LEAST_TOKENS)
-        concurrency.require_room(found.key, found.account)
+        requests_in_flight.require_room(found.key, found.account)
         if not found.is_free_possible:
             _require_any_money(found)
         _passed.put(caller.key_id, True)
@@ -96,7 +96,7 @@ def _look_up_batch(look_ups: list[_LookUp], is_rerun: bool) -> list[_Found | Non
 
 def _read(look_ups: Collection[_LookUp]) -> list[_Found | None]:
     ids = {look_up.caller.key_id for look_up in look_ups}
-    rows = ApiKey.objects.select_related("account").annotate(now=Now(), running=concurrency.OPEN_HOLDS)
+    rows = ApiKey.objects.select_related("account").annotate(now=Now(), running=requests_in_flight.OPEN_HOLDS)
     keys: dict[str, Any] = rows.in_bulk(ids)
     for key in keys.values():
         key.open_holds = key.running

@@ -10,8 +10,8 @@ from completions.charging.batch import AdmissionLost, CompletionOperation, Locke
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
 from completions.chat import Usage
 from completions.models import Completion
-from keys import rate_limits
-from keys.spending import SpendingChange
+from keys.limits import rate_limits
+from keys.limits.spending import SpendingChange
 
 _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settlement.EXPIRED: Hold.State.EXPIRED}
 

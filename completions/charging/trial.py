@@ -17,11 +17,12 @@ from completions.chat import ChatRequest, Offer
 from completions.pricing import cost
 from completions.request import schema
 from gateway_project import dollars, errors, identifiers
-from keys import concurrency, rate_limits, summaries
+from keys import summaries
 from keys.authentication import Caller
+from keys.limits import rate_limits, requests_in_flight
+from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey
 from keys.refusal_history import summaries as refusal_summaries
-from keys.spending import SpendingWindow
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _limit(key: ApiKey, window: SpendingWindow | None) -> str:
 
 
 def _in_flight(key: ApiKey, account: Account, offer: Offer, running: int) -> str:
-    state = concurrency.read_state(key, account)
+    state = requests_in_flight.read_state(key, account)
     assert state is not None  # admission reads the counts
     of_account = f"{state.of_account:,} of {state.account_max:,} of the account"
     words = f"{state.of_key:,} of {state.key_max:,} requests of the key run, {of_account}"

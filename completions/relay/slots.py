@@ -26,7 +26,7 @@ from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from gateway_project.net import disconnects
-from keys import concurrency, rate_limit_cache
+from keys.limits import limit_state_cache, requests_in_flight
 
 # Refusals for requests in flight, of each key: a client that asks again at once costs a process as much as one that is served.
 _REFUSALS_PER_SECOND = 20
@@ -79,7 +79,7 @@ class ProcessSlots:
             raise errors.ServiceUnavailable("The gateway runs as many requests as it can at the moment. Try again.")
         counted_each = REPEATABLE_FACTOR if is_repeatable else 1
         taken = {owner: self._by_owner[owner] // counted_each for owner in (key_id, account_id)}
-        last_read = rate_limit_cache.in_flight(key_id) or concurrency.default_state()
+        last_read = limit_state_cache.in_flight(key_id) or requests_in_flight.default_state()
         last_read._replace(of_key=taken[key_id], of_account=taken[account_id]).require_room()
         self.taken += 1
         self._by_owner.update((key_id, account_id))

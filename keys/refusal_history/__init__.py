@@ -1,6 +1,6 @@
 """What each key was refused: how often in each hour, by error and code, and its last refusals one by one. Support asks it why.
 
-Nothing decides by it: ``keys.refusal_cache``, which replays refusals for a second, is another thing.
+Nothing decides by it: ``keys.limits.refusal_cache``, which replays refusals for a second, is another thing.
 
 - ``replies``    DRF's exception handler: every error reply to a known key passes here, whichever module raised the error
 - ``collector``  collects them in the memory of the process; a greenlet writes them every few seconds

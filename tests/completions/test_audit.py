@@ -11,7 +11,8 @@ from billing.models import Account, Hold
 from completions.audit import ADMISSIONS_FIT_THEIR_LIMITS
 from completions.models import Completion, Price, Route
 from gateway_project import identifiers
-from keys import lifecycle, spending
+from keys import lifecycle
+from keys.limits import spending
 from keys.models import ApiKey
 from tests import chat, factories, usage
 from tests.billing import guards

@@ -11,7 +11,8 @@ from django.utils import timezone
 from billing import ledger, locks
 from billing.models import Account, LedgerEntry
 from gateway_project import dollars
-from keys import spending, summaries
+from keys import summaries
+from keys.limits import spending
 from keys.models import ApiKey
 from tests import factories, outage, stepped_clock, usage
 from tests.conftest import client_for

@@ -9,7 +9,8 @@ from billing.models import Account, Hold
 from completions.models import LanguageModel
 from gateway_project import dollars
 from gateway_project.activity.models import Activity
-from keys import lifecycle, refusal_cache
+from keys import lifecycle
+from keys.limits import refusal_cache
 from keys.models import ApiKey
 from keys.refusal_history.collector import process_collector
 from tests import browser, chat, factories

@@ -15,7 +15,8 @@ from billing.models import Account, Hold
 from completions.models import Completion
 from gateway_project import dollars
 from gateway_project.db import pool
-from keys import lifecycle, rate_limit_cache
+from keys import lifecycle
+from keys.limits import limit_state_cache
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, usage
 from tests.conftest import client_for
@@ -419,7 +420,7 @@ def test_the_request_allowance_returns_evenly(alice, echo_model):
     ApiKey.objects.filter(pk=key.pk).update(
         requests_full_at=pool.database_time() + timedelta(seconds=30)
     )  # half a minute later
-    rate_limit_cache.forget(key.pk)
+    limit_state_cache.forget(key.pk)
     assert [chat.ask(client, max_tokens=1).status_code for _ in range(2)] == [200, 429]
 
 
@@ -455,7 +456,7 @@ def test_a_client_that_waits_for_retry_after_is_admitted(alice, echo_model):
     assert int(refused["retry-after"]) == math.ceil(wait.total_seconds())
     key.refresh_from_db()
     ApiKey.objects.filter(pk=key.pk).update(requests_full_at=key.requests_full_at - wait)
-    rate_limit_cache.forget(key.pk)  # the cache must see that time has passed, too
+    limit_state_cache.forget(key.pk)  # the cache must see that time has passed, too
     assert chat.ask(client, max_tokens=1).status_code == 200
 
 

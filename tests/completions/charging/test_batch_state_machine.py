@@ -27,10 +27,11 @@ from completions.models import Completion, IdempotentRequest
 from completions.request import schema
 from gateway_project import errors, identifiers
 from gateway_project.db import pipelined_transaction
-from keys import lifecycle, refusal_cache, spending
+from keys import lifecycle
 from keys.authentication import Caller
+from keys.limits import refusal_cache, spending
+from keys.limits.spending import SpendingWindow
 from keys.models import SpendingDay
-from keys.spending import SpendingWindow
 from tests import factories, state_machines, stepped_clock, usage
 from tests.completions import settlements
 from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model

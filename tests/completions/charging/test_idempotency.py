@@ -15,7 +15,7 @@ from completions.charging import checkpoints, idempotency
 from completions.models import Completion, IdempotentRequest
 from gateway_project import large_work, metrics
 from gateway_project.db import pool
-from keys import reads
+from keys.limits import reads
 from tests import factories
 from tests.completions.rows import disconnect
 from tests.conftest import client_for

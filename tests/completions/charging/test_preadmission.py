@@ -9,10 +9,10 @@ from completions.charging import preadmission
 from completions.models import Completion, LanguageModel
 from gateway_project.web.bodies_in_flight import process_bodies
 from keys import lifecycle
-from keys.refusal_cache import FLOOD_REFUSALS
+from keys.limits.refusal_cache import FLOOD_REFUSALS
 from tests import chat, factories
 from tests.conftest import client_for
-from tests.keys.test_refusal_cache import no_query_of_keys_or_accounts, stopped
+from tests.keys.limits.test_refusal_cache import no_query_of_keys_or_accounts, stopped
 from tests.test_error_table import TABLE, Request, assert_headers, scenario
 
 __all__ = ["scenario", "stopped"]

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from keys import secret
+from keys.limits.refusal_cache import FLOOD_REFUSALS
 from keys.models import ApiKey, RefusalCount, RefusedRequest
-from keys.refusal_cache import FLOOD_REFUSALS
 from keys.refusal_history import collector
 from tests import chat, factories
 from tests.completions.conftest import large  # noqa: F401  fixture

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 
 from billing.models import Account
 from gateway_project.cache import TTLCache
-from keys import concurrency, rate_limits
-from keys.concurrency import RequestsInFlight
+from keys.limits import rate_limits, requests_in_flight
+from keys.limits.rate_limits import CountedRequest, RateLimitState
+from keys.limits.requests_in_flight import RequestsInFlight
 from keys.models import ApiKey
-from keys.rate_limits import CountedRequest, RateLimitState
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ _in_flight: TTLCache[str, RequestsInFlight] = TTLCache(seconds=60, entries_max=6
 
 def store(key: ApiKey, account: Account, now: datetime) -> None:
     """Cache the state of a row just read; ``now`` is the database's clock at the read."""
-    if requests_in_flight := concurrency.read_state(key, account):
-        _in_flight.put(key.pk, requests_in_flight)
+    if state_in_flight := requests_in_flight.read_state(key, account):
+        _in_flight.put(key.pk, state_in_flight)
     state = rate_limits.read_state(key, account)
     if state.limits.requests is None and state.limits.tokens is None:
         _cache.discard(key.pk)
@@ -74,6 +74,6 @@ def in_flight(key_id: str) -> RequestsInFlight | None:
 
 def estimate_headers(key_id: str) -> dict[str, str]:
     """Return the x-ratelimit-* headers by the cached state; empty without one."""
-    cached, requests_in_flight = get(key_id), in_flight(key_id)
+    cached, state_in_flight = get(key_id), in_flight(key_id)
     headers = cached.headers(time.monotonic()) if cached else {}
-    return headers | requests_in_flight.headers() if requests_in_flight else headers
+    return headers | state_in_flight.headers() if state_in_flight else headers

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from billing.models import Account
 from gateway_project import environment
 from gateway_project.db import pool
-from keys import rate_limit_cache
+from keys.limits import limit_state_cache
 from keys.models import ApiKey
 from tests import chat, factories, stepped_clock
 from tests.conftest import client_for
@@ -27,7 +27,7 @@ def _stopped_clocks(db, monkeypatch):
     """No allowance comes back within a test, however slow the machine."""
     stepped_clock.make()
     stepped_clock.step(datetime.now(UTC) + timedelta(hours=1))  # later than the prices that tests make
-    use_clock(monkeypatch, rate_limit_cache).stop()
+    use_clock(monkeypatch, limit_state_cache).stop()
 
 
 def rates_of(reply) -> dict[str, str]:
@@ -310,8 +310,8 @@ def test_cached_state_is_reported_as_of_the_time_of_the_reply(alice):
     key, _ = factories.make_key(alice, requests_per_minute=60)
     now = pool.database_time()
     key.requests_full_at = now + timedelta(seconds=10)
-    rate_limit_cache.store(key, alice, now)
-    sighting = rate_limit_cache.get(key.pk)
+    limit_state_cache.store(key, alice, now)
+    sighting = limit_state_cache.get(key.pk)
     told = [sighting.headers(sighting.clock_seconds + seconds) for seconds in (0, 4, 11)]
     assert [headers["x-ratelimit-remaining-requests"] for headers in told] == ["50", "54", "60"]
     assert [headers["x-ratelimit-reset-requests"] for headers in told] == ["10s", "6s", "0ms"]

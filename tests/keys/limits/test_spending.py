@@ -6,7 +6,8 @@ import pytest
 
 from billing import money
 from gateway_project import errors
-from keys import lifecycle, spending
+from keys import lifecycle
+from keys.limits import spending
 from keys.models import SpendingDay, SpendingPeriod
 from tests import factories, stepped_clock, usage
 

@@ -11,9 +11,9 @@ from django.conf import settings
 
 from gateway_project import errors
 from gateway_project.cache import TTLCache
-from keys import gcra
-from keys.gcra import Decision
-from keys.rate_limits import go_duration
+from keys.limits import gcra
+from keys.limits.gcra import Decision
+from keys.limits.rate_limits import go_duration
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 

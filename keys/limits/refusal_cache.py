@@ -27,8 +27,8 @@ from datetime import timedelta
 
 from gateway_project import errors
 from gateway_project.cache import TTLCache
-from keys import rate_limit_cache
-from keys.rate_limit_cache import CachedRateLimit
+from keys.limits import limit_state_cache
+from keys.limits.limit_state_cache import CachedRateLimit
 
 FLOOD_REFUSALS = 20  # refusals of one key within a second that make a flood
 _TTL_SECONDS = 1
@@ -223,7 +223,7 @@ process_cache = RefusalCache()
 @contextmanager
 def replay_or_record(key_id: str, demand: AdmissionDemand) -> Iterator[None]:
     """Around admission: raise a replayed refusal without running the body, or record the refusal that the body raises."""
-    process_cache.replay(key_id, demand, rate_limit_cache.get(key_id))
+    process_cache.replay(key_id, demand, limit_state_cache.get(key_id))
     try:
         yield
     except errors.ApiError as refusal:
@@ -245,5 +245,5 @@ def replay_or_record_before_admission(key_id: str, *model_ids: str) -> Iterator[
 
 def _record(key_id: str, refusal: errors.ApiError, demand: AdmissionDemand) -> None:
     if isinstance(refusal, errors.InvalidApiKey):
-        rate_limit_cache.forget(key_id)  # its next reply is this refusal, not one about its limits
+        limit_state_cache.forget(key_id)  # its next reply is this refusal, not one about its limits
     process_cache.record(key_id, refusal, demand)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keys import gcra
-from keys.gcra import MINUTE
+from keys.limits import gcra
+from keys.limits.gcra import MINUTE
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIMITS = [1, 2, 3, 7, 11, 59, 60, 61, 999, 1000, 7_001]

@@ -16,7 +16,7 @@ from gateway_project import errors
 from keys.models import ApiKey, SpendingDay
 
 _YESTERDAY: Any = Func(template="((statement_timestamp() AT TIME ZONE 'UTC')::date - 1)", output_field=DateField())
-# The open holds of a key, for queries without locks: ``ApiKey.objects.annotate(running=concurrency.OPEN_HOLDS)``.
+# The open holds of a key, for queries without locks: ``ApiKey.objects.annotate(running=requests_in_flight.OPEN_HOLDS)``.
 OPEN_HOLDS: Any = Coalesce(
     Subquery(
         SpendingDay.objects.filter(key=OuterRef("pk"), day__gte=_YESTERDAY)

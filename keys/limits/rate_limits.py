@@ -14,8 +14,8 @@ from django.conf import settings
 from billing.models import Account
 from gateway_project import errors
 from gateway_project.db.pipelined_transaction import Statement
-from keys import gcra
-from keys.gcra import Decision
+from keys.limits import gcra
+from keys.limits.gcra import Decision
 from keys.models import ApiKey
 
 

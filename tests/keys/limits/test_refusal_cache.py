@@ -12,11 +12,12 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import Account
 from gateway_project import errors
-from keys import lifecycle, rate_limit_cache, refusal_cache
+from keys import lifecycle
+from keys.limits import limit_state_cache, refusal_cache
+from keys.limits.limit_state_cache import CachedRateLimit
+from keys.limits.rate_limits import RateLimits, RateLimitState
+from keys.limits.refusal_cache import FLOOD_REFUSALS, AdmissionDemand, RefusalCache
 from keys.models import ApiKey
-from keys.rate_limit_cache import CachedRateLimit
-from keys.rate_limits import RateLimits, RateLimitState
-from keys.refusal_cache import FLOOD_REFUSALS, AdmissionDemand, RefusalCache
 from tests import chat, factories
 from tests.conftest import client_for
 from tests.monotonic_clock import use_clock
@@ -255,7 +256,7 @@ def test_a_cached_refusal_keeps_no_request_alive(memory):
 @pytest.fixture
 def stopped(monkeypatch):
     """Stop the clock of the process's caches, so that the test runs within one second of it. Returns the clock."""
-    clock = use_clock(monkeypatch, rate_limit_cache)
+    clock = use_clock(monkeypatch, limit_state_cache)
     clock.stop()
     monkeypatch.setattr(refusal_cache, "process_cache", RefusalCache(clock.monotonic))
     return clock
@@ -402,4 +403,4 @@ def test_reading_with_a_revoked_key_costs_a_bounded_number_of_queries(alice, dja
 
 def test_the_caches_of_keys_are_bounded():
     assert refusal_cache.process_cache._recent._entries_max == 10_000
-    assert rate_limit_cache._cache._entries_max == 65_536
+    assert limit_state_cache._cache._entries_max == 65_536

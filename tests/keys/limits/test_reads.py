@@ -2,7 +2,8 @@
 
 import pytest
 
-from keys import lifecycle, reads
+from keys import lifecycle
+from keys.limits import reads
 from tests import chat, factories
 from tests.conftest import client_for
 from tests.monotonic_clock import use_clock

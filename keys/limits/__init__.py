@@ -1,0 +1,13 @@
+"""What a key may still do: money per period, requests and tokens per minute, requests in flight.
+
+Owns the decision on each limit, in Python and in the SQL of the admission, and what a process remembers of limits and refusals.
+May import ``keys.models``, ``billing`` and ``gateway_project``. In reading order:
+
+- ``spending``            spending limits: the window of a limit, reserve at admission, settle afterwards
+- ``gcra``                the rate-limit algorithm over one timestamp; pure
+- ``rate_limits``         requests and tokens per minute: which limits apply, count a request, refuse it, report headers
+- ``requests_in_flight``  the maximum of a key and of its account, refuse one more, report headers
+- ``limit_state_cache``   the last-read limit state of each key, for replies that do not read its row
+- ``reads``               requests per minute for models, usage, balance, ledger and stored replies, counted in memory
+- ``refusal_cache``       recent refusals, replayed from memory while a client floods the gateway
+"""
