@@ -35,7 +35,7 @@ from completions.serializers import (
 from gateway_project import errors, large_work
 from gateway_project.cache import TTLCache
 from gateway_project.web import openapi, query_parameters, strict_json, wrong_paths
-from gateway_project.web.bodies_in_flight import process_bodies
+from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from keys.authentication import AnyCallerAuthentication, Caller, CallerAuthentication
 from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
@@ -125,7 +125,8 @@ class ReceivedBodyParser(BaseParser):
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        return ReceivedBody(strict_json.read_body(stream))
+        assert parser_context is not None
+        return ReceivedBody(strict_json.read_body(stream, parser_context["view"].body_arrived))
 
 
 class ChatCompletionsView(RatedView):
@@ -134,6 +135,7 @@ class ChatCompletionsView(RatedView):
     authentication_classes = [CallerAuthentication]
     parser_classes = [ReceivedBodyParser]
     dispatched: Dispatch | None = None
+    body_arrived: Arrived = staticmethod(strict_json.uncounted)
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
@@ -165,7 +167,7 @@ class ChatCompletionsView(RatedView):
                 if length <= large_work.LARGE_BYTES:
                     return self._answer(request, caller, slot)
                 preadmission.require_admissible(caller, idempotency_value)
-                with process_bodies.counted(caller.account_id, length):
+                with process_bodies.counted(caller.account_id, length) as self.body_arrived:
                     return self._answer(request, caller, slot)
         except errors.TooManyInFlight:
             if length <= large_work.LARGE_BYTES:  # a larger body must not stay in memory

@@ -1,16 +1,20 @@
 """Bounds the bytes of the large request bodies that this process receives, parses or holds, in all and for each account.
 
-A body counts with its Content-Length from before it is read until its reply begins, because further attempts may need it. A
-body that trickles in counts no longer than REQUEST_BODY_TIMEOUT_SECONDS.
+A body counts with what has arrived of it and AHEAD_BYTES more, its Content-Length at most: to announce five megabytes takes
+nothing from others. It counts from before it is read until its reply begins, because further attempts may need it.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
 from django.conf import settings
 
 from gateway_project import errors
+
+AHEAD_BYTES = 262_144  # what a body may take of memory before it is counted
+
+Arrived = Callable[[int], None]
 
 
 class BodiesInFlight:
@@ -21,26 +25,41 @@ class BodiesInFlight:
         self._bytes_by_owner: dict[Hashable, int] = {}
 
     @contextmanager
-    def counted(self, owner: Hashable, length_bytes: int) -> Iterator[None]:
-        """Count a body during the block. Raises RateLimitExceeded beyond the owner's bound, ServiceUnavailable beyond all."""
+    def counted(self, owner: Hashable, length_bytes: int) -> Iterator[Arrived]:
+        """Count a body during the block. The value is ``arrived``, which its reader calls with how many bytes have arrived.
+
+        Both raise RateLimitExceeded when the body takes more than the owner's bound, ServiceUnavailable beyond that of all.
+        """
+        counted_bytes = 0
+
+        def arrived(arrived_bytes: int) -> None:
+            nonlocal counted_bytes
+            more_bytes = min(arrived_bytes + AHEAD_BYTES, length_bytes) - counted_bytes
+            if more_bytes:
+                self._require_room(owner, more_bytes)
+                self._add(owner, more_bytes)
+                counted_bytes += more_bytes
+
+        arrived(0)
+        try:
+            yield arrived
+        finally:
+            self._add(owner, -counted_bytes)
+
+    def _require_room(self, owner: Hashable, more_bytes: int) -> None:
         owned_bytes = self._bytes_by_owner.get(owner, 0)
-        if owned_bytes + length_bytes > settings.ACCOUNT_BYTES_IN_FLIGHT_MAX:
+        if owned_bytes + more_bytes > settings.ACCOUNT_BYTES_IN_FLIGHT_MAX:
             raise errors.RateLimitExceeded(
                 f"The account's running requests have {owned_bytes} bytes of bodies, of at most"
                 f" {settings.ACCOUNT_BYTES_IN_FLIGHT_MAX}: try again when one of them is answered.",
                 headers=errors.retry_after(timedelta(seconds=1)),
             )
-        if self.total_bytes + length_bytes > settings.BYTES_IN_FLIGHT_MAX:
+        if self.total_bytes + more_bytes > settings.BYTES_IN_FLIGHT_MAX:
             raise errors.ServiceUnavailable("The gateway holds too many large requests at the moment. Try again.")
-        self._add(owner, length_bytes)
-        try:
-            yield
-        finally:
-            self._add(owner, -length_bytes)
 
-    def _add(self, owner: Hashable, length_bytes: int) -> None:
-        self.total_bytes += length_bytes
-        self._bytes_by_owner[owner] = self._bytes_by_owner.get(owner, 0) + length_bytes
+    def _add(self, owner: Hashable, more_bytes: int) -> None:
+        self.total_bytes += more_bytes
+        self._bytes_by_owner[owner] = self._bytes_by_owner.get(owner, 0) + more_bytes
         if not self._bytes_by_owner[owner]:
             del self._bytes_by_owner[owner]
 

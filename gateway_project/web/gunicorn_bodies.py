@@ -1,11 +1,12 @@
 """Reads large request bodies straight from gunicorn's socket, and discards those that nobody read.
 
 gunicorn's own reader copies what it has read ahead once more for every kilobyte that it discards: five megabytes take it a
-second, in which the process serves nobody. Here a body is received into the memory where it stays, in slices that take turns.
+second, in which the process serves nobody. Here a body is received in slices that take turns. Memory is taken for what arrives.
 """
 
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import gevent
@@ -19,14 +20,22 @@ _SLICE_BYTES = 262_144
 _IDLE_SECONDS = 2  # a client that sends nothing more of a body that it was refused
 
 
-def read(environ: dict[str, Any], length: int) -> bytes | None:
-    """Return the body, or less of it where the client stops sending; None if this server's bodies must be read otherwise."""
+def read(environ: dict[str, Any], length: int, arrived: Callable[[int], None]) -> bytes | None:
+    """Return the body, or less of it where the client stops sending; None if this server's bodies must be read otherwise.
+
+    ``arrived`` is called after each slice with how many bytes have arrived; what it raises ends the reading.
+    """
     body, client = environ.get("wsgi.input"), environ.get("gunicorn.socket")
     if body is None or not _is_direct(body, client) or length <= large_work.LARGE_BYTES:
         return None
-    received = bytearray(length)
-    count = _receive(body.reader, client, memoryview(received), length)
-    return bytes(memoryview(received)[:count])
+    received = bytearray()
+
+    def keep(piece: bytes) -> None:
+        received.extend(piece)
+        arrived(len(received))
+
+    _receive(body.reader, client, length, keep)
+    return bytes(received)
 
 
 def discard(request: Any, client: Any) -> None:
@@ -42,7 +51,7 @@ def discard(request: Any, client: Any) -> None:
         return  # gunicorn does it
     with gevent.Timeout(settings.REQUEST_BODY_TIMEOUT_SECONDS, False):
         left = min(reader.length, settings.REQUEST_BYTES_MAX)
-        _receive(reader, client, memoryview(bytearray(_SLICE_BYTES)), left, idle_seconds=_IDLE_SECONDS)
+        _receive(reader, client, left, len, idle_seconds=_IDLE_SECONDS)
     if reader.length:
         request.force_close()
 
@@ -53,26 +62,26 @@ def _is_direct(body: Any, client: Any) -> bool:
     return is_plain and isinstance(body, Body) and isinstance(body.reader, LengthReader)
 
 
-def _receive(reader: LengthReader, client: Any, memory: memoryview, length: int, *, idle_seconds: float | None = None) -> int:
-    """Receive up to ``length`` bytes into the memory, from its start again when it is full. Return how many arrived."""
+def _receive(
+    reader: LengthReader, client: Any, length: int, take: Callable[[bytes], object], *, idle_seconds: float | None = None
+) -> None:
+    """Receive up to ``length`` bytes, less where the client stops sending, and pass them to ``take`` piece by piece."""
     ahead = reader.unreader.take_buffered()
     if len(ahead) > length:  # the next request has arrived, too
         reader.unreader.unread(ahead[length:])
         ahead = ahead[:length]
-    if len(ahead) <= len(memory):
-        memory[: len(ahead)] = ahead
     reader.length -= len(ahead)
-    received = len(ahead)
-    while received < length:
-        at = received % len(memory)
+    length -= len(ahead)
+    take(ahead)
+    while length:
         try:
             wait_read(client.fileno(), timeout=idle_seconds)
             with large_work.turn(length):
-                count = client.recv_into(memory[at : at + min(_SLICE_BYTES, length - received)])
+                piece = client.recv(min(_SLICE_BYTES, length))
         except OSError:  # it has left, or sent nothing for too long
-            break
-        if not count:
-            break
-        received += count
-        reader.length -= count
-    return received
+            return
+        if not piece:
+            return
+        reader.length -= len(piece)
+        length -= len(piece)
+        take(piece)

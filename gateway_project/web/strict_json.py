@@ -55,15 +55,23 @@ def content_length(request: HttpRequest | Request) -> int:
     return int(length)
 
 
-def read_body(request: HttpRequest) -> bytes:
-    """Read the body, within REQUEST_BYTES_MAX and REQUEST_BODY_TIMEOUT_SECONDS. Raises an ApiError."""
+def uncounted(_arrived_bytes: int) -> None:
+    """Count nothing of a body that arrives."""
+
+
+def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) -> bytes:
+    """Read the body, within REQUEST_BYTES_MAX and REQUEST_BODY_TIMEOUT_SECONDS. Raises an ApiError.
+
+    ``arrived`` is called with how many bytes have arrived, again and again where the body is large.
+    """
     length = content_length(request)
     try:
         # Without a timeout, a client that sends half a body would occupy this greenlet for ever.
         with gevent.Timeout(settings.REQUEST_BODY_TIMEOUT_SECONDS):
-            body = gunicorn_bodies.read(request.META, length)
+            body = gunicorn_bodies.read(request.META, length, arrived)
             if body is None:
                 body = request.read(length)
+                arrived(len(body))
     except gevent.Timeout:
         disconnects.stop_reading(request.META.get("gunicorn.socket"))
         raise errors.RequestTimeout("The request body did not arrive in time.") from None
