@@ -1,5 +1,6 @@
 """The completion interface under /v1. Each view translates and makes one call inward."""
 
+from contextlib import ExitStack
 from typing import Any
 
 from django.conf import settings
@@ -181,11 +182,13 @@ class ChatCompletionsView(RatedView):
         with fair_queue.process_queue.start(caller.key_id):
             chat, admitted = self._admit(request, caller, received.take())
         if isinstance(admitted, Replay):
-            return _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
+            replayed = _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
+            return _kept_until_sent(replayed, caller, slot)
         self.dispatched = dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
-        body = ReplyStream(dispatch, slot.hand_over()) if chat.stream else whole.relay(dispatch)
-        return _reply(body, is_stream=chat.stream, headers=admitted.headers)
+        if chat.stream:
+            return _reply(ReplyStream(dispatch, slot.hand_over()), is_stream=True, headers=admitted.headers)
+        return _kept_until_sent(_reply(whole.relay(dispatch), is_stream=False, headers=admitted.headers), caller, slot)
 
     def _admit(self, request: Request, caller: Caller, raw: bytes) -> tuple[ChatRequest, Admitted | Replay]:
         work_bytes = strict_json.work_bytes(raw)
@@ -230,6 +233,20 @@ def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str
     if is_stream:
         return response(body, content_type="text/event-stream", headers={**_STREAM_HEADERS, **headers})
     return response(body, content_type="application/json", headers={"Cache-Control": "no-store", **headers})
+
+
+def _kept_until_sent(response: HttpResponseBase, caller: Caller, slot: Slot) -> HttpResponseBase:
+    """Let a large whole reply keep its slot, and count its bytes, until the server has sent it or its connection has ended.
+
+    It stays in memory until then, and a client may take its time to read it. A small one fits into the buffers of sockets.
+    """
+    assert isinstance(response, HttpResponse)
+    if (size_bytes := len(response.content)) > large_work.LARGE_BYTES:
+        kept = ExitStack()
+        kept.enter_context(slot.hand_over())
+        kept.enter_context(process_bodies.counted_reply(caller.account_id, size_bytes))
+        response._resource_closers.append(kept.close)  # type: ignore[attr-defined]  # Django closes iterators so
+    return response
 
 
 class ModelListView(RatedView):

@@ -1,5 +1,7 @@
 """Bounds the bytes of the large request bodies that this process receives, parses or holds, in all and for each account.
 
+Large whole replies count, too, until they are sent: they are paid, so none is refused, but they leave less room for bodies.
+
 A body counts with what has arrived of it and AHEAD_BYTES more, its Content-Length at most: to announce five megabytes takes
 nothing from others. It counts from before it is read until its reply begins, because further attempts may need it.
 """
@@ -45,6 +47,15 @@ class BodiesInFlight:
             yield arrived
         finally:
             self._add(owner, -counted_bytes)
+
+    @contextmanager
+    def counted_reply(self, owner: Hashable, length_bytes: int) -> Iterator[None]:
+        """Count a reply during the block, within the bounds or not."""
+        self._add(owner, length_bytes)
+        try:
+            yield
+        finally:
+            self._add(owner, -length_bytes)
 
     def _require_room(self, owner: Hashable, more_bytes: int) -> None:
         owned_bytes = self._bytes_by_owner.get(owner, 0)

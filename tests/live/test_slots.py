@@ -12,6 +12,7 @@ from tests import factories
 from tests.completions.routes import let_providers_cancel
 from tests.faults import fault
 from tests.live.gateway import answer, eventually, head, read_until, wait_until_settled
+from tests.upstream import whole
 
 SLOTS = 9  # of ten connections
 SLOTS_OF_NARROW = 18  # of 20
@@ -70,6 +71,27 @@ def test_bodies_that_one_key_half_sends_leave_slots_to_others(narrow, alice, bob
     wait_until_settled(bob)
     for client in half_sent:
         client.close()
+
+
+UNREAD_CHARACTERS = 8_000_000  # more than the buffers of both sockets take
+
+
+@fault(
+    "Client",
+    "A client does not read a large whole reply",
+    "It is charged. Until it has been sent or the client has left, it counts as one of the key's requests in flight",
+)
+def test_a_large_reply_that_is_not_read_keeps_its_slot_until_its_client_leaves(gateway, large, upstream, alice):
+    secret = factories.make_key(alice, requests_in_flight_max=1)[1]
+    upstream.will(whole("x" * UNREAD_CHARACTERS), whole())
+    body = b'{"model": "acme/large", "messages": [{"role": "user", "content": "Hi"}]}'
+    [client] = gateway.ask_at_once(secret, body, 1)
+    eventually(lambda: Completion.objects.filter(settlement="reported").exists())
+    wait_until_settled(alice)
+    assert gateway.ask(secret, model="acme/large").json()["error"]["code"] == "rate_limit_exceeded"
+    client.close()
+    eventually(lambda: gateway.ask(secret, model="acme/large").status == 200)
+    wait_until_settled(alice)
 
 
 def readable(clients):
