@@ -1,0 +1,100 @@
+"""How the admin looks and works for everybody: light and dark, wide and narrow, with a screen reader. In a real Chromium."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from billing.models import User
+from tests import factories
+from tests.browser import fits, picture, sign_in
+
+# Without "preload" it does not fetch style sheets itself, which it does at wrong addresses.
+AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
+IDS = "[...document.querySelectorAll('[id]')].map(element => element.id)"
+PAGES = [
+    "/admin/",
+    "/admin/completions/",
+    "/admin/billing/account/?is_active__exact=1&q=alice",
+    "/admin/billing/account/{account}/change/",
+    "/admin/billing/account/{account}/credit/",
+    "/admin/billing/ledgerentry/",
+    "/admin/billing/user/{user}/change/",
+    "/admin/billing/user/add/",
+    "/admin/auth/group/add/",
+    "/admin/keys/apikey/",
+    "/admin/keys/apikey/{key}/change/",
+    "/admin/keys/apikey/{key}/revoke/",
+    "/admin/completions/languagemodel/acme/large/change/",
+    "/admin/completions/provider/echo/change/",
+    "/admin/rankings/alias/queue/",
+    "/admin/activity/activity/",
+    "/admin/password_change/",
+]
+
+
+@pytest.fixture
+def paths(transactional_db, alice):
+    """The pages, of an account with a key, an entry and a model."""
+    User.objects.create_superuser("root@example.org", factories.PASSWORD)
+    factories.credit(alice, 500)
+    factories.make_model("acme/large")
+    key, _ = factories.make_key(alice, "laptop")
+    ids = {"account": alice.pk, "key": key.pk, "user": alice.members.get().pk}
+    return [path.format(**ids) for path in PAGES]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_screen_readers_and_weak_eyes_can_use_the_pages(open_page, paths, scheme):
+    page = open_page(color_scheme=scheme, viewport={"width": 1280, "height": 800})
+    sign_in(page, "root@example.org", "/admin/")
+    for path in paths:
+        page.goto(path)
+        assert Axe().run(page, options=AXE_OPTIONS).response["violations"] == [], path
+        ids = page.evaluate(IDS)
+        assert sorted(ids) == sorted(set(ids)), path
+        picture(page, f"look-{scheme}-{path.strip('/').replace('/', '-')[:40]}")
+        assert fits(page), path
+
+
+def test_no_page_is_wider_than_a_phone(open_page, paths):
+    page = open_page(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    sign_in(page, "root@example.org", "/admin/")
+    for path in paths:
+        page.goto(path)
+        picture(page, f"look-phone-{path.strip('/').replace('/', '-')[:40]}")
+        assert fits(page), path
+
+
+def test_a_choice_of_dark_or_light_comes_before_what_the_browser_prefers(open_page, paths):
+    page = open_page(color_scheme="light")
+    sign_in(page, "root@example.org", "/admin/")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    toggle = page.get_by_role("button", name="Toggle theme")
+    toggle.click()  # from what the browser prefers to the other one
+    dark = page.evaluate(background)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(background) == dark
+    toggle.click()
+    assert page.evaluate(background) == light
+
+
+def test_filters_fold_above_the_list_and_are_open_where_one_is_in_use(open_page, paths):
+    page = open_page(java_script_enabled=False)
+    sign_in(page, "root@example.org", "/admin/billing/account/")
+    page.wait_for_load_state()
+    yes = page.get_by_role("link", name="Yes").first
+    expect(yes).to_be_hidden()
+    page.locator("#changelist-filter > summary").click()
+    yes.click()
+    expect(page.get_by_role("link", name="Clear all filters")).to_be_visible()
+    expect(yes).to_be_visible()
+
+
+def test_money_stands_at_the_right_of_its_column(open_page, paths):
+    page = open_page()
+    sign_in(page, "root@example.org", "/admin/billing/ledgerentry/")
+    cell, head = page.locator("td.field-amount"), page.locator("th.column-amount .text")
+    for element in (cell, head):
+        assert element.first.evaluate("element => getComputedStyle(element).textAlign") == "end"
