@@ -181,15 +181,15 @@ mutant(
     f"{BATCH}::test_other_accounts_are_served_while_one_is_locked[key]",
 )
 mutant(
-    "what_is_set_aside_goes_last",
-    "Items that were set aside come after those that arrived later.",
-    code("gateway_project.db.group_commit:GroupCommit._finish", "self._waiting[:0] = set_aside", "self._waiting += set_aside"),
-    f"{GROUP}::test_an_item_that_is_set_aside_keeps_its_place",
+    "what_is_skipped_goes_last",
+    "Items that were skipped come after those that arrived later.",
+    code("gateway_project.db.group_commit:GroupCommit._finish", "self._waiting[:0] = skipped", "self._waiting += skipped"),
+    f"{GROUP}::test_an_item_that_is_skipped_keeps_its_place",
 )
 mutant(
-    "a_partition_stays_apart",
+    "a_partition_stays_isolated",
     "A partition that was locked once has batches of its own for ever.",
-    code("gateway_project.db.group_commit:GroupCommit._successor", "self._apart.remove(partition)", "pass"),
+    code("gateway_project.db.group_commit:GroupCommit._successor", "self._isolated.remove(partition)", "pass"),
     f"{GROUP}::test_a_partition_returns_to_the_shared_batches_when_none_of_its_items_waits",
 )
 mutant(
@@ -829,7 +829,7 @@ mutant(
 mutant(
     "a_shutdown_frees_departed_requests",
     "What a provider did for a client that has left is free when the worker is stopped.",
-    code("completions.relay.attempts:Dispatch._forgive_shutdown", " and not disconnects.has_left(self.client)", ""),
+    code("completions.relay.attempts:Dispatch._waive_charge_at_shutdown", " and not disconnects.has_left(self.client)", ""),
     f"{DISCONNECTS}::test_a_departed_request_is_charged_by_estimate_when_the_worker_shuts_down[whole]",
 )
 mutant(

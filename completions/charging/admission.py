@@ -102,6 +102,7 @@ class AdmissionRequest:
     idempotency_key: IdempotencyKey | None
     countable_prompt_tokens: int
     request_id: str | None = None
+    has_rows = True
     is_settlement = False
 
     @property

@@ -11,7 +11,7 @@ Concurrent operations share a transaction (``gateway_project.db.group_commit``),
 5. writes all decisions, with one statement for each kind of row;
 6. commits. The commit waits for the disk only if the batch has a settlement.
 
-A batch does not wait for a row that another transaction has locked: it sets the operations of that account aside. If the row is
+A batch does not wait for a row that another transaction has locked: it skips the operations of that account. If the row is
 locked still, they have batches of their own, on another connection, which wait (``gateway_project.db.group_commit``).
 
 Steps 1 and 2 are the first round trip, 5 and 6 the second. A decision changes the model instances of its rows, so that the next
@@ -40,7 +40,7 @@ from completions.charging.records import CompletionOutcome, CompletionRecord, Mo
 from completions.models import Completion
 from gateway_project import errors
 from gateway_project.db import pipelined_transaction, pool
-from gateway_project.db.group_commit import GroupCommit, SetAside, StaysLocked
+from gateway_project.db.group_commit import GroupCommit, Skipped, StaysLocked
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 from keys import locks as key_locks
 from keys.limits import limit_state_cache, rate_limits, refusal_cache, spending
@@ -57,6 +57,7 @@ class AdmissionLost(Exception):
 class Operation(Protocol):
     """An admission or a settlement: the ids of the rows that it needs locked, and its decision."""
 
+    has_rows: bool  # False: it needs none locked, and its ids are those of no row
     is_settlement: bool  # then its hold is locked, too, and its commit must survive a crash of the database
 
     @property
@@ -83,6 +84,7 @@ class CompletionOperation:
 
     __slots__ = ()
     completion: CompletionRecord
+    has_rows = True
     idempotency_key = None  # its row is written by completion id, and need not be read
     limited_model_id = None
 
@@ -112,6 +114,14 @@ class LockedRows:
     idempotency_keys: dict[tuple[UUID, str], StoredRequest]
     running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
     writes: "PendingWrites" = field(default_factory=lambda: PendingWrites())
+
+    def lack(self, operation: Operation) -> bool:
+        """Return whether a row that the operation needs locked is not among these."""
+        return operation.has_rows and (
+            operation.account_id not in self.accounts
+            or operation.key_id not in self.keys
+            or (operation.is_settlement and operation.completion_id not in self.holds)
+        )
 
     def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta) -> None:
         """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
@@ -196,6 +206,7 @@ def require_ready() -> None:
 class _ReadinessProbe:
     """An operation that has no rows and decides nothing. To lock rows, even none, a transaction must be able to write."""
 
+    has_rows = False
     is_settlement = False
     completion_id = ""
     account_id = UUID(int=0)
@@ -211,7 +222,7 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
     """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an exception.
 
     ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
-    Does not wait for locked rows: the outcome of their accounts' operations is SetAside.
+    Does not wait for locked rows: the outcome of their accounts' operations is Skipped.
     """
     return _run_on(_connection, operations, is_rerun, skips_locked=True)
 
@@ -249,27 +260,18 @@ def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rer
             limit_state_cache.store(key, rows.accounts[key.account_id], rows.now)
     for operation in operations:
         if operation.is_settlement:
-            refusal_cache.process_cache.forget_tied_up(operation.key_id)
+            refusal_cache.process_cache.forget_held(operation.key_id)
     return [outcomes[place] for place in range(len(operations))]
 
 
 def _locked_account_ids(operations: list[Operation], rows: LockedRows) -> set[UUID]:
     """Return the accounts of which a row was not found. Their own batch, which waits, finds out whether it exists."""
-    return {
-        operation.account_id
-        for operation in operations
-        if not isinstance(operation, _ReadinessProbe)
-        and (
-            operation.account_id not in rows.accounts
-            or operation.key_id not in rows.keys
-            or (operation.is_settlement and operation.completion_id not in rows.holds)
-        )
-    }
+    return {operation.account_id for operation in operations if rows.lack(operation)}
 
 
 def _decide(operation: Operation, rows: LockedRows, locked_ids: set[UUID]) -> Any:
     if operation.account_id in locked_ids:
-        return SetAside()
+        return Skipped()
     try:
         return operation.decide(rows)
     except (errors.ApiError, AdmissionLost) as refusal:  # the other operations of the batch are committed all the same
@@ -319,8 +321,8 @@ def _lock_and_read(
 
 
 _connection = PipelinedConnection()
-_account_connections: list[PipelinedConnection] = []  # those that no batch uses; no more are opened than accounts are set apart
+_account_connections: list[PipelinedConnection] = []  # those that no batch uses; no more are opened than accounts are isolated
 # An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead process.
 _group_commit: GroupCommit[Operation, Any] = GroupCommit(
-    _run_batch, run_apart=_run_account, partition=lambda operation: operation.account_id
+    _run_batch, run_isolated=_run_account, partition=lambda operation: operation.account_id
 )

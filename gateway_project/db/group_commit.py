@@ -5,10 +5,10 @@ and the first of them leads it. There is no extra thread and no timer: a lone ca
 is, the larger the batches become. This module does not know what it commits. Under gevent the same code serves greenlets
 instead of threads.
 
-Each item belongs to a partition, of which rows may be locked by somebody else. A batch does not wait for them: it sets the
-items of that partition aside, and they are in the next batch again. If their rows are locked still, the partition is set
-apart: from then on its items have batches and leaders of their own, which wait for the rows. The partition returns to the
-shared batches when none of its items waits. The items of a partition are committed in the order of their arrival throughout.
+Each item belongs to a partition, of which rows may be locked by somebody else. A batch does not wait for them: it skips
+the items of that partition, and they are in the next batch again. If their rows are locked still, the partition is isolated:
+from then on its items have batches and leaders of their own, which wait for the rows. The partition returns to the shared
+batches when none of its items waits. The items of a partition are committed in the order of their arrival throughout.
 """
 
 import math
@@ -24,8 +24,8 @@ Run = Callable[[list[Item], bool], list[Outcome | Exception]]
 
 _WAKE_MAX = 16  # each takes a third of a millisecond, so sixteen keep an event loop from its sockets for five milliseconds
 _YIELD_SECONDS = 0.00001  # not 0: gevent gives other greenlets a turn at 0 too, but need not poll its sockets
-_SET_ASIDE_MAX = 2  # times, before a partition is set apart: another process locks its rows for one batch or two
-_RETRY_SECONDS = 0.01  # between two batches of nothing but locked partitions, when no more can be set apart
+_SKIPS_MAX = 2  # times, before a partition is isolated: another process locks its rows for one batch or two
+_RETRY_SECONDS = 0.01  # between two batches of nothing but locked partitions, when no more can be isolated
 
 
 class OutcomeUnknown(Exception):
@@ -36,7 +36,7 @@ class WaitTimedOut(Exception):
     """The batch did not end in time. It may still be committed, but a failed batch is not retried for this caller."""
 
 
-class SetAside(Exception):
+class Skipped(Exception):
     """The outcome of an item that was left alone because rows of its partition are locked. No caller gets it."""
 
 
@@ -45,44 +45,45 @@ class StaysLocked(Exception):
 
 
 class GroupCommit(Generic[Item, Outcome]):
-    """A queue of items that are committed in batches: one shared batch at a time, and one of each partition that is set apart.
+    """A queue of items that are committed in batches: one shared batch at a time, and one of each partition that is isolated.
 
     ``run(items, is_rerun)`` commits a whole batch and returns one outcome per item, in order. An outcome that is an exception
     is raised to the caller that submitted the item; the other items stay committed. When ``run`` itself raises, nothing was
     committed, and each item is run alone so that only the faulty one fails. After OutcomeUnknown the batch is first run with
     ``is_rerun=True``; ``run`` must then leave alone what the first run committed.
 
-    ``run`` must not wait for locked rows: the outcome of their items is SetAside. ``run_apart`` does the same for items of one
-    partition, but waits, and raises StaysLocked after its time. At most ``apart_max`` partitions are set apart at a time, and
-    ``waiting_max`` items wait for each: the next is refused with WaitTimedOut. When no more can be set apart, the items of
-    further locked partitions are tried in each shared batch, for ``timeout_seconds``. After StaysLocked the partition's items
-    are refused at once for ``refused_seconds``: callers that come one after another would each wait the whole time.
+    ``run`` must not wait for locked rows: the outcome of their items is Skipped. ``run_isolated`` does the same for items of
+    one partition, but waits, and raises StaysLocked after its time. At most ``isolated_max`` partitions are isolated at a
+    time, and ``waiting_max`` items wait for each: the next is refused with WaitTimedOut. When no more can be isolated, the
+    items of further locked partitions are tried in each shared batch, for ``timeout_seconds``. After StaysLocked the
+    partition's items are refused at once for ``refused_seconds``: callers that come one after another would each wait the
+    whole time.
     """
 
     def __init__(
         self,
         run: Run[Item, Outcome],
         *,
-        run_apart: Run[Item, Outcome] | None = None,
+        run_isolated: Run[Item, Outcome] | None = None,
         partition: Callable[[Item], Hashable] = lambda item: None,
         batch_max: int = 256,
-        apart_max: int = 4,
+        isolated_max: int = 4,
         waiting_max: int = 1_000,
         timeout_seconds: float = 15,
         refused_seconds: float = 2,
     ) -> None:
         self._run = run
-        self._run_apart = run_apart or run
+        self._run_isolated = run_isolated or run
         self._partition = partition
         self._batch_max = batch_max
-        self._apart_max = apart_max
+        self._isolated_max = isolated_max
         self._waiting_max = waiting_max
         self._timeout_seconds = timeout_seconds
         self._refused_seconds = refused_seconds
         self._mutex = threading.Lock()
         self._waiting: list[_Ticket[Item, Outcome]] = []  # of all partitions, in the order of their arrival
-        self._has_leader = False  # of the shared batch; a partition that is set apart always has one
-        self._apart: set[Hashable] = set()
+        self._has_leader = False  # of the shared batch; a partition that is isolated always has one
+        self._isolated: set[Hashable] = set()
         self._refused_until: dict[Hashable, float] = {}  # by partition, in seconds of the monotonic clock
 
     def submit(self, item: Item) -> Outcome:
@@ -94,7 +95,7 @@ class GroupCommit(Generic[Item, Outcome]):
             while not ticket.is_done:
                 if not ticket.is_leader:
                     self._wait(ticket, deadline)
-                elif ticket.times_set_aside and time.monotonic() > deadline:
+                elif ticket.times_skipped and time.monotonic() > deadline:
                     raise WaitTimedOut("the batch did not end in time")
                 else:
                     self._lead(ticket)
@@ -108,11 +109,11 @@ class GroupCommit(Generic[Item, Outcome]):
         with self._mutex:
             if self._refused_until and time.monotonic() < self._refused_until.get(ticket.partition, 0):
                 raise WaitTimedOut("its rows stayed locked a moment ago")
-            is_apart = ticket.partition in self._apart
-            if is_apart and self._is_full(ticket.partition):
+            is_isolated = ticket.partition in self._isolated
+            if is_isolated and self._is_full(ticket.partition):
                 raise WaitTimedOut("too many wait for rows that are locked")
             self._waiting.append(ticket)
-            if not is_apart and not self._has_leader:
+            if not is_isolated and not self._has_leader:
                 self._has_leader = ticket.is_leader = True
 
     def _is_full(self, partition: Hashable) -> bool:
@@ -125,27 +126,27 @@ class GroupCommit(Generic[Item, Outcome]):
     def _lead(self, leader: "_Ticket[Item, Outcome]") -> None:
         with self._mutex:
             leader.is_leader = False
-            partition = self._apart_partition(leader) if self._apart else None
+            partition = self._isolated_partition(leader) if self._isolated else None
             batch = self._take(partition)
         try:
-            self._commit(batch, self._run if partition is None else self._run_apart)
-            if leader.times_set_aside and all(ticket.is_stuck() for ticket in batch):
+            self._commit(batch, self._run if partition is None else self._run_isolated)
+            if leader.times_skipped and all(ticket.is_stuck() for ticket in batch):
                 time.sleep(_RETRY_SECONDS)
         finally:
             self._finish(batch, leader, partition)
             _wake_all([ticket for ticket in batch if ticket.is_done and ticket is not leader])
 
-    def _apart_partition(self, ticket: "_Ticket[Item, Outcome]") -> Hashable:
-        """Return the ticket's partition if it is set apart, or None, which stands for the shared batch."""
-        return ticket.partition if ticket.partition in self._apart else None
+    def _isolated_partition(self, ticket: "_Ticket[Item, Outcome]") -> Hashable:
+        """Return the ticket's partition if it is isolated, or None, which stands for the shared batch."""
+        return ticket.partition if ticket.partition in self._isolated else None
 
     def _take(self, partition: Hashable) -> "list[_Ticket[Item, Outcome]]":
         """Remove and return the next batch."""
-        if not self._apart:
+        if not self._isolated:
             batch = self._waiting[: self._batch_max]
             del self._waiting[: self._batch_max]
             return batch
-        batch = [ticket for ticket in self._waiting if self._apart_partition(ticket) == partition][: self._batch_max]
+        batch = [ticket for ticket in self._waiting if self._isolated_partition(ticket) == partition][: self._batch_max]
         taken = set(batch)
         self._waiting = [ticket for ticket in self._waiting if ticket not in taken]
         return batch
@@ -153,13 +154,13 @@ class GroupCommit(Generic[Item, Outcome]):
     def _finish(self, batch: "list[_Ticket[Item, Outcome]]", leader: "_Ticket[Item, Outcome]", partition: Hashable) -> None:
         """Mark the batch done and make the first waiting ticket the next leader, before any other ticket is woken.
 
-        The woken callers then work while the next batch is in the database. Items that were set aside are the first in it.
+        The woken callers then work while the next batch is in the database. Items that were skipped are the first in it.
         """
         with self._mutex:
             successors = []
-            if set_aside := [ticket for ticket in batch if not ticket.end()]:
-                self._waiting[:0] = set_aside
-                successors = self._set_apart(set_aside)
+            if skipped := [ticket for ticket in batch if not ticket.end()]:
+                self._waiting[:0] = skipped
+                successors = self._isolate(skipped)
             if leader_of_next := self._successor(partition):
                 successors.append(leader_of_next)
             for ticket in successors:
@@ -168,26 +169,26 @@ class GroupCommit(Generic[Item, Outcome]):
             if ticket is not leader:  # it is awake, and leads again
                 ticket.wake()
 
-    def _set_apart(self, set_aside: "list[_Ticket[Item, Outcome]]") -> "list[_Ticket[Item, Outcome]]":
-        """Set apart the partitions that were locked several times, and return the first leader of each."""
+    def _isolate(self, skipped: "list[_Ticket[Item, Outcome]]") -> "list[_Ticket[Item, Outcome]]":
+        """Isolate the partitions that were locked several times, and return the first leader of each."""
         leaders = []
-        for ticket in set_aside:
-            is_due = ticket.times_set_aside >= _SET_ASIDE_MAX and ticket.partition not in self._apart
-            if is_due and len(self._apart) < self._apart_max:
-                self._apart.add(ticket.partition)
+        for ticket in skipped:
+            is_due = ticket.times_skipped >= _SKIPS_MAX and ticket.partition not in self._isolated
+            if is_due and len(self._isolated) < self._isolated_max:
+                self._isolated.add(ticket.partition)
                 leaders.append(ticket)
         return leaders
 
     def _successor(self, partition: Hashable) -> "_Ticket[Item, Outcome] | None":
         """Return the next leader, or None when nobody waits: then the next caller leads, in a shared batch."""
         waiting = iter(self._waiting)
-        if self._apart:
-            waiting = (ticket for ticket in self._waiting if self._apart_partition(ticket) == partition)
+        if self._isolated:
+            waiting = (ticket for ticket in self._waiting if self._isolated_partition(ticket) == partition)
         leader = next(waiting, None)
         if partition is None:
             self._has_leader = leader is not None
         elif leader is None:
-            self._apart.remove(partition)
+            self._isolated.remove(partition)
         return leader
 
     # --- Commit ---
@@ -209,7 +210,7 @@ class GroupCommit(Generic[Item, Outcome]):
 
     def _rerun(self, batch: "list[_Ticket[Item, Outcome]]", run: Run[Item, Outcome]) -> None:
         for ticket in batch:
-            ticket.is_rerun = True  # also in a later batch, if it is set aside now
+            ticket.is_rerun = True  # also in a later batch, if it is skipped now
         try:
             self._run_batch(batch, run)
         except StaysLocked as error:
@@ -249,7 +250,7 @@ class GroupCommit(Generic[Item, Outcome]):
         if not ticket.is_done:  # so it was made leader
             with self._mutex:
                 self._waiting.remove(ticket)
-                partition = self._apart_partition(ticket)
+                partition = self._isolated_partition(ticket)
             self._finish([], ticket, partition)
 
     def _abandon(self, ticket: "_Ticket[Item, Outcome]") -> bool:
@@ -292,7 +293,7 @@ class _Ticket(Generic[Item, Outcome]):
         "is_done",
         "is_abandoned",
         "is_rerun",
-        "times_set_aside",
+        "times_skipped",
         "_lock",
     )
 
@@ -301,7 +302,7 @@ class _Ticket(Generic[Item, Outcome]):
         self.partition = partition
         self.outcome: Outcome | Exception = WaitTimedOut("the batch was abandoned")
         self.is_leader = self.is_done = self.is_abandoned = self.is_rerun = False
-        self.times_set_aside = 0
+        self.times_skipped = 0
         self._lock = threading.Lock()
         self._lock.acquire()
 
@@ -313,17 +314,17 @@ class _Ticket(Generic[Item, Outcome]):
             self._lock.release()
 
     def end(self) -> bool:
-        """Mark the ticket done, after its batch. Return False, and count it, when it was set aside and its caller waits."""
-        if isinstance(self.outcome, SetAside) and not self.is_abandoned:
-            self.times_set_aside += 1
+        """Mark the ticket done, after its batch. Return False, and count it, when it was skipped and its caller waits."""
+        if isinstance(self.outcome, Skipped) and not self.is_abandoned:
+            self.times_skipped += 1
             self.outcome = WaitTimedOut("the batch was abandoned")
             return False
         self.is_done = True
         return True
 
     def is_stuck(self) -> bool:
-        """Return whether the ticket was set aside so often that its partition would be set apart if there were room."""
-        return self.times_set_aside >= _SET_ASIDE_MAX and isinstance(self.outcome, SetAside)
+        """Return whether the ticket was skipped so often that its partition would be isolated if there were room."""
+        return self.times_skipped >= _SKIPS_MAX and isinstance(self.outcome, Skipped)
 
     def result(self) -> Outcome:
         if isinstance(self.outcome, Exception):

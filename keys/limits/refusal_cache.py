@@ -99,7 +99,7 @@ class RefusalCache:
         if kind := _kind(refusal, demand):
             _store(recent, kind, _Refusal(demand, _copy(refusal)))
 
-    def forget_tied_up(self, key_id: str) -> None:
+    def forget_held(self, key_id: str) -> None:
         """Forget refusals for requests in flight and 'tied up' funds: a request ended, and its hold with it."""
         if recent := self._recent.get(key_id):
             recent.by_kind = {kind: entry for kind, entry in recent.by_kind.items() if kind[0] not in (_IN_FLIGHT, _TIED_UP)}

@@ -163,11 +163,13 @@ def test_other_accounts_are_served_while_one_is_locked(threads, alice, charlie, 
     "All other accounts are served",
 )
 def test_other_accounts_are_served_while_more_are_locked_than_wait_on_connections_of_their_own(threads, charlie):
-    accounts = [factories.make_account(f"Locked {number}", cents=100) for number in range(batch._group_commit._apart_max + 2)]
+    accounts = [
+        factories.make_account(f"Locked {number}", cents=100) for number in range(batch._group_commit._isolated_max + 2)
+    ]
     secrets = [factories.make_key(account)[1] for account in accounts]
     with meanwhile(lambda: [locks.lock_account(pk) for pk in sorted(account.pk for account in accounts)]):
         waiting = [begin(threads, partial(ask, secret)) for secret in secrets]
-        until(lambda: len(batch._group_commit._apart) == batch._group_commit._apart_max)
+        until(lambda: len(batch._group_commit._isolated) == batch._group_commit._isolated_max)
         assert ask(factories.make_key(charlie)[1]).status_code == 200
         assert not any(each.done() for each in waiting)
     assert statuses(waiting) == [200] * len(accounts)

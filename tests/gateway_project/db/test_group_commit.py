@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, SetAside, StaysLocked, WaitTimedOut, _Ticket
+from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, Skipped, StaysLocked, WaitTimedOut, _Ticket
 from tests.waiting import until
 
 
@@ -400,13 +400,13 @@ class Locks:
     def __init__(self, locked: str, **options: Any) -> None:
         self.locked = set(locked)
         self.unlocked = threading.Event()
-        self.batches: list[list[str]] = []  # without those in which everything was set aside
-        self.apart: list[list[str]] = []
+        self.batches: list[list[str]] = []  # without those in which everything was skipped
+        self.isolated: list[list[str]] = []
         self.reruns: list[str] = []
-        self.set_aside: list[str] = []
+        self.skipped: list[str] = []
         self.failure: Exception | None = None
         self.group: GroupCommit[str, str] = GroupCommit(
-            self.run, run_apart=self.run_apart, partition=lambda item: item[0], **options
+            self.run, run_isolated=self.run_isolated, partition=lambda item: item[0], **options
         )
 
     def run(self, items: list[str], is_rerun: bool) -> list:
@@ -415,11 +415,11 @@ class Locks:
         self.reruns += items if is_rerun else []
         if not self.locked.issuperset(item[0] for item in items):
             self.batches.append(items)
-        self.set_aside += [item for item in items if item[0] in self.locked]
-        return [SetAside() if item[0] in self.locked else item.upper() for item in items]
+        self.skipped += [item for item in items if item[0] in self.locked]
+        return [Skipped() if item[0] in self.locked else item.upper() for item in items]
 
-    def run_apart(self, items: list[str], is_rerun: bool) -> list:
-        self.apart.append(items)
+    def run_isolated(self, items: list[str], is_rerun: bool) -> list:
+        self.isolated.append(items)
         assert self.unlocked.wait(60)
         if items[0][0] in self.locked:
             raise StaysLocked from TimeoutError(items[0])
@@ -441,8 +441,8 @@ class Locks:
         return outcomes, threads
 
     def waits(self, item: str) -> bool:
-        is_queued = any(ticket.item == item for ticket in self.group._waiting) and item[0] in self.group._apart
-        return is_queued or [item] in self.apart or self.set_aside.count(item) > 3
+        is_queued = any(ticket.item == item for ticket in self.group._waiting) and item[0] in self.group._isolated
+        return is_queued or [item] in self.isolated or self.skipped.count(item) > 3
 
     def submit(self, item: str, outcomes: dict) -> None:
         try:
@@ -457,7 +457,7 @@ def join(threads: list[threading.Thread]) -> None:
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_items_of_a_locked_partition_wait_apart_in_order_while_others_are_committed():
+def test_items_of_a_locked_partition_wait_in_order_while_others_are_committed():
     locks = Locks("a")
     outcomes, threads = locks.wait("a1", "a2", "a3")
     assert [locks.group.submit(item) for item in ("b1", "c1", "b2")] == ["B1", "C1", "B2"]
@@ -465,13 +465,13 @@ def test_items_of_a_locked_partition_wait_apart_in_order_while_others_are_commit
     locks.unlock()
     join(threads)
     assert outcomes == {"a1": "A1", "a2": "A2", "a3": "A3"}
-    assert locks.apart == [["a1"], ["a2", "a3"]]
+    assert locks.isolated == [["a1"], ["a2", "a3"]]
     assert locks.batches == [["b1"], ["c1"], ["b2"]]
 
 
-def test_an_item_that_is_set_aside_keeps_its_place():
+def test_an_item_that_is_skipped_keeps_its_place():
     locks = Locks("a")
-    locks.group._apart_max = 0  # so that it is never set apart
+    locks.group._isolated_max = 0  # so that it is never isolated
     run, gate = locks.run, threading.Event()
 
     def run_and_unlock(items: list[str], is_rerun: bool) -> list:
@@ -485,7 +485,7 @@ def test_an_item_that_is_set_aside_keeps_its_place():
     outcomes: dict = {}
     threads = [threading.Thread(target=locks.submit, args=(item, outcomes)) for item in ("a1", "a2")]
     threads[0].start()
-    until(lambda: locks.set_aside == ["a1"])
+    until(lambda: locks.skipped == ["a1"])
     threads[1].start()
     until(lambda: [ticket.item for ticket in locks.group._waiting] == ["a2"])
     gate.set()
@@ -499,10 +499,10 @@ def test_a_partition_returns_to_the_shared_batches_when_none_of_its_items_waits(
     locks.unlock()
     join(threads)
     assert locks.group.submit("a2") == "A2"
-    assert (locks.apart, locks.batches) == ([["a1"]], [["a2"]])
+    assert (locks.isolated, locks.batches) == ([["a1"]], [["a2"]])
 
 
-def test_a_partition_that_is_locked_for_a_moment_is_not_set_apart():
+def test_a_partition_that_is_locked_for_a_moment_is_not_isolate():
     locks = Locks("a")
     run = locks.run
 
@@ -513,7 +513,7 @@ def test_a_partition_that_is_locked_for_a_moment_is_not_set_apart():
 
     locks.group._run = run_and_unlock
     assert locks.group.submit("a1") == "A1"
-    assert (locks.apart, locks.batches) == ([], [["a1"]])
+    assert (locks.isolated, locks.batches) == ([], [["a1"]])
 
 
 def test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause():
@@ -523,7 +523,7 @@ def test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause():
     join(threads)
     assert [str(outcomes[item]) for item in ("a1", "a2", "a3")] == ["a1"] * 3
     assert {type(outcome) for outcome in outcomes.values()} == {TimeoutError}
-    assert locks.apart == [["a1"]]
+    assert locks.isolated == [["a1"]]
     locks.locked.clear()
     assert locks.group.submit("a4") == "A4"
 
@@ -536,27 +536,27 @@ def test_a_partition_that_stayed_locked_is_refused_at_once_for_a_time(monkeypatc
     with pytest.raises(WaitTimedOut):
         locks.group.submit("a2")
     assert locks.group.submit("b1") == "B1"
-    assert locks.apart == [["a1"]]
+    assert locks.isolated == [["a1"]]
     locks.locked.clear()
     later = time.monotonic() + 61
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert locks.group.submit("a3") == "A3"
 
 
-def test_more_locked_partitions_than_can_be_set_apart_are_tried_again_in_shared_batches():
-    locks = Locks("ab", apart_max=1, timeout_seconds=60)
+def test_more_locked_partitions_than_can_be_isolate_are_tried_again_in_shared_batches():
+    locks = Locks("ab", isolated_max=1, timeout_seconds=60)
     outcomes, threads = locks.wait("a1", "b1")
     assert locks.group.submit("c1") == "C1"
     assert outcomes == {}
     locks.unlock()
     join(threads)
     assert outcomes == {"a1": "A1", "b1": "B1"}
-    assert locks.apart[0] == ["a1"]
+    assert locks.isolated[0] == ["a1"]
 
 
 def test_an_item_that_is_tried_again_and_again_times_out():
-    locks = Locks("ab", apart_max=1, timeout_seconds=0.1)
-    locks.group._apart.add("a")  # there is no room
+    locks = Locks("ab", isolated_max=1, timeout_seconds=0.1)
+    locks.group._isolated.add("a")  # there is no room
     with pytest.raises(WaitTimedOut):
         locks.group.submit("b1")
     assert locks.group.submit("c1") == "C1"
@@ -574,7 +574,7 @@ def test_only_so_many_items_wait_for_a_locked_partition():
     assert outcomes == {"a1": "A1", "a2": "A2", "a3": "A3"}
 
 
-def test_an_item_that_is_set_aside_in_a_rerun_is_still_rerun_apart():
+def test_an_item_that_is_skipped_in_a_rerun_is_still_rerun_isolated():
     locks = Locks("a")
     locks.failure = OutcomeUnknown()
     outcomes, threads = locks.wait("a1")
@@ -583,11 +583,11 @@ def test_an_item_that_is_set_aside_in_a_rerun_is_still_rerun_apart():
     join(threads)
     assert outcomes == {"a1": "A1"}
     assert set(locks.reruns) == {"a1"}
-    assert locks.apart == [["a1"]]
+    assert locks.isolated == [["a1"]]
     assert locks.reruns[-1] == "a1"
 
 
-def test_a_caller_that_is_interrupted_apart_does_not_block_its_partition(monkeypatch):
+def test_an_interrupted_caller_does_not_block_its_isolated_partition(monkeypatch):
     interrupter, locks = Interrupter(monkeypatch, "a2"), Locks("a")
     outcomes, threads = locks.wait("a1", "a2", "a3")
     interrupter.now.set()
@@ -597,4 +597,4 @@ def test_a_caller_that_is_interrupted_apart_does_not_block_its_partition(monkeyp
     threads[2].join(60)
     assert isinstance(outcomes.pop("a2"), Interrupt)
     assert outcomes == {"a1": "A1", "a3": "A3"}
-    assert locks.apart == [["a1"], ["a3"]]
+    assert locks.isolated == [["a1"], ["a3"]]

@@ -200,12 +200,12 @@ def test_a_refused_idempotency_key_affects_only_that_key(memory, refusal):
 @pytest.mark.parametrize("kind", ["in flight", "tied up"])
 def test_a_settlement_forgets_refusals_that_ended_requests_caused(memory, kind):
     flood(memory, KINDS[kind])
-    memory.forget_tied_up("another")
+    memory.forget_held("another")
     assert answer(memory) == type(KINDS[kind]).__name__
-    memory.forget_tied_up("key")
+    memory.forget_held("key")
     assert answer(memory) == "asked"
     flood(memory, broke())
-    memory.forget_tied_up("key")
+    memory.forget_held("key")
     assert answer(memory) == "InsufficientQuota"
 
 
