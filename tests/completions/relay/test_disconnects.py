@@ -36,7 +36,7 @@ from tests.completions.rows import (
 from tests.completions.rows import begin as read_until
 from tests.faults import fault
 from tests.monotonic_clock import use_clock
-from tests.upstream import CLOSE, DONE, FINISH, HANG, RESET, ROLE, refusal, stream, streamed, usage, whole, words
+from tests.upstream import CLOSE, DONE, FINISH, HANG, RESET, ROLE, at_once, refusal, stream, streamed, usage, whole, words
 
 PROMPT = {"prompt": 5, "completion": 0, "nanos": 5 * 3_000}
 UNSEEN = {"prompt": 5, "completion": 10, "nanos": 5 * 3_000 + 10 * 15_000}
@@ -76,7 +76,7 @@ def stopping(monkeypatch):
 
 def begun(api, upstream, *steps, headers=None, **fields):
     """Return a reply of which "Hello " was read; ``steps`` are still to come."""
-    upstream.will(stream(ROLE, 0.02, words("Hello "), *steps))
+    upstream.will(at_once(stream(ROLE, words("Hello "), *steps)))  # at once: a deadline may run from the first byte
     fields = {"model": "acme/large", "messages": MESSAGES, "stream": True, **fields}
     reply = api.post("/v1/chat/completions", fields, headers=headers or {})
     read_until(reply, "Hello ")
