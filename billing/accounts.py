@@ -63,8 +63,8 @@ def closing_abandoned(account_ids: Iterable[UUID]) -> Iterator[list[Account]]:
     block ends. An account that had no active member before stays as it is: somebody opened it on purpose.
     """
     with transaction.atomic():
-        attended = Account.objects.filter(HAS_ACTIVE_MEMBER, pk__in=account_ids, is_active=True)
-        ids = sorted(account.pk for account in attended)
+        with_member = Account.objects.filter(HAS_ACTIVE_MEMBER, pk__in=account_ids, is_active=True)
+        ids = sorted(account.pk for account in with_member)
         closed: list[Account] = []
         yield closed
         closed += [account for account in map(locks.lock_account, ids) if _close_if_abandoned(account)]

@@ -187,7 +187,7 @@ class ChatCompletionsView(RatedView):
         self.dispatched = dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
         if chat.stream:
-            return _reply(ReplyStream(dispatch, slot.hand_over()), is_stream=True, headers=admitted.headers)
+            return _reply(ReplyStream(dispatch, slot.transfer()), is_stream=True, headers=admitted.headers)
         return _kept_until_sent(_reply(whole.relay(dispatch), is_stream=False, headers=admitted.headers), caller, slot)
 
     def _admit(self, request: Request, caller: Caller, raw: bytes) -> tuple[ChatRequest, Admitted | Replay]:
@@ -243,7 +243,7 @@ def _kept_until_sent(response: HttpResponseBase, caller: Caller, slot: Slot) -> 
     assert isinstance(response, HttpResponse)
     if (size_bytes := len(response.content)) > large_work.LARGE_BYTES:
         kept = ExitStack()
-        kept.enter_context(slot.hand_over())
+        kept.enter_context(slot.transfer())
         kept.enter_context(process_bodies.counted_reply(caller.account_id, size_bytes))
         response._resource_closers.append(kept.close)  # type: ignore[attr-defined]  # Django closes iterators so
     return response

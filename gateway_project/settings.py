@@ -169,11 +169,6 @@ LOGIN_URL = "account_login"
 SIGN_UP = environment.boolean("GATEWAY_SIGN_UP", default=GATEWAY_DEVELOPMENT)
 SIGN_UP_DOMAINS = [domain.lower() for domain in environment.words("GATEWAY_SIGN_UP_DOMAINS")]
 
-# What one member of staff may issue as SUPPORT_CREDIT: each time, and in a UTC day.
-SUPPORT_CREDIT_CENTS_MAX = environment.integer("GATEWAY_SUPPORT_CREDIT_CENTS_MAX", 25_000, minimum=1, maximum=100_000_000)
-SUPPORT_CREDIT_DAY_CENTS_MAX = environment.integer(
-    "GATEWAY_SUPPORT_CREDIT_DAY_CENTS_MAX", 100_000, minimum=1, maximum=100_000_000
-)
 LOGIN_REDIRECT_URL = "dashboard"
 LOGOUT_REDIRECT_URL = "account_login"
 
@@ -219,6 +214,12 @@ CONTENT_SECURITY_POLICY = {
         "img-src": ["'self'", "data:"],
     }
 }
+
+# What one member of staff may issue as SUPPORT_CREDIT: each time, and in a UTC day.
+SUPPORT_CREDIT_CENTS_MAX = environment.integer("GATEWAY_SUPPORT_CREDIT_CENTS_MAX", 25_000, minimum=1, maximum=100_000_000)
+SUPPORT_CREDIT_DAY_CENTS_MAX = environment.integer(
+    "GATEWAY_SUPPORT_CREDIT_DAY_CENTS_MAX", 100_000, minimum=1, maximum=100_000_000
+)
 
 # --- Mail: see gateway_project.mail ------------------------------------------------------------------------------
 

@@ -170,7 +170,7 @@ def sealed_bytes_max() -> int:
     return settings.IDEMPOTENT_REPLY_BYTES_MAX * 2 + 200
 
 
-def count(account: Account, sealed_reply: str | None) -> str | None:
+def count_stored_bytes(account: Account, sealed_reply: str | None) -> str | None:
     """Count a reply on the given row (``store_replies_statement`` writes it). Return it, or None when it is not stored.
 
     The account may then have more than its room: see ``excess_bytes``.

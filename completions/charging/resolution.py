@@ -73,7 +73,8 @@ class Resolution(CompletionOperation):
         # the key stays, because it leads to what was charged: the next run pays only the difference.
         if self.usage and self.reply_retention and self.reply_retention.is_kept:
             account = rows.accounts[self.account_id]
-            writes.replies_stored.append((completion_id, idempotency.count(account, self.reply_retention.sealed_reply)))
+            sealed_reply = idempotency.count_stored_bytes(account, self.reply_retention.sealed_reply)
+            writes.replies_stored.append((completion_id, sealed_reply))
             if excess_bytes := idempotency.excess_bytes(account):
                 writes.replies_evicted[account.pk] = excess_bytes
         elif self._is_credited_to_the_next_run:

@@ -265,13 +265,13 @@ class Dispatch:
                 yield
         except http.Interrupted as error:  # by a provider without a network; others report it as the failure below
             failure = exchange.interruption(error, upstream_worked=True)
-            self._forgive_shutdown(failure)
+            self._waive_charge_at_shutdown(failure)
             raise failure from error
         except ProviderFailed as failure:
-            self._forgive_shutdown(failure)
+            self._waive_charge_at_shutdown(failure)
             raise
 
-    def _forgive_shutdown(self, failure: ProviderFailed) -> None:
+    def _waive_charge_at_shutdown(self, failure: ProviderFailed) -> None:
         """Charge nothing to a client that is there when the worker must stop. It can ask again; one that left had its work."""
         if failure.kind is FailureKind.SHUTTING_DOWN and not disconnects.has_left(self.client):
             failure.upstream_worked = False

@@ -53,7 +53,7 @@ class Slot:
             self._is_taken = False
             process_slots.release(*self._owners)
 
-    def hand_over(self) -> "Slot":
+    def transfer(self) -> "Slot":
         """Return the slot for another ``with`` block, which is to release it instead."""
         self._is_taken = False
         return Slot(*self._owners)
