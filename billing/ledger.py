@@ -108,6 +108,11 @@ def grant_support_credit(
         )
 
 
+def is_support_credit_booked(reference: str) -> bool:
+    """Say whether ``grant_support_credit`` would return an entry that is there already."""
+    return LedgerEntry.objects.filter(reference=f"support:{reference}").exists()
+
+
 def _book_once(
     account: Account,
     type: LedgerEntry.Type,

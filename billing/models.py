@@ -1,4 +1,4 @@
-"""Users, accounts, memberships, ledger entries, holds, and what is used up of the limits on signing in.
+"""Users, accounts, memberships, ledger entries, credits that wait, holds, and what is used up of the limits on signing in.
 
 Every invariant of one row that a constraint can express is a constraint, named as a sentence. Triggers of migration 0002
 enforce invariants between rows.
@@ -13,7 +13,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Lower, Now
 
-from gateway_project import identifiers
+from billing import money
+from gateway_project import dollars, identifiers
 
 
 class UserManager(BaseUserManager["User"]):
@@ -173,6 +174,57 @@ class LedgerEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type} {self.reference}"
+
+
+class CreditRequest(models.Model):
+    """A SUPPORT_CREDIT that waits for a second person, or was decided. Written by ``support_credit``.
+
+    Decided once; triggers refuse to change anything else, and to delete a row. Nobody approves what they asked for.
+    """
+
+    class Decision(models.TextChoices):
+        APPROVED = "APPROVED", "approved"
+        DECLINED = "DECLINED", "declined"
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    reference = models.CharField(max_length=64, unique=True, db_collation="C", help_text="Of the form that asked for it.")
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="credit_requests")
+    amount_cents = models.BigIntegerField()
+    reason = models.CharField(max_length=500)
+    ticket = models.CharField(max_length=100, blank=True)
+    requested_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="credit_requests")
+    requested_at = models.DateTimeField(db_default=Now(), editable=False)
+    decision = models.CharField(max_length=8, choices=Decision.choices, blank=True, default="")
+    decided_by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    decided_at = models.DateTimeField(null=True)
+    decision_reason = models.CharField(max_length=500, blank=True)
+    entry = models.OneToOneField(LedgerEntry, null=True, on_delete=models.PROTECT, related_name="credit_request")
+
+    class Meta:
+        default_permissions = ("view",)
+        permissions = [("approve_support_credit", "Can approve a SUPPORT_CREDIT that somebody else asks for")]
+        constraints = [
+            models.CheckConstraint(condition=Q(amount_cents__gte=1), name="a_credit_is_asked_for_in_whole_cents"),
+            models.CheckConstraint(
+                condition=~Q(decision="APPROVED") | ~Q(decided_by=F("requested_by")),
+                name="nobody_approves_what_they_asked_for",
+            ),
+            models.CheckConstraint(
+                condition=Q(decision="", decided_by__isnull=True, decided_at__isnull=True)
+                | Q(decision__in=["APPROVED", "DECLINED"], decided_by__isnull=False, decided_at__isnull=False),
+                name="a_credit_waits_until_it_is_decided",
+            ),
+            models.CheckConstraint(
+                condition=Q(decision="APPROVED", entry__isnull=False) | (~Q(decision="APPROVED") & Q(entry__isnull=True)),
+                name="only_an_approved_credit_is_booked",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["requested_by"], condition=Q(decision=""), name="waiting_credits_by_requester"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{dollars.format_usd(money.nanos(self.amount_cents))} for {self.account}"
 
 
 class Hold(models.Model):

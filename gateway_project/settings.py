@@ -215,10 +215,13 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# What one member of staff may issue as SUPPORT_CREDIT: each time, and in a UTC day.
+# What one member of staff may issue as SUPPORT_CREDIT: each time, in a UTC day, and to one account in a day without approval.
 SUPPORT_CREDIT_CENTS_MAX = environment.integer("GATEWAY_SUPPORT_CREDIT_CENTS_MAX", 25_000, minimum=1, maximum=100_000_000)
 SUPPORT_CREDIT_DAY_CENTS_MAX = environment.integer(
     "GATEWAY_SUPPORT_CREDIT_DAY_CENTS_MAX", 100_000, minimum=1, maximum=100_000_000
+)
+SUPPORT_CREDIT_ALONE_CENTS_MAX = environment.integer(
+    "GATEWAY_SUPPORT_CREDIT_ALONE_CENTS_MAX", 10_000, minimum=0, maximum=100_000_000
 )
 
 # --- Mail: see gateway_project.mail ------------------------------------------------------------------------------

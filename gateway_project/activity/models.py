@@ -13,6 +13,8 @@ class Activity(models.Model):
         CHANGED = "CHANGED", "changed"
         DELETED = "DELETED", "deleted"
         CREDITED = "CREDITED", "credited"
+        CREDIT_REQUESTED = "CREDIT_REQUESTED", "asked for a credit"
+        CREDIT_DECLINED = "CREDIT_DECLINED", "declined a credit"
         CLOSED = "CLOSED", "closed an account"
         KEY_MADE = "KEY_MADE", "made a key"
         KEY_LIMITED = "KEY_LIMITED", "set a spending limit"
