@@ -100,7 +100,7 @@ def prose(page: str) -> str:
 
 # --- Settings -----------------------------------------------------------------------------------------------------
 
-_READERS = {"get", "setdefault", "text", "boolean", "integer", "words", "numbers", "origins", "address", "networks"}
+_READERS = {"get", "setdefault", "text", "boolean", "integer", "integers", "words", "numbers", "origins", "address", "networks"}
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 
 
