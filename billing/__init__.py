@@ -20,6 +20,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``forms``              HTML forms for amounts, credits, users and memberships
 - ``sign_in``            limits on attempts to sign in
 - ``pages``              sign-in, choice of account and statement; ``page_urls`` are their addresses
+- ``payments``           credit bought from a processor, refunds, disputes, receipts
 - ``people_admin``       the support pages of users, groups and memberships
 - ``credit_admin``       the support pages of credits that wait for a second person
 - ``admin``              the support pages of accounts, entries and holds

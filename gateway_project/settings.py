@@ -302,6 +302,21 @@ REQUEST_IMAGES_MAX = environment.integer("GATEWAY_REQUEST_IMAGES_MAX", 50, minim
 REQUEST_REMOTE_IMAGES = environment.boolean("GATEWAY_REQUEST_REMOTE_IMAGES", default=False)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for page forms; the API reads bodies itself, up to REQUEST_BYTES_MAX
 
+# --- Payments: see billing.payments ------------------------------------------------------------------------------
+
+STRIPE_SECRET_KEY = environment.text("GATEWAY_STRIPE_SECRET_KEY")
+STRIPE_WEBHOOK_SECRET = environment.text("GATEWAY_STRIPE_WEBHOOK_SECRET")
+STRIPE_API_BASE = environment.text("GATEWAY_STRIPE_API_BASE") or "https://api.stripe.com"
+PAYMENT_PROCESSOR = environment.text("GATEWAY_PAYMENT_PROCESSOR") or (
+    "stripe" if STRIPE_SECRET_KEY else "demo" if GATEWAY_DEVELOPMENT else ""
+)
+PAYMENT_CENTS_MIN = environment.integer("GATEWAY_PAYMENT_CENTS_MIN", 500, minimum=50, maximum=99_999_999)
+PAYMENT_CENTS_MAX = environment.integer("GATEWAY_PAYMENT_CENTS_MAX", 100_000, minimum=50, maximum=99_999_999)
+PAYMENT_PRESETS_CENTS = environment.integers(
+    "GATEWAY_PAYMENT_PRESETS_CENTS", "1000, 2500, 5000, 10000", minimum=50, maximum=99_999_999
+)
+SELLER_LINES = environment.words("GATEWAY_SELLER")  # on receipts: the name, the address and the tax id
+
 # --- Keys --------------------------------------------------------------------------------------------------------
 
 # Limits of keys that have none of their own, in accounts that have none either.

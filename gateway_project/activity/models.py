@@ -24,6 +24,8 @@ class Activity(models.Model):
         INVITED = "INVITED", "sent a password link"
         INVITATION_REVOKED = "INVITATION_REVOKED", "revoked a password link"
         DECIDED = "DECIDED", "decided on a proposal"
+        PAYMENT_BEGUN = "PAYMENT_BEGUN", "began a payment"
+        BILLING_CHANGED = "BILLING_CHANGED", "changed billing details"
         EXPORTED = "EXPORTED", "exported the log"
 
     at = models.DateTimeField(db_default=Now(), editable=False)
