@@ -31,6 +31,7 @@ class CompletionAdmin(ReadOnlyAdmin):
         *(
             "id",
             "request_id",
+            "provider_request_id",
             "account",
             "key",
             "model",

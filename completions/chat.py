@@ -1,10 +1,10 @@
 """Values that the layers pass on: a chat request, its offers, and the reply. Frozen dataclasses, independent of Django.
 
-Only a ``RequestBody`` changes: it is released while its request waits for an upstream.
+Only two change: a ``RequestBody``, which is released while its request waits for an upstream, and an ``UpstreamHead``.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -185,6 +185,13 @@ class Offer:
     requests_in_flight_max: int | None = None  # of each key; None: as many as the key may have for all models
 
 
+@dataclass(slots=True)
+class UpstreamHead:
+    """What the head of an upstream's response says for the record. None until there is one, or where it says nothing."""
+
+    request_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to one upstream. ``max_tokens`` is what the hold pays for, so it is always sent."""
@@ -195,6 +202,7 @@ class Call:
     max_tokens: int
     until: float = math.inf  # the deadline of all attempts together, by the monotonic clock
     client: Any = None  # the client's socket, where the server shows it
+    head: UpstreamHead = field(default_factory=UpstreamHead, compare=False)  # of the latest attempt
 
 
 @dataclass(frozen=True, slots=True)

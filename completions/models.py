@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import BrinIndex
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Prefetch, Q
@@ -432,6 +433,9 @@ class Completion(models.Model):
         null=True, help_text="Of each attempt that failed: provider, status and reason. Empty: none failed."
     )
     request_id = models.CharField(max_length=40, null=True, db_collation="C", help_text="The reply's x-request-id.")
+    provider_request_id = models.CharField(
+        max_length=100, null=True, db_collation="C", help_text="The provider's own id of the latest attempt."
+    )
     created_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 
@@ -446,6 +450,14 @@ class Completion(models.Model):
         indexes = [
             models.Index(fields=["request_id"], name="completions_by_request"),
             models.Index(fields=["key", "-id"], condition=Q(failed_attempts__isnull=False), name="failed_completions_by_key"),
+            models.Index(fields=["key", "-id"], name="completions_by_key"),
+            # Settlement writes the column. A B-tree on it would make each settlement write into every index of the table.
+            BrinIndex(
+                fields=["provider_request_id"],
+                opclasses=["text_bloom_ops"],
+                autosummarize=True,
+                name="completions_by_provider_request",
+            ),
         ]
 
     def __str__(self) -> str:

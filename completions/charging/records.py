@@ -72,6 +72,7 @@ class CompletionOutcome(NamedTuple):
     first_token_ms: int | None
     streamed_ms: int | None
     failed_attempts: list[FailedAttempt] | None
+    provider_request_id: str | None
     settlement: str
     prompt_tokens: int
     cached_tokens: int
@@ -84,7 +85,7 @@ class ServedBy(NamedTuple):
     """Which model of which provider serves a completion, at which price, after how many attempts.
 
     Of a stream also its pace: the milliseconds to the first text, and from there to the last. ``failed_attempts`` is None when
-    none failed.
+    none failed. ``provider_request_id`` is the id that the provider gave the latest attempt, at most 100 characters.
     """
 
     model_id: str
@@ -94,6 +95,7 @@ class ServedBy(NamedTuple):
     first_token_ms: int | None = None
     streamed_ms: int | None = None
     failed_attempts: list[FailedAttempt] | None = None
+    provider_request_id: str | None = None
 
     @classmethod
     def from_row(cls, completion: Completion) -> "ServedBy":
@@ -126,12 +128,14 @@ def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> State
         """
         UPDATE completions_completion SET model_id = ended.model_id, price_id = ended.price_id,
             provider_id = ended.provider_id, attempts = ended.attempts, first_token_ms = ended.first_token_ms,
-            streamed_ms = ended.streamed_ms, failed_attempts = ended.failed_attempts, settlement = ended.settlement,
+            streamed_ms = ended.streamed_ms, failed_attempts = ended.failed_attempts,
+            provider_request_id = ended.provider_request_id, settlement = ended.settlement,
             prompt_tokens = ended.prompt_tokens, cached_tokens = ended.cached_tokens,
             cache_write_tokens = ended.cache_write_tokens, completion_tokens = ended.completion_tokens,
             cost_nanos = ended.cost_nanos, finished_at = statement_timestamp()
         FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
-            attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb, settlement text,
+            attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
+            provider_request_id text, settlement text,
             prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, completion_tokens bigint, cost_nanos bigint)
         WHERE completions_completion.id = ended.id
         """,

@@ -27,6 +27,8 @@ logger = logging.getLogger("gateway.providers")
 _MESSAGE_CHARACTERS_MAX = 300
 _READ_CHARACTERS_MAX = 10_000  # of a message, to find its first printable ones
 _PARAM = re.compile(r"[A-Za-z_][\w.\[\]-]{0,99}", re.ASCII)  # the path of a field
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
+_REQUEST_ID = re.compile(r"[!-~]{1,100}")
 _UNREAD_BYTES_MAX = 10_000  # kept of a stream that has no events: it may be an error
 _TURN_SECONDS = 0.01  # a stream that arrives as fast as it is read yields to other greenlets this often
 
@@ -78,6 +80,7 @@ def post(
 
     Raises ProviderFailed, also for any other status.
     """
+    call.head.request_id = None  # not that of an earlier attempt
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, **headers}
     try:
@@ -96,12 +99,19 @@ def post(
         )
     except http.OutboundError as error:
         raise provider_failure(call, error, upstream_worked=_is_at_work(error)) from error
+    call.head.request_id = _request_id(response)
     if not 200 <= response.status < 300:
         try:
             raise _refusal(call, response, interpret)
         finally:
             response.close()
     return response
+
+
+def _request_id(response: http.UpstreamResponse) -> str | None:
+    """Return the id by which the provider knows the request, for questions to it; None for one that is too long to keep."""
+    sent = (response.header(name).strip() for name in _REQUEST_ID_HEADERS)
+    return next((each for each in sent if _REQUEST_ID.fullmatch(each)), None)
 
 
 def _is_at_work(error: http.OutboundError) -> bool:

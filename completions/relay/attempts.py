@@ -68,7 +68,16 @@ class Dispatch:
         offer, provider_slug = self.call.offer, self.call.route.provider_slug
         first_token_ms, streamed_ms = self._durations_ms()
         failed = self.failed_attempts or None
-        return ServedBy(offer.model_id, offer.price_id, provider_slug, self.attempts, first_token_ms, streamed_ms, failed)
+        return ServedBy(
+            offer.model_id,
+            offer.price_id,
+            provider_slug,
+            self.attempts,
+            first_token_ms,
+            streamed_ms,
+            failed,
+            self.call.head.request_id,
+        )
 
     @property
     def is_cancellable(self) -> bool:

@@ -91,7 +91,7 @@ def test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored(
     assert [stat.S_IMODE(each.stat().st_mode) for each in (settings.OUTBOX_DIR, path)] == [0o700, 0o600]
     record = json.loads(path.read_text())
     sealed_reply, prompt_tokens = record["reply_retention"].pop("sealed_reply"), record["usage"]["prompt_tokens"]
-    *_, first_token_ms, streamed_ms, _ = record["served_by"]
+    *_, first_token_ms, streamed_ms, _, _ = record["served_by"]
     assert min(first_token_ms, streamed_ms) >= 0
     assert "four bytes" not in path.read_text()
     assert len(sealed_reply) > len(body)
@@ -99,7 +99,7 @@ def test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored(
         "version": 2,
         "completion": completion.pk,
         "admission": json.loads(json.dumps(asdict(CompletionRecord.from_row(completion)), default=str)),
-        "served_by": ["demo/echo", completion.price_id, "echo", 1, first_token_ms, streamed_ms, None],
+        "served_by": ["demo/echo", completion.price_id, "echo", 1, first_token_ms, streamed_ms, None, None],
         "settlement": "reported",
         "usage": {
             "prompt_tokens": prompt_tokens,

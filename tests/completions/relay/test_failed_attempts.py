@@ -6,7 +6,7 @@ from django.db import connection
 from completions.models import Completion
 from tests.completions.routes import add
 from tests.completions.rows import ask, ask_streamed, events
-from tests.upstream import ROLE, event, refusal, stream, streamed, whole, words
+from tests.upstream import ROLE, event, refusal, reply, stream, streamed, whole, words
 
 STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 
@@ -25,6 +25,34 @@ def test_a_completion_keeps_the_request_id_of_its_reply(api, large, upstream, is
     assert not is_streamed or events(answer)
     completion = Completion.objects.get()
     assert (completion.request_id, completion.failed_attempts) == (answer["x-request-id"], None)
+
+
+@STREAMED
+def test_a_completion_keeps_the_request_id_of_its_provider(api, large, upstream, is_streamed):
+    upstream.will(reply(b"", status=503, x_request_id="first"), served(is_streamed, request_id="req_second"))
+    answer = ask(api, stream=is_streamed)
+    assert not is_streamed or events(answer)
+    assert Completion.objects.get().provider_request_id == "req_second"
+
+
+@pytest.mark.parametrize("sent", ["a" * 101, "two words", "é", ""])
+def test_an_id_of_a_provider_that_cannot_be_kept_is_left_out(api, large, upstream, sent):
+    upstream.will(served(request_id=sent))
+    assert ask(api).status_code == 200
+    assert Completion.objects.get().provider_request_id is None
+
+
+def test_a_refused_completion_keeps_the_request_id_of_the_refusal(api, large, upstream):
+    upstream.will(refusal(400, "no", x_request_id="req_refused"))
+    assert ask(api).status_code == 400
+    assert Completion.objects.get().provider_request_id == "req_refused"
+
+
+def served(is_streamed=False, *, request_id):
+    """Return a script of a reply with an id in its head."""
+    head, *rest = streamed("Hello") if is_streamed else whole()
+    start, end = head.split(b"\r\n", 1)
+    return [start + f"\r\nrequest-id: {request_id}\r\n".encode() + end, *rest]
 
 
 @STREAMED
@@ -77,5 +105,6 @@ def test_a_completion_is_found_by_its_request_id_and_a_keys_failures_by_an_index
     failed = Completion.objects.filter(key_id=found.get().key_id, failed_attempts__isnull=False).order_by("-id")[:10]
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # preferred for small tables
+        cursor.execute("DROP INDEX completions_by_key")  # preferred where all of a few completions failed
     assert "completions_by_request" in found.explain()
     assert "failed_completions_by_key" in failed.explain()
