@@ -17,6 +17,7 @@ contracts are in pyproject.toml.
 - ``net``               outbound HTTP and sockets
 - ``web``               middleware, replies to errors, probes and parsing of requests
 - ``activity``          the log of what staff and owners did; the base classes of admin pages
+- ``desk``              the support desk: what the admin shows of several apps
 - ``monitoring``        what operators watch: last runs of tasks, running processes, facts of the database
 - ``local``             ``make run``: the whole gateway on one machine
 - ``cache``             an in-process cache whose entries expire

@@ -16,6 +16,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``acts``               what people do with keys, recorded in the activity log
 - ``forms``              HTML forms for a spending limit and a new key
 - ``pages``              the dashboard; ``page_urls`` are its addresses
+- ``desk``               what keys contribute to the support desk
 - ``admin``              the support pages of keys
 - ``audit``              invariants of keys, which ``billing.audit`` checks
 - ``tasks``              scheduled work: deletes old refusals

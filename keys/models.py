@@ -63,6 +63,7 @@ class ApiKey(models.Model):
 
     class Meta:
         verbose_name = "API key"
+        indexes = [models.Index(fields=["last_four"], name="keys_by_last_four")]
         constraints = [
             models.CheckConstraint(
                 condition=Q(spending_limit_cents__isnull=True, spending_type__isnull=True, spending_period__isnull=True)

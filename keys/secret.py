@@ -19,6 +19,8 @@ PREFIX = "mgw_live_"
 _RANDOM_CHARACTERS = 32
 _SHAPE = re.compile(r"mgw_live_([0-9A-Za-z]{22})_([0-9A-Za-z]{32})([0-9A-Za-z]{6})", re.ASCII)
 
+_BEGINS_LIKE_ONE = re.compile(rf"({PREFIX}[0-9A-Za-z]{{22}})_\w*", re.ASCII)
+_ENDS_LIKE_ONE = re.compile(r"(?<![0-9A-Za-z])[0-9A-Za-z]{34}([0-9A-Za-z]{4})(?![0-9A-Za-z])", re.ASCII)
 _LOOKS_LIKE_ONE = re.compile(rf"{PREFIX}\w*", re.ASCII)
 
 
@@ -39,6 +41,11 @@ def key_id(secret: str) -> str | None:
 def mask_all(text: str) -> str:
     """Return the text with "mgw_live_..." in place of whatever looks like a secret, whole or cut off."""
     return _LOOKS_LIKE_ONE.sub(f"{PREFIX}...", text)
+
+
+def conceal_all(text: str) -> str:
+    """Replace each secret in the text, whole or cut off, by the public id in it, and each end of one by its last four."""
+    return _ENDS_LIKE_ONE.sub(rf"{PREFIX}...\1", _BEGINS_LIKE_ONE.sub(r"\1", text))
 
 
 def digest(secret: str, pepper: str) -> str:

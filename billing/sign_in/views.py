@@ -14,11 +14,12 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
 from billing.sign_in.reauthentication import reauthenticates
+from gateway_project.desk import search
 
 View = Callable[..., Any]
 
-# Leaving, stopping a leaked key and giving the password anyhow must not wait for a password.
-_WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke"}
+# Leaving, stopping a leaked key and giving the password anyhow must not wait for a password. The search changes nothing.
+_WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke", "admin_search"}
 
 
 def protect(site: AdminSite) -> None:
@@ -32,6 +33,14 @@ def protect(site: AdminSite) -> None:
         @functools.wraps(asked)
         def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
             name = request.resolver_match.url_name if request.resolver_match else None
+            address = request.get_full_path()
+            may_be_kept = search.conceal(address)
+            if (
+                may_be_kept != address
+                and request.method == "GET"
+                and not (name == "admin_search" and request.user.is_authenticated)
+            ):
+                return redirect(may_be_kept)  # a browser keeps this address instead, and shows it
             if not request.user.is_authenticated and name != "logout":
                 return redirect_to_login(request.get_full_path())  # where Django's own page would lead, in one step
             return (plain if name in _WITHOUT_PASSWORD else asked)(request, *args, **kwargs)

@@ -54,6 +54,15 @@ def test_a_text_that_is_no_secret_has_no_key_id(text):
     assert secret.key_id(text) is None
 
 
+@given(st.text(max_size=9), st.text(max_size=9), st.integers(32, 70))
+def test_what_is_concealed_keeps_the_id_or_the_last_four_only(before, after, end):
+    key_id = identifiers.short_uuid7()
+    minted = secret.mint(key_id)
+    concealed = secret.conceal_all(f"{before} {minted[:end]} {minted} {minted[32:]} {after}")
+    assert f" mgw_live_{key_id} mgw_live_{key_id} mgw_live_...{minted[-4:]} " in concealed
+    assert minted[32:-4] not in concealed
+
+
 @pytest.mark.parametrize("around", ["{}\n", " {}", "{} ", "{}x", "x{}", "{}\x00"])
 def test_a_secret_with_other_text_around_it_is_refused(around):
     assert secret.key_id(around.format(secret.mint(identifiers.short_uuid7()))) is None

@@ -29,6 +29,8 @@ PAGES = [
     "/admin/rankings/alias/queue/",
     "/admin/activity/activity/",
     "/admin/password_change/",
+    "/admin/search/",
+    "/admin/search/?q=alice",
 ]
 
 
@@ -37,6 +39,7 @@ def paths(transactional_db, alice):
     """The pages, of an account with a key, an entry and a model."""
     User.objects.create_superuser("root@example.org", factories.PASSWORD)
     factories.credit(alice, 500)
+    factories.make_account("Alice and daughters")
     factories.make_model("acme/large")
     key, _ = factories.make_key(alice, "laptop")
     ids = {"account": alice.pk, "key": key.pk, "user": alice.members.get().pk}

@@ -1,0 +1,100 @@
+"""Finds accounts by address, name and id, ledger entries by id and by payment, and what else belongs to them."""
+
+import json
+import re
+from typing import Any
+
+from django.contrib.postgres.search import SearchQuery, SearchVector
+from django.db.models import BooleanField, QuerySet, TextField
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Cast
+
+from billing.models import Account, Hold, LedgerEntry, User
+from gateway_project import dollars
+from gateway_project.desk import search, short_ids
+from gateway_project.desk.search import Finder
+
+_ADDRESS_CHARACTERS_MIN = 3  # fewer begin the addresses of too many
+
+
+def _people(term: str) -> QuerySet[User]:
+    if len(term) < _ADDRESS_CHARACTERS_MIN or " " in term:
+        return User.objects.none()
+    return User.objects.filter(email__startswith=term.lower()).order_by("email")
+
+
+def _accounts_of_people(term: str) -> QuerySet[Account]:
+    users = list(_people(term).values_list("pk", flat=True)[: search.FOUND_MAX + 1])
+    return Account.objects.filter(memberships__user__in=users).distinct()
+
+
+def _accounts_by_name(term: str) -> QuerySet[Account]:
+    """Find the accounts whose names have words that begin so, in any order.
+
+    They are sorted, so that the planner does not hope for the first matches of a sequential scan.
+    """
+    words = re.findall(r"\w+", term)
+    if not words:
+        return Account.objects.none()
+    query = SearchQuery(" & ".join(f"'{word}':*" for word in words), search_type="raw", config="simple")
+    return Account.objects.annotate(words=SearchVector("name", config="simple")).filter(words=query).order_by("name", "pk")
+
+
+def _by_id(rows: QuerySet[Any], term: str) -> QuerySet[Any]:
+    part = short_ids.parse(term)
+    ends = short_ids.uuid_range(part.beginning)
+    if ends is None:
+        return rows.none()
+    found = rows.filter(pk__range=ends)
+    return found.annotate(text=Cast("pk", TextField())).filter(text__endswith=part.end) if part.end else found
+
+
+def _accounts_by_id(term: str) -> QuerySet[Account]:
+    return _by_id(Account.objects.all(), term)
+
+
+def _entries(term: str) -> QuerySet[LedgerEntry]:
+    return _by_id(LedgerEntry.objects.select_related("account"), term)
+
+
+def _entries_by_payment(term: str) -> QuerySet[LedgerEntry]:
+    """Find the entries with such a value in their metadata, as a payment's id is, or with such a reference."""
+    has_value = RawSQL("billing_ledgerentry.metadata @@ %s::jsonpath", [f"$.* == {json.dumps(term)}"], BooleanField())  # noqa: S611  a parameter
+    return LedgerEntry.objects.exclude(type=LedgerEntry.Type.USAGE_DEBIT).filter(has_value).select_related("account")
+
+
+def _entries_by_reference(term: str) -> QuerySet[LedgerEntry]:
+    return LedgerEntry.objects.filter(reference=term).select_related("account")
+
+
+def _holds(term: str) -> QuerySet[Hold]:
+    return Hold.objects.filter(reference=term).select_related("account")
+
+
+def _describe_account(account: Account) -> str:
+    state = "" if account.is_active else ", closed"
+    return f"balance {dollars.format_usd(account.balance_nanos)}{state}"
+
+
+def _describe_entry(entry: LedgerEntry) -> str:
+    return f"{dollars.format_usd(entry.amount_nanos)} of {entry.account}, {entry.created_at:%Y-%m-%d %H:%M} UTC"
+
+
+def _describe_hold(hold: Hold) -> str:
+    return f"{dollars.format_usd(hold.amount_nanos)} of {hold.account}"
+
+
+def _describe_person(user: User) -> str:
+    return user.get_full_name()
+
+
+FINDERS = [
+    Finder(Account, _accounts_of_people, _describe_account, "a member's e-mail address, or its beginning"),
+    Finder(Account, _accounts_by_name, _describe_account, "an account's name: words of it, or their beginnings"),
+    Finder(Account, _accounts_by_id, _describe_account, "an account's id, or its beginning"),
+    Finder(LedgerEntry, _entries, _describe_entry, "a ledger entry's id, or its beginning"),
+    Finder(LedgerEntry, _entries_by_payment, _describe_entry, "a payment's id, as its processor gave it"),
+    Finder(LedgerEntry, _entries_by_reference, _describe_entry, is_last_resort=True),  # of usage, it leads to the completion
+    Finder(Hold, _holds, _describe_hold, is_last_resort=True),
+    Finder(User, _people, _describe_person, "the e-mail address of somebody without an account", is_last_resort=True),
+]

@@ -1,0 +1,4 @@
+"""What completions contribute to the support desk.
+
+- ``search``  finds completions
+"""

@@ -1,0 +1,46 @@
+"""Finds completions by their id, their request's id and their provider's id of the request."""
+
+import re
+
+from django.db.models import QuerySet
+
+from completions.models import Completion
+from gateway_project import dollars
+from gateway_project.desk import short_ids
+from gateway_project.desk.search import Finder
+
+_PREFIX = "chatcmpl-"
+_ID = re.compile(rf"(?:{_PREFIX})?([0-9a-f]{{8,32}})", re.ASCII)
+
+
+def _completions() -> QuerySet[Completion]:
+    return Completion.objects.select_related("account", "model")
+
+
+def _by_id(term: str) -> QuerySet[Completion]:
+    """An id is tried as it is, too: not all begin as ours do now."""
+    part = short_ids.parse(term)
+    match = _ID.fullmatch(part.beginning)
+    if match is None:
+        return _completions().filter(pk=term)
+    return _completions().filter(pk__startswith=f"{_PREFIX}{match[1]}", pk__endswith=part.end)
+
+
+def _by_request(term: str) -> QuerySet[Completion]:
+    return _completions().filter(request_id=term)
+
+
+def _by_provider_request(term: str) -> QuerySet[Completion]:
+    return _completions().filter(provider_request_id=term)
+
+
+def _describe(completion: Completion) -> str:
+    cost = "runs" if completion.cost_nanos is None else dollars.format_usd(completion.cost_nanos)
+    return f"{completion.model_id}, {cost}, {completion.account}, {completion.created_at:%Y-%m-%d %H:%M} UTC"
+
+
+FINDERS = [
+    Finder(Completion, _by_id, _describe, "a completion's id, or its beginning"),
+    Finder(Completion, _by_request, _describe, "a request id (x-request-id)"),
+    Finder(Completion, _by_provider_request, _describe, "a provider's own id of a request"),
+]

@@ -1,0 +1,9 @@
+"""The support desk: what the admin shows that several apps contribute to.
+
+An app has a package ``desk`` for what it contributes, in modules with the names of those here. They are collected as the facts
+of monitoring are: nothing here imports an app.
+
+- ``search``     the search box of every page: finds what staff may view by an id, an address or a name
+- ``short_ids``  ids as lists show them: their beginning and their end
+- ``views``      the pages
+"""

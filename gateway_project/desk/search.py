@@ -1,0 +1,110 @@
+"""The search of the support desk: what one term finds, of all that a member of the staff may view.
+
+An app with something to find has a module ``desk.search`` with a list FINDERS. Every finder reads an index, because the tables
+are large. A secret may be pasted. It is replaced by the public id in it before anything else reads the term.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.db import connection, transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.module_loading import module_has_submodule
+from django.utils.text import capfirst
+
+FOUND_MAX = 20
+TERM_CHARACTERS_MAX = 300
+# The planner would read a whole table where it takes a BRIN index to exclude nothing, or a word to be in most names.
+NO_SEQUENTIAL_SCANS = "SET LOCAL enable_seqscan = off"
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Finds the rows of one model. ``find`` returns a queryset that reads an index, empty for a term of another shape.
+
+    ``terms`` says in words what may be searched for; empty if another finder of the model says it. ``describe`` returns what
+    tells a row from others. ``is_last_resort`` is for rows that lead to others, which are found by the same term: such a finder
+    is asked only when nothing else was found. ``conceal`` replaces secrets in a text.
+    """
+
+    model: type[Model]
+    find: Callable[[str], QuerySet[Any]]
+    describe: Callable[[Any], str]
+    terms: str = ""
+    is_last_resort: bool = False
+    conceal: Callable[[str], str] = _unchanged
+
+    def may_be_used(self, request: HttpRequest) -> bool:
+        return admin.site.get_model_admin(self.model).has_view_permission(request)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row, as the list of what was found shows it, and the address of its page."""
+
+    kind: str
+    name: str
+    description: str
+    address: str
+
+
+def finders() -> list[Finder]:
+    """Return the finders of all apps, in the apps' order."""
+    packages = [import_module(f"{app.name}.desk") for app in apps.get_app_configs() if module_has_submodule(app.module, "desk")]
+    modules = [import_module(f"{each.__name__}.search") for each in packages if module_has_submodule(each, "search")]
+    return [finder for module in modules for finder in getattr(module, "FINDERS", [])]
+
+
+def conceal(text: str) -> str:
+    """Replace what is secret in a term or in an address by what is public of it."""
+    for finder in finders():
+        text = finder.conceal(text)
+    return text
+
+
+def find(request: HttpRequest, term: str) -> list[Found]:
+    """Return what the term finds of what the user may view: FOUND_MAX rows, and one more if there are more."""
+    term = conceal(term).strip()
+    if not term or len(term) > TERM_CHARACTERS_MAX or not term.isprintable():
+        return []
+    usable = [finder for finder in finders() if finder.may_be_used(request)]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(NO_SEQUENTIAL_SCANS)
+        return _find(usable, term)
+
+
+def _find(usable: list[Finder], term: str) -> list[Found]:
+    found = list(islice(_rows([each for each in usable if not each.is_last_resort], term), FOUND_MAX + 1))
+    for finder in usable:
+        if not found and finder.is_last_resort:
+            found = list(islice(_rows([finder], term), FOUND_MAX + 1))
+    return found
+
+
+def _rows(asked: list[Finder], term: str) -> Iterator[Found]:
+    """Yield each row that is found once, though several finders may find it."""
+    seen = set()
+    for finder in asked:
+        for row in finder.find(term)[: FOUND_MAX + 1]:
+            found = _found(finder, row)
+            if found.address not in seen:
+                seen.add(found.address)
+                yield found
+
+
+def _found(finder: Finder, row: Model) -> Found:
+    options = row._meta
+    address = reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[quote(row.pk)])
+    return Found(capfirst(str(options.verbose_name)), str(row), finder.describe(row), address)

@@ -1,0 +1,4 @@
+"""What keys contribute to the support desk.
+
+- ``search``  finds keys and refused requests
+"""
