@@ -2,13 +2,13 @@
 
 Owns every balance. Imports no other app and knows nothing of keys, models or providers. In reading order:
 
-- ``models``             User, Account, Membership, LedgerEntry, Hold, SignInLimit; constraints refuse what breaks invariants
+- ``models``             the tables; constraints refuse what breaks invariants
 - ``money``              units and every rounding: nanodollars inside, cents at the edge; pure
 - ``locks``              the only way to lock a row that holds money; the order of locks
 - ``accounts``           open an account for a person, find it by a member's e-mail address, close it when nobody can manage it
 - ``ledger``             the only writer of entries and balances
 - ``staff_permissions``  whom and what staff may change
-- ``support_credit``     credits that staff issue, with a cap for each time and for each day
+- ``support_credit``     credits that staff issue: caps for each time and each day, and what waits for a second person
 - ``holds``              money reserved for usage: place; then settle, release or expire, once
 - ``ledger_pages``       read the entries of an account, one page or batch at a time
 - ``statement``          one entry as the pages show it
@@ -20,8 +20,10 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``forms``              HTML forms for amounts, credits, users and memberships
 - ``sign_in``            limits on attempts to sign in
 - ``pages``              sign-in, choice of account and statement; ``page_urls`` are their addresses
+- ``payments``           credit bought from a processor, refunds, disputes, receipts
 - ``desk``               what billing contributes to the support desk
 - ``people_admin``       the support pages of users, groups and memberships
+- ``credit_admin``       the support pages of credits that wait for a second person
 - ``admin``              the support pages of accounts, entries and holds
 - ``tasks``              the nightly audit; forgetting attempts to sign in
 - ``facts``              what operators watch of the ledger and its holds

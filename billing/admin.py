@@ -11,12 +11,14 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, reverse
 
-from billing import accounts, ledger_pages, money, staff_permissions, statement
+from billing import accounts, credit_admin, ledger_pages, money, staff_permissions, statement, support_credit
 from billing.forms import SupportCreditForm
+from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, SignInLimit, User
 from billing.pages import ChangePassword
 from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.sign_in import views
+from billing.support_credit import RequestedCredit
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
@@ -139,7 +141,8 @@ class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, Recorde
         form = SupportCreditForm(account, staff_of(request), request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid() and self._credit(request, account, form):
             return self.back_to(account)
-        context = {"form": form, "balance": dollars.format_usd(account.balance_nanos)}
+        waiting = support_credit.waiting().filter(account=account).select_related("account", "requested_by").order_by("pk")
+        context = {"form": form, "balance": dollars.format_usd(account.balance_nanos), "waiting": waiting}
         return self.show_action(request, "admin/billing/account/credit.html", "Issue credit", account, **context)
 
     def _may_credit(self, request: HttpRequest, account: Account) -> bool:
@@ -147,24 +150,30 @@ class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, Recorde
         return may_credit and staff_permissions.may_credit(staff_of(request), account)
 
     def _credit(self, request: HttpRequest, account: Account, form: SupportCreditForm) -> bool:
+        """Issue the credit, or ask for it if it needs approval. Return False if the form has an error."""
         with transaction.atomic():
-            booked = form.issue()
-            if booked is None:
-                return False
-            entry, amount = booked.entry, dollars.format_usd(booked.entry.amount_nanos)
-            if not booked.is_new:
-                messages.warning(request, f"This credit of {amount} was already booked. Nothing was added.")
-                return True
-            self.record(
-                request,
-                Activity.Act.CREDITED,
-                account,
-                f"Credited {amount}, entry {entry.pk}.",
-                after={"entry": str(entry.pk), "amountInCents": money.floor_cents(entry.amount_nanos)},
-                reason=entry.metadata["reason"],
-            )
+            outcome = form.issue()
+            if isinstance(outcome, RequestedCredit):
+                credit_admin.record_request(self, request, outcome)
+            elif outcome is not None:
+                self._record_credit(request, account, outcome, form.cleaned_data["ticket"])
+        return outcome is not None
+
+    def _record_credit(self, request: HttpRequest, account: Account, booked: BookedEntry, ticket: str) -> None:
+        entry, amount = booked.entry, dollars.format_usd(booked.entry.amount_nanos)
+        if not booked.is_new:
+            messages.warning(request, f"This credit of {amount} was already booked. Nothing was added.")
+            return
+        self.record(
+            request,
+            Activity.Act.CREDITED,
+            account,
+            f"Credited {amount}, entry {entry.pk}.",
+            after={"entry": str(entry.pk), "amountInCents": money.floor_cents(entry.amount_nanos)},
+            reason=entry.metadata["reason"],
+            ticket=ticket,
+        )
         messages.success(request, f"{amount} credited. The balance is {dollars.format_usd(entry.balance_after_nanos)}.")
-        return True
 
 
 def _latest_rows(account: Account) -> list[statement.StatementLine]:

@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class BillingConfig(AppConfig):
     name = "billing"
+
+    def ready(self) -> None:
+        from billing.payments import checks  # noqa: F401  registers its checks

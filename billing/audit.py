@@ -361,7 +361,8 @@ TRIGGERS_STAND_GUARD = Invariant(
         ('billing_ledgerentry', 'entries_follow_each_other', 'billing_check_chain'),
         ('billing_ledgerentry', 'entries_agree_with_their_account', 'billing_check_balance'),
         ('billing_account', 'accounts_agree_with_their_book', 'billing_check_balance'),
-        ('billing_hold', 'holds_resolve_once', 'billing_check_hold')
+        ('billing_hold', 'holds_resolve_once', 'billing_check_hold'),
+        ('billing_creditrequest', 'credit_requests_are_decided_once', 'billing_check_credit_request')
     ) AS expected (table_name, trigger_name, function_name)
     LEFT JOIN (pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid)
         ON tgrelid = to_regclass(table_name) AND tgname = trigger_name AND proname = function_name

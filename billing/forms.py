@@ -13,6 +13,7 @@ from billing import ledger, locks, money, staff_permissions, support_credit
 from billing.ledger import BookedEntry
 from billing.models import Account, Membership, User
 from billing.sign_in import reauthentication
+from billing.support_credit import RequestedCredit
 from gateway_project import dollars, identifiers
 
 _DOLLARS = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,2}))?", re.ASCII)
@@ -59,6 +60,9 @@ class SupportCreditForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
         help_text="Why this credit is due. The account's members can read it on their statement.",
     )
+    ticket = forms.CharField(
+        max_length=100, required=False, help_text="Where this was asked for, if there is a ticket. Only staff see it."
+    )
     reference = forms.RegexField(r"^[0-9A-Za-z]{22}$", initial=identifiers.short_uuid7, widget=forms.HiddenInput)
 
     def __init__(self, account: Account, issuer: User, *args: Any, **kwargs: Any) -> None:
@@ -68,6 +72,8 @@ class SupportCreditForm(forms.Form):
         self.fields["amount"].help_text = (
             f"Such as 5 or 12.50. At most {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)} each time. Of"
             f" {_usd(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} a day you have {_usd(left_cents)} left until midnight UTC."
+            f" What you credit this account beyond {_usd(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} a day"
+            " waits until a colleague approves it."
         )
 
     def clean_amount(self) -> int:
@@ -76,13 +82,14 @@ class SupportCreditForm(forms.Form):
             raise forms.ValidationError("The account's balance would be larger than the ledger can store.")
         return cents
 
-    def issue(self) -> BookedEntry | None:
-        """Book the credit. Return None, with an error on the form, if it is refused or the form was used for another credit."""
+    def issue(self) -> BookedEntry | RequestedCredit | None:
+        """Book the credit or ask for it. Return None, with an error on the form, if it is refused or used the form twice."""
         try:
             return support_credit.issue(
                 self.account.pk,
                 amount_cents=self.cleaned_data["amount"],
                 reason=self.cleaned_data["reason"],
+                ticket=self.cleaned_data["ticket"],
                 reference=self.cleaned_data["reference"],
                 issued_by=self.issuer,
             )
@@ -91,6 +98,16 @@ class SupportCreditForm(forms.Form):
         except ledger.ReferenceReused:
             self.add_error(None, "This form was already used for another credit. Open a new form to issue one more.")
         return None
+
+
+class DeclineForm(forms.Form):
+    """Why a credit that waits is declined."""
+
+    reason = forms.CharField(
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
+        help_text="Who asked for the credit can read it.",
+    )
 
 
 def _usd(cents: int) -> str:

@@ -93,6 +93,14 @@ def refund(account: Account, *, amount_cents: int, reference: str, reason: str) 
     return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", {"reason": reason})
 
 
+def return_refund(
+    account: Account, *, amount_cents: int, reference: str, processor: str, payment_id: str, reason: str
+) -> BookedEntry:
+    """Credit what was debited of a payment and came back: a bank reinstated it, or a refund failed."""
+    metadata = {f"{processor}PaymentId": payment_id, "reason": reason}
+    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"unrefund:{reference}", metadata)
+
+
 def grant_support_credit(
     account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
 ) -> BookedEntry:
@@ -106,6 +114,11 @@ def grant_support_credit(
         return _book_once(
             account, LedgerEntry.Type.SUPPORT_CREDIT, amount_cents, f"support:{reference}", {"reason": reason}, issued_by
         )
+
+
+def is_support_credit_booked(reference: str) -> bool:
+    """Say whether ``grant_support_credit`` would return an entry that is there already."""
+    return LedgerEntry.objects.filter(reference=f"support:{reference}").exists()
 
 
 def _book_once(

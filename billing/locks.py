@@ -1,14 +1,14 @@
-"""Row locks of users, accounts and holds. Nothing else locks a row that holds money.
+"""Row locks of users, accounts, payments and holds. Nothing else locks a row that holds money.
 
-The order of locks everywhere is: users by id, accounts by id, keys by id, holds by id. Any other order can deadlock. Spending
-days are written last, under the lock of their key. Usage locks no users.
+The order of locks everywhere is: users by id, accounts by id, keys by id, holds by id; a payment after its account. Any other
+order can deadlock. Spending days are written last, under the lock of their key. Usage locks no users.
 ``lock_users`` and ``lock_account`` must be called inside a transaction; Django raises otherwise.
 """
 
 from collections.abc import Collection
 from uuid import UUID
 
-from billing.models import Account, Hold, User
+from billing.models import Account, Hold, Payment, User
 from gateway_project.db.pipelined_transaction import Statement, lock_rows_statement
 
 
@@ -20,6 +20,11 @@ def lock_users(user_ids: Collection[int]) -> None:
 def lock_account(account_id: UUID) -> Account:
     """Return one account, locked until the transaction ends. Raises Account.DoesNotExist."""
     return Account.objects.select_for_update(of=("self",), no_key=True).get(pk=account_id)
+
+
+def lock_payment(payment_id: UUID) -> Payment:
+    """Return one payment, locked until the transaction ends. Its account must be locked already."""
+    return Payment.objects.select_for_update(of=("self",), no_key=True).get(pk=payment_id)
 
 
 def lock_accounts_statement(account_ids: Collection[UUID], *, skips_locked: bool = False) -> Statement:

@@ -1,4 +1,4 @@
-"""Users, accounts, memberships, ledger entries, holds, and what is used up of the limits on signing in.
+"""Users, accounts, memberships, ledger entries, credits that wait, holds, payments, and what is used up of sign-in limits.
 
 Every invariant of one row that a constraint can express is a constraint, named as a sentence. Triggers of migration 0002
 enforce invariants between rows.
@@ -15,7 +15,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Lower, Now
 
-from gateway_project import identifiers
+from billing import money
+from gateway_project import dollars, identifiers
 
 
 class UserManager(BaseUserManager["User"]):
@@ -180,6 +181,57 @@ class LedgerEntry(models.Model):
         return f"{self.type} {self.reference}"
 
 
+class CreditRequest(models.Model):
+    """A SUPPORT_CREDIT that waits for a second person, or was decided. Written by ``support_credit``.
+
+    Decided once; triggers refuse to change anything else, and to delete a row. Nobody approves what they asked for.
+    """
+
+    class Decision(models.TextChoices):
+        APPROVED = "APPROVED", "approved"
+        DECLINED = "DECLINED", "declined"
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    reference = models.CharField(max_length=64, unique=True, db_collation="C", help_text="Of the form that asked for it.")
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="credit_requests")
+    amount_cents = models.BigIntegerField()
+    reason = models.CharField(max_length=500)
+    ticket = models.CharField(max_length=100, blank=True)
+    requested_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="credit_requests")
+    requested_at = models.DateTimeField(db_default=Now(), editable=False)
+    decision = models.CharField(max_length=8, choices=Decision.choices, blank=True, default="")
+    decided_by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
+    decided_at = models.DateTimeField(null=True)
+    decision_reason = models.CharField(max_length=500, blank=True)
+    entry = models.OneToOneField(LedgerEntry, null=True, on_delete=models.PROTECT, related_name="credit_request")
+
+    class Meta:
+        default_permissions = ("view",)
+        permissions = [("approve_support_credit", "Can approve a SUPPORT_CREDIT that somebody else asks for")]
+        constraints = [
+            models.CheckConstraint(condition=Q(amount_cents__gte=1), name="a_credit_is_asked_for_in_whole_cents"),
+            models.CheckConstraint(
+                condition=~Q(decision="APPROVED") | ~Q(decided_by=F("requested_by")),
+                name="nobody_approves_what_they_asked_for",
+            ),
+            models.CheckConstraint(
+                condition=Q(decision="", decided_by__isnull=True, decided_at__isnull=True)
+                | Q(decision__in=["APPROVED", "DECLINED"], decided_by__isnull=False, decided_at__isnull=False),
+                name="a_credit_waits_until_it_is_decided",
+            ),
+            models.CheckConstraint(
+                condition=Q(decision="APPROVED", entry__isnull=False) | (~Q(decision="APPROVED") & Q(entry__isnull=True)),
+                name="only_an_approved_credit_is_booked",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["requested_by"], condition=Q(decision=""), name="waiting_credits_by_requester"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{dollars.format_usd(money.nanos(self.amount_cents))} for {self.account}"
+
+
 class Hold(models.Model):
     """Money reserved for one completion, whose id is its reference. Resolved once; a resolved hold is never changed."""
 
@@ -222,6 +274,111 @@ class Hold(models.Model):
 
     def __str__(self) -> str:
         return f"{self.state} {self.reference}"
+
+
+class Payment(models.Model):
+    """What an account is to pay, written before the processor hears of it: the only source of amount, currency and account.
+
+    What the processor reports is compared with it. Only ``payments.booking`` changes what is paid, refunded and booked.
+    """
+
+    class Status(models.TextChoices):
+        OPEN = "OPEN", "Waiting for the payment"
+        PROCESSING = "PROCESSING", "The bank is processing it"
+        PAID = "PAID", "Paid"
+        FAILED = "FAILED", "Not paid"
+        EXPIRED = "EXPIRED", "Not paid in time"
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="payments", db_index=False)
+    created_by = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="+", db_index=False, help_text="Empty: an automatic top-up."
+    )
+    amount_cents = models.BigIntegerField()
+    currency = models.CharField(max_length=3, default="usd")
+    processor = models.CharField(max_length=20)
+    is_live = models.BooleanField(help_text="Whether it moves real money: not in the processor's test mode.")
+    status = models.CharField(max_length=10, choices=Status.choices, default=Status.OPEN)
+    failure = models.CharField(max_length=300, blank=True, help_text="Why it was not paid, in the processor's words.")
+    session_id = models.CharField(max_length=255, null=True, unique=True, db_collation="C", help_text="The payment page's.")
+    intent_id = models.CharField(max_length=255, null=True, unique=True, db_collation="C", help_text="The processor's payment.")
+    page_url = models.TextField(blank=True, help_text="Where the processor takes the payment.")
+    refunded_cents = models.BigIntegerField(default=0, help_text="In all, as the processor reports it.")
+    disputed_cents = models.BigIntegerField(default=0, help_text="Withdrawn by banks in all, and not reinstated.")
+    debited_cents = models.BigIntegerField(default=0, help_text="What of the two is booked: never above the amount.")
+    debits = models.IntegerField(default=0, help_text="How often that changed; numbers the entries.")
+    revision = models.IntegerField(default=0, help_text="Counts changes: an older report is not booked over a newer one.")
+    credit = models.OneToOneField(LedgerEntry, null=True, on_delete=models.PROTECT, related_name="+", editable=False)
+    receipt_number = models.IntegerField(null=True, help_text="1, 2, 3 ... of the account's paid payments.")
+    billed_to = models.JSONField(default=dict, help_text="The account's name, address and tax id when it paid.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    paid_at = models.DateTimeField(null=True)
+    asked_at = models.DateTimeField(null=True, help_text="When a page last asked the processor.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(amount_cents__gt=0), name="a_payment_is_of_some_amount"),
+            models.CheckConstraint(
+                condition=Q(status="PAID", credit__isnull=False, receipt_number__isnull=False, paid_at__isnull=False)
+                | (~Q(status="PAID") & Q(credit__isnull=True, receipt_number__isnull=True, paid_at__isnull=True)),
+                name="a_payment_is_paid_when_it_is_credited",
+            ),
+            models.CheckConstraint(
+                condition=Q(refunded_cents__gte=0, disputed_cents__gte=0), name="a_refund_or_dispute_is_never_negative"
+            ),
+            models.CheckConstraint(
+                condition=Q(debited_cents__gte=0, debited_cents__lte=F("amount_cents")),
+                name="no_more_is_taken_back_than_was_paid",
+            ),
+            models.CheckConstraint(condition=Q(status="PAID") | Q(debited_cents=0), name="only_what_was_paid_is_taken_back"),
+            models.UniqueConstraint(fields=["account", "receipt_number"], name="a_receipts_number_is_used_once"),
+        ]
+        indexes = [
+            models.Index(fields=["account", "-id"], name="payments_by_account"),
+            models.Index(fields=["created_at"], name="payments_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"payment {self.pk}"
+
+
+class PaymentEvent(models.Model):
+    """A signed event of the processor and what it led to. Written once, in the transaction of its effect, and never changed."""
+
+    class Outcome(models.TextChoices):
+        APPLIED = "APPLIED", "The books changed"
+        UNCHANGED = "UNCHANGED", "Nothing was left to book"
+        IGNORED = "IGNORED", "It is not about a payment here"
+        REFUSED = "REFUSED", "It contradicts the payment"
+
+    processor = models.CharField(max_length=20)
+    event_id = models.CharField(max_length=255, db_collation="C")
+    type = models.CharField(max_length=100)
+    payment = models.ForeignKey(Payment, null=True, on_delete=models.PROTECT, related_name="events")
+    outcome = models.CharField(max_length=10, choices=Outcome.choices)
+    note = models.TextField(blank=True)
+    received_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["processor", "event_id"], name="an_event_is_kept_once")]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.event_id}"
+
+
+class BillingDetails(models.Model):
+    """Whom an account's receipts name. Members fill it in; a receipt keeps what it said when it was paid."""
+
+    account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="billing_details")
+    name = models.CharField("name or company", max_length=200)
+    address = models.TextField(max_length=500)
+    tax_id = models.CharField("tax id", max_length=50, blank=True)
+
+    class Meta:
+        verbose_name_plural = "billing details"
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class SignInLimit(models.Model):

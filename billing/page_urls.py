@@ -1,6 +1,6 @@
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LogoutView
-from django.urls import path
+from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
@@ -12,5 +12,6 @@ urlpatterns = [
     path("password/", never_cache(login_required(pages.ChangePassword.as_view())), name="password"),
     path("account/", pages.choose_account, name="choose-account"),
     path("ledger/", pages.show_statement, name="statement"),
+    path("billing/", include("billing.payments.page_urls")),
     path("ledger.csv", pages.download_statement, name="statement-csv"),
 ]

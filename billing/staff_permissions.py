@@ -10,15 +10,17 @@ So that nobody gains power through somebody else:
 So that nobody gives money to themselves:
 
 - nobody credits an account that they are a member of;
-- nobody makes or ends a membership of their own, and nobody becomes a member of an account that they have credited.
+- nobody approves a credit that they asked for, or of an account that they are a member of;
+- nobody makes or ends a membership of their own, and nobody becomes a member of an account that they have credited, or whose
+  credit they asked for or approved.
 
-The first three do not bind superusers, who have every permission. The last two bind everybody: an operator has commands.
+The first three do not bind superusers, who have every permission. The last three bind everybody: an operator has commands.
 """
 
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Q, QuerySet
 
-from billing.models import Account, LedgerEntry, Membership, User
+from billing.models import Account, CreditRequest, LedgerEntry, Membership, User
 
 
 def may_change_user(staff: User, user: User) -> bool:
@@ -56,7 +58,15 @@ def membership_refusal(staff: User, user: User, account: Account) -> str:
         return OWN_MEMBERSHIP
     if LedgerEntry.objects.filter(issued_by=user, account_id=account.pk).exists():
         return f"{user.email} has credited this account, and so cannot be a member of it."
+    if _has_part_in_credits(user).filter(account_id=account.pk).exists():
+        return f"{user.email} has asked for a credit of this account or approved one, and so cannot be a member of it."
     return ""
+
+
+def _has_part_in_credits(user: User) -> QuerySet[CreditRequest]:
+    """Return the requests that the user made or approved, without those that were declined."""
+    is_part = Q(requested_by=user) | Q(decided_by=user)
+    return CreditRequest.objects.filter(is_part).exclude(decision=CreditRequest.Decision.DECLINED)
 
 
 OWN_MEMBERSHIP = "Nobody makes or ends a membership of their own: ask a colleague."

@@ -1,62 +1,199 @@
-"""SUPPORT_CREDIT that staff issue: whom they may credit, and how much, each time and on each UTC day.
+"""SUPPORT_CREDIT that staff issue: whom they may credit, how much each time and on each UTC day, and what needs approval.
 
-The caps bind superusers, too. An operator's command (``manage.py grant_credit``) is not capped.
+What one person credits an account in a day beyond a threshold waits until somebody else approves it. What waits counts for the
+caps of who asked, so that an approval cannot exceed them. Caps and threshold bind superusers, too. An operator's command
+(``manage.py grant_credit``) has none of these: whoever can run it can write to the database anyway.
 """
 
-from datetime import UTC, datetime, time
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from billing import ledger, locks, money, staff_permissions
 from billing.ledger import BookedEntry
-from billing.models import LedgerEntry, User
+from billing.models import Account, CreditRequest, LedgerEntry, User
 from gateway_project import dollars
 from gateway_project.db import pool
 
+WAITS_TIME = timedelta(days=7)  # then a request can no longer be approved
+Decision = CreditRequest.Decision
+
 
 class CreditRefused(Exception):
-    """The person may not issue this credit. The message says why, to them."""
+    """The person may not issue or decide on this credit. The message says why, to them."""
 
 
-def issue(account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User) -> BookedEntry:
-    """Credit the account once for ``reference``, under a lock of the issuer: concurrent credits cannot exceed a cap together.
+@dataclass(frozen=True)
+class RequestedCredit:
+    """A credit that waits for approval or did, and whether this call asked for it (``is_new``) or found it."""
 
-    Raises CreditRefused, ReferenceReused.
+    request: CreditRequest
+    is_new: bool
+
+
+# --- Issuing ------------------------------------------------------------------------------------------------------
+
+
+def issue(
+    account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User, ticket: str = ""
+) -> BookedEntry | RequestedCredit:
+    """Credit the account once for ``reference``, or ask for it once if it needs approval.
+
+    Runs under a lock of the issuer: concurrent credits cannot exceed a cap together. Raises CreditRefused, ReferenceReused.
     """
     with transaction.atomic():
         locks.lock_users([issued_by.pk])
-        booked = ledger.grant_support_credit(
+        if asked := CreditRequest.objects.filter(reference=reference).first():
+            return RequestedCredit(_require_same(asked, account_id, amount_cents, issued_by), is_new=False)
+        if not ledger.is_support_credit_booked(reference):
+            account = locks.lock_account(account_id)
+            _require_allowed(account, amount_cents, issued_by)
+            if _needs_approval(account, amount_cents, issued_by):
+                return _ask(account, issued_by, reference, amount_cents=amount_cents, reason=reason, ticket=ticket)
+        return ledger.grant_support_credit(
             account_id, amount_cents=amount_cents, reason=reason, reference=reference, issued_by=issued_by
         )
-        if booked.is_new:
-            _require_allowed(booked.entry, issued_by)  # rolls the entry back
-    return booked
+
+
+def _ask(account: Account, requester: User, reference: str, **terms: int | str) -> RequestedCredit:
+    defaults = {"account": account, "requested_by": requester, **terms}
+    asked, is_new = CreditRequest.objects.get_or_create(reference=reference, defaults=defaults)
+    return RequestedCredit(_require_same(asked, account.pk, int(terms["amount_cents"]), requester), is_new)
+
+
+def _require_same(asked: CreditRequest, account_id: UUID, amount_cents: int, requester: User) -> CreditRequest:
+    if (asked.account_id, asked.amount_cents, asked.requested_by_id) != (account_id, amount_cents, requester.pk):
+        raise ledger.ReferenceReused(f"{asked.reference} already asks for something else")
+    return asked
+
+
+def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
+    """Refuse what the issuer may not credit, with or without approval. The issuer and the account are locked."""
+    if not staff_permissions.may_credit(issuer, account):
+        raise CreditRefused("You are a member of this account. A colleague must credit it.")
+    _require_open(account)
+    if amount_cents > settings.SUPPORT_CREDIT_CENTS_MAX:
+        raise CreditRefused(f"The most is {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
+    left_cents = left_today_cents(issuer)
+    if amount_cents > left_cents:
+        raise CreditRefused(f"You may credit {_usd(max(left_cents, 0))} more until midnight UTC.")
+
+
+def _require_open(account: Account) -> None:
+    if not account.is_active:
+        raise CreditRefused("The account is closed. It must be opened again before it is credited.")
+
+
+def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:
+    """Whether this credit, with what the issuer has credited the account today alone, is above the threshold.
+
+    The sum counts, so that a large credit cannot be issued in parts.
+    """
+    alone_nanos = _sum_nanos(_issued_today(issuer).filter(account=account, credit_request__isnull=True))
+    return alone_nanos + money.nanos(amount_cents) > money.nanos(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)
 
 
 def left_today_cents(issuer: User) -> int:
-    """Return how much the person may still credit until midnight UTC, in all."""
-    return _left_cents(issuer, pool.database_time())
+    """Return how much the person may still credit until midnight UTC, in all; negative when the cap was lowered since.
+
+    What waits counts on every day until it is decided, and then, if approved, on the day of its entry.
+    """
+    asked_cents = waiting().filter(requested_by=issuer).aggregate(cents=Sum("amount_cents"))["cents"] or 0
+    issued_cents = money.floor_cents(_sum_nanos(_issued_today(issuer)))
+    return settings.SUPPORT_CREDIT_DAY_CENTS_MAX - issued_cents - asked_cents
 
 
-def _require_allowed(entry: LedgerEntry, issuer: User) -> None:
-    if not staff_permissions.may_credit(issuer, entry.account):
-        raise CreditRefused("You are a member of this account. A colleague must credit it.")
-    cap_nanos = money.nanos(settings.SUPPORT_CREDIT_CENTS_MAX)
-    if entry.amount_nanos > cap_nanos:
-        raise CreditRefused(f"The most is {dollars.format_usd(cap_nanos)}.")
-    excess_cents = -_left_cents(issuer, entry.created_at)
-    if excess_cents > 0:
-        left_nanos = entry.amount_nanos - money.nanos(excess_cents)
-        raise CreditRefused(f"You may credit {dollars.format_usd(max(left_nanos, 0))} more until midnight UTC.")
+def _issued_today(issuer: User) -> QuerySet[LedgerEntry]:
+    day_began = datetime.combine(pool.database_time().astimezone(UTC).date(), time.min, tzinfo=UTC)
+    return LedgerEntry.objects.filter(issued_by=issuer, type=LedgerEntry.Type.SUPPORT_CREDIT, created_at__gte=day_began)
 
 
-def _left_cents(issuer: User, moment: datetime) -> int:
-    """Return the cap less what the person credited since the beginning of the day; negative when it is exceeded."""
-    day_began = datetime.combine(moment.astimezone(UTC).date(), time.min, tzinfo=UTC)
-    issued = LedgerEntry.objects.filter(
-        issued_by=issuer, type=LedgerEntry.Type.SUPPORT_CREDIT, created_at__gte=day_began
-    ).aggregate(nanos=Sum("amount_nanos"))
-    return settings.SUPPORT_CREDIT_DAY_CENTS_MAX - money.floor_cents(issued["nanos"] or 0)
+def _sum_nanos(entries: QuerySet[LedgerEntry]) -> int:
+    return entries.aggregate(nanos=Sum("amount_nanos"))["nanos"] or 0
+
+
+# --- What waits for a second person -------------------------------------------------------------------------------
+
+
+def waiting() -> QuerySet[CreditRequest]:
+    """Return the requests that can be approved."""
+    return CreditRequest.objects.filter(decision="", requested_at__gt=pool.database_time() - WAITS_TIME)
+
+
+def approve(request_id: UUID, *, by: User) -> BookedEntry:
+    """Book the credit, once, in the name of who asked for it. Raises CreditRefused, CreditRequest.DoesNotExist."""
+    with transaction.atomic():
+        asked = _lock(request_id, by)
+        if refusal := approval_refusal(asked, by):
+            raise CreditRefused(refusal)
+        booked = ledger.grant_support_credit(
+            asked.account_id,
+            amount_cents=asked.amount_cents,
+            reason=asked.reason,
+            reference=asked.reference,
+            issued_by=asked.requested_by,
+        )
+        if not booked.is_new:  # only a command can have taken the reference
+            raise CreditRefused("An operator booked a credit with the same reference.")
+        _decide(asked, Decision.APPROVED, by, entry=booked.entry)
+        return booked
+
+
+def decline(request_id: UUID, *, by: User, reason: str) -> CreditRequest:
+    """Decide that the credit is not booked. Who asked may do that, too. Raises CreditRefused, CreditRequest.DoesNotExist."""
+    with transaction.atomic():
+        asked = _lock(request_id, by)
+        if asked.decision:
+            raise CreditRefused(_decided(asked))
+        _decide(asked, Decision.DECLINED, by, decision_reason=reason)
+        return asked
+
+
+def approval_refusal(asked: CreditRequest, by: User) -> str:
+    """Return why ``by`` cannot approve the request, or ''."""
+    if asked.decision:
+        return _decided(asked)
+    if by == asked.requested_by:
+        return "You asked for this credit. Somebody else must approve it."
+    if not waiting().filter(pk=asked.pk).exists():
+        return f"This was asked for more than {WAITS_TIME.days} days ago. If it is still due, it must be asked for again."
+    for person in (by, asked.requested_by):
+        if not staff_permissions.may_credit(person, asked.account):
+            return f"Members have no part in crediting their account, and {person.email} is one."
+    if not asked.account.is_active:
+        return "The account was closed since. It must be opened again before it is credited."
+    if asked.account.balance_nanos + money.nanos(asked.amount_cents) > money.NANOS_MAX:
+        return "The account's balance would be larger than the ledger can store."
+    return ""
+
+
+def _lock(request_id: UUID, by: User) -> CreditRequest:
+    """Lock who asked and who decides, the account, and the request, and return it as it is then."""
+    asked = CreditRequest.objects.get(pk=request_id)
+    locks.lock_users([asked.requested_by_id, by.pk])
+    account = locks.lock_account(asked.account_id)
+    asked = CreditRequest.objects.select_for_update(of=("self",), no_key=True).select_related("requested_by").get(pk=request_id)
+    asked.account = account
+    return asked
+
+
+def _decide(asked: CreditRequest, decision: Decision, by: User, **columns: object) -> None:
+    columns |= {"decision": decision, "decided_by": by, "decided_at": pool.database_time()}
+    for name, value in columns.items():
+        setattr(asked, name, value)
+    asked.save(update_fields=list(columns))
+
+
+def _decided(asked: CreditRequest) -> str:
+    assert asked.decided_by is not None
+    assert asked.decided_at is not None
+    decided = Decision(asked.decision).label.capitalize()
+    return f"{decided} already, by {asked.decided_by.email} on {asked.decided_at:%Y-%m-%d %H:%M} UTC."
+
+
+def _usd(cents: int) -> str:
+    return dollars.format_usd(money.nanos(cents))

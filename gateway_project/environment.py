@@ -49,6 +49,14 @@ def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int |
     return number
 
 
+def integers(name: str, default: str, *, minimum: int, maximum: int) -> list[int]:
+    """Read a comma-separated list of whole numbers within their bounds."""
+    values = words(name, default)
+    if not all(value.isascii() and value.isdigit() and minimum <= int(value) <= maximum for value in values):
+        raise ImproperlyConfigured(f"{name} must have whole numbers between {minimum} and {maximum}; it is {values}.")
+    return [int(value) for value in values]
+
+
 def numbers(name: str, defaults: dict[str, float]) -> dict[str, float]:
     """Read pairs like ``speed=0.2, cost=0.1``, each of which replaces a default. Negative numbers and unknown names raise."""
     values = dict(defaults)

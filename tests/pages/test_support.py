@@ -182,6 +182,7 @@ def test_a_used_form_cannot_book_another_amount(support, alice, charlie, rows):
         ({"reason": "   "}, "reason"),
         ({"reason": "a\x00b"}, "reason"),
         ({"reason": "x" * 501}, "reason"),
+        ({"ticket": "x" * 101}, "ticket"),
         ({"reference": ""}, "reference"),
         ({"reference": "x' --"}, "reference"),
     ],
@@ -200,8 +201,9 @@ def test_an_invalid_credit_shows_errors_and_books_nothing(support, alice, rows, 
 def test_the_form_says_the_caps_and_what_is_left_of_them(support, alice):
     page = text(support.get(account_page(alice, "credit")))
     assert "At most $250.00 each time. Of $1,000.00 a day you have $1,000.00 left until midnight UTC." in page
-    support.post(account_page(alice, "credit"), credit_form(support, alice, amount="$250"))
-    assert "you have $750.00 left" in text(support.get(account_page(alice, "credit")))
+    assert "What you credit this account beyond $100.00 a day waits until a colleague approves it." in page
+    support.post(account_page(alice, "credit"), credit_form(support, alice, amount="$100"))
+    assert "you have $900.00 left" in text(support.get(account_page(alice, "credit")))
 
 
 @pytest.mark.parametrize("who", ["support", "superuser"])

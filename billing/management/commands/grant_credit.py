@@ -3,16 +3,21 @@
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import DataError
+from django.db import DataError, transaction
 
 from billing import ledger, money
 from billing.management import arguments
-from gateway_project import identifiers
+from gateway_project import dollars, identifiers
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
 from gateway_project.operator_command import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Credit the account of EMAIL with CENTS, as a SUPPORT_CREDIT. The caps of staff do not apply."
+    help = (
+        "Credit the account of EMAIL with CENTS, as a SUPPORT_CREDIT. The caps of staff do not apply, nor is approval needed."
+        " The activity log says that an operator's command did it."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -32,7 +37,13 @@ class Command(OperatorCommand):
         reference = arguments.text("--reference", typed, characters_max=200)
         account = arguments.account(options)
         try:
-            booked = ledger.grant_support_credit(account.pk, amount_cents=cents, reason=reason, reference=reference)
+            with transaction.atomic():
+                booked = ledger.grant_support_credit(account.pk, amount_cents=cents, reason=reason, reference=reference)
+                if booked.is_new:
+                    text = f"Credited {dollars.format_usd(booked.entry.amount_nanos)}, entry {booked.entry.pk}."
+                    after = {"entry": str(booked.entry.pk), "amountInCents": cents}
+                    act = Activity.Act.CREDITED
+                    log.record(None, act, account, text, account_id=account.pk, after=after, reason=reason)
         except ledger.ReferenceReused as error:
             raise CommandError(f"--reference: {error}.") from None
         except DataError:

@@ -7,7 +7,7 @@ from django.db.models import Q
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("billing", "0010_password_links")]
+    dependencies = [("billing", "0014_payments_keep_their_amount")]
 
     operations = [
         AddIndexConcurrently(

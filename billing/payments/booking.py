@@ -1,0 +1,154 @@
+"""The one door to the ledger: compares a processor's report with its payment, and books what is left to book.
+
+The webhook, the page that the payer returns to and the daily reconciliation all come through ``book``. It books the difference
+between what is reported and what is booked, under the locks of the account and the payment: a second call books nothing.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import Max
+
+from billing import ledger, locks
+from billing.models import Account, BillingDetails, Payment, PaymentEvent
+from billing.payments.processor import Event, Report
+
+logger = logging.getLogger("gateway.payments")
+
+
+class ReportOutdated(Exception):
+    """The payment changed after the processor was asked for the report. Ask again."""
+
+
+@dataclass(frozen=True)
+class Booked:
+    """What a report led to, in words, for the record of the event."""
+
+    outcome: PaymentEvent.Outcome
+    note: str = ""
+
+
+def book(payment: Payment, report: Report, event: Event | None = None) -> Booked:
+    """Book what the report says and the ledger does not, and record the event, in one transaction.
+
+    ``payment`` is as it was read before the processor was asked. Raises ReportOutdated.
+    """
+    with transaction.atomic():
+        account = locks.lock_account(payment.account_id)
+        locked = locks.lock_payment(payment.pk)
+        if locked.revision != payment.revision:
+            raise ReportOutdated
+        if contradiction := find_contradiction(locked, report):
+            logger.error("payment %s contradicts the processor's report: %s", locked.pk, contradiction)
+            booked = Booked(PaymentEvent.Outcome.REFUSED, contradiction)
+        else:
+            booked = _book(account, locked, report)
+        if event:
+            record(event, locked.processor, booked, locked)
+    return booked
+
+
+def record(event: Event, processor: str, booked: Booked, payment: Payment | None = None) -> None:
+    """Keep the event and what it led to. An event that is kept already stays as it is."""
+    PaymentEvent.objects.bulk_create(
+        [
+            PaymentEvent(
+                processor=processor,
+                event_id=event.id,
+                type=event.type,
+                payment=payment,
+                outcome=booked.outcome,
+                note=booked.note,
+            )
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def find_contradiction(payment: Payment, report: Report) -> str:
+    """Return what of the report differs from the payment row, which is the only source of these facts; or ''."""
+    wanted = {
+        "payment": (str(payment.pk), report.payment_id),
+        "amount in cents": (payment.amount_cents, report.amount_cents),
+        "currency": (payment.currency, report.currency),
+        "live mode": (payment.is_live, report.is_live),
+        "payment page": (payment.session_id or report.session_id, report.session_id or payment.session_id),
+        "processor's payment": (payment.intent_id or report.intent_id, report.intent_id or payment.intent_id),
+    }
+    return "; ".join(
+        f"the {name} is {ours}, and was reported as {theirs}" for name, (ours, theirs) in wanted.items() if ours != theirs
+    )
+
+
+# --- Under the locks ----------------------------------------------------------------------------------------------
+
+
+def _book(account: Account, payment: Payment, report: Report) -> Booked:
+    notes = []
+    payment.session_id, payment.intent_id = payment.session_id or report.session_id, payment.intent_id or report.intent_id
+    if payment.status != Payment.Status.PAID and _status(payment, report) != payment.status:
+        notes.append(_change_status(account, payment, report))
+    if payment.status == Payment.Status.PAID:
+        notes += _book_debits(account, payment, report)
+    if not notes:
+        return Booked(PaymentEvent.Outcome.UNCHANGED)
+    payment.revision += 1
+    payment.save()
+    return Booked(PaymentEvent.Outcome.APPLIED, "; ".join(notes))
+
+
+def _status(payment: Payment, report: Report) -> str:
+    """A payment without the processor's id was not paid, whatever is said: there would be nothing to book it by."""
+    return report.status if payment.intent_id or report.status != Payment.Status.PAID else payment.status
+
+
+def _change_status(account: Account, payment: Payment, report: Report) -> str:
+    payment.status, payment.failure = report.status, report.failure
+    if report.status != Payment.Status.PAID:
+        return f"is now: {payment.get_status_display()}"
+    payment.failure = ""
+    payment.credit = ledger.credit_purchase(
+        account, amount_cents=payment.amount_cents, processor=payment.processor, payment_id=payment.intent_id or ""
+    ).entry
+    payment.paid_at = payment.credit.created_at
+    payment.receipt_number = 1 + (account.payments.aggregate(last=Max("receipt_number"))["last"] or 0)
+    payment.billed_to = describe_payer(account)
+    return "credited"
+
+
+def describe_payer(account: Account) -> dict[str, str]:
+    """Return the account's billing details as a receipt keeps them; empty if it has none."""
+    details = BillingDetails.objects.filter(account=account).first()
+    return {"name": details.name, "address": details.address, "tax_id": details.tax_id} if details else {}
+
+
+def _book_debits(account: Account, payment: Payment, report: Report) -> list[str]:
+    """Book the difference between what was taken back and what of it is booked: never more than was paid."""
+    if (payment.refunded_cents, payment.disputed_cents) == (report.refunded_cents, report.disputed_cents):
+        return []
+    is_dispute = payment.refunded_cents == report.refunded_cents
+    payment.refunded_cents, payment.disputed_cents = report.refunded_cents, report.disputed_cents
+    due_cents = min(payment.refunded_cents + payment.disputed_cents, payment.amount_cents)
+    owed_cents, payment.debited_cents = due_cents - payment.debited_cents, due_cents
+    if owed_cents:
+        payment.debits += 1
+        _book_debit(account, payment, owed_cents, is_dispute=is_dispute)
+    return [f"refunded {payment.refunded_cents} and disputed {payment.disputed_cents} cents in all; booked {-owed_cents:+}"]
+
+
+def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispute: bool) -> None:
+    """Debit what is owed; credit it where it is negative: a dispute was decided for the seller, or a refund failed."""
+    reference = f"{payment.processor}:{payment.intent_id}:{payment.debits}"
+    if owed_cents > 0:
+        reason = "Payment disputed at the bank" if is_dispute else "Payment refunded"
+        ledger.refund(account, amount_cents=owed_cents, reference=reference, reason=reason)
+        return
+    ledger.return_refund(
+        account,
+        amount_cents=-owed_cents,
+        reference=reference,
+        processor=payment.processor,
+        payment_id=payment.intent_id or "",
+        reason="Disputed payment reinstated by the bank" if is_dispute else "Refund returned",
+    )

@@ -1,0 +1,106 @@
+"""The demo processor's own page, which stands for Stripe's: here the payer, the bank and the seller are one person.
+
+Each button changes the demo payment and sends the gateway a signed event over HTTP, as a processor does.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from billing import money
+from billing.models import Account, Payment
+from billing.pages import member_page
+from billing.payments import configuration, demo_processor
+from billing.payments.demo_processor import DemoPayment
+from billing.payments.processor import ProcessorUnavailable
+from gateway_project import dollars
+from gateway_project.db import pool
+from gateway_project.web import hosts
+
+EVENT_SECONDS_MAX = 20
+
+
+@dataclass(frozen=True)
+class Action:
+    """A button: what it changes, the type of the event that tells of it, and whether the payer is done then."""
+
+    label: str
+    event: str
+    changes: dict[str, Any]
+    returns: bool = False
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+def show(request: HttpRequest, account: Account, demo_id: str) -> HttpResponse:
+    """Show the buttons that are possible now; a POST does one of them."""
+    processor = configuration.processor()
+    payment = account.payments.filter(session_id=demo_id, processor="demo").first()
+    if processor is None or processor.name != "demo" or payment is None:
+        raise Http404
+    try:
+        demo = demo_processor.read(demo_id)
+    except ProcessorUnavailable:
+        raise Http404 from None
+    actions = _actions(demo)
+    action = actions.get(request.POST.get("action", "")) if request.method == "POST" else None
+    if action is None:
+        context = {"demo": demo, "amount": dollars.format_usd(money.nanos(demo.amount_cents)), "actions": actions}
+        return render(request, "billing/demo.html", context)
+    _send(request, demo_processor.change(demo, **action.changes), action.event)
+    return redirect(demo.return_url if action.returns else request.path)
+
+
+def _actions(demo: DemoPayment) -> dict[str, Action]:
+    paid, processing, failed = Payment.Status.PAID, Payment.Status.PROCESSING, Payment.Status.FAILED
+    if demo.status == Payment.Status.OPEN:
+        return {
+            "pay": Action("Pay by card", "checkout.session.completed", {"status": paid}, returns=True),
+            "bank": Action("Pay by bank transfer", "checkout.session.completed", {"status": processing}, returns=True),
+            "leave": Action(
+                "Let the page expire", "checkout.session.expired", {"status": Payment.Status.EXPIRED}, returns=True
+            ),
+        }
+    if demo.status == processing:
+        refusal = {"status": failed, "failure": "The bank refused the transfer."}
+        return {
+            "confirm": Action("As the bank: confirm", "checkout.session.async_payment_succeeded", {"status": paid}),
+            "refuse": Action("As the bank: refuse", "checkout.session.async_payment_failed", refusal),
+        }
+    return _actions_of_paid(demo) if demo.status == paid else {}
+
+
+def _actions_of_paid(demo: DemoPayment) -> dict[str, Action]:
+    left_cents = demo.amount_cents - demo.refunded_cents - demo.disputed_cents
+    actions = {}
+    if left_cents > 0:
+        half = {"refunded_cents": demo.refunded_cents + (left_cents + 1) // 2}
+        actions["half"] = Action("As the seller: refund half", "charge.refunded", half)
+        actions["refund"] = Action(
+            "As the seller: refund", "charge.refunded", {"refunded_cents": demo.refunded_cents + left_cents}
+        )
+        actions["dispute"] = Action(
+            "As the bank: dispute", "charge.dispute.funds_withdrawn", {"disputed_cents": demo.disputed_cents + left_cents}
+        )
+    if demo.disputed_cents:
+        actions["win"] = Action("As the bank: reinstate", "charge.dispute.funds_reinstated", {"disputed_cents": 0})
+    return actions
+
+
+def _send(request: HttpRequest, demo: DemoPayment, type: str) -> None:
+    """Send the event to the webhook. One that is not delivered is no loss: pages ask the processor themselves."""
+    body, signature = demo_processor.sign_event(demo, type)
+    url = hosts.base_url(request) + reverse("payment-webhook", args=["demo"])
+    headers = {"Content-Type": "application/json", "Stripe-Signature": signature}
+    pool.release_connection()
+    try:
+        reply = requests.post(url, data=body, headers=headers, timeout=EVENT_SECONDS_MAX)
+        reply.raise_for_status()
+    except requests.RequestException as error:
+        messages.warning(request, f"The event was not delivered: {error}")

@@ -1,0 +1,137 @@
+"""A processor for a developer's machine: it moves no money and needs no network.
+
+Its payments are files in GATEWAY_VAR. Its page (``demo_pages``) does what a payer, a bank or a seller does elsewhere, and sends
+the same signed events over HTTP as Stripe does.
+"""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import stripe
+from django.conf import settings
+from django.urls import reverse
+from django.utils.crypto import salted_hmac
+
+from billing.models import Payment
+from billing.payments.processor import Event, InvalidEvent, Page, ProcessorUnavailable, Report
+from gateway_project import identifiers
+
+SIGNATURE_AGE_SECONDS_MAX = 300
+_ID = re.compile(r"demo_[0-9A-Za-z]{22}")
+
+
+@dataclass(frozen=True)
+class DemoPayment:
+    """One payment at the demo processor. ``return_url`` is where its page leads when the payer is done."""
+
+    id: str
+    payment_id: str
+    amount_cents: int
+    currency: str
+    return_url: str
+    created_at: int
+    status: str = Payment.Status.OPEN
+    refunded_cents: int = 0
+    disputed_cents: int = 0
+    failure: str = ""
+
+
+class DemoProcessor:
+    name = "demo"
+    is_live = False
+    page_origin = "'self'"
+
+    def open_page(self, payment: Payment, *, return_url: str, email: str) -> Page:
+        opened = DemoPayment(
+            id=f"demo_{identifiers.short_uuid7()}",
+            payment_id=str(payment.pk),
+            amount_cents=payment.amount_cents,
+            currency=payment.currency,
+            return_url=return_url,
+            created_at=int(datetime.now(UTC).timestamp()),
+        )
+        write(opened)
+        return Page(opened.id, reverse("demo-payment", args=[opened.id]))
+
+    def report_session(self, session_id: str) -> Report:
+        found = read(session_id)
+        return Report(
+            payment_id=found.payment_id,
+            session_id=found.id,
+            intent_id=found.id,
+            status=Payment.Status(found.status),
+            amount_cents=found.amount_cents,
+            currency=found.currency,
+            is_live=False,
+            refunded_cents=found.refunded_cents,
+            disputed_cents=found.disputed_cents,
+            failure=found.failure,
+        )
+
+    def report_intent(self, intent_id: str) -> Report:
+        return self.report_session(intent_id)
+
+    def parse_event(self, body: bytes, signature: str) -> Event:
+        try:
+            stripe.WebhookSignature.verify_header(body, signature, self.webhook_secret(), SIGNATURE_AGE_SECONDS_MAX)
+            event = json.loads(body)
+            return Event(id=event["id"], type=event["type"], is_live=event["livemode"], session_id=event["session"])
+        except (stripe.SignatureVerificationError, ValueError, KeyError, TypeError) as error:
+            raise InvalidEvent(type(error).__name__) from error
+
+    def list_paid(self, since: datetime) -> Iterator[Report]:
+        for path in sorted(_directory().glob("demo_*.json")):
+            found = read(path.stem)
+            if found.status == Payment.Status.PAID and found.created_at >= since.timestamp():
+                yield self.report_session(found.id)
+
+    @staticmethod
+    def webhook_secret() -> str:
+        """Return the secret that signs events: of this machine, so that nobody has to set one."""
+        return salted_hmac("billing.payments.demo_processor", "webhook", algorithm="sha256").hexdigest()
+
+
+def sign_event(payment: DemoPayment, type: str) -> tuple[str, str]:
+    """Return the body of a new event about the payment, and its signature."""
+    event = {"id": f"evt_{identifiers.short_uuid7()}", "type": type, "livemode": False, "session": payment.id}
+    body = json.dumps(event)
+    return body, stripe.WebhookSignature.generate_signature_header(body, DemoProcessor.webhook_secret())
+
+
+# --- Files --------------------------------------------------------------------------------------------------------
+
+
+def read(payment_id: str) -> DemoPayment:
+    """Return the payment. Raises ProcessorUnavailable if there is none with this id."""
+    try:
+        if not _ID.fullmatch(payment_id):
+            raise FileNotFoundError(payment_id)
+        return DemoPayment(**json.loads((_directory() / f"{payment_id}.json").read_text()))
+    except OSError as error:
+        raise ProcessorUnavailable(f"there is no demo payment {payment_id}") from error
+
+
+def change(payment: DemoPayment, **changes: str | int) -> DemoPayment:
+    """Write the payment with these changes, and return it."""
+    changed = replace(payment, **changes)  # type: ignore[arg-type]
+    write(changed)
+    return changed
+
+
+def write(payment: DemoPayment) -> None:
+    descriptor, draft = tempfile.mkstemp(dir=_directory(), prefix=".draft-")
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(asdict(payment), file)
+    os.replace(draft, _directory() / f"{payment.id}.json")
+
+
+def _directory() -> Path:
+    path: Path = settings.GATEWAY_VAR / "demo-payments"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,54 @@
+"""HTML forms of the billing page: the amount of credit, and the billing details."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from billing import money
+from billing.forms import DollarsField
+from billing.models import BillingDetails
+from gateway_project import dollars
+
+
+class CreditForm(forms.Form):
+    """How much credit to add: one of the presets, as a button of its own, or an amount that is typed."""
+
+    amount = DollarsField(label="Another amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX, required=False)
+    preset = forms.TypedChoiceField(coerce=int, empty_value=None, required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["amount"]
+        field.min_cents, field.max_cents = settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX
+        field.help_text = f"From {_usd(settings.PAYMENT_CENTS_MIN)} to {_usd(settings.PAYMENT_CENTS_MAX)}."
+        preset: Any = self.fields["preset"]
+        preset.choices = self.presets
+
+    @property
+    def presets(self) -> list[tuple[int, str]]:
+        """The presets, in cents and as they are shown."""
+        return [(cents, _usd(cents)) for cents in settings.PAYMENT_PRESETS_CENTS]
+
+    def clean(self) -> None:
+        super().clean()
+        if not self.errors and self.cleaned_data.get("preset") is None and self.cleaned_data.get("amount") is None:
+            self.add_error("amount", "Enter an amount, or choose one of the buttons.")
+
+    @property
+    def amount_cents(self) -> int:
+        """The chosen amount of a valid form."""
+        cents: int = self.cleaned_data.get("preset") or self.cleaned_data["amount"]
+        return cents
+
+
+class BillingDetailsForm(forms.ModelForm):
+    class Meta:
+        model = BillingDetails
+        fields = ("name", "address", "tax_id")
+        widgets = {"address": forms.Textarea(attrs={"rows": 4, "autocomplete": "street-address"})}
+        help_texts = {"tax_id": "Such as DE123456789. Leave it empty if you have none."}
+
+
+def _usd(cents: int) -> str:
+    return dollars.format_usd(money.nanos(cents))

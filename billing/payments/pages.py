@@ -1,0 +1,139 @@
+"""/dashboard/billing/: the balance, credit to add, payments with their receipts, billing details. For those who may pay."""
+
+import functools
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from csp.decorators import csp_update
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from billing.models import Account, BillingDetails, Payment
+from billing.pages import Page, Pager, member_page
+from billing.payments import access, booking, configuration, purchases, reports, summaries
+from billing.payments.forms import BillingDetailsForm, CreditForm
+from billing.payments.processor import ProcessorUnavailable
+from gateway_project import dollars
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+
+PAYMENTS_PER_PAGE = 25
+ASKED_AGAIN_AFTER = timedelta(seconds=3)
+
+
+def payer_page(view: Page) -> Page:
+    """Restrict a view to members who may pay for the selected account."""
+
+    @member_page
+    @functools.wraps(view)
+    def page(request: HttpRequest, account: Account, *args: Any, **kwargs: Any) -> Any:
+        if not access.may_pay(request.user, account):  # type: ignore[arg-type]
+            raise PermissionDenied
+        return view(request, account, *args, **kwargs)
+
+    return page
+
+
+def leads_to_processor(view: Page) -> Page:
+    """Let the page's forms lead to the processor's page: browsers apply form-action to redirects, too."""
+
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        processor = configuration.processor()
+        origin = processor.page_origin if processor else "'self'"
+        return csp_update({"form-action": [origin]})(view)(request, *args, **kwargs)
+
+    return functools.wraps(view)(page)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@leads_to_processor
+@payer_page
+def overview(request: HttpRequest, account: Account) -> HttpResponse:
+    """Show the balance and all payments. A POST begins a payment and leads to the processor's page."""
+    processor = configuration.processor()
+    form = CreditForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and processor and form.is_valid():
+        try:
+            return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
+        except ProcessorUnavailable:
+            form.add_error(None, "The payment page could not be opened. Nothing was paid. Try again in a minute.")
+    pager = Pager.of(request, count=account.payments.count(), per_page=PAYMENTS_PER_PAGE)
+    payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
+    context = {
+        "form": form if processor else None,
+        "balance": dollars.format_usd(account.balance_nanos),
+        "is_empty": account.available_nanos <= 0,
+        "is_owed": account.balance_nanos < 0,
+        "pager": pager,
+        "payments": [summaries.summarize(payment) for payment in payments],
+        "details": BillingDetails.objects.filter(account=account).first(),
+        "is_demo": processor is not None and processor.name == "demo",
+    }
+    return render(request, "billing/overview.html", context)
+
+
+@require_safe
+@payer_page
+def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
+    """Show one payment; where payers come back to. Asks the processor itself, so that nobody waits for the webhook."""
+    payment = get_object_or_404(account.payments, pk=payment_id)
+    is_asked = _ask(payment)
+    payment.refresh_from_db()
+    summary = summaries.summarize(payment)
+    is_young = pool.database_time() - payment.created_at < timedelta(hours=1)
+    context = {"payment": summary, "is_asked": is_asked, "refreshes": summary.is_pending and is_young}
+    return render(request, "billing/payment.html", context)
+
+
+def _ask(payment: Payment) -> bool:
+    """Bring a payment that is not paid up to date, at most every few seconds. Return False if the processor did not answer."""
+    processor = configuration.processor()
+    if payment.status == Payment.Status.PAID or processor is None or processor.name != payment.processor:
+        return True
+    now = pool.database_time()
+    may_ask = Q(asked_at=None) | Q(asked_at__lt=now - ASKED_AGAIN_AFTER)
+    if not Payment.objects.filter(may_ask, pk=payment.pk).update(asked_at=now):
+        return True
+    try:
+        reports.bring_up_to_date(processor, payment.pk)
+    except ProcessorUnavailable:
+        return False
+    return True
+
+
+@require_safe
+@payer_page
+def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
+    """Show the receipt of a paid payment, to print."""
+    payment = get_object_or_404(account.payments, pk=payment_id, status=Payment.Status.PAID)
+    context = {
+        "payment": summaries.summarize(payment),
+        "number": summaries.receipt_number(payment),
+        "payer": payment.billed_to or booking.describe_payer(account),
+        "seller": settings.SELLER_LINES,
+    }
+    return render(request, "billing/receipt.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@payer_page
+def change_details(request: HttpRequest, account: Account) -> HttpResponse:
+    """Change whom receipts name from the next payment on."""
+    details = BillingDetails.objects.filter(account=account).first() or BillingDetails(account=account)
+    form = BillingDetailsForm(request.POST if request.method == "POST" else None, instance=details)
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            saved = form.save()
+            summary = "Changed the billing details."
+            log.record(request, Activity.Act.BILLING_CHANGED, saved, summary, account_id=account.pk, after=form.cleaned_data)
+        messages.success(request, "The billing details are saved. New receipts name them.")
+        return redirect("billing")
+    return render(request, "billing/details.html", {"form": form})

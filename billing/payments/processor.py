@@ -1,0 +1,81 @@
+"""What the gateway asks of a processor of payments, and what a processor reports. Amounts are whole cents."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from billing.models import Payment
+
+
+class ProcessorUnavailable(Exception):
+    """The processor did not answer, or not as it should. Trying again may help."""
+
+
+class InvalidEvent(Exception):
+    """The body is no event of the processor, or its signature is wrong or too old."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The state of one payment at the processor at one moment.
+
+    ``payment_id`` is the gateway's own id, which the processor repeats. ``disputed_cents`` is what banks have withdrawn and not
+    reinstated.
+    """
+
+    payment_id: str
+    session_id: str | None
+    intent_id: str | None
+    status: Payment.Status
+    amount_cents: int
+    currency: str
+    is_live: bool
+    refunded_cents: int = 0
+    disputed_cents: int = 0
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the processor that takes one payment."""
+
+    session_id: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """A signed event. ``session_id`` or ``intent_id`` says which payment it is about; neither: it is about none."""
+
+    id: str
+    type: str
+    is_live: bool
+    session_id: str | None = None
+    intent_id: str | None = None
+
+
+class Processor(Protocol):
+    """A processor. ``is_live`` says whether it moves real money, and ``page_origin`` where its pages are.
+
+    All methods but ``parse_event`` raise ProcessorUnavailable. None of them is called within a transaction.
+    """
+
+    name: str
+    is_live: bool
+    page_origin: str
+
+    def open_page(self, payment: Payment, *, return_url: str, email: str) -> Page:
+        """Open the page that takes this payment. The same payment gets the same page again."""
+
+    def report_session(self, session_id: str) -> Report:
+        """Report the payment of a page."""
+
+    def report_intent(self, intent_id: str) -> Report:
+        """Report a payment by the processor's own id."""
+
+    def parse_event(self, body: bytes, signature: str) -> Event:
+        """Verify the signature and its age, then parse. Raises InvalidEvent."""
+
+    def list_paid(self, since: datetime) -> Iterator[Report]:
+        """List the payments of this gateway that were paid since then."""

@@ -1,0 +1,48 @@
+"""Writes a payment, and opens the processor's page for it."""
+
+from django.db import transaction
+from django.http import HttpRequest
+from django.urls import reverse
+
+from billing import money
+from billing.models import Account, Payment
+from billing.payments.processor import Processor, ProcessorUnavailable
+from gateway_project import dollars
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.web import hosts
+
+
+def begin(request: HttpRequest, account: Account, processor: Processor, *, amount_cents: int) -> Payment:
+    """Write the payment, then open the page that takes it, whose address is its ``page_url``.
+
+    Raises ProcessorUnavailable. The payment is then marked as failed; nobody can pay it.
+    """
+    payment = _write(request, account, processor, amount_cents)
+    return_url = hosts.base_url(request) + reverse("payment", args=[payment.pk])
+    try:
+        page = processor.open_page(payment, return_url=return_url, email=request.user.email)  # type: ignore[union-attr]
+    except ProcessorUnavailable:
+        Payment.objects.filter(pk=payment.pk, session_id=None).update(
+            status=Payment.Status.FAILED, failure="The payment page could not be opened."
+        )
+        raise
+    payment.session_id, payment.page_url = page.session_id, page.url
+    # Only these fields: an event may have paid it meanwhile.
+    payment.save(update_fields=["session_id", "page_url"])
+    return payment
+
+
+def _write(request: HttpRequest, account: Account, processor: Processor, amount_cents: int) -> Payment:
+    with transaction.atomic():
+        payment = Payment.objects.create(
+            account=account,
+            created_by=request.user,  # type: ignore[misc]
+            amount_cents=amount_cents,
+            processor=processor.name,
+            is_live=processor.is_live,
+        )
+        usd = dollars.format_usd(money.nanos(amount_cents))
+        log.record(request, Activity.Act.PAYMENT_BEGUN, payment, f"Began a payment of {usd}.", account_id=account.pk)
+    payment.refresh_from_db()
+    return payment

@@ -1,0 +1,221 @@
+"""Stripe, by its own client. Amounts and states are read from its objects here, and nowhere else.
+
+The payment's id is the ``client_reference_id`` of the Checkout Session and in the metadata of the Payment Intent, so that any
+event leads back to it, in whatever order events arrive.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import stripe
+from stripe import StripeClient
+
+from billing import money
+from billing.models import Payment
+from billing.payments.processor import Event, InvalidEvent, Page, ProcessorUnavailable, Report
+from gateway_project import dollars
+from gateway_project.db import pool
+
+TIMEOUT_SECONDS = 20
+SIGNATURE_AGE_SECONDS_MAX = 300  # Stripe signs each delivery anew, so that one that is repeated later is young as well
+PAGE_SECONDS = 3_600
+_EXPANDED_INTENT = ["latest_charge"]
+_EXPANDED_SESSION = ["payment_intent.latest_charge"]
+
+# The types that say something about a payment. Everything else that Stripe may send is ignored.
+EVENT_TYPES = frozenset({
+    "checkout.session.completed",
+    "checkout.session.async_payment_succeeded",
+    "checkout.session.async_payment_failed",
+    "checkout.session.expired",
+    "payment_intent.succeeded",
+    "payment_intent.processing",
+    "payment_intent.payment_failed",
+    "payment_intent.canceled",
+    "charge.refunded",
+    "charge.refund.updated",
+    "refund.created",
+    "refund.updated",
+    "refund.failed",
+    "charge.dispute.created",
+    "charge.dispute.updated",
+    "charge.dispute.funds_withdrawn",
+    "charge.dispute.funds_reinstated",
+    "charge.dispute.closed",
+})  # fmt: skip
+
+
+class StripeProcessor:
+    name = "stripe"
+    page_origin = "https://checkout.stripe.com"
+
+    def __init__(self, *, secret_key: str, webhook_secret: str, api_base: str) -> None:
+        self.is_live = is_live_key(secret_key)
+        self._webhook_secret = webhook_secret
+        self._client = StripeClient(
+            secret_key,
+            base_addresses={"api": api_base},
+            http_client=stripe.RequestsClient(timeout=TIMEOUT_SECONDS),
+            max_network_retries=2,  # of requests that Stripe knows again by their idempotency key
+        )
+
+    def open_page(self, payment: Payment, *, return_url: str, email: str) -> Page:
+        """Open a Checkout Session, under the payment's id as idempotency key."""
+        known = {"payment": str(payment.pk)}
+        price: Any = {
+            "currency": payment.currency,
+            "unit_amount": payment.amount_cents,
+            "product_data": {"name": "Credit for the Model Gateway"},
+        }
+        params: Any = {
+            "mode": "payment",
+            "line_items": [{"price_data": price, "quantity": 1}],
+            "client_reference_id": str(payment.pk),
+            "metadata": known,
+            "payment_intent_data": {"metadata": known, "description": f"Credit of {_usd(payment.amount_cents)}"},
+            "customer_email": email,
+            "adaptive_pricing": {"enabled": False},  # another currency than the payment's would be refused
+            "expires_at": int(payment.created_at.timestamp()) + PAGE_SECONDS,
+            "success_url": return_url,
+            "cancel_url": return_url,
+        }
+        with _translated():
+            session = self._client.v1.checkout.sessions.create(params, {"idempotency_key": f"open-{payment.pk}"})
+        return Page(session.id, session.url or "")
+
+    def report_session(self, session_id: str) -> Report:
+        with _translated():
+            session = self._client.v1.checkout.sessions.retrieve(session_id, {"expand": _EXPANDED_SESSION})
+            return self._report_session(session)
+
+    def report_intent(self, intent_id: str) -> Report:
+        with _translated():
+            intent = self._client.v1.payment_intents.retrieve(intent_id, {"expand": _EXPANDED_INTENT})
+            return self._report_intent(intent)
+
+    def parse_event(self, body: bytes, signature: str) -> Event:
+        try:
+            event = stripe.Webhook.construct_event(body, signature, self._webhook_secret, SIGNATURE_AGE_SECONDS_MAX)
+            return _event(event)
+        except (stripe.SignatureVerificationError, ValueError, KeyError, AttributeError, TypeError) as error:
+            raise InvalidEvent(type(error).__name__) from error
+
+    def list_paid(self, since: datetime) -> Iterator[Report]:
+        with _translated():
+            params: Any = {"created": {"gte": int(since.timestamp())}, "limit": 100, "expand": ["data.latest_charge"]}
+            for intent in self._client.v1.payment_intents.list(params).auto_paging_iter():
+                if intent.status == "succeeded" and _ours(intent):
+                    yield self._report_intent(intent)
+
+    # --- Stripe's objects -------------------------------------------------------------------------------------------
+
+    def _report_session(self, session: Any) -> Report:
+        intent = session.payment_intent
+        charge = intent.latest_charge if intent else None
+        return Report(
+            payment_id=session.client_reference_id or "",
+            session_id=session.id,
+            intent_id=intent.id if intent else None,
+            status=_session_status(session),
+            amount_cents=session.amount_total or 0,
+            currency=session.currency or "",
+            is_live=session.livemode,
+            refunded_cents=charge.amount_refunded if charge else 0,
+            disputed_cents=self._disputed_cents(intent) if charge and charge.disputed else 0,
+            failure=_failure(intent) if intent else "",
+        )
+
+    def _report_intent(self, intent: Any) -> Report:
+        charge = intent.latest_charge
+        return Report(
+            payment_id=_ours(intent),
+            session_id=None,
+            intent_id=intent.id,
+            status=_INTENT_STATUS.get(intent.status, Payment.Status.OPEN),
+            amount_cents=intent.amount,
+            currency=intent.currency,
+            is_live=intent.livemode,
+            refunded_cents=charge.amount_refunded if charge else 0,
+            disputed_cents=self._disputed_cents(intent) if charge and charge.disputed else 0,
+            failure=_failure(intent),
+        )
+
+    def _disputed_cents(self, intent: Any) -> int:
+        params: Any = {"payment_intent": intent.id, "limit": 100}
+        return sum(map(_withdrawn_cents, self._client.v1.disputes.list(params).auto_paging_iter()))
+
+
+def is_live_key(secret_key: str) -> bool:
+    """Say whether the key moves real money."""
+    return "_live_" in secret_key
+
+
+def _event(event: Any) -> Event:
+    is_known, about = event.type in EVENT_TYPES, event.data.object
+    is_session, is_intent = about.object == "checkout.session", about.object == "payment_intent"
+    intent_id = about.id if is_intent else getattr(about, "payment_intent", None)
+    return Event(
+        id=event.id,
+        type=event.type,
+        is_live=event.livemode,
+        session_id=about.id if is_known and is_session else None,
+        intent_id=intent_id if is_known and not is_session else None,
+    )
+
+
+def _ours(intent: Any) -> str:
+    """Return our id of a payment, or '' if another program takes payments with the same Stripe account."""
+    return str(getattr(intent.metadata, "payment", ""))
+
+
+def _session_status(session: Any) -> Payment.Status:
+    """A page that is complete is not yet paid: banks may take days, and may refuse in the end."""
+    if session.payment_status == "paid":
+        return Payment.Status.PAID
+    if session.status == "expired":
+        return Payment.Status.EXPIRED
+    if session.status == "open" or session.payment_intent is None:
+        return Payment.Status.OPEN
+    return _INTENT_STATUS.get(session.payment_intent.status, Payment.Status.PROCESSING)
+
+
+_INTENT_STATUS = {
+    "succeeded": Payment.Status.PAID,
+    "processing": Payment.Status.PROCESSING,
+    "requires_payment_method": Payment.Status.FAILED,
+    "canceled": Payment.Status.FAILED,
+}
+
+
+def _withdrawn_cents(dispute: Any) -> int:
+    """Return what the bank has withdrawn for a dispute and not reinstated.
+
+    A dispute's transactions are in the currency of the seller's bank account. In another one than the payment's they say only
+    whether the money is away.
+    """
+    net = -sum(transaction.amount for transaction in dispute.balance_transactions)
+    if net <= 0:
+        return 0
+    is_same_currency = all(transaction.currency == dispute.currency for transaction in dispute.balance_transactions)
+    return int(min(net, dispute.amount) if is_same_currency else dispute.amount)
+
+
+def _failure(intent: Any) -> str:
+    error = intent.last_payment_error
+    return (error.message or error.code or "")[:300] if error else ""
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Give the database connection back while Stripe answers, and turn each of its errors into ProcessorUnavailable."""
+    pool.release_connection()
+    try:
+        yield
+    except stripe.StripeError as error:
+        raise ProcessorUnavailable(f"{type(error).__name__}: {error.user_message or error}") from error
+
+
+def _usd(cents: int) -> str:
+    return dollars.format_usd(money.nanos(cents))

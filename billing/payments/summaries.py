@@ -1,0 +1,69 @@
+"""Payments as plain values for pages: amounts formatted, states in words."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from billing import money
+from billing.models import Payment
+from gateway_project import dollars
+
+
+@dataclass(frozen=True)
+class PaymentSummary:
+    """One payment. ``kind`` names its state for the style sheet."""
+
+    id: str
+    amount: str
+    state: str
+    kind: str
+    explanation: str
+    created_at: datetime
+    paid_at: datetime | None
+    is_pending: bool
+    is_paid: bool
+    page_url: str
+    taken_back: str
+    left: str
+
+
+def summarize(payment: Payment) -> PaymentSummary:
+    is_paid = payment.status == Payment.Status.PAID
+    return PaymentSummary(
+        id=str(payment.pk),
+        amount=_usd(payment.amount_cents),
+        state=_state(payment),
+        kind=_kind(payment),
+        explanation=payment.failure,
+        created_at=payment.created_at,
+        paid_at=payment.paid_at,
+        is_pending=payment.status in (Payment.Status.OPEN, Payment.Status.PROCESSING),
+        is_paid=is_paid,
+        page_url=payment.page_url if payment.status == Payment.Status.OPEN else "",
+        taken_back=_usd(payment.debited_cents) if payment.debited_cents else "",
+        left=_usd(payment.amount_cents - payment.debited_cents),
+    )
+
+
+def receipt_number(payment: Payment) -> str:
+    """Return the number of the receipt: of the account, and of the payment within it, without gaps."""
+    return f"{payment.account_id.hex[-8:].upper()}-{payment.receipt_number:04d}"
+
+
+def _state(payment: Payment) -> str:
+    if payment.status != Payment.Status.PAID or not payment.debited_cents:
+        return payment.get_status_display()
+    if payment.disputed_cents and payment.refunded_cents:
+        return f"Refunded and disputed: {_usd(payment.debited_cents)}"
+    if payment.disputed_cents:
+        return "Disputed at the bank"
+    return "Refunded" if payment.debited_cents == payment.amount_cents else f"{_usd(payment.debited_cents)} refunded"
+
+
+def _kind(payment: Payment) -> str:
+    if payment.status == Payment.Status.PAID:
+        return "expired" if payment.debited_cents else "active"
+    return "revoked" if payment.status in (Payment.Status.FAILED, Payment.Status.EXPIRED) else "waiting"
+
+
+def _usd(cents: int) -> str:
+    return dollars.format_usd(money.nanos(cents))

@@ -1,0 +1,208 @@
+"""The billing page, and the page that payers return to. Members of other accounts cannot open them."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from billing.models import BillingDetails, LedgerEntry, Payment
+from billing.payments import pages
+from gateway_project.activity.models import Activity
+from tests import factories, sessions
+from tests.billing.payments.conftest import begin, outcome
+
+pytestmark = pytest.mark.django_db
+
+BILLING, DETAILS = "/dashboard/billing/", "/dashboard/billing/details/"
+FORM = {"name": "Example GmbH", "address": "Street 1\n12345 Berlin", "tax_id": "DE123456789"}
+
+
+def text(reply):
+    assert reply.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
+
+
+def at(payment, more=""):
+    return f"{BILLING}payments/{payment.pk}/{more}"
+
+
+# --- Adding credit ------------------------------------------------------------------------------------------------
+
+
+def test_an_account_without_payments_is_told_what_to_do(stripe, owner):
+    page = text(owner.get(BILLING))
+    assert "$0.00 No credit is available. Requests are refused until credit is added." in page
+    assert "Nothing was paid yet." in page
+    assert "Receipts name nobody yet." in page
+
+
+@pytest.mark.parametrize(("form", "cents"), [({"preset": "2500"}, 2_500), ({"amount": "$12.34"}, 1_234)])
+def test_credit_is_added_by_a_preset_or_a_free_amount(stripe, owner, form, cents):
+    reply = owner.post(BILLING, form)
+    payment = Payment.objects.get()
+    assert (reply.status_code, reply["Location"]) == (302, payment.page_url)
+    assert (payment.amount_cents, payment.currency, payment.status) == (cents, "usd", "OPEN")
+    assert stripe.sessions[payment.session_id]["amount_total"] == cents
+    assert Activity.objects.get().act == "PAYMENT_BEGUN"
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({}, "Enter an amount, or choose one of the buttons."),
+        ({"amount": "4.99"}, "The least is $5.00."),
+        ({"amount": "1000.01"}, "The most is $1,000.00."),
+        ({"amount": "-20"}, "Enter an amount in dollars"),
+        ({"amount": "20.001"}, "Enter an amount in dollars"),
+        ({"preset": "1"}, "Select a valid choice"),
+    ],
+)
+def test_a_wrong_amount_is_said_at_the_field_and_nothing_is_begun(stripe, owner, form, message):
+    assert message in text(owner.post(BILLING, form))
+    assert (Payment.objects.count(), stripe.requests) == (0, [])
+
+
+def test_the_bounds_and_presets_are_settings(stripe, owner, settings):
+    settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX, settings.PAYMENT_PRESETS_CENTS = 100, 200, [150]
+    page = text(owner.get(BILLING))
+    assert "From $1.00 to $2.00." in page
+    assert "$1.50" in page
+    assert "The most is $2.00." in text(owner.post(BILLING, {"amount": "3"}))
+
+
+def test_what_the_form_says_of_account_or_currency_is_not_read(stripe, owner, bob, charlie):
+    owner.post(BILLING, {"amount": "20", "account": str(charlie.pk), "currency": "jpy", "amount_cents": "1"})
+    payment = Payment.objects.get()
+    assert (payment.account, payment.amount_cents, payment.currency) == (bob, 2_000, "usd")
+
+
+def test_a_payment_whose_page_cannot_be_opened_is_marked_and_can_be_tried_again(stripe, owner):
+    stripe.is_down = True
+    assert "The payment page could not be opened. Nothing was paid." in text(owner.post(BILLING, {"amount": "20"}))
+    assert Payment.objects.get().status == "FAILED"
+    stripe.is_down = False
+    assert begin(owner).status == "OPEN"
+
+
+def test_browsers_may_follow_the_form_to_the_processor_and_nowhere_else(stripe, owner):
+    policy = owner.get(BILLING)["Content-Security-Policy"]
+    assert "form-action 'self' https://checkout.stripe.com;" in policy + ";"
+    assert "checkout.stripe.com" not in owner.get("/dashboard/")["Content-Security-Policy"]
+
+
+def test_without_a_processor_nothing_can_be_bought(owner, settings):
+    settings.PAYMENT_PROCESSOR = ""
+    assert "Credit cannot be bought here yet." in text(owner.get(BILLING))
+    assert "Credit cannot be bought here yet." in text(owner.post(BILLING, {"amount": "20"}))
+    assert Payment.objects.count() == 0
+
+
+# --- Coming back --------------------------------------------------------------------------------------------------
+
+
+def test_the_page_that_payers_return_to_asks_the_processor_itself(stripe, owner, bob):
+    payment = begin(owner)
+    event = stripe.pay(payment.session_id)
+    page = text(owner.get(at(payment)))
+    assert "Paid $20.00 was added to the balance" in page
+    bob.refresh_from_db()
+    assert bob.balance_nanos == 20_000_000_000
+    assert outcome(event) == "UNCHANGED"
+    assert LedgerEntry.objects.count() == 1
+
+
+def test_a_payment_that_waits_says_so_and_looks_again(stripe, owner):
+    payment = begin(owner)
+    reply = owner.get(at(payment))
+    assert "Waiting for the payment" in text(reply)
+    assert '<meta http-equiv="refresh" content="5">' in reply.content.decode()
+    assert payment.page_url in reply.content.decode()
+    assert outcome(stripe.order(payment.session_id)) == "APPLIED"
+    assert "The bank has the order." in text(owner.get(at(payment)))
+    stripe.refuse(payment.session_id)
+    Payment.objects.update(asked_at=None)
+    page = text(owner.get(at(payment)))
+    assert "Not paid The bank refused. The balance did not change." in page
+    assert "looks again" not in page
+
+
+def test_reloading_a_page_asks_the_processor_once_in_a_while(stripe, owner, monkeypatch):
+    payment = begin(owner)
+    before = len(stripe.requests)
+    for _ in range(5):
+        owner.get(at(payment))
+    assert len(stripe.requests) == before + 1
+    monkeypatch.setattr(pages, "ASKED_AGAIN_AFTER", pages.ASKED_AGAIN_AFTER * 0)
+    owner.get(at(payment))
+    assert len(stripe.requests) == before + 2
+
+
+def test_while_the_processor_does_not_answer_the_page_says_that_nothing_is_lost(stripe, owner):
+    payment = begin(owner)
+    stripe.is_down = True
+    assert "The processor could not be asked just now." in text(owner.get(at(payment)))
+    assert LedgerEntry.objects.count() == 0
+
+
+@pytest.mark.parametrize("more", ["", "receipt/"])
+def test_payments_of_other_accounts_are_not_found(stripe, owner, charlie, more):
+    payment = begin(owner)
+    stripe.pay(payment.session_id)
+    owner.get(at(payment))
+    other = Client()
+    sessions.sign_in(other, charlie.members.get())
+    assert other.get(at(payment, more)).status_code == 404
+    assert Client().get(at(payment, more)).status_code == 302  # to the sign-in
+
+
+def test_who_belongs_to_no_account_sees_no_billing(stripe, db):
+    client = Client()
+    sessions.sign_in(client, factories.make_user("nobody@example.org"))
+    assert [client.get(path).status_code for path in (BILLING, DETAILS)] == [403, 403]
+
+
+# --- The list, and receipts ---------------------------------------------------------------------------------------
+
+
+def test_payments_are_listed_with_their_state_in_words(stripe, owner):
+    session = begin(owner).session_id
+    stripe.pay(session)
+    begin(owner, 3_000)
+    outcome(stripe.refund(session, 500))
+    page = text(owner.get(BILLING))
+    assert page.index("Waiting for the payment") < page.index("$5.00 refunded")
+    assert "OPEN" not in page
+
+
+def test_a_receipt_names_seller_and_payer_and_what_was_taken_back(stripe, owner, bob, settings):
+    settings.SELLER_LINES = ["Gateway Ltd", "Tax id GB999"]
+    owner.post(DETAILS, FORM)
+    session = begin(owner).session_id
+    assert outcome(stripe.pay(session)) == "APPLIED"
+    payment = Payment.objects.get()
+    owner.post(DETAILS, {**FORM, "name": "Renamed"})
+    assert outcome(stripe.refund(session, 500)) == "APPLIED"
+    page = text(owner.get(at(payment, "receipt/")))
+    assert f"Receipt {bob.pk.hex[-8:].upper()}-0001" in page
+    assert "From Gateway Ltd Tax id GB999 For Example GmbH Street 1 12345 Berlin Tax id DE123456789" in page
+    assert "Credit for the Model Gateway $20.00 Taken back (refund or dispute) -$5.00 Total in US dollars $15.00" in page
+
+
+def test_a_payment_that_is_not_paid_has_no_receipt(stripe, owner):
+    assert owner.get(at(begin(owner), "receipt/")).status_code == 404
+
+
+def test_receipts_of_an_account_are_numbered_without_gaps(stripe, owner):
+    payments = [begin(owner) for _ in range(3)]
+    for payment in (payments[2], payments[0]):
+        assert outcome(stripe.pay(payment.session_id)) == "APPLIED"
+    numbers = [Payment.objects.get(pk=payment.pk).receipt_number for payment in payments]
+    assert numbers == [2, None, 1]
+
+
+def test_billing_details_are_saved_and_recorded_and_errors_are_at_the_field(stripe, owner, bob):
+    assert "This field is required." in text(owner.post(DETAILS, {"name": "", "address": "x"}))
+    assert owner.post(DETAILS, FORM).status_code == 302
+    assert BillingDetails.objects.get(account=bob).tax_id == "DE123456789"
+    assert Activity.objects.get().summary == "Changed the billing details."
+    assert "Example GmbH" in text(owner.get(BILLING))
