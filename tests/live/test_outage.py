@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -58,6 +59,26 @@ def held_up(gate):
     return stream(ROLE, words("Hello "), gate, words("you"), FINISH, usage(), DONE)
 
 
+@contextmanager
+def three_replies(gateway, secret, upstream):
+    """Begin a stream, a whole reply and one that fails. What is yielded lets them end, and returns the last two."""
+    gate = threading.Event()
+    upstream.will(held_up(gate), [gate, *whole()], [gate, *refusal(500)])
+    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client, ThreadPoolExecutor(2) as pool:
+        read_until(client, b"Hello ")
+        answers = []
+        for requests in (2, 3):
+            answers.append(pool.submit(gateway.ask, secret, model="acme/large", max_tokens=10))
+            eventually(lambda: len(upstream.requests) == requests)  # noqa: B023  ends within the iteration
+
+        def end():
+            gate.set()
+            assert read_all(client).count(b"data: [DONE]\n\n") == 1
+            return [answer.result() for answer in answers]
+
+        yield end
+
+
 def stored(tmp_path):
     return sorted(path.name for path in (tmp_path / "outbox").iterdir())
 
@@ -68,19 +89,10 @@ def stored(tmp_path):
     "The replies are sent whole; their settlements wait on disk and are charged once when the database is back",
 )
 def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(begin, proxy, alice, secret, upstream, tmp_path):
-    gate = threading.Event()
-    upstream.will(held_up(gate), [gate, *whole()], [gate, *refusal(500)])
     gateway = begin()
-    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client, ThreadPoolExecutor(2) as pool:
-        read_until(client, b"Hello ")
-        answers = []
-        for requests in (2, 3):
-            answers.append(pool.submit(gateway.ask, secret, model="acme/large", max_tokens=10))
-            eventually(lambda: len(upstream.requests) == requests)  # noqa: B023  ends within the iteration
+    with three_replies(gateway, secret, upstream) as end:
         proxy.cut()
-        gate.set()
-        assert read_all(client).count(b"data: [DONE]\n\n") == 1
-        answered, failed = (answer.result() for answer in answers)
+        answered, failed = end()
     assert (answered.status, answered.json()["usage"]["total_tokens"]) == (200, 11)
     assert (failed.status, failed.json()["error"]["code"]) == (502, "upstream_error")
     assert gateway.request("GET", "/readyz").status == 503
@@ -162,20 +174,11 @@ def forget_admissions():
 def test_replies_whose_admission_a_crash_forgot_are_sent_and_what_they_cost_is_counted(
     begin, alice, secret, upstream, tmp_path
 ):
-    gate = threading.Event()
-    upstream.will(held_up(gate), [gate, *whole()], [gate, *refusal(500)])
     gateway = begin()
-    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client, ThreadPoolExecutor(2) as pool:
-        read_until(client, b"Hello ")
-        answers = []
-        for requests in (2, 3):
-            answers.append(pool.submit(gateway.ask, secret, model="acme/large", max_tokens=10))
-            eventually(lambda: len(upstream.requests) == requests)  # noqa: B023  ends within the iteration
+    with three_replies(gateway, secret, upstream) as end:
         lost = {completion.pk: completion for completion in Completion.objects.all()}
         forget_admissions()
-        gate.set()
-        assert read_all(client).count(b"data: [DONE]\n\n") == 1
-        answered, failed = (answer.result() for answer in answers)
+        answered, failed = end()
     assert (answered.status, answered.json()["usage"]["total_tokens"]) == (200, 11)
     assert "x-gateway-cost" not in answered.headers
     assert (failed.status, failed.json()["error"]["code"]) == (502, "upstream_error")
