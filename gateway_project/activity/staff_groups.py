@@ -1,0 +1,39 @@
+"""Ready groups of staff, which migrations of the apps fill: each app knows its own permissions.
+
+A migration runs once, so a deployment can change or delete the groups afterwards: a later migration adds what is new to the
+groups that are still there, and takes nothing away.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from django.contrib.auth.management import create_permissions
+
+NAMES = ("Support", "Support lead", "Finance", "Catalogue", "Operator")
+
+
+def make(apps: Any) -> None:
+    """Make the groups that are missing. ``apps`` is the migration's."""
+    for name in NAMES:
+        apps.get_model("auth", "Group").objects.get_or_create(name=name)
+
+
+def extend(apps: Any, app_label: str, codenames: Mapping[str, Collection[str]]) -> None:
+    """Add permissions of one app to groups, by the groups' names. Groups that somebody deleted are not made again."""
+    _create_permissions(apps, app_label)
+    for name, wanted in codenames.items():
+        group = apps.get_model("auth", "Group").objects.filter(name=name).first()
+        if group is not None:
+            permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label=app_label)
+            group.permissions.add(*permissions.filter(codename__in=wanted))
+
+
+def _create_permissions(apps: Any, app_label: str) -> None:
+    """Create the app's permissions now: Django does so only after all migrations, and skips apps of a migration."""
+    config = apps.get_app_config(app_label)
+    module = getattr(config, "models_module", None)
+    config.models_module = True
+    try:
+        create_permissions(config, verbosity=0, apps=apps)
+    finally:
+        config.models_module = module

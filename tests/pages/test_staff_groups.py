@@ -1,0 +1,174 @@
+"""The ready groups of staff: each may do what the table says and nothing else, tried with every page and act of the admin."""
+
+import importlib
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import Group, Permission
+from django.db.migrations.loader import MigrationLoader
+from django.test import RequestFactory
+from django.urls import reverse
+from django.urls.exceptions import NoReverseMatch
+
+from gateway_project.activity import staff_groups
+from tests import factories
+from tests.pages.conftest import signed_in
+
+# Those that fill the groups, in their order.
+MIGRATIONS = [
+    ("billing", "0016_ready_groups"),
+    ("keys", "0009_ready_groups"),
+    ("completions", "0022_ready_groups"),
+    ("rankings", "0002_ready_groups"),
+]
+
+# What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.
+_MONEY_SEEN = {"billing.ledgerentry": "view", "billing.hold": "view"}
+_COSTS_SEEN = {"completions.completion": "view", "completions.languagemodel": "view", "completions.price": "view"}
+_REFUSALS_SEEN = {"keys.spendingday": "view", "keys.refusalcount": "view", "keys.refusedrequest": "view"}
+_CATALOG_SEEN = {**_COSTS_SEEN, "completions.upstreamlist": "view", "completions.routablealias": "view"}
+_RANKINGS_SEEN = {f"rankings.{name}": "view" for name in ("snapshot", "standing", "entry", "dailyrank", "publication")}
+_SUPPORT = {
+    **_MONEY_SEEN,
+    **_COSTS_SEEN,
+    **_REFUSALS_SEEN,
+    "billing.account": "view credit",
+    "billing.creditrequest": "view",
+    "keys.apikey": "view trial limit rates revoke",
+    "activity.activity": "view",
+}
+MAY = {
+    "Support": _SUPPORT,
+    "Support lead": {
+        **_SUPPORT,
+        "billing.account": "view credit change",
+        "billing.creditrequest": "view approve decline",
+        "billing.user": "view change send_password_links remove_second_factors",
+        "billing.membership": "view",
+        "billing.passwordlink": "view",
+    },
+    "Finance": {
+        **_MONEY_SEEN,
+        **_COSTS_SEEN,
+        "billing.account": "view",
+        "billing.creditrequest": "view approve decline",
+        "activity.activity": "view export",
+    },
+    "Catalogue": {
+        **_CATALOG_SEEN,
+        **_RANKINGS_SEEN,
+        "completions.languagemodel": "view add change",
+        "completions.provider": "view",
+        "completions.route": "view change",
+        "completions.catalogproposal": "view approve dismiss approve_selected dismiss_selected",
+        "rankings.alias": "view add change delete queue",
+        "rankings.profile": "view add change delete",
+        "rankings.sourcestate": "view refresh_now",
+        "activity.activity": "view",
+    },
+    "Operator": {
+        **_CATALOG_SEEN,
+        **_RANKINGS_SEEN,
+        **_REFUSALS_SEEN,
+        "billing.account": "view add",
+        "billing.hold": "view",
+        "billing.signinlimit": "view",
+        "billing.user": "view add change send_password_links remove_second_factors",
+        "billing.membership": "view add change delete",
+        "billing.passwordlink": "view revoke",
+        "auth.group": "view",
+        "keys.apikey": "view trial revoke",
+        "completions.provider": "view add change forget_refusals",
+        "completions.route": "view change",
+        "completions.catalogproposal": "view",
+        "completions.idempotentrequest": "view",
+        "rankings.alias": "view",
+        "rankings.profile": "view",
+        "rankings.sourcestate": "view refresh_now",
+        "activity.activity": "view export",
+    },
+}
+# The permission that a page needs to be seen and, apart from that, to be sent to.
+SEEN_WITH = {"changelist": "view", "history": "view", "change": "view"}
+SENT_WITH = {"changelist": "view", "history": "view"}
+
+
+def fill(state=apps):
+    for app, name in MIGRATIONS:
+        importlib.import_module(f"{app}.migrations.{name}").fill(state, None)
+
+
+@pytest.fixture
+def groups(db):
+    fill()  # a transactional test may have emptied the tables since the migrations
+
+
+def pages():
+    """Yield the model, the name and the address of every page of the admin that is about a model."""
+    for model, model_admin in admin.site._registry.items():
+        for pattern in model_admin.get_urls():
+            if pattern.name:
+                page = pattern.name.removeprefix(f"{model._meta.app_label}_{model._meta.model_name}_")
+                yield model._meta.label_lower, page, address(f"admin:{pattern.name}")
+
+
+def address(name):
+    for args in ([], ["0"], ["00000000-0000-0000-0000-000000000000"]):
+        try:
+            return reverse(name, args=args)
+        except NoReverseMatch:
+            continue
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("group", MAY)
+def test_a_group_may_open_and_send_exactly_these_pages(groups, group):
+    user = factories.make_user("staff@example.org", is_staff=True)
+    user.groups.add(Group.objects.get(name=group))
+    client, wrong = signed_in(user), []
+    for model, page, path in pages():
+        may = MAY[group].get(model, "").split()
+        for method, needed in (("get", SEEN_WITH.get(page, page)), ("post", SENT_WITH.get(page, page))):
+            status = getattr(client, method)(path).status_code
+            if (needed in may) is (status == 403) and not (method == "get" and status == 405):
+                wrong.append(f"{method} {path}: {status}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("group", MAY)
+def test_a_group_may_do_exactly_these_acts_with_selected_rows(groups, group):
+    request = RequestFactory().get("/")
+    request.user = factories.make_user("staff@example.org", is_staff=True)
+    request.user.groups.add(Group.objects.get(name=group))
+    acts = {"send_password_links", "remove_second_factors", "revoke", "forget_refusals", "refresh_now"}
+    acts |= {"approve_selected", "dismiss_selected"}
+    for model, model_admin in admin.site._registry.items():
+        offered = set(model_admin.get_actions(request)) - {"delete_selected"}
+        may = set(MAY[group].get(model._meta.label_lower, "").split()) & set(model_admin.actions or [])
+        assert offered == may, model._meta.label_lower
+        assert offered <= acts
+
+
+def test_permissions_are_there_when_the_migrations_need_them(db):
+    Group.objects.all().delete()
+    Permission.objects.all().delete()
+    loader = MigrationLoader(None)
+    for app, name in MIGRATIONS:
+        state = loader.project_state((app, name)).apps
+        importlib.import_module(f"{app}.migrations.{name}").fill(state, None)
+    expected = {"Support": 16, "Support lead": 22, "Finance": 10, "Catalogue": 31, "Operator": 41}
+    assert {group.name: group.permissions.count() for group in Group.objects.all()} == expected
+
+
+def test_a_group_of_a_deployment_is_extended_and_one_that_it_deleted_later_stays_deleted(groups):
+    Group.objects.all().delete()
+    own = Permission.objects.get(codename="add_logentry")
+    Group.objects.create(name="Support").permissions.add(own)
+    fill()
+    support = Group.objects.get(name="Support")
+    assert own in support.permissions.all()
+    assert support.permissions.filter(codename="view_completion").exists()
+    Group.objects.filter(name="Finance").delete()
+    staff_groups.extend(apps, "keys", {"Finance": ["view_apikey"], "Support": ["view_apikey"]})
+    assert not Group.objects.filter(name="Finance").exists()
