@@ -74,6 +74,7 @@ async def main(port: int, clients: int, seconds: float) -> None:
         "p50_ms": round(latencies[len(latencies) // 2] * 1000, 2),
         "p95_ms": round(latencies[len(latencies) * 95 // 100] * 1000, 2),
         "p99_ms": round(latencies[len(latencies) * 99 // 100] * 1000, 2),
+        "slowest_ms": round(latencies[-1] * 1000, 2),
         "statuses": statuses,
     }
     sys.stdout.write(json.dumps(result))

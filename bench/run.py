@@ -156,7 +156,7 @@ def post(secret: str, body: dict[str, Any]) -> bytes:
 
 
 def load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
-    """Return per_second, p50_ms, p95_ms, p99_ms and statuses for this many clients. Uses wrk if it is installed."""
+    """Return per_second, p50_ms, p95_ms, p99_ms, slowest_ms and statuses for this many clients. Uses wrk if it is installed."""
     measure = _by_wrk if shutil.which("wrk") else _by_load_script
     result: dict[str, Any] = json.loads(measure(port, clients, seconds, request).splitlines()[-1])
     return result

@@ -23,9 +23,9 @@ function done(summary, latency)
       end
    end
    io.write(string.format(
-      '{"per_second": %.1f, "p50_ms": %.2f, "p95_ms": %.2f, "p99_ms": %.2f, "statuses": {%s}}\n',
+      '{"per_second": %.1f, "p50_ms": %.2f, "p95_ms": %.2f, "p99_ms": %.2f, "slowest_ms": %.2f, "statuses": {%s}}\n',
       summary.requests / summary.duration * 1e6,
-      latency:percentile(50) / 1000, latency:percentile(95) / 1000, latency:percentile(99) / 1000,
+      latency:percentile(50) / 1000, latency:percentile(95) / 1000, latency:percentile(99) / 1000, latency.max / 1000,
       table.concat(statuses, ", ")
    ))
 end

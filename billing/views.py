@@ -44,7 +44,8 @@ class LedgerView(FilteredView):
     def get(self, request: Request) -> Response:
         page = self.select(EntryPage())
         entries = ledger_pages.read_page(_account(request), limit=page.limit, offset=page.offset, entry_filter=page)
-        data = [LedgerEntrySerializer(entry).data for entry in entries]
+        represent = LedgerEntrySerializer().to_representation
+        data = [represent(entry) for entry in entries]
         return Response({"entries": data, "limit": page.limit, "offset": page.offset, "count": len(data)})
 
 

@@ -115,6 +115,7 @@ MIDDLEWARE = [
     "billing.sign_in.second_factor.PageSecondFactorMiddleware",
     "gateway_project.web.page_middleware.PageMessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",  # needs this very name; it does next to nothing for API requests
+    "keys.limits.reads.ReadsInFlightMiddleware",
 ]
 
 # These checks look for three of Django's classes by name, and do not recognize the Page* subclasses.
@@ -327,6 +328,7 @@ KEY_REQUESTS_IN_FLIGHT = environment.integer("GATEWAY_KEY_REQUESTS_IN_FLIGHT", 1
 ACCOUNT_REQUESTS_IN_FLIGHT = environment.integer("GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT", 400, minimum=1, maximum=2_147_483_647)
 # Of each key in each web process, for everything but completions.
 KEY_READS_PER_MINUTE = environment.integer("GATEWAY_KEY_READS_PER_MINUTE", 600, minimum=1, maximum=2_147_483_647)
+ACCOUNT_READS_IN_FLIGHT = environment.integer("GATEWAY_ACCOUNT_READS_IN_FLIGHT", 4, minimum=1, maximum=2_147_483_647)
 
 # --- gunicorn: deploy/gunicorn.conf.py reads the same variables --------------------------------------------------
 

@@ -69,12 +69,14 @@ class AnyCallerAuthentication(CallerAuthentication):
 class BearerKeyAuthentication(CallerAuthentication):
     """Identifies the caller and checks the key: ``request.user`` is the Account and ``request.auth`` the ApiKey, just read.
 
-    Counts the request against the key's reads per minute. A key that is refused is not counted: it gets its 401.
+    Counts the request as a read of the account in flight, and against the key's reads per minute. A key that is refused is not
+    counted there: it gets its 401.
     """
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
         caller, _ = super().authenticate(request)
         reads.reads.require_allowed(caller.key_id)
+        reads.in_flight.begin(request._request, caller.account_id)
         with refusal_cache.replay_or_record_before_admission(caller.key_id):
             key = _read(caller.key_id)
         reads.reads.count(caller.key_id)

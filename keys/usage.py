@@ -1,21 +1,18 @@
 """The body of GET /v1/usage: the key, its limits and what is left, its usage, and the account's balance."""
 
-from datetime import date
 from typing import Any
 
-from django.db.models import Q, Sum
+from django.db import connection
 
 from billing import money
 from billing.serializers import BalanceSerializer
 from gateway_project import dollars, timestamps
-from gateway_project.db import pool
 from keys.limits import rate_limits, requests_in_flight, spending
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey
 
 
 def describe_usage(key: ApiKey) -> dict[str, Any]:
     """Return the reply. Cents are rounded down; dollars are exact, as strings."""
-    now = pool.database_time()
     return {
         "object": "usage",
         "key": {
@@ -26,7 +23,7 @@ def describe_usage(key: ApiKey) -> dict[str, Any]:
         },
         "limit": _limit(key, spending.read_window(key)),
         "rateLimits": _rate_limits(key),
-        "usage": _usage(key, now.date()),
+        "usage": _usage(key),
         "balance": {
             **BalanceSerializer(key.account).data,
             "heldInDollars": dollars.format_plain(key.account.held_nanos),
@@ -60,19 +57,34 @@ def _rate_limits(key: ApiKey) -> dict[str, int | None]:
     }
 
 
-def _usage(key: ApiKey, today: date) -> dict[str, Any]:
-    # The calendar month, whatever the period of the key's limit.
-    spans = {"today": Q(day=today), "thisMonth": Q(day__gte=today.replace(day=1)), "total": Q()}
-    return {name: _sums(key, span) for name, span in spans.items()}
+# By the database's clock. The month is that of the calendar, whatever the period of the key's limit.
+_SUMS = """
+    SELECT name, coalesce(sum(completions), 0), coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
+        coalesce(sum(spent_nanos), 0)
+    FROM (
+        SELECT name, first_day, last_day FROM (SELECT (statement_timestamp() AT TIME ZONE 'UTC')::date AS today) AS clock
+        CROSS JOIN LATERAL (
+            VALUES ('today', today, today), ('thisMonth', date_trunc('month', today)::date, 'infinity'),
+                ('total', '-infinity', 'infinity')
+        ) AS span (name, first_day, last_day)
+    ) AS span
+    LEFT JOIN keys_spendingday ON key_id = %s AND day BETWEEN first_day AND last_day
+    GROUP BY name
+"""
 
 
-def _sums(key: ApiKey, span: Q) -> dict[str, Any]:
-    columns = ("completions", "prompt_tokens", "completion_tokens", "spent_nanos")
-    sums = SpendingDay.objects.filter(span, key=key).aggregate(**{name: Sum(name, default=0) for name in columns})
+def _usage(key: ApiKey) -> dict[str, Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(_SUMS, [key.pk])
+        sums = {name: [int(total) for total in totals] for name, *totals in cursor.fetchall()}
+    return {name: _described(*sums[name]) for name in ("today", "thisMonth", "total")}
+
+
+def _described(completions: int, prompt_tokens: int, completion_tokens: int, spent_nanos: int) -> dict[str, Any]:
     return {
-        "completions": int(sums["completions"]),
-        "promptTokens": int(sums["prompt_tokens"]),
-        "completionTokens": int(sums["completion_tokens"]),
-        "totalTokens": int(sums["prompt_tokens"] + sums["completion_tokens"]),
-        "costInDollars": dollars.format_plain(int(sums["spent_nanos"])),
+        "completions": completions,
+        "promptTokens": prompt_tokens,
+        "completionTokens": completion_tokens,
+        "totalTokens": prompt_tokens + completion_tokens,
+        "costInDollars": dollars.format_plain(spent_nanos),
     }
