@@ -268,12 +268,18 @@ class CompletionTokensDetailsSerializer(serializers.Serializer[Any]):
     reasoning_tokens = serializers.IntegerField(min_value=0)
 
 
+_EXACT_DOLLARS_NUMBER = {"type": "number", "format": "decimal", "minimum": 0}
+
+
 class CompletionUsageSerializer(serializers.Serializer[Any]):
     prompt_tokens = serializers.IntegerField(min_value=0)
     completion_tokens = serializers.IntegerField(min_value=0)
     total_tokens = serializers.IntegerField(min_value=0)
     prompt_tokens_details = PromptTokensDetailsSerializer()
     completion_tokens_details = CompletionTokensDetailsSerializer()
+    cost = SchemaField(
+        _EXACT_DOLLARS_NUMBER, allow_null=True, help_text="What was charged, in US dollars, exactly. null: not known yet."
+    )
 
 
 class ChatCompletionSerializer(serializers.Serializer[Any]):

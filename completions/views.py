@@ -70,6 +70,7 @@ _ATTEMPTED: list[int | str] = [200, 400, 502, 503, 504]  # the statuses of repli
 _COMPLETION_HEADERS = [
     openapi.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
     openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
+    openapi.response_header("x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED),
     openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
     openapi.response_header("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
     openapi.response_header(

@@ -16,6 +16,11 @@ def dumps(value: Any) -> bytes:
     return _encode(value)
 
 
+def number(digits: str) -> msgspec.Raw:
+    """Return a value that ``dumps`` writes as a number with exactly these digits. A float could change them."""
+    return msgspec.Raw(digits.encode())
+
+
 def dumps_ascii(value: Any) -> bytes:
     """Return ASCII, in which half of a surrogate pair can be escaped."""
     return _encode_ascii(value).encode()

@@ -477,6 +477,7 @@ mutant(
 # --- Prices ------------------------------------------------------------------------------------------------------------
 
 PRICING = "completions/pricing/test_cost.py"
+REPLIES = "completions/relay/test_reply_format.py"
 
 mutant(
     "floats",
@@ -520,6 +521,36 @@ mutant(
         "(usage.completion_tokens + usage.reasoning_tokens) *",
     ),
     f"{RELAY}::test_reasoning_tokens_are_reported_and_not_charged_twice",
+)
+mutant(
+    "a_reply_tells_more_than_was_held",
+    "The cost in a reply is not capped like its charge.",
+    code(
+        "completions.charging.admission:Admitted.charge_nanos",
+        "min(self.completion.due_nanos(cost_nanos), self.held_nanos)",
+        "self.completion.due_nanos(cost_nanos)",
+    ),
+    f"{REPLIES}::test_a_reply_that_costs_more_than_was_held_tells_what_was_held[whole]",
+    f"{REPLIES}::test_a_reply_that_costs_more_than_was_held_tells_what_was_held[streamed]",
+)
+mutant(
+    "a_run_after_a_death_tells_its_whole_cost",
+    "The cost in a reply includes what the runs before were charged.",
+    code("completions.charging.admission:Admitted.charge_nanos", "self.completion.due_nanos(cost_nanos)", "cost_nanos"),
+    f"{REPLIES}::test_a_run_after_a_death_tells_only_the_difference_that_it_is_charged",
+)
+mutant(
+    "a_reply_tells_a_cost_that_nobody_charged",
+    "A whole reply tells its cost although its settlement is not committed.",
+    code("completions.relay.whole:relay", "dispatch.charged_nanos != expected_nanos", "False"),
+    f"{REPLIES}::test_a_whole_reply_that_the_sweeper_had_released_tells_no_cost",
+)
+mutant(
+    "a_stream_tells_a_cost_that_nobody_charged",
+    "A stream tells its cost although its settlement is not committed.",
+    code("completions.relay.stream:_Progress.finish", "self.dispatch.charged_nanos != expected_nanos", "False"),
+    f"{REPLIES}::test_a_stream_that_the_sweeper_had_charged_tells_no_cost",
+    f"{REPLIES}::test_a_stream_whose_charge_waits_for_the_database_tells_no_cost_and_its_repetition_does",
 )
 mutant(
     "negative_usage",

@@ -115,6 +115,7 @@ def test_a_completion_has_every_field_with_its_type(api, echo_model):
             "total_tokens": int,
             "prompt_tokens_details": {"cached_tokens": int, "cache_write_tokens": int},
             "completion_tokens_details": {"reasoning_tokens": int},
+            "cost": float,
         },
     }
     assert re.fullmatch(r"chatcmpl-[0-9a-f]{32}", completion["id"])

@@ -62,6 +62,10 @@ class Admitted:
     headers: dict[str, str]
     idempotency_key: IdempotencyKey | None = None
 
+    def charge_nanos(self, cost_nanos: int) -> int:
+        """Return what settlement charges for a cost: what the runs before did not pay, and at most what is held."""
+        return min(self.completion.due_nanos(cost_nanos), self.held_nanos)
+
 
 def admit(
     request: ChatRequest,

@@ -126,7 +126,11 @@ class Dispatch:
 
         The provider is the one of the latest attempt: the one that answered, if any did.
         """
-        headers = {"x-gateway-provider": self.call.route.provider_slug, "x-gateway-attempts": str(self.attempts)}
+        headers = {
+            "x-gateway-provider": self.call.route.provider_slug,
+            "x-gateway-attempts": str(self.attempts),
+            "x-gateway-max-cost": dollars.format_plain(self.admitted.held_nanos),
+        }
         if self.charged_nanos is not None:
             headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
         if self.admitted.idempotency_key and not self.stores_reply:

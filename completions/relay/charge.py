@@ -29,6 +29,12 @@ from gateway_project import errors
 Settlement = Completion.Settlement
 
 
+def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
+    """Return what ``settle`` will charge for a usage, if nothing goes wrong, so that the reply that is stored can tell it."""
+    admitted = dispatch.admitted
+    return admitted.charge_nanos(cost.usage_cost_nanos(usage, dispatch.call.offer.price, admitted.completion.images))
+
+
 def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
     """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers."""
     admitted = dispatch.admitted

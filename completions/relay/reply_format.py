@@ -9,12 +9,13 @@ from django.conf import settings
 
 from completions.chat import Chunk, Usage
 from completions.relay.attempts import Dispatch
-from gateway_project import compact_json, errors
+from gateway_project import compact_json, dollars, errors
 
 
-def whole_reply(dispatch: Dispatch, choices: list[dict[str, Any]], usage: Usage) -> bytes:
-    """Return the chat completion object as JSON."""
-    return compact_json.dumps({**_head(dispatch, "chat.completion"), "choices": choices, "usage": _usage_object(usage)})
+def whole_reply(dispatch: Dispatch, choices: list[dict[str, Any]], usage: Usage, charged_nanos: int | None) -> bytes:
+    """Return the chat completion object as JSON. ``charged_nanos`` is None where it is not known yet."""
+    usage_object = _usage_object(usage, charged_nanos)
+    return compact_json.dumps({**_head(dispatch, "chat.completion"), "choices": choices, "usage": usage_object})
 
 
 class EventWriter:
@@ -40,11 +41,11 @@ class EventWriter:
         """Return all events, for a replay. Too long a reply is cut off, but stays above the limit, so it is not replayed."""
         return b"".join(self._stored)
 
-    def usage(self, usage: Usage) -> bytes:
-        """Return the usage event, or b"" when the client did not ask for one."""
+    def usage(self, usage: Usage, charged_nanos: int | None) -> bytes:
+        """Return the usage event, or b"" when the client did not ask for one. ``charged_nanos``: as of ``whole_reply``."""
         if not self._include_usage:
             return b""
-        return self._before + b'[],"usage":' + compact_json.dumps_ascii(_usage_object(usage)) + b"}\n\n"
+        return self._before + b'[],"usage":' + compact_json.dumps(_usage_object(usage, charged_nanos)) + b"}\n\n"
 
     def error(self, error: errors.ApiError) -> bytes:
         """Return an event that has ``error`` and nothing else.
@@ -66,11 +67,12 @@ def _head(dispatch: Dispatch, kind: str) -> dict[str, Any]:
     }
 
 
-def _usage_object(usage: Usage) -> dict[str, Any]:
+def _usage_object(usage: Usage, charged_nanos: int | None) -> dict[str, Any]:
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "cost": None if charged_nanos is None else compact_json.number(dollars.format_plain(charged_nanos)),
     }

@@ -148,12 +148,15 @@ class _Progress:
     def finish(self) -> bytes:
         """Settle a complete stream. Return its last bytes."""
         usage = self._usage or charge.estimate(self.dispatch, self._relayed_bytes)
-        last = self._writer.usage(usage) + sse.DONE
+        expected_nanos = charge.expected_nanos(self.dispatch, usage)
+        last = self._writer.usage(usage, expected_nanos) + sse.DONE
         try:
             settled_by = Settlement.REPORTED if self._usage else Settlement.ESTIMATED
             charge.settle(self.dispatch, usage, settled_by, reply=self._writer.stored() + last)
         except Exception as exception:  # the status is sent already: an event is the only way left to report it
             return self._writer.error(error_replies.translate(exception))
+        if self.dispatch.charged_nanos != expected_nanos:  # nothing is known to be charged, and the reply must not say so
+            return self._writer.usage(usage, self.dispatch.charged_nanos) + sse.DONE
         return last
 
     def fail(self, failure: ProviderFailed) -> bytes:

@@ -22,6 +22,9 @@ def relay(dispatch: Dispatch) -> bytes:
         charge.release(dispatch)
         raise
     usage = received.usage or charge.estimate(dispatch, received.text_bytes)
-    reply = reply_format.whole_reply(dispatch, received.choices, usage)
+    expected_nanos = charge.expected_nanos(dispatch, usage)
+    reply = reply_format.whole_reply(dispatch, received.choices, usage, expected_nanos)
     charge.settle(dispatch, usage, Settlement.REPORTED if received.usage else Settlement.ESTIMATED, reply=reply)
+    if dispatch.charged_nanos != expected_nanos:  # nothing is known to be charged, and the reply must not say so
+        return reply_format.whole_reply(dispatch, received.choices, usage, dispatch.charged_nanos)
     return reply

@@ -75,6 +75,7 @@ def test_a_whole_reply_has_our_id_time_model_and_usage(api, alice):
             "total_tokens": 11,
             "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "completion_tokens_details": {"reasoning_tokens": 0},
+            "cost": 0.000057,
         },
     }
     assert answer["Cache-Control"] == "no-store"

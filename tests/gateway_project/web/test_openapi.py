@@ -123,7 +123,7 @@ def test_every_reply_describes_its_request_id(document, path, method):
 def test_a_completion_describes_its_headers(document):
     operation = document["paths"]["/v1/chat/completions"]["post"]
     described = operation["responses"]["200"]["headers"]
-    own = {f"x-gateway-{name}" for name in ("provider", "attempts", "cost", "ignored-fields")} | {
+    own = {f"x-gateway-{name}" for name in ("provider", "attempts", "cost", "max-cost", "ignored-fields")} | {
         "Idempotent-Replayed",
         "Idempotent-Stored",
     }
@@ -131,7 +131,9 @@ def test_a_completion_describes_its_headers(document):
     assert described["x-gateway-attempts"]["schema"]["type"] == "integer"
     assert all(header["description"] for header in described.values())
     for status in ("502", "503", "504"):
-        assert {"x-gateway-provider", "x-gateway-attempts"} <= set(operation["responses"][status]["headers"])
+        assert {"x-gateway-provider", "x-gateway-attempts", "x-gateway-max-cost"} <= set(
+            operation["responses"][status]["headers"]
+        )
 
 
 def test_a_completion_takes_an_idempotency_key(document, api, echo_model):
