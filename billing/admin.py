@@ -16,6 +16,7 @@ from billing.forms import SupportCreditForm
 from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, SignInLimit, User
 from billing.pages import ChangePassword
+from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
 from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.sign_in import views
 from billing.support_credit import RequestedCredit

@@ -335,6 +335,34 @@ ONLY_A_REFUND_OVERDRAWS = Invariant(
     """,
 )
 
+# --- Payments -----------------------------------------------------------------------------------------------------
+
+PAYMENTS_ARE_BOOKED_AS_PAID = Invariant(
+    "payments_are_booked_as_paid",
+    "A paid payment has one CREDIT_PURCHASE of its amount, and its refunds and disputes sum to what was taken back of it.",
+    """
+    SELECT payment.account_id, payment.id, payment.amount_cents, credit.amount_nanos, payment.debited_cents, back.nanos
+    FROM billing_payment AS payment
+    JOIN account ON account.id = payment.account_id
+    LEFT JOIN billing_ledgerentry AS credit ON credit.id = payment.credit_id
+    LEFT JOIN LATERAL (
+        SELECT coalesce(sum(entry.amount_nanos), 0) AS nanos
+        FROM generate_series(1, payment.debits) AS number, unnest(ARRAY['refund', 'unrefund']) AS kind
+        JOIN LATERAL (
+            SELECT amount_nanos FROM billing_ledgerentry
+            WHERE reference = kind || ':' || payment.processor || ':' || payment.intent_id || ':' || number
+                AND account_id = payment.account_id
+        ) AS entry ON true
+    ) AS back ON true
+    WHERE payment.status = 'PAID' AND (
+        credit.id IS NULL OR credit.account_id <> payment.account_id OR credit.type <> 'CREDIT_PURCHASE'
+        OR credit.amount_nanos <> payment.amount_cents * 10000000
+        OR credit.reference <> 'pay:' || payment.processor || ':' || payment.intent_id
+        OR back.nanos <> -payment.debited_cents * 10000000
+    )
+    """,
+)
+
 # --- Late work ----------------------------------------------------------------------------------------------------
 
 # Expired holds are released every minute; if one is still open after a quarter of an hour, the sweeper does not work.
@@ -433,6 +461,7 @@ INVARIANTS = [
     SETTLED_HOLDS_ARE_DEBITED,
     DEBITS_WERE_HELD,
     ONLY_A_REFUND_OVERDRAWS,
+    PAYMENTS_ARE_BOOKED_AS_PAID,
     HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY,
     TRIGGERS_STAND_GUARD,
     CONSTRAINTS_STAND_GUARD,

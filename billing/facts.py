@@ -12,6 +12,11 @@ FACTS = [
         "When the last audit of the whole ledger ended; 0 if none did.",
         last_end_statement(_AUDIT),
     ),
+    Fact(
+        "gateway_payment_differences",
+        "Payments of which the processor's book and this one contradict each other.",
+        "SELECT count(*) FROM billing_paymentdifference WHERE gone_at IS NULL",
+    ),
     Fact("gateway_holds_open", "Holds that are not resolved.", "SELECT count(*) FROM billing_hold WHERE state = 'HELD'"),
     Fact(
         "gateway_holds_overdue",

@@ -366,6 +366,27 @@ class PaymentEvent(models.Model):
         return f"{self.type} {self.event_id}"
 
 
+class PaymentDifference(models.Model):
+    """Where the processor's book and this one contradict each other, found by the daily reconciliation until it is gone."""
+
+    processor = models.CharField(max_length=20)
+    subject = models.CharField(max_length=255, db_collation="C", help_text="The processor's payment, or the payment here.")
+    payment = models.ForeignKey(Payment, null=True, on_delete=models.PROTECT, related_name="differences")
+    sentence = models.TextField(help_text="What contradicts what.")
+    found_at = models.DateTimeField(db_default=Now(), editable=False)
+    gone_at = models.DateTimeField(null=True, help_text="When a reconciliation did not find it any more.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["processor", "subject"], condition=Q(gone_at__isnull=True), name="a_difference_is_open_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
 class BillingDetails(models.Model):
     """Whom an account's receipts name. Members fill it in; a receipt keeps what it said when it was paid."""
 

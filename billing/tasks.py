@@ -6,6 +6,8 @@ from celery import shared_task
 from django.contrib.sessions.backends.db import SessionStore
 
 from billing import audit, holds
+from billing.payments import configuration, reconciliation
+from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import limits
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
@@ -31,6 +33,17 @@ def correct_open_holds() -> int:
     if corrected:
         logger.warning("corrected the number of open holds of %d accounts: %s", len(corrected), ", ".join(map(str, corrected)))
     return len(corrected)
+
+
+@shared_task(
+    name="billing.tasks.reconcile_payments",
+    **{**pool.task_retries(20), "autoretry_for": (*pool.UNAVAILABLE, ProcessorUnavailable)},  # its next turn is a day later
+)
+@task_runs.recorded
+def reconcile_payments() -> int:
+    """Compare the processor's payments with those here, and book what was missed. Return how many contradict each other."""
+    processor = configuration.processor()
+    return reconciliation.reconcile(processor) if processor else 0
 
 
 @shared_task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))

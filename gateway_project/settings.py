@@ -388,6 +388,7 @@ CELERY_BEAT_SCHEDULE = {
     "forget-old-refusals": {"task": "keys.tasks.forget_old_refusals", "schedule": 3_600.0},
     # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": crontab(hour=3, minute=0)},
+    "reconcile-payments": {"task": "billing.tasks.reconcile_payments", "schedule": crontab(hour=3, minute=30)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": crontab(hour=4, minute=0)},
     # Often, because the row of each source says when its next run is due.
     "refresh-rankings": {"task": "rankings.tasks.refresh_due_sources", "schedule": 60.0, "options": {"expires": 60}},

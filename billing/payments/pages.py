@@ -58,7 +58,7 @@ def leads_to_processor(view: Page) -> Page:
 @payer_page
 def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the balance and all payments. A POST begins a payment and leads to the processor's page."""
-    processor = configuration.processor()
+    processor = configuration.processor() if account.is_active else None
     form = CreditForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and processor and form.is_valid():
         try:

@@ -22,6 +22,7 @@ class PaymentSummary:
     is_pending: bool
     is_paid: bool
     page_url: str
+    demo_url: str
     taken_back: str
     left: str
 
@@ -39,6 +40,7 @@ def summarize(payment: Payment) -> PaymentSummary:
         is_pending=payment.status in (Payment.Status.OPEN, Payment.Status.PROCESSING),
         is_paid=is_paid,
         page_url=payment.page_url if payment.status == Payment.Status.OPEN else "",
+        demo_url=payment.page_url if payment.processor == "demo" else "",
         taken_back=_usd(payment.debited_cents) if payment.debited_cents else "",
         left=_usd(payment.amount_cents - payment.debited_cents),
     )

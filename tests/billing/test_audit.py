@@ -12,7 +12,7 @@ from django.db import OperationalError, connection
 from django.db.models import F
 
 from billing import audit, facts, money, tasks
-from billing.models import Account, Hold, LedgerEntry
+from billing.models import Account, Hold, LedgerEntry, Payment
 from gateway_project.db import pool
 from gateway_project.monitoring import collector
 from gateway_project.monitoring.models import TaskRun
@@ -170,6 +170,30 @@ def leave_a_hold_open(account: Account) -> None:
     Hold.objects.filter(pk="open").update(expires_at=LONG_AGO)
 
 
+def pay_without_a_credit(account: Account) -> None:
+    pay(account, credit=entries(seq=2).get(), debited_cents=0)
+
+
+def take_back_what_is_not_booked(account: Account) -> None:
+    pay(account, credit=usage.buy(account, 100, "pi_1").entry, debited_cents=40)
+
+
+def pay(account: Account, *, credit: LedgerEntry, debited_cents: int) -> None:
+    """Write a paid payment of a dollar that says that this entry credits it."""
+    Payment.objects.create(
+        account=account,
+        amount_cents=100,
+        processor="stripe",
+        is_live=False,
+        intent_id="pi_1",
+        status=Payment.Status.PAID,
+        credit=credit,
+        receipt_number=1,
+        paid_at=credit.created_at,
+        debited_cents=debited_cents,
+    )
+
+
 BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
     (skip_a_seq, {"seq_has_no_gaps"}),
     (miscount_in_the_middle, {"balances_chain"}),
@@ -197,6 +221,8 @@ BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
     (overdraw_by_usage, {"only_a_refund_overdraws"}),
     (overdraw_after_an_old_refund, {"only_a_refund_overdraws"}),
     (hold_more_than_the_balance, {"only_a_refund_overdraws"}),
+    (pay_without_a_credit, {"payments_are_booked_as_paid"}),
+    (take_back_what_is_not_booked, {"payments_are_booked_as_paid"}),
     (leave_a_hold_open, {"holds_do_not_outlive_their_expiry"}),
 ]
 

@@ -1,0 +1,72 @@
+"""The support pages of payments, the events about them, and differences from the processor's book. All are read-only."""
+
+from django.contrib import admin
+
+from billing import money
+from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent
+from gateway_project import dollars
+from gateway_project.activity.admin_pages import ReadOnlyAdmin
+
+
+@admin.register(Payment)
+class PaymentAdmin(ReadOnlyAdmin):
+    list_display = ("created_at", "account", "amount", "state", "taken_back", "intent_id")
+    list_filter = ("status", "processor", "is_live")
+    list_select_related = ("account",)
+    search_fields = ("intent_id__exact", "session_id__exact")
+    search_help_text = "The exact id of the payment at the processor."
+    fields = (
+        *("id", "account", "amount", "state", "failure", "taken_back", "refunded", "disputed", "credit"),
+        *("processor", "is_live", "intent_id", "session_id", "created_by", "created_at", "paid_at", "billed_to"),
+    )
+    ordering = ("-id",)
+
+    @admin.display(ordering="amount_cents")
+    def amount(self, payment: Payment) -> str:
+        return _usd(payment.amount_cents)
+
+    @admin.display(ordering="status")
+    def state(self, payment: Payment) -> str:
+        return payment.get_status_display()
+
+    @admin.display(description="taken back")
+    def taken_back(self, payment: Payment) -> str:
+        return _usd(payment.debited_cents) if payment.debited_cents else "-"
+
+    @admin.display(description="refunded, as reported")
+    def refunded(self, payment: Payment) -> str:
+        return _usd(payment.refunded_cents)
+
+    @admin.display(description="disputed, as reported")
+    def disputed(self, payment: Payment) -> str:
+        return _usd(payment.disputed_cents)
+
+
+@admin.register(BillingDetails)
+class BillingDetailsAdmin(ReadOnlyAdmin):
+    list_display = ("name", "account", "tax_id")
+    list_select_related = ("account",)
+    fields = ("account", "name", "address", "tax_id")
+    ordering = ("pk",)
+
+
+@admin.register(PaymentEvent)
+class PaymentEventAdmin(ReadOnlyAdmin):
+    list_display = ("received_at", "type", "outcome", "note", "payment")
+    list_filter = ("outcome", "processor")
+    search_fields = ("event_id__exact",)
+    search_help_text = "The exact id of the event."
+    fields = ("event_id", "type", "processor", "received_at", "outcome", "note", "payment")
+    ordering = ("-id",)
+
+
+@admin.register(PaymentDifference)
+class PaymentDifferenceAdmin(ReadOnlyAdmin):
+    list_display = ("found_at", "sentence", "payment", "gone_at")
+    list_filter = (("gone_at", admin.EmptyFieldListFilter),)
+    fields = ("processor", "subject", "payment", "sentence", "found_at", "gone_at")
+    ordering = ("-id",)
+
+
+def _usd(cents: int) -> str:
+    return dollars.format_usd(money.nanos(cents))

@@ -1,0 +1,92 @@
+"""Compares the processor's book with this one, once a day.
+
+What an event should have told, and did not, is asked and booked like the event. What contradicts is kept as a
+PaymentDifference, which staff see until a later run does not find it any more. The audit compares the
+ledger with the payments here.
+"""
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+
+from billing.models import Payment, PaymentDifference, PaymentEvent
+from billing.payments import booking, reports
+from billing.payments.processor import Processor, Report
+from gateway_project.db import pool
+
+logger = logging.getLogger("gateway.payments")
+
+COMPARED_TIME = timedelta(days=120)  # as long as most banks let payers dispute a payment
+PAGE_TIME = timedelta(days=1)  # no page of a processor is open for longer
+_WAITING = (Payment.Status.OPEN, Payment.Status.PROCESSING)
+
+Found = tuple[str, Payment | None, str]  # the subject, the payment if it is known here, and what contradicts what
+
+
+def reconcile(processor: Processor) -> int:
+    """Book what was missed, keep what contradicts, and return how much that is. Raises ProcessorUnavailable."""
+    now = pool.database_time()
+    ours = Payment.objects.filter(processor=processor.name)
+    # Whoever began such a payment never saw a page: the process died before the processor answered.
+    abandoned = ours.filter(status=Payment.Status.OPEN, session_id=None, intent_id=None, created_at__lt=now - PAGE_TIME)
+    abandoned.update(status=Payment.Status.EXPIRED)
+    for payment_id in list(ours.filter(status__in=_WAITING).values_list("pk", flat=True)):
+        reports.bring_up_to_date(processor, payment_id)
+    found = list(_compare(processor, now - COMPARED_TIME))
+    _keep(processor, found, now)
+    return len(found)
+
+
+def _compare(processor: Processor, since: datetime) -> Iterator[Found]:
+    """Yield what contradicts among the payments since then."""
+    listed: set[UUID] = set()
+    for report in processor.list_paid(since - PAGE_TIME):
+        payment = _payment_of(processor, report)
+        if payment is None:
+            yield report.intent_id or "", None, f"The processor has a paid payment {report.intent_id} that is not known here."
+            continue
+        listed.add(payment.pk)
+        if sentence := _book_missed(processor, payment, report):
+            yield str(payment.pk), payment, sentence
+    credited = Payment.objects.filter(processor=processor.name, status=Payment.Status.PAID, is_live=processor.is_live)
+    for payment in credited.filter(created_at__gte=since).exclude(pk__in=listed):
+        yield str(payment.pk), payment, f"It is credited here, and the processor lists no paid payment {payment.intent_id}."
+
+
+def _payment_of(processor: Processor, report: Report) -> Payment | None:
+    try:
+        return Payment.objects.filter(processor=processor.name, pk=UUID(report.payment_id)).first()
+    except ValueError:
+        return None
+
+
+def _book_missed(processor: Processor, payment: Payment, report: Report) -> str:
+    """Book what the payment lacks. Return what contradicts it, or ''."""
+    if contradiction := booking.find_contradiction(payment, report):
+        return contradiction
+    if (report.status, report.refunded_cents, report.disputed_cents) == (
+        payment.status,
+        payment.refunded_cents,
+        payment.disputed_cents,
+    ):
+        return ""
+    booked = reports.bring_up_to_date(processor, payment.pk)
+    if booked and booked.outcome == PaymentEvent.Outcome.APPLIED:
+        logger.warning("payment %s was booked by the reconciliation, not by an event: %s", payment.pk, booked.note)
+    return booked.note if booked and booked.outcome == PaymentEvent.Outcome.REFUSED else ""
+
+
+def _keep(processor: Processor, found: list[Found], now: datetime) -> None:
+    """Keep what is found, and close what was found earlier and is not any more."""
+    with transaction.atomic():
+        still_open = PaymentDifference.objects.filter(processor=processor.name, gone_at=None)
+        still_open.exclude(subject__in=[subject for subject, _, _ in found]).update(gone_at=now)
+        known = set(still_open.values_list("subject", flat=True))
+        for subject, payment, sentence in found:
+            if subject in known:
+                continue
+            logger.error("the processor's book contradicts this one about %s: %s", subject, sentence)
+            PaymentDifference.objects.create(processor=processor.name, subject=subject, payment=payment, sentence=sentence)
