@@ -11,6 +11,7 @@ Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models
 - ``writes``       the catalog's lock, and setting a price: shared by ``file`` and ``sync``
 - ``sync``         proposals from providers' own lists of models
 - ``forms``        the admin's forms: keys are only written, prices are entered in dollars
+- ``price_changes`` staff's changes of prices: what changes in percent is shown and confirmed
 - ``admin``        the admin's pages of providers, models, prices, routes and aliases
 - ``catalog.toml`` the built-in catalog
 """

@@ -2,19 +2,24 @@
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.formats import date_format
 
+from completions.catalog import price_changes, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
-from completions.catalog.sync import proposals
+from completions.catalog.price_changes import PriceChangeForm
+from completions.catalog.sync import diff, proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
 from gateway_project import dollars
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 
+_SET_PRICE = "completions.add_price"
 _UNREADABLE_KEY = "stored here, but it cannot be decrypted with GATEWAY_ENCRYPTION_KEYS: enter it again"
 
 
@@ -122,7 +127,10 @@ def _format_price(amount_nanos: int | None, otherwise: str = "") -> str:
 
 
 class PriceInline(PricesInDollars, admin.TabularInline):
-    """Prices can only be added; a new one is in force at once. Earlier prices stay, because completions refer to them."""
+    """The prices of a model. The first one is added with the model; then ``price_changes`` sets them.
+
+    Earlier prices stay, because completions refer to them.
+    """
 
     model = Price
     form = PriceForm
@@ -130,6 +138,12 @@ class PriceInline(PricesInDollars, admin.TabularInline):
     ordering = ("-effective_from",)
     fields = ("since", *_PRICE_COLUMNS)
     readonly_fields = ("since",)
+
+    def get_extra(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
+        return 0 if obj else 1
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return obj is None and super().has_add_permission(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -144,8 +158,9 @@ class RouteInline(admin.TabularInline):
 
 
 @admin.register(LanguageModel)
-class LanguageModelAdmin(UndeletableAdmin):
+class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
     form = LanguageModelForm
+    change_form_template = "admin/completions/languagemodel/change_form.html"
     list_display = ("id", "name", "maker", "category", "price", "served", "is_enabled")
     list_filter = ("is_enabled", "category", "maker", "image_support", "function_calling", "commercial_use")
     search_fields = ("id", "name", "maker")
@@ -174,6 +189,53 @@ class LanguageModelAdmin(UndeletableAdmin):
             return "not yet saved"
         obstacle = next(model.obstacles(), None)
         return f"no: it {obstacle}" if obstacle else "yes"
+
+    # --- Prices ------------------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        set_price = self.admin_site.admin_view(self.price_view)
+        withdraw = self.admin_site.admin_view(self.withdraw_view)
+        return [
+            path("<path:object_id>/price/", set_price, name="completions_languagemodel_price"),
+            path("<path:object_id>/price/<int:price_id>/", withdraw, name="completions_languagemodel_withdraw"),
+            *super().get_urls(),
+        ]
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        may = {"may_set_price": request.user.has_perm(_SET_PRICE)}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
+
+    def price_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Set a price, at once or from a time on. A form that is sent twice sets it once."""
+        model = self.object_for(request, object_id, _SET_PRICE)
+        with transaction.atomic():
+            writes.lock_catalog()
+            form = PriceChangeForm(model, request.POST if request.method == "POST" else None)
+            if request.method == "POST" and form.is_valid():
+                writes.set_price(model.pk, None, form.columns, starts_at=form.cleaned_data["starts_at"])
+                text = f"Set the price: {form.change}."
+                self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.after)
+                messages.success(request, text)
+                return self.back_to(model)
+        later = price_changes.scheduled(model)
+        return self.show_action(request, "admin/completions/languagemodel/price.html", "Price", model, form=form, later=later)
+
+    def withdraw_view(self, request: HttpRequest, object_id: str, price_id: int) -> HttpResponse:
+        """Delete a price that has not begun. Show a confirmation first."""
+        model = self.object_for(request, object_id, _SET_PRICE)
+        with transaction.atomic():
+            writes.lock_catalog()
+            price = price_changes.scheduled(model).filter(pk=price_id).first()
+            if price is None:
+                messages.error(request, "This price has begun, or was withdrawn already. Nothing was changed.")
+                return self.back_to(model)
+            text = f"Withdrew the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
+            if request.method == "POST":
+                self.record(request, Activity.Act.PRICED, model, text, before=diff.price_values(price))
+                price.delete()
+                messages.success(request, text)
+                return self.back_to(model)
+        return self.show_action(request, "admin/completions/languagemodel/withdraw.html", "Withdraw", model, price=price)
 
 
 @admin.register(Price)

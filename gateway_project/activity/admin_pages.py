@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.admin.utils import construct_change_message, flatten_fieldsets, unquote
+from django.contrib.admin.utils import construct_change_message, flatten_fieldsets, quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model
@@ -33,6 +33,10 @@ class RecordedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """Return the account that an act on the object concerns, if there is one."""
         found = target.pk if target._meta.label_lower == "billing.account" else getattr(target, "account_id", None)
         return found if isinstance(found, UUID) else None
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        # PostgreSQL accepts no NUL in texts: the query would raise an error instead of finding nothing.
+        return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
 
     def record(self, request: HttpRequest, act: Activity.Act, target: Model, summary: str, **details: Any) -> None:
         """Record an act. ``details`` are those of ``log.record``: ``before``, ``after``, ``reason``, ``ticket``."""
@@ -74,10 +78,6 @@ class ReadOnlyAdmin(RecordedAdmin):
 
     show_full_result_count = False
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        # PostgreSQL accepts no NUL in texts: the query would raise an error instead of finding nothing.
-        return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
-
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False
 
@@ -93,7 +93,7 @@ class ActionsMixin:
 
     def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
         """Return the object. Raises Http404, PermissionDenied."""
-        found = self.get_object(request, object_id)  # type: ignore[attr-defined]
+        found = self.get_object(request, unquote(object_id))  # type: ignore[attr-defined]
         if not (self.has_view_permission(request, found) and request.user.has_perm(permission)):  # type: ignore[attr-defined]
             raise PermissionDenied
         if found is None:
@@ -106,7 +106,7 @@ class ActionsMixin:
         return TemplateResponse(request, template, {**frame, **context})
 
     def back_to(self, original: Any) -> HttpResponse:
-        return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[original.pk]))  # type: ignore[attr-defined]
+        return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(original.pk)]))  # type: ignore[attr-defined]
 
 
 def _filtered(list_filter: Any) -> str:

@@ -23,6 +23,7 @@ class Activity(models.Model):
         PASSWORD_CHANGED = "PASSWORD_CHANGED", "changed a password"
         INVITED = "INVITED", "sent a password link"
         INVITATION_REVOKED = "INVITATION_REVOKED", "revoked a password link"
+        PRICED = "PRICED", "set a price"
         DECIDED = "DECIDED", "decided on a proposal"
         PAYMENT_BEGUN = "PAYMENT_BEGUN", "began a payment"
         BILLING_CHANGED = "BILLING_CHANGED", "changed billing details"

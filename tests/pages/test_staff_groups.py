@@ -58,7 +58,7 @@ MAY = {
     "Catalogue": {
         **_CATALOG_SEEN,
         **_RANKINGS_SEEN,
-        "completions.languagemodel": "view add change",
+        "completions.languagemodel": "view add change price withdraw",
         "completions.provider": "view",
         "completions.route": "view change",
         "completions.catalogproposal": "view approve dismiss approve_selected dismiss_selected",
@@ -114,7 +114,7 @@ def pages():
 
 
 def address(name):
-    for args in ([], ["0"], ["00000000-0000-0000-0000-000000000000"]):
+    for args in ([], ["0"], ["0", 0], ["00000000-0000-0000-0000-000000000000"]):
         try:
             return reverse(name, args=args)
         except NoReverseMatch:

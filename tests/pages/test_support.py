@@ -460,7 +460,7 @@ def test_an_invalid_limit_per_minute_is_refused_beside_its_field(superuser, alic
 
 
 def test_a_person_is_added_by_e_mail_and_chooses_the_password(superuser, db):
-    group = Group.objects.create(name="Support")
+    group = Group.objects.get_or_create(name="Support")[0]
     form = {"email": "New@Example.org", "is_staff": "on", "groups": [group.pk]}
     reply = superuser.post("/admin/billing/user/add/", form)
     assert reply.status_code == 302

@@ -213,6 +213,20 @@ def describe_change(kind: str, old: Values, new: Values) -> str:
     return ", ".join(f"{_LABELS[name]} {_described(old.get(name))} -> {_described(new.get(name))}" for name in changed)
 
 
+def describe_price_change(old: Values, new: Values) -> str:
+    """Describe what changes of a price, in percent: "input $0.50 -> $0.60 (+20 %)"."""
+    changed = [name for name in PRICE_FIELDS if old.get(name) != new.get(name)]
+    return ", ".join(
+        f"{_LABELS[name]} {_described(old.get(name))} -> {_described(new.get(name))}{_percent(name, old, new)}"
+        for name in changed
+    )
+
+
+def _percent(name: str, old: Values, new: Values) -> str:
+    before, after = _effective(name, old, new) if old else (0, 0)
+    return f" ({f'{(after - before) * 100 / before:+,.1f}'.removesuffix('.0')} %)" if before else ""
+
+
 def _described(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -332,44 +332,6 @@ def test_staff_with_view_permission_cannot_enter_a_key(shed):
 # --- Models and prices ----------------------------------------------------------------------------------------------
 
 
-def test_a_price_is_added_in_dollars_and_is_in_force_at_once(echo_model, root):
-    old = Price.objects.values().get()
-
-    reply = save(
-        root,
-        "languagemodel",
-        "demo/echo",
-        model_fields(
-            echo_model,
-            **{
-                "prices-TOTAL_FORMS": 2,
-                "prices-1-model": "demo/echo",
-                "prices-1-input_dollars": "0.75",
-                "prices-1-output_dollars": "2.25",
-                "prices-1-cached_input_dollars": "0.075",
-                "prices-1-image_dollars": "0.002",
-            },
-        ),
-    )
-
-    assert reply.status_code == 302
-    assert Price.objects.count() == 2
-    assert Price.objects.values().get(pk=old["id"]) == old
-    offered = lookup.find_offer("demo/echo").price
-    assert (offered.input_nanos, offered.output_nanos, offered.cached_input_nanos) == (750_000_000, 2_250_000_000, 75_000_000)
-    assert offered.image_nanos == 2_000_000
-
-
-@pytest.mark.parametrize("typed", ["-1", "free", "0.0000000001", ""])
-def test_an_impossible_price_is_refused(echo_model, root, typed):
-    added = {"prices-TOTAL_FORMS": 2, "prices-1-input_dollars": typed, "prices-1-output_dollars": "2"}
-
-    reply = save(root, "languagemodel", "demo/echo", model_fields(echo_model, **added))
-
-    assert reply.status_code == 200
-    assert Price.objects.count() == 1
-
-
 def test_an_existing_price_can_be_neither_changed_nor_removed(echo_model, root):
     before = Price.objects.values().get()
 

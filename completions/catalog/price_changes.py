@@ -1,0 +1,120 @@
+"""Staff's changes of a model's price: what changes, in percent, is shown and confirmed before it is written.
+
+A change that the rule for providers' lists would not apply by itself (``sync.diff``) is asked about again.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from completions.catalog.forms import DollarField
+from completions.catalog.sync import diff
+from completions.models import CatalogProposal, LanguageModel, Price
+from gateway_project import dollars
+from gateway_project.db import pool
+
+_KIND = CatalogProposal.Kind.PRICE
+
+
+class PriceChangeForm(forms.Form):
+    """A new price of a model. It opens with today's, and is sent twice: the second time with what the first one showed."""
+
+    input = DollarField(label="Input, $ per million tokens", max_length=30)
+    output = DollarField(label="Output, $ per million tokens", max_length=30)
+    cached_input = DollarField(label="Cached input", max_length=30, required=False, help_text="Empty: as input.")
+    cache_write = DollarField(label="Cache write", max_length=30, required=False, help_text="Empty: as input.")
+    image = DollarField(label="Each image, $", max_length=30, required=False, help_text="Empty: nothing.")
+    starts_at = forms.DateTimeField(
+        label="In force from, in UTC",
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        help_text="Empty: at once. Requests are charged at the price that is in force when they are admitted.",
+    )
+    is_large = forms.BooleanField(label="The large change is right", required=False)
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)  # the price that the form opened with
+    confirmed = forms.CharField(required=False, widget=forms.HiddenInput)  # the change that the form has shown
+
+    def __init__(self, model: LanguageModel, data: Mapping[str, Any] | None = None) -> None:
+        self.model, self.current = model, price_at(model, None)
+        self.before = diff.price_values(self.current) if self.current else {}
+        super().__init__(data.copy() if data else None, initial={**self.before, "seen": self._seen})  # type: ignore[attr-defined]
+        self.change = ""  # in words, once the form is valid but for its confirmation
+        self.is_far = False
+        self.fields["is_large"].help_text = f"It is more than {settings.CATALOG_SYNC_PRICE_PERCENT} % up or down."
+        if data is None:
+            del self.fields["is_large"]
+
+    @property
+    def _seen(self) -> str:
+        return str(self.current.pk) if self.current else ""
+
+    def clean_starts_at(self) -> datetime | None:
+        starts_at: datetime | None = self.cleaned_data["starts_at"]
+        if starts_at and starts_at <= pool.database_time():
+            raise forms.ValidationError("This is in the past. Leave it empty for a price that is in force at once.")
+        if starts_at and self.model.prices.filter(effective_from=starts_at).exists():
+            raise forms.ValidationError("A price that begins then is there already.")
+        return starts_at
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("seen") != self._seen:
+            self._say_what_changed(cleaned.get("seen", ""))
+        elif not self.errors:
+            self._require_confirmation(cleaned)
+        if not self.is_far:
+            del self.fields["is_large"]
+        return cleaned
+
+    @property
+    def columns(self) -> dict[str, int | None]:
+        """The new price, by column."""
+        return {f"{name}_nanos": self.cleaned_data[name] for name in diff.PRICE_FIELDS}
+
+    @property
+    def after(self) -> diff.Values:
+        """The new price, as ``diff`` describes it."""
+        return {name: None if nanos is None else dollars.format_plain(nanos) for name, nanos in self._nanos().items()}
+
+    def _nanos(self) -> dict[str, int | None]:
+        return {name: self.cleaned_data.get(name) for name in diff.PRICE_FIELDS}
+
+    def _say_what_changed(self, seen: str) -> None:
+        """The page is outdated: another price is in force now. It is shown, and what was typed is kept."""
+        old = self.model.prices.filter(pk=seen).first() if seen.isdecimal() and len(seen) < 19 else None
+        change = diff.describe_price_change(diff.price_values(old) if old else {}, self.before)
+        self.data["seen"] = self._seen  # type: ignore[index]
+        self.add_error(None, f"The price was changed since you opened this page: {change}. Nothing was changed now.")
+
+    def _require_confirmation(self, cleaned: dict[str, Any]) -> None:
+        starts_at = cleaned["starts_at"]
+        base = price_at(self.model, starts_at)
+        before = diff.price_values(base) if base else {}
+        if self.after == before:
+            self.add_error(None, "This is the price already. Nothing was changed.")
+            return
+        start = f"from {starts_at:%Y-%m-%d %H:%M} UTC" if starts_at else "at once"
+        self.change = f"{diff.describe_price_change(before, self.after)}, {start}"
+        percent = settings.CATALOG_SYNC_PRICE_PERCENT
+        self.is_far = bool(before) and not diff.can_apply_automatically(_KIND, before, self.after, percent=percent)
+        is_shown = cleaned["confirmed"] == self.change
+        self.data["confirmed"] = self.change  # type: ignore[index]
+        if not is_shown:
+            self.add_error(None, f"Look over what changes: {self.change}. Send it again to set it.")
+        elif self.is_far and not cleaned["is_large"]:
+            self.add_error("is_large", "Tick this if it is so.")
+
+
+def price_at(model: LanguageModel, moment: datetime | None) -> Price | None:
+    """Return the price that is in force at a time, or now."""
+    return model.prices.filter(effective_from__lte=moment or Now()).order_by("-effective_from").first()
+
+
+def scheduled(model: LanguageModel) -> QuerySet[Price]:
+    """Return the prices that begin later, the next one first. No completion refers to them yet, so they can be withdrawn."""
+    return model.prices.filter(effective_from__gt=Now()).order_by("effective_from")
