@@ -10,16 +10,26 @@ class Unreadable(Exception):
 
 def encrypt(plain: str, *, purpose: str) -> str:
     """Encrypt for one purpose, say ``provider:openai``, so that the text is useless when it is copied to another row."""
-    return _fernet().encrypt(f"{purpose}\x00{plain}".encode()).decode()
+    return encrypt_bytes(plain.encode(), purpose=purpose)
+
+
+def encrypt_bytes(plain: bytes, *, purpose: str) -> str:
+    """Do the same with bytes, for ``decrypt_bytes``."""
+    return _fernet().encrypt(b"%b\x00%b" % (purpose.encode(), plain)).decode()
 
 
 def decrypt(sealed: str, *, purpose: str) -> str:
     """Return the plain text. Raises Unreadable."""
+    return decrypt_bytes(sealed, purpose=purpose).decode()
+
+
+def decrypt_bytes(sealed: str, *, purpose: str) -> bytes:
+    """Return the plain bytes. Raises Unreadable."""
     try:
-        named, _, plain = _fernet().decrypt(sealed.encode()).decode().partition("\x00")
+        named, _, plain = _fernet().decrypt(sealed.encode()).partition(b"\x00")
     except InvalidToken:
         raise Unreadable("encrypted with a key that is not in ENCRYPTION_KEYS") from None
-    if named != purpose:
+    if named != purpose.encode():
         raise Unreadable("encrypted for another purpose")
     return plain
 

@@ -775,7 +775,7 @@ mutant(
     "The reply that is stored for a retry can be read in the database.",
     code(
         "completions.charging.idempotency:seal",
-        "secretbox.encrypt(base64.b64encode(reply).decode(), purpose=_PURPOSE)",
+        "secretbox.encrypt_bytes(reply, purpose=_PURPOSE)",
         "reply.decode()",
     ),
     f"{IDEMPOTENCY}::test_a_stored_reply_is_encrypted",
