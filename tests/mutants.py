@@ -582,7 +582,7 @@ mutant(
 
 # --- Limits ------------------------------------------------------------------------------------------------------------
 
-SPENDING = "keys/test_spending.py"
+SPENDING = "keys/limits/test_spending.py"
 # A time zone in which it is another day than in UTC at the time of the test.
 ELSEWHERE = "Etc/GMT-14" if datetime.now(UTC).hour >= 11 else "Etc/GMT+12"
 
@@ -654,7 +654,7 @@ mutant(
     "One request more than the limit passes in a minute.",
     code("keys.limits.gcra:decide", "wait <= timedelta(0)", "wait <= _unit(limit)"),
     f"{ADMISSION}::test_a_burst_admits_exactly_the_requests_per_minute[2]",
-    "keys/test_gcra.py::test_exactly_the_limit_passes_in_a_burst[60]",
+    "keys/limits/test_gcra.py::test_exactly_the_limit_passes_in_a_burst[60]",
 )
 mutant(
     "a_request_stays_in_flight",
