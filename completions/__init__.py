@@ -6,14 +6,15 @@ import no app.
 
 The path of a request, module after module:
 
-    views -> request.schema -> catalog.eligibility -> charging.admission (committed) -> relay.attempts -> providers
-          -> relay.stream or relay.whole -> charging.settlement -> reply
+    views -> inbound.completion_view -> request.schema -> catalog.eligibility -> charging.admission (committed)
+          -> relay.attempts -> providers -> relay.stream or relay.whole -> charging.settlement -> reply
 
 The layers, from top to bottom. A layer imports only layers below it; import-linter checks this, by pyproject.toml:
 
 - ``urls``, ``apps``       the paths under /v1; the app's registration with Django
 - ``views``, ``admin``     the HTTP views; the staff pages. Also ``checks``, the system checks, and ``management``, the commands
 - ``desk``                 what completions contribute to the support desk
+- ``inbound``              the way of a completion, shared by all languages of callers
 - ``key_admin``            what completions add to the support page of a key
 - ``serializers``          the shapes of replies
 - ``tasks``                the sweeper, which settles or releases what a dead process left, and other scheduled work

@@ -1,37 +1,29 @@
-"""The bytes of a reply in OpenAI's format: the chat completion object, and the events of a stream.
+"""The bytes of a reply: what every format of replies does, and the format of chat completions.
 
 The id, the creation time and the model of every object are the gateway's own, not the upstream's.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from django.conf import settings
 
-from completions.chat import Chunk, Usage
+from completions import sse
+from completions.chat import Chunk, Usage, WholeReply
 from completions.relay.attempts import Dispatch
 from gateway_project import compact_json, dollars, errors
 
 
-def whole_reply(dispatch: Dispatch, choices: list[dict[str, Any]], usage: Usage, charged_nanos: int | None) -> bytes:
-    """Return the chat completion object as JSON. ``charged_nanos`` is None where it is not known yet."""
-    usage_object = _usage_object(usage, charged_nanos)
-    return compact_json.dumps({**_head(dispatch, "chat.completion"), "choices": choices, "usage": usage_object})
-
-
-class EventWriter:
+class EventWriter(ABC):
     """Formats the chunks of one stream as server-sent events, and stores them for a replay under the same Idempotency-Key."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         self._stored: list[bytes] = []
         self._stored_bytes = 0 if dispatch.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
-        self._include_usage = dispatch.admitted.request.include_usage
-        head = compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))
-        self._before = b"data: " + head[:-1] + b',"choices":'
-        self._after = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
 
     def write(self, chunks: list[Chunk]) -> bytes:
-        """Return the events of one read, as one write. A chunk that only reports usage has no event."""
-        written = b"".join(self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None)
+        """Return the events of one read, as one write."""
+        written = self._format(chunks)
         if self._stored_bytes <= settings.IDEMPOTENT_REPLY_BYTES_MAX:  # a longer reply is not replayed: stop storing it
             self._stored.append(written)
             self._stored_bytes += len(written)
@@ -41,11 +33,64 @@ class EventWriter:
         """Return all events, for a replay. Too long a reply is cut off, but stays above the limit, so it is not replayed."""
         return b"".join(self._stored)
 
-    def usage(self, usage: Usage, charged_nanos: int | None) -> bytes:
-        """Return the usage event, or b"" when the client did not ask for one. ``charged_nanos``: as of ``whole_reply``."""
+    @abstractmethod
+    def _format(self, chunks: list[Chunk]) -> bytes:
+        """Return the events of one read. A chunk that only reports usage need not have one."""
+
+    @abstractmethod
+    def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
+        """Return the last events of a complete stream. ``charged_nanos`` is None where it is not known yet."""
+
+    @abstractmethod
+    def error(self, error: errors.ApiError) -> bytes:
+        """Return the last event of a stream that failed."""
+
+
+class ReplyFormat(ABC):
+    """How replies are written in the language of one endpoint."""
+
+    @abstractmethod
+    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+        """Return a whole reply as JSON. ``charged_nanos`` is None where it is not known yet."""
+
+    @abstractmethod
+    def events(self, dispatch: Dispatch) -> EventWriter:
+        """Return the writer of one stream, whose first chunk has arrived."""
+
+
+# --- Chat completions -----------------------------------------------------------------------------------------------
+
+
+class ChatFormat(ReplyFormat):
+    """Replies of chat completions."""
+
+    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+        usage_object = _usage_object(usage, charged_nanos)
+        return compact_json.dumps({**_head(dispatch, "chat.completion"), "choices": received.choices, "usage": usage_object})
+
+    def events(self, dispatch: Dispatch) -> EventWriter:
+        return ChatEventWriter(dispatch)
+
+
+class ChatEventWriter(EventWriter):
+    """Writes chat.completion.chunk objects. The choices of a chunk are sent as the bytes that they are."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__(dispatch)
+        self._include_usage = dispatch.admitted.request.include_usage
+        head = compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))
+        self._before = b"data: " + head[:-1] + b',"choices":'
+        self._after = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
+
+    def _format(self, chunks: list[Chunk]) -> bytes:
+        return b"".join(self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None)
+
+    def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
+        """Return the usage, if the client asked for it, and the end marker."""
         if not self._include_usage:
-            return b""
-        return self._before + b'[],"usage":' + compact_json.dumps(_usage_object(usage, charged_nanos)) + b"}\n\n"
+            return sse.DONE
+        usage_object = compact_json.dumps(_usage_object(usage, charged_nanos))
+        return self._before + b'[],"usage":' + usage_object + b"}\n\n" + sse.DONE
 
     def error(self, error: errors.ApiError) -> bytes:
         """Return an event that has ``error`` and nothing else.

@@ -22,7 +22,7 @@ from completions.providers.base import ProviderFailed
 from completions.relay import charge
 from completions.relay.attempts import ChunkStream, Dispatch
 from completions.relay.charge import Settlement
-from completions.relay.reply_format import EventWriter
+from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.relay.slots import Slot
 from gateway_project.net import disconnects, draining, http
 from gateway_project.web import error_replies
@@ -38,8 +38,8 @@ class ReplyStream:
     The server closes it when the client disconnects: that frees the upstream and settles.
     """
 
-    def __init__(self, dispatch: Dispatch, slot: Slot) -> None:
-        self._events = _while_read(_checkpointed(dispatch, slot), dispatch)
+    def __init__(self, dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> None:
+        self._events = _while_read(_checkpointed(dispatch, slot, reply_format), dispatch)
         self._first: bytes | None = next(self._events)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -66,9 +66,9 @@ def _while_read(events: Generator[bytes, None, None], dispatch: Dispatch) -> Gen
             blocked_seconds += time.monotonic() - began_at
 
 
-def _checkpointed(dispatch: Dispatch, slot: Slot) -> Generator[bytes, None, None]:
+def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Generator[bytes, None, None]:
     with slot, checkpoints.track(dispatch.admitted.completion) as checkpoint:
-        progress = _Progress(dispatch, checkpoint)
+        progress = _Progress(dispatch, checkpoint, reply_format)
         try:
             chunks, upstream = dispatch.stream()
         except ProviderFailed as failure:
@@ -119,16 +119,17 @@ def _next(upstream: ChunkStream, watched: Any = None) -> list[Chunk] | None:
 class _Progress:
     """What has been received and relayed of a stream. Settles it, whichever way it ends."""
 
-    def __init__(self, dispatch: Dispatch, checkpoint: Checkpoint) -> None:
+    def __init__(self, dispatch: Dispatch, checkpoint: Checkpoint, reply_format: ReplyFormat) -> None:
         self.dispatch = dispatch
         self._checkpoint = checkpoint
+        self._reply_format = reply_format
         self._usage: Usage | None = None
         self._has_finish_reason = False
         self._relayed_bytes = 0
 
     @cached_property
     def _writer(self) -> EventWriter:
-        return EventWriter(self.dispatch)  # not earlier: the first chunk decides which model answers
+        return self._reply_format.events(self.dispatch)  # not earlier: the first chunk decides which model answers
 
     def relay(self, chunks: list[Chunk]) -> bytes:
         """Count the chunks of one read. Return what is sent for them."""
@@ -149,14 +150,14 @@ class _Progress:
         """Settle a complete stream. Return its last bytes."""
         usage = self._usage or charge.estimate(self.dispatch, self._relayed_bytes)
         expected_nanos = charge.expected_nanos(self.dispatch, usage)
-        last = self._writer.usage(usage, expected_nanos) + sse.DONE
+        last = self._writer.end(usage, expected_nanos)
         try:
             settled_by = Settlement.REPORTED if self._usage else Settlement.ESTIMATED
             charge.settle(self.dispatch, usage, settled_by, reply=self._writer.stored() + last)
         except Exception as exception:  # the status is sent already: an event is the only way left to report it
             return self._writer.error(error_replies.translate(exception))
         if self.dispatch.charged_nanos != expected_nanos:  # nothing is known to be charged, and the reply must not say so
-            return self._writer.usage(usage, self.dispatch.charged_nanos) + sse.DONE
+            return self._writer.end(usage, self.dispatch.charged_nanos)
         return last
 
     def fail(self, failure: ProviderFailed) -> bytes:

@@ -2,13 +2,14 @@
 
 from completions.charging import checkpoints
 from completions.providers.base import ProviderFailed
-from completions.relay import charge, reply_format
+from completions.relay import charge
 from completions.relay.attempts import Dispatch
 from completions.relay.charge import Settlement
+from completions.relay.reply_format import ReplyFormat
 
 
-def relay(dispatch: Dispatch) -> bytes:
-    """Return the chat completion object as JSON, settled. Raises the ApiError of the failure."""
+def relay(dispatch: Dispatch, reply_format: ReplyFormat) -> bytes:
+    """Return the reply as JSON in the given format, settled. Raises the ApiError of the failure."""
     try:
         with checkpoints.track(dispatch.admitted.completion):
             received = dispatch.complete()
@@ -23,8 +24,8 @@ def relay(dispatch: Dispatch) -> bytes:
         raise
     usage = received.usage or charge.estimate(dispatch, received.text_bytes)
     expected_nanos = charge.expected_nanos(dispatch, usage)
-    reply = reply_format.whole_reply(dispatch, received.choices, usage, expected_nanos)
+    reply = reply_format.whole(dispatch, received, usage, expected_nanos)
     charge.settle(dispatch, usage, Settlement.REPORTED if received.usage else Settlement.ESTIMATED, reply=reply)
     if dispatch.charged_nanos != expected_nanos:  # nothing is known to be charged, and the reply must not say so
-        return reply_format.whole_reply(dispatch, received.choices, usage, dispatch.charged_nanos)
+        return reply_format.whole(dispatch, received, usage, dispatch.charged_nanos)
     return reply
