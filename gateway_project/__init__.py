@@ -20,6 +20,7 @@ contracts are in pyproject.toml.
 - ``desk``              the support desk: what the admin shows of several apps
 - ``monitoring``        what operators watch: last runs of tasks, running processes, facts of the database
 - ``local``             ``make run``: the whole gateway on one machine
+- ``bar_chart``         the geometry of bar charts
 - ``cache``             an in-process cache whose entries expire
 - ``compact_json``      JSON without white space
 - ``csv_text``          CSV files without formulas

@@ -11,7 +11,6 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
 - ``lifecycle``          issue a key, set its spending limit, revoke it
 - ``usage``              the body of GET /v1/usage
-- ``bar_chart``          the geometry of bar charts
 - ``summaries``          keys and their spending as the pages show them
 - ``acts``               what people do with keys, recorded in the activity log
 - ``forms``              HTML forms for a spending limit and a new key

@@ -9,8 +9,8 @@ from django.db.models import F, Max, QuerySet, Sum
 
 from billing import money
 from billing.models import Account
-from gateway_project import dollars
-from keys import bar_chart, secret
+from gateway_project import bar_chart, dollars
+from keys import secret
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey, SpendingDay, SpendingPeriod

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Sum
 
 from billing.models import Account
-from keys import bar_chart
+from gateway_project import bar_chart
 from keys.models import ApiKey, RefusalCount, RefusedRequest
 from keys.refusal_history import tables
 
@@ -89,7 +89,7 @@ def read_latest(key: ApiKey, limit: int = tables.LATEST_MAX) -> list[RefusedRequ
 
 def sum_by_reason(account: Account, now: datetime) -> list[Reason]:
     """Return why the account's keys were refused in the last HOURS hours, the most frequent reason first."""
-    counts = RefusalCount.objects.filter(key__account=account, hour__gte=_hours(now)[0])
+    counts = RefusalCount.objects.filter(key__account=account, hour__gte=last_hours(now)[0])
     return _reasons(counts.values("status", "code", "error", "key_id", "key__name").annotate(sum=Sum("number")))
 
 
@@ -111,7 +111,7 @@ def _most_refused_first(keys: Collection[RefusedKey]) -> list[RefusedKey]:
 
 def build_chart(key: ApiKey, now: datetime) -> Chart | None:
     """Build a chart of the key's refusals in each of the last HOURS hours; None if there were none."""
-    hours = _hours(now)
+    hours = last_hours(now)
     rows = key.refusal_counts.filter(hour__gte=hours[0]).values("hour").annotate(sum=Sum("number"))
     numbers = {row["hour"]: int(row["sum"]) for row in rows}
     highest = max(numbers.values(), default=0)
@@ -125,7 +125,7 @@ def _bar(place: int, hour: datetime, number: int, highest: int) -> HourBar:
     return HourBar(*bar_chart.height_and_left(place, number, highest), hour, number)
 
 
-def _hours(now: datetime) -> list[datetime]:
+def last_hours(now: datetime) -> list[datetime]:
     """Return the beginnings of the last HOURS hours, of which the current one is the last."""
     current = now.replace(minute=0, second=0, microsecond=0)
     return [current - ago * _HOUR for ago in reversed(range(HOURS))]
