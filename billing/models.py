@@ -175,6 +175,7 @@ class LedgerEntry(models.Model):
             # Finds payments by their ids. Without usage, for the same reason.
             GinIndex(fields=["metadata"], condition=~Q(type="USAGE_DEBIT"), name="entries_by_metadata"),
             models.Index(fields=["issued_by"], condition=Q(issued_by__isnull=False), name="entries_by_issuer"),
+            models.Index(fields=["id"], condition=~Q(type="USAGE_DEBIT"), name="entries_beside_usage_by_time"),
         ]
 
     def __str__(self) -> str:

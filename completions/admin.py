@@ -12,7 +12,7 @@ from billing.models import Account
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
 from completions.key_admin import describe_failures
-from completions.models import Completion, IdempotentRequest
+from completions.models import Completion, CompletionHour, IdempotentRequest
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 
@@ -79,6 +79,17 @@ def _account(term: str) -> Q:
         return named | Q(pk=UUID(term))
     except ValueError:
         return named
+
+
+@admin.register(CompletionHour)
+class CompletionHourAdmin(ReadOnlyAdmin):
+    list_display = ("hour", "completions", "cost", "first_token_p50_ms", "first_token_p99_ms")
+    fields = list_display
+    ordering = ("-hour",)
+
+    @admin.display(description="cost")
+    def cost(self, hour: CompletionHour) -> str:
+        return dollars.format_usd(hour.cost_nanos)
 
 
 @admin.register(IdempotentRequest)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Self
 
@@ -15,7 +16,7 @@ from django.db.models.functions import Now
 from django.utils.crypto import salted_hmac
 
 from billing.models import Account
-from gateway_project import secretbox
+from gateway_project import identifiers, secretbox
 from keys.models import ApiKey
 
 
@@ -462,6 +463,31 @@ class Completion(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @staticmethod
+    def least_id(moment: datetime) -> str:
+        """Return an id that is not greater than those of completions admitted from this moment on: ids sort by time."""
+        return f"chatcmpl-{identifiers.first_digits(moment)}"
+
+
+class CompletionHour(models.Model):
+    """The completions that were admitted in one hour, summed up every minute by ``completions.hours`` for pages."""
+
+    hour = models.DateTimeField(primary_key=True)
+    completions = models.BigIntegerField()
+    cost_nanos = models.BigIntegerField(help_text="What those that have ended cost in all.")
+    first_token_p50_ms = models.PositiveIntegerField(
+        null=True, help_text="Half of the streams began sooner. Empty: there were none."
+    )
+    first_token_p99_ms = models.PositiveIntegerField(null=True, help_text="99 % of the streams began sooner.")
+
+    class Meta:
+        default_permissions = ("view",)
+        verbose_name = "hour of completions"
+        verbose_name_plural = "hours of completions"
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H:%M} UTC"
 
 
 class RoutableAlias(models.Model):

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from billing.models import Hold
+from completions import hours
 from completions.catalog.sync import proposals
 from completions.charging import checkpoints, idempotency, outbox, settlement
 from completions.models import Completion, Provider
@@ -83,6 +84,13 @@ def forget_idempotent_requests() -> int:
     if deleted:
         logger.info("deleted %s expired idempotency keys", deleted)
     return deleted
+
+
+@shared_task(name="completions.tasks.sum_up_hours", **pool.task_retries(3))
+@task_runs.recorded
+def sum_up_hours() -> int:
+    """Sum up the completions of the last hours, which pages show. Return how many hours."""
+    return hours.sum_up(pool.database_time())
 
 
 @shared_task(name="completions.tasks.sync_catalog", **pool.task_retries(20))  # its next turn is a day later

@@ -1,5 +1,6 @@
 """Public ids: UUIDv7, which sort by creation time."""
 
+from datetime import datetime
 from uuid import UUID
 
 from uuid_utils.compat import uuid7 as _uuid7
@@ -8,6 +9,16 @@ from uuid_utils.compat import uuid7 as _uuid7
 def uuid7() -> UUID:
     """Return a new id, greater than all ids that this process made before."""
     return _uuid7()
+
+
+def first_digits(moment: datetime) -> str:
+    """Return the hexadecimal digits with which UUIDv7s of this millisecond begin: ids of later ones are greater."""
+    return f"{int(moment.timestamp() * 1000):012x}"
+
+
+def least_uuid7(moment: datetime) -> UUID:
+    """Return an id that is not greater than any UUIDv7 made from this millisecond on."""
+    return UUID(first_digits(moment).ljust(32, "0"))
 
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

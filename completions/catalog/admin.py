@@ -1,5 +1,6 @@
 """The catalog's admin pages. Rows that completions refer to cannot be deleted, only disabled."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
@@ -10,6 +11,7 @@ from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.formats import date_format
 
+from completions import measurements
 from completions.catalog import price_changes, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
 from completions.catalog.price_changes import PriceChangeForm
@@ -18,6 +20,7 @@ from completions.models import LanguageModel, LanguageModelQuerySet, Price, Prov
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
 
 _SET_PRICE = "completions.add_price"
 _UNREADABLE_KEY = "stored here, but it cannot be decrypted with GATEWAY_ENCRYPTION_KEYS: enter it again"
@@ -30,8 +33,38 @@ class UndeletableAdmin(RecordedAdmin):
         return False
 
 
+class ShowsMeasurements(UndeletableAdmin):
+    """Shows beside the form how often attempts failed and how soon streams began, and the last errors."""
+
+    change_form_template = "admin/completions/measured.html"
+
+    def measured_route(self, target: Any) -> measurements.Route:
+        """Return the provider, and the model if the page is of a route."""
+        raise NotImplementedError
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        target = self.get_object(request, object_id)
+        if target is not None and self.has_view_permission(request, target):
+            extra_context = {**(extra_context or {}), **self._measure(request, *self.measured_route(target))}
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def _measure(self, request: HttpRequest, provider_id: str, model_id: str | None) -> dict[str, Any]:
+        now = pool.database_time()
+        spans = {"The last hour": timedelta(hours=1), "The last 24 hours": timedelta(hours=24)}
+        found = {
+            name: measurements.measure(now - span).get((provider_id, model_id), measurements.NOTHING)
+            for name, span in spans.items()
+        }
+        return {
+            "measured": found,
+            "completions_max": measurements.COMPLETIONS_MAX,
+            "failures": measurements.last_failures(now - spans["The last 24 hours"], provider_id, model_id),
+            "may_see_completions": request.user.has_perm("completions.view_completion"),
+        }
+
+
 @admin.register(Provider)
-class ProviderAdmin(UndeletableAdmin):
+class ProviderAdmin(ShowsMeasurements):
     form = ProviderForm
     list_display = ("slug", "kind", "base_url", "key", "is_enabled", "sync")
     actions = ("forget_refusals",)
@@ -53,6 +86,9 @@ class ProviderAdmin(UndeletableAdmin):
         if obj is None or self.has_change_permission(request, obj):
             return self.fields
         return [name for name in self.fields if name not in {"api_key", "forget_api_key"}]
+
+    def measured_route(self, target: Provider) -> measurements.Route:
+        return target.pk, None
 
     @admin.display(description="Its list")
     def own_list(self, provider: Provider) -> str:
@@ -248,7 +284,7 @@ class PriceAdmin(PricesInDollars, ReadOnlyAdmin):
 
 
 @admin.register(Route)
-class RouteAdmin(UndeletableAdmin):
+class RouteAdmin(ShowsMeasurements):
     """Enables, disables and orders routes. They are added and removed on the page of their model."""
 
     list_display = ("model", "provider", "upstream_model", "priority", "weight", "is_enabled", "open_until")
@@ -257,6 +293,9 @@ class RouteAdmin(UndeletableAdmin):
     search_fields = ("model__id", "upstream_model")
     ordering = ("model", "priority")
     readonly_fields = ("model", "provider", "upstream_model", "circuit")
+
+    def measured_route(self, target: Route) -> measurements.Route:
+        return target.provider_id, target.model_id
 
     @admin.display(description="circuit open", ordering="rests_until", empty_value="no")
     def open_until(self, route: Route) -> str | None:

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import connection
 
+from completions.models import Completion
+
 # Only the newest completions are read, so that the query costs no more on a busy gateway.
 COMPLETIONS_MAX = 200_000
 _TOKENS_MIN = 32  # a shorter reply shows the time to the first token, but hardly the rate
@@ -25,7 +27,7 @@ def speeds(now: datetime) -> dict[str, MeasuredSpeed]:
     since = now - timedelta(hours=settings.RANKINGS_SPEED_WINDOW_HOURS)
     streams_min = settings.RANKINGS_SPEED_STREAMS_MIN
     with connection.cursor() as cursor:
-        cursor.execute(_SPEEDS, [_id_at(since), COMPLETIONS_MAX, _TOKENS_MIN, streams_min, streams_min])
+        cursor.execute(_SPEEDS, [Completion.least_id(since), COMPLETIONS_MAX, _TOKENS_MIN, streams_min, streams_min])
         return {model_id: MeasuredSpeed(rate, begins, streams) for model_id, rate, begins, streams in cursor.fetchall()}
 
 
@@ -48,8 +50,3 @@ _SPEEDS = """
         percentile_cont(0.5) WITHIN GROUP (ORDER BY begins), count(*)
     FROM streams GROUP BY model_id HAVING count(*) >= %s
 """
-
-
-def _id_at(moment: datetime) -> str:
-    """Return the least id of a completion admitted at or after this moment: a UUIDv7 begins with its milliseconds."""
-    return f"chatcmpl-{int(moment.timestamp() * 1000):012x}"

@@ -3,6 +3,7 @@
 import pytest
 from django.db import connection
 
+from completions.models import Completion
 from gateway_project.db import pool
 from rankings.models import Entry, Source
 from rankings.publishing import publication
@@ -96,7 +97,7 @@ def test_only_the_newest_completions_are_read(caller, monkeypatch):
 def test_the_window_is_found_by_the_primary_key(caller):
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"EXPLAIN {telemetry._SPEEDS}", [telemetry._id_at(pool.database_time()), 10, 32, 3, 3])
+        cursor.execute(f"EXPLAIN {telemetry._SPEEDS}", [Completion.least_id(pool.database_time()), 10, 32, 3, 3])
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "completions_completion_pkey" in plan
     assert "Index Cond: ((id)::text >= 'chatcmpl-" in plan

@@ -1,0 +1,103 @@
+"""How often providers and routes failed of late, and how soon their streams began, from what completions recorded.
+
+Only the newest completions are read, so that a busy gateway's pages take no longer.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from completions.models import Completion
+
+COMPLETIONS_MAX = 50_000
+ERRORS_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Attempts at a provider, or at its route of one model. The percentiles are None when no stream began."""
+
+    attempts: int
+    failed: int
+    streams: int
+    first_token_p50_ms: int | None
+    first_token_p99_ms: int | None
+
+    @property
+    def failed_percent(self) -> float:
+        return 100 * self.failed / self.attempts if self.attempts else 0.0
+
+    @property
+    def half_began_within(self) -> str:
+        return format_seconds(self.first_token_p50_ms)
+
+    @property
+    def nearly_all_began_within(self) -> str:
+        return format_seconds(self.first_token_p99_ms)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An attempt that failed. ``status`` is None where the provider sent none."""
+
+    completion_id: str
+    model_id: str
+    at: datetime
+    status: int | None
+    reason: str
+
+
+Route = tuple[str, str | None]  # provider, and model; None: all its models
+NOTHING = Measured(0, 0, 0, None, None)
+
+
+def format_seconds(milliseconds: int | None) -> str:
+    """Return a duration in seconds, such as "0.42 s"; "-" for None."""
+    return "-" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
+
+
+def measure(since: datetime) -> dict[Route, Measured]:
+    """Return what was measured since then, by provider and by provider and model. Those that were not asked are not there."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MEASURE, {"since": Completion.least_id(since), "most": COMPLETIONS_MAX})
+        return {(provider, model): Measured(*figures) for provider, model, *figures in cursor.fetchall()}
+
+
+def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:
+    """Return the last failed attempts at a provider, the latest first; with ``model_id`` those at its route of the model."""
+    values: dict[str, Any] = {"since": Completion.least_id(since), "most": COMPLETIONS_MAX, "shown": ERRORS_SHOWN}
+    with connection.cursor() as cursor:
+        cursor.execute(_LAST_FAILURES, {**values, "provider": provider_id, "model": model_id})
+        return [Failure(*row) for row in cursor.fetchall()]
+
+
+_NEWEST = """
+    WITH newest AS (
+        SELECT id, created_at, provider_id, model_id, settlement, first_token_ms, failed_attempts
+        FROM completions_completion WHERE id >= %(since)s ORDER BY id DESC LIMIT %(most)s
+    )
+"""
+
+_MEASURE = f"""
+    {_NEWEST}, attempts AS (
+        SELECT provider_id, model_id, first_token_ms, false AS is_failed
+        FROM newest WHERE settlement IN ('reported', 'estimated', 'partial')
+        UNION ALL
+        SELECT failure ->> 'provider', model_id, NULL, true
+        FROM newest CROSS JOIN jsonb_array_elements(failed_attempts) AS failure
+    )
+    SELECT provider_id, model_id, count(*), count(*) FILTER (WHERE is_failed), count(first_token_ms),
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms),
+        percentile_disc(0.99) WITHIN GROUP (ORDER BY first_token_ms)
+    FROM attempts GROUP BY GROUPING SETS ((provider_id), (provider_id, model_id))
+"""  # noqa: S608  SQL of this module
+
+_LAST_FAILURES = f"""
+    {_NEWEST}
+    SELECT id, model_id, created_at, (failure ->> 'status')::integer, failure ->> 'reason'
+    FROM newest CROSS JOIN jsonb_array_elements(failed_attempts) AS failure
+    WHERE failure ->> 'provider' = %(provider)s AND (%(model)s::text IS NULL OR model_id = %(model)s)
+    ORDER BY id DESC LIMIT %(shown)s
+"""  # noqa: S608  SQL of this module
