@@ -22,6 +22,12 @@ def format_usd(amount_nanos: int) -> str:
     return f"{sign}${whole:,}.{_decimals(fraction)}"
 
 
+def format_rounded_usd(amount_nanos: int) -> str:
+    """The amount for people who ask how much it is, rounded half up to cents: "$10.00", "-$1,234.00"."""
+    cent_nanos = NANOS_PER_DOLLAR // 100
+    return format_usd((amount_nanos + cent_nanos // 2) // cent_nanos * cent_nanos)
+
+
 def format_computed_usd(amount_dollars: float) -> str:
     """A result of float arithmetic for people, rounded to six decimals: "$0.15"."""
     return format_usd(int(round(Decimal(amount_dollars), 6) * NANOS_PER_DOLLAR))

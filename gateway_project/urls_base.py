@@ -20,6 +20,7 @@ base = [
     path("mails/", mailbox.show, name="mailbox"),
     path("accounts/", include("billing.sign_in.urls")),
     path("admin/search/", lambda request: admin.site.admin_view(views.search_page)(request), name="admin_search"),
+    path("admin/", lambda request: admin.site.admin_view(views.home_page)(request)),
     path("admin/", admin.site.urls),
 ]
 

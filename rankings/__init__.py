@@ -3,7 +3,7 @@
 Imports ``completions.models`` (the catalog) and ``gateway_project``; no other app imports this one. The layers,
 from top to bottom; each imports only what is below it:
 
-- ``admin``, ``apps``
+- ``admin``, ``apps``; ``desk``: what the support desk shows of rankings
 - ``checks``, ``management``, ``tasks``   the system check of the formula's parameters, ``refresh_rankings``, Celery tasks
 - ``pages``        the rankings for people: a list, and a page of each model that explains its scores
 - ``api``          GET /api/rankings, answered from memory

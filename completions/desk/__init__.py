@@ -1,4 +1,5 @@
 """What completions contribute to the support desk.
 
 - ``search``  finds completions
+- ``panels``  spending, time to first token, routes, proposals and accounts near zero, on the home page
 """

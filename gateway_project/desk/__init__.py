@@ -3,6 +3,7 @@
 An app has a package ``desk`` for what it contributes, in modules with the names of those here. They are collected as the facts
 of monitoring are: nothing here imports an app.
 
+- ``panels``     what the home page shows
 - ``search``     the search box of every page: finds what staff may view by an id, an address or a name
 - ``short_ids``  ids as lists show them: their beginning and their end
 - ``views``      the pages

@@ -1,4 +1,5 @@
 """What keys contribute to the support desk.
 
 - ``search``  finds keys and refused requests
+- ``panels``  refusals, on the home page
 """

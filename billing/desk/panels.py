@@ -1,0 +1,65 @@
+"""The panels of billing on the admin's home page."""
+
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Sum
+
+from billing import money, support_credit
+from billing.models import LedgerEntry
+from gateway_project import dollars, identifiers
+from gateway_project.desk.panels import Content, Panel, Row
+from gateway_project.monitoring.models import TaskRun
+
+_DAY = timedelta(days=1)
+_AUDIT_MAX_AGE = timedelta(days=1, hours=2)  # it runs once a day
+
+
+def _credits(now: datetime) -> Content:
+    beside_usage = LedgerEntry.objects.exclude(type=LedgerEntry.Type.USAGE_DEBIT)
+    newest = beside_usage.filter(id__gte=identifiers.least_uuid7(now - _DAY))
+    sums = newest.values_list("type").annotate(sum=Sum("amount_nanos"), number=Count("id")).order_by("type")
+    rows = [
+        Row(f"{LedgerEntry.Type(kind).label} ({number:,})", dollars.format_rounded_usd(int(nanos)))
+        for kind, nanos, number in sums
+    ]
+    total_nanos = sum(int(nanos) for _, nanos, _ in sums)
+    return Content(
+        dollars.format_rounded_usd(total_nanos),
+        "came in and went out in the last 24 hours, beside usage",
+        exact=dollars.format_usd(total_nanos),
+        rows=rows,
+    )
+
+
+def _approvals(now: datetime) -> Content:
+    waiting = support_credit.waiting().aggregate(number=Count("id"), cents=Sum("amount_cents"))
+    number, cents = waiting["number"], waiting["cents"] or 0
+    words = f"credits wait for a second person, of {dollars.format_usd(money.nanos(cents))} in all"
+    return Content(f"{number:,}", words if number else "credits wait for a second person", needs_attention=number > 0)
+
+
+def _audit(now: datetime) -> Content:
+    run = TaskRun.objects.filter(name="billing.tasks.verify_ledger").first()
+    if run is None:
+        return Content("None", "The book was not audited yet. It is every day at 03:00 UTC.", needs_attention=True)
+    is_old = now - run.finished_at > _AUDIT_MAX_AGE
+    words = "That is long ago: see whether beat and a worker run." if is_old else "The whole ledger was checked."
+    if run.result:
+        return Content(f"{run.result:,} findings", "The log of the audit says which.", at=run.finished_at, needs_attention=True)
+    return Content("No findings", words, at=run.finished_at, needs_attention=is_old)
+
+
+_LIST = "admin:billing_ledgerentry_changelist"
+PANELS = [
+    Panel(20, "credits", "Credits", "billing.view_ledgerentry", _LIST, _credits, "?type__exact=SUPPORT_CREDIT"),
+    Panel(
+        25,
+        "approvals",
+        "Approvals",
+        "billing.view_creditrequest",
+        "admin:billing_creditrequest_changelist",
+        _approvals,
+        "?state=waiting",
+    ),
+    Panel(70, "audit", "Last audit of the book", "billing.view_ledgerentry", _LIST, _audit),
+]

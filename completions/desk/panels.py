@@ -1,0 +1,164 @@
+"""The panels of completions on the admin's home page."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import connection
+from django.urls import reverse
+
+from completions import measurements
+from completions.models import CatalogProposal, Completion, CompletionHour, Route
+from gateway_project import dollars
+from gateway_project.desk.panels import Content, Panel, Row, build_chart
+
+HOURS = 24
+_HOUR = timedelta(hours=1)
+_DAYS_COMPARED = 7
+FAILING_PERCENT, FAILING_ATTEMPTS = 5, 5  # a route with fewer attempts in an hour says little
+LOW_NANOS = dollars.NANOS_PER_DOLLAR
+ROWS_SHOWN = 8
+
+
+def _spending(now: datetime) -> Content:
+    hours = _read_hours(now, _DAYS_COMPARED + 1)
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    spent_nanos = _spent_nanos(hours, today, now)
+    days = [ago * 24 * _HOUR for ago in range(1, _DAYS_COMPARED + 1)]
+    before = [_spent_nanos(hours, today - ago, now - ago) for ago in days]
+    mean_nanos = sum(before) // len(before)
+    values = [(hour, found.cost_nanos if found else 0) for hour, found in _last_hours(hours, now)]
+    return Content(
+        dollars.format_rounded_usd(spent_nanos),
+        f"{dollars.format_rounded_usd(before[0])} yesterday until this time; "
+        f"{dollars.format_rounded_usd(mean_nanos)} on the mean of {_DAYS_COMPARED} days",
+        exact=dollars.format_usd(spent_nanos),
+        chart=build_chart(
+            "Spending of the last 24 hours", [(hour, nanos, dollars.format_rounded_usd(nanos)) for hour, nanos in values]
+        ),
+    )
+
+
+def _spent_nanos(hours: dict[datetime, CompletionHour], since: datetime, until: datetime) -> int:
+    """Return what was spent from a full hour until a moment, of whose hour the part that had passed counts."""
+    last = until.replace(minute=0, second=0, microsecond=0)
+    full = sum(each.cost_nanos for hour, each in hours.items() if since <= hour < last)
+    if last not in hours:
+        return full
+    is_running = max(hours) == last
+    share_seconds = 3_600 if is_running else (until - last).seconds
+    return full + hours[last].cost_nanos * share_seconds // 3_600
+
+
+def _first_token(now: datetime) -> Content:
+    hours = _last_hours(_read_hours(now, 1), now)
+    measured = [(hour, found) for hour, found in hours if found and found.first_token_p50_ms is not None]
+    if not measured:
+        return Content("-", "No stream began in the last 24 hours.")
+    _, last = measured[-1]
+    values = [(hour, (found and found.first_token_p99_ms) or 0) for hour, found in hours]
+    return Content(
+        measurements.format_seconds(last.first_token_p50_ms),
+        f"for half of the streams since {last.hour:%H:%M} UTC; "
+        f"99 % began within {measurements.format_seconds(last.first_token_p99_ms)}",
+        exact=f"{last.first_token_p50_ms:,} ms",
+        chart=build_chart(
+            "Within which 99 % began, in the last 24 hours",
+            [(hour, value, measurements.format_seconds(value)) for hour, value in values],
+        ),
+    )
+
+
+def _read_hours(now: datetime, days: int) -> dict[datetime, CompletionHour]:
+    return {each.hour: each for each in CompletionHour.objects.filter(hour__gt=now - (24 * days + 1) * _HOUR)}
+
+
+def _last_hours(hours: dict[datetime, CompletionHour], now: datetime) -> Sequence[tuple[datetime, CompletionHour | None]]:
+    """Return the last HOURS hours with their row, the current one last."""
+    current = now.replace(minute=0, second=0, microsecond=0)
+    return [(hour, hours.get(hour)) for hour in (current - ago * _HOUR for ago in reversed(range(HOURS)))]
+
+
+# --- Routes ---------------------------------------------------------------------------------------------------------
+
+
+def _routes(now: datetime) -> Content:
+    measured = measurements.measure(now - _HOUR)
+    routes = list(
+        Route.objects.filter(is_enabled=True, provider__is_enabled=True, model__is_enabled=True).order_by("model_id", "id")
+    )
+    rows = [row for route in routes if (row := _trouble(route, measured, now))]
+    number = len(rows)
+    return Content(
+        str(number),
+        f"of {len(routes)} routes failed often in the last hour, or rest after failures",
+        rows=rows[:ROWS_SHOWN],
+        needs_attention=number > 0,
+    )
+
+
+def _trouble(route: Route, measured: dict[measurements.Route, measurements.Measured], now: datetime) -> Row | None:
+    found = measured.get((route.provider_id, route.model_id), measurements.NOTHING)
+    words = []
+    if route.rests_until and route.rests_until > now:
+        words.append(f"rests until {route.rests_until:%H:%M:%S} UTC")
+    if found.attempts >= FAILING_ATTEMPTS and found.failed_percent >= FAILING_PERCENT:
+        words.append(f"{found.failed_percent:.0f} % of {found.attempts:,} attempts failed")
+    if not words:
+        return None
+    return Row(str(route), "; ".join(words), reverse("admin:completions_route_change", args=[route.pk]))
+
+
+# --- What waits, and who runs dry -----------------------------------------------------------------------------------
+
+
+def _proposals(now: datetime) -> Content:
+    number = CatalogProposal.objects.filter(state=CatalogProposal.State.PENDING).count()
+    return Content(str(number), "differences between providers' lists and the catalog wait", needs_attention=number > 0)
+
+
+def _low_accounts(now: datetime) -> Content:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _LOW_ACCOUNTS, [Completion.least_id(now - 24 * _HOUR), measurements.COMPLETIONS_MAX, LOW_NANOS, ROWS_SHOWN]
+        )
+        found = cursor.fetchall()
+    rows = [
+        Row(name, dollars.format_rounded_usd(nanos), reverse("admin:billing_account_change", args=[pk]))
+        for pk, name, nanos, _ in found
+    ]
+    number = found[0][3] if found else 0
+    return Content(
+        str(number),
+        "accounts that were used in the last 24 hours have less than $1 left",
+        rows=rows,
+        needs_attention=number > 0,
+    )
+
+
+# An index on balances would have to be updated with each completion. So this reads the accounts that completions lead to.
+_LOW_ACCOUNTS = """
+    SELECT id, name, balance_nanos - held_nanos, count(*) OVER ()
+    FROM billing_account
+    WHERE is_active AND id = ANY (ARRAY(
+        SELECT DISTINCT account_id
+        FROM (SELECT account_id FROM completions_completion WHERE id >= %s ORDER BY id DESC LIMIT %s) AS newest
+    )) AND balance_nanos - held_nanos < %s
+    ORDER BY 3, id LIMIT %s
+"""
+
+_LIST = "admin:completions_completion_changelist"
+PANELS = [
+    Panel(10, "spending", "Spending today", "completions.view_completion", _LIST, _spending),
+    Panel(30, "first-token", "Time to first token", "completions.view_completion", _LIST, _first_token),
+    Panel(50, "routes", "Failing and resting routes", "completions.view_route", "admin:completions_route_changelist", _routes),
+    Panel(
+        80,
+        "proposals",
+        "Proposals",
+        "completions.view_catalogproposal",
+        "admin:completions_catalogproposal_changelist",
+        _proposals,
+        "?state__exact=pending",
+    ),
+    Panel(60, "low-accounts", "Accounts near zero", "billing.view_account", "admin:billing_account_changelist", _low_accounts),
+]

@@ -1,0 +1,96 @@
+"""The panels of the admin's home page: what matters today, each in one figure, with the list behind it.
+
+An app with panels has a module ``desk.panels`` with a list PANELS. A panel is read only for those who may see the list behind
+it, by a query that stays short however many rows there are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+
+from django.apps import apps
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.module_loading import module_has_submodule
+
+from gateway_project import bar_chart
+from gateway_project.db import pool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line below the figure: what, how much, and where it leads."""
+
+    name: str
+    value: str
+    address: str = ""
+
+
+@dataclass(frozen=True)
+class Bar(bar_chart.Bar):
+    """The bar of one hour; ``words`` is its value."""
+
+    hour: datetime
+    words: str
+
+
+@dataclass(frozen=True)
+class Chart(bar_chart.Chart):
+    bars: Sequence[Bar]
+    caption: str
+
+
+@dataclass(frozen=True)
+class Content:
+    """One figure, rounded, its exact value, and what explains it. ``needs_attention`` marks what somebody should look at."""
+
+    figure: str
+    words: str = ""
+    exact: str = ""
+    at: datetime | None = None
+    rows: Sequence[Row] = ()
+    chart: Chart | None = None
+    needs_attention: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """``place`` orders the panels. ``list_name`` names the list behind the panel in addresses, ``query`` is its filters."""
+
+    place: int
+    id: str
+    title: str
+    permission: str
+    list_name: str
+    read: Callable[[datetime], Content]
+    query: str = ""
+
+    @property
+    def address(self) -> str:
+        return reverse(self.list_name) + self.query
+
+
+def declared() -> list[Panel]:
+    """Return the panels of all apps, in the order of their places."""
+    packages = [import_module(f"{app.name}.desk") for app in apps.get_app_configs() if module_has_submodule(app.module, "desk")]
+    modules = [import_module(f"{each.__name__}.panels") for each in packages if module_has_submodule(each, "panels")]
+    found = [panel for module in modules for panel in getattr(module, "PANELS", [])]
+    return sorted(found, key=lambda panel: panel.place)
+
+
+def read(request: HttpRequest) -> list[tuple[Panel, Content]]:
+    """Return the panels that the user may see, with their content at the database's time."""
+    shown = [panel for panel in declared() if request.user.has_perm(panel.permission)]
+    now = pool.database_time() if shown else None
+    return [(panel, panel.read(now)) for panel in shown if now]
+
+
+def build_chart(caption: str, values: Sequence[tuple[datetime, int, str]]) -> Chart | None:
+    """Build a chart of (hour, value, its words); None if all values are 0."""
+    highest = max((value for _, value, _ in values), default=0)
+    if not highest:
+        return None
+    places = enumerate(values)
+    bars = [Bar(*bar_chart.height_and_left(place, value, highest), hour, words) for place, (hour, value, words) in places]
+    return Chart(bars, caption)

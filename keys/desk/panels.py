@@ -1,0 +1,30 @@
+"""The panel of refusals on the admin's home page."""
+
+from collections import Counter
+from datetime import datetime
+
+from django.db.models import Sum
+
+from gateway_project.desk.panels import Content, Panel, Row, build_chart
+from keys.models import RefusalCount
+from keys.refusal_history import summaries
+
+CODES_SHOWN = 6
+
+
+def _refusals(now: datetime) -> Content:
+    hours = summaries.last_hours(now)
+    counts = RefusalCount.objects.filter(hour__gte=hours[0]).values_list("hour", "status", "code").annotate(sum=Sum("number"))
+    by_hour, by_code = Counter[datetime](), Counter[str]()
+    for hour, status, code, number in counts.order_by("hour", "status", "code"):
+        by_hour[hour] += int(number)
+        by_code[f"{status} {code}"] += int(number)
+    return Content(
+        f"{by_code.total():,}",
+        "in the last 24 hours",
+        rows=[Row(code, f"{number:,}") for code, number in by_code.most_common(CODES_SHOWN)],
+        chart=build_chart("Refusals of each hour", [(hour, by_hour[hour], f"{by_hour[hour]:,}") for hour in hours]),
+    )
+
+
+PANELS = [Panel(40, "refusals", "Refusals", "keys.view_refusalcount", "admin:keys_refusalcount_changelist", _refusals, "?o=-1")]

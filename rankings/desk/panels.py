@@ -1,0 +1,31 @@
+"""The panels of the rankings on the admin's home page."""
+
+from datetime import datetime
+
+from django.urls import reverse
+
+from gateway_project.desk.panels import Content, Panel, Row
+from rankings.identity import mapping
+from rankings.publishing import health
+from rankings.sources import registry
+
+
+def _sources(now: datetime) -> Content:
+    reports = health.report(now)
+    ill = [each for each in reports if not each.is_healthy and not each.reason.startswith("off:")]
+    rows = [Row(each.source.label, each.reason, reverse("admin:rankings_sourcestate_changelist")) for each in ill]
+    return Content(str(len(ill)), f"of {len(reports)} sources are not healthy", rows=rows, needs_attention=bool(ill))
+
+
+def _names(now: datetime) -> Content:
+    snapshots = [mapping.latest_snapshot(spec.source) for spec in registry.specs()]
+    number = sum(len(mapping.unmatched(each)) for each in snapshots if each)
+    return Content(f"{number:,}", "names at the sources mean no model yet")
+
+
+PANELS = [
+    Panel(
+        75, "sources", "Stale ranking sources", "rankings.view_sourcestate", "admin:rankings_sourcestate_changelist", _sources
+    ),
+    Panel(85, "names", "Aliases that wait", "rankings.add_alias", "admin:rankings_alias_queue", _names),
+]

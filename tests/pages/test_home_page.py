@@ -1,0 +1,159 @@
+"""The admin's home page: what matters today, for those who may see it. And what provider and route pages measured."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from billing.models import CreditRequest
+from completions import tasks
+from completions.models import CatalogProposal, Provider, Route
+from gateway_project.db import pool
+from gateway_project.desk import panels
+from gateway_project.monitoring.models import TaskRun
+from keys.models import RefusalCount
+from rankings.models import SourceState
+from tests import factories
+from tests.pages.conftest import make_staff, signed_in
+from tests.rankings.streams import streamed
+
+OVERLOADED = {"provider": "echo", "status": 503, "reason": "overloaded"}
+
+
+@pytest.fixture
+def caller(alice):
+    factories.make_model("acme/fast")
+    return alice, factories.make_key(alice)[0]
+
+
+def home(client):
+    return client.get("/admin/").content.decode()
+
+
+def words(page):
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+def panel(client, name):
+    """Return the words of a panel; None if it is not shown."""
+    found = re.search(f'<section[^>]*id="panel-{name}".*?</section>', home(client), re.DOTALL)
+    return found and words(found[0])
+
+
+def test_each_panel_is_for_those_who_may_see_the_list_behind_it(db, powerless):
+    assert "support-panel" not in home(powerless)
+    for each in panels.declared():
+        staff = signed_in(make_staff(f"{each.id}@example.org", [each.permission]))
+        shown = re.findall(r'<section[^>]*id="panel-([a-z-]+)"', home(staff))
+        assert shown == [other.id for other in panels.declared() if other.permission == each.permission]
+        assert staff.get(each.address).status_code == 200, each.id
+
+
+def test_spending_is_compared_with_yesterday_and_the_week(superuser, caller):
+    streamed(caller, "acme/fast", 100, 0, 10, cost_nanos=1_234_567_890)
+    streamed(caller, "acme/fast", 100, 0, 10, hours_ago=24.01, cost_nanos=70_000_000_000)
+    tasks.sum_up_hours()
+    shown = panel(superuser, "spending")
+    assert shown.startswith("Spending today $1.23 $1.23456789 ")
+    assert re.search(r"\$\d+\.\d\d yesterday until this time; \$\d+\.\d\d on the mean of 7 days", shown)
+
+
+def test_the_time_to_first_token_is_shown_for_half_and_nearly_all_streams(superuser, caller):
+    assert "No stream began in the last 24 hours." in panel(superuser, "first-token")
+    for first_token_ms in (200, 420, 1700):
+        streamed(caller, "acme/fast", first_token_ms, 0, 10)
+    tasks.sum_up_hours()
+    shown = panel(superuser, "first-token")
+    assert "0.42 s" in shown
+    assert "99 % began within 1.70 s" in shown
+
+
+def test_refusals_are_counted_by_code(superuser, caller):
+    hour = pool.database_time().replace(minute=0, second=0, microsecond=0)
+    for code, number, ago in (("rate_limit_exceeded", 1_200, 0), ("insufficient_quota", 7, 3), ("model_not_found", 5, 30)):
+        RefusalCount.objects.create(
+            key=caller[1], hour=hour - timedelta(hours=ago), status=429, code=code, error="RateLimitExceeded", number=number
+        )
+    shown = panel(superuser, "refusals")
+    assert shown.startswith("Refusals 1,207 ")
+    assert "429 rate_limit_exceeded 1,200" in shown
+    assert "model_not_found" not in shown
+
+
+def test_routes_that_fail_or_rest_are_named(superuser, caller):
+    assert panel(superuser, "routes").startswith("Failing and resting routes 0 of 1 routes")
+    for _ in range(6):
+        streamed(caller, "acme/fast", 100, 0, 10, failed_attempts=[OVERLOADED])
+    assert "acme/fast at echo 50 % of 12 attempts failed" in panel(superuser, "routes")
+    Route.objects.update(rests_until=pool.database_time() + timedelta(seconds=30))
+    assert re.search(r"acme/fast at echo rests until [\d:]{8} UTC; 50 %", panel(superuser, "routes"))
+
+
+def test_an_account_that_is_used_and_has_little_left_is_named(superuser, caller):
+    factories.make_account("Not used", cents=50)
+    streamed(caller, "acme/fast", 100, 0, 10)
+    assert panel(superuser, "low-accounts").startswith("Accounts near zero 0 ")
+    low = factories.make_account("Nearly empty", cents=50)
+    streamed((low, factories.make_key(low)[0]), "acme/fast", 100, 0, 10)
+    shown = panel(superuser, "low-accounts")
+    assert shown.startswith("Accounts near zero 1 ")
+    assert shown.endswith(" Nearly empty $0.50")
+
+
+def test_credits_are_summed_up_by_what_they_are(superuser, alice):
+    factories.credit(alice, 501)
+    assert panel(superuser, "credits").startswith("Credits $15.01 ")
+    assert "Support Credit (2) $15.01" in panel(superuser, "credits")
+
+
+def test_credits_that_wait_for_a_second_person_are_counted(superuser, alice):
+    assert panel(superuser, "approvals") == "Approvals 0 credits wait for a second person"
+    asker = factories.make_user("asker@example.org")
+    for number in range(2):
+        CreditRequest.objects.create(
+            reference=f"form-{number}", account=alice, amount_cents=30_050, reason="x", requested_by=asker
+        )
+    assert panel(superuser, "approvals") == "Approvals 2 credits wait for a second person, of $601.00 in all"
+
+
+@pytest.mark.parametrize(
+    ("result", "days_ago", "said"),
+    [(0, 0, "No findings The whole ledger was checked."), (3, 0, "3 findings"), (0, 2, "No findings That is long ago")],
+)
+def test_the_last_audit_of_the_book_is_shown(superuser, result, days_ago, said):
+    assert "The book was not audited yet." in panel(superuser, "audit")
+    finished_at = pool.database_time() - timedelta(days=days_ago)
+    TaskRun.objects.create(name="billing.tasks.verify_ledger", finished_at=finished_at, result=result)
+    assert panel(superuser, "audit").startswith(f"Last audit of the book {said}")
+
+
+def test_what_waits_is_counted(superuser, db):
+    provider = factories.make_provider("acme", sync=Provider.Sync.PROPOSE)
+    for number in range(2):
+        CatalogProposal.objects.create(provider=provider, upstream_model=f"new-{number}", kind="new_model", old={}, new={})
+    assert panel(superuser, "proposals").startswith("Proposals 2 ")
+
+
+def test_sources_that_are_not_healthy_say_why(superuser, db):
+    SourceState.objects.update_or_create(source="LMSYS_ARENA", defaults={"failures": 9, "error": "no reply"})
+    assert "never read: no reply" in panel(superuser, "sources")
+
+
+def test_the_home_page_makes_as_many_queries_with_many_rows(superuser, caller, django_assert_max_num_queries):
+    for _ in range(20):
+        streamed(caller, "acme/fast", 100, 0, 10, failed_attempts=[OVERLOADED])
+    tasks.sum_up_hours()
+    with django_assert_max_num_queries(40):
+        home(superuser)
+
+
+@pytest.mark.parametrize("page", ["provider/echo", "route/{route}"])
+def test_provider_and_route_pages_show_failures_and_times(superuser, caller, page):
+    for _ in range(3):
+        streamed(caller, "acme/fast", 420, 0, 10)
+    failed = streamed(caller, "acme/fast", 1700, 0, 10, hours_ago=2, failed_attempts=[OVERLOADED])
+    path = f"/admin/completions/{page.format(route=Route.objects.get().pk)}/change/"
+    shown = words(superuser.get(path).content.decode())
+    assert "The last hour 3 0.0 % 0.42 s 0.42 s" in shown
+    assert "The last 24 hours 5 20.0 % 0.42 s 1.70 s" in shown
+    assert f"503 overloaded acme/fast {failed.pk}" in shown
