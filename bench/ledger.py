@@ -93,14 +93,19 @@ FROM completions_completion GROUP BY key_id, spending_day
 
 def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--verify"]
+    prepare()
+    _measure(int(arguments[0]) if arguments else 1_000_000, is_verified="--verify" in sys.argv)
+
+
+def prepare() -> None:
+    """Start a temporary PostgreSQL, which runs as long as this process, and set the environment of a gateway on it."""
     directory = Path(tempfile.mkdtemp(prefix="bench-ledger-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)  # first, so that it runs when PostgreSQL has gone
     os.environ.update(GATEWAY_VAR=str(directory), GATEWAY_DEVELOPMENT="1", DJANGO_SETTINGS_MODULE="gateway_project.settings")
     for name in ("DATABASE_URL", "PROMETHEUS_MULTIPROC_DIR"):
         os.environ.pop(name, None)
     os.environ["REDIS_URL"] = ""
-    development.prepare(os.environ)  # its PostgreSQL runs as long as this process
-    _measure(int(arguments[0]) if arguments else 1_000_000, is_verified="--verify" in sys.argv)
+    development.prepare(os.environ)
 
 
 def _measure(entries: int, *, is_verified: bool) -> None:
@@ -122,23 +127,19 @@ class _Ledger:
     """Accounts with two keys each, and their generated entries. Requests use the first key of the first account."""
 
     def __init__(self, *, entries: int, accounts: int = 1) -> None:
-        _manage("migrate", "--verbosity=0")
-        _manage("load_catalog")
-        example, secret, _ = _account("example@example.org")
-        _manage("grant_credit", "example@example.org", "100", "--reason", "bench")
-        request = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}
-        reply = _client(secret).post("/v1/chat/completions", request, content_type="application/json")
-        assert reply.status_code == 200, reply.content
-        self.account, secret, (self.key, self.rare_key) = _account("bench@example.org")
-        self.client, self.entries = _client(secret), entries
+        manage("migrate", "--verbosity=0")
+        manage("load_catalog")
+        example = make_example()
+        self.account, secret, (self.key, self.rare_key) = make_account("bench@example.org")
+        self.client, self.entries = client_of(secret), entries
         self.facts = {"example": example, "account": self.account, "entries": entries, "accounts": accounts}
 
     def fill(self, *statements: str) -> None:
         started = time.perf_counter()
         for statement in (ACCOUNTS, ENTRIES, *statements):
-            _execute_unguarded(statement, self.facts)
-        _execute("VACUUM ANALYZE")
-        _write_line(
+            execute_unguarded(statement, self.facts)
+        execute("VACUUM ANALYZE")
+        write_line(
             f"{self.entries:,} entries of {self.facts['accounts']:,} accounts made in {time.perf_counter() - started:.0f} s"
         )
 
@@ -173,7 +174,7 @@ def _report_pages(ledger: _Ledger) -> None:
         {"apiKey": ledger.key, "offset": deep},
         {"apiKey": ledger.key, "to": middle},
     ]
-    _write_line(
+    write_line(
         f"\nGET /api/billing/ledger, {RUNS} times each: median and longest in ms, then the pages of the database touched"
     )
     plans = []
@@ -181,10 +182,10 @@ def _report_pages(ledger: _Ledger) -> None:
         median_ms, longest_ms = _timed(partial(_get, ledger, {"limit": 100, **question}))
         plan = _plan(partial(_get, ledger, {"limit": 100, **question}))
         shown = " ".join(f"{name}={value}" for name, value in question.items()) or "(the newest)"
-        _write_line(f"{shown:72} {median_ms:8.2f} {longest_ms:8.2f} {_pages_touched(plan):7}")
+        write_line(f"{shown:72} {median_ms:8.2f} {longest_ms:8.2f} {_pages_touched(plan):7}")
         plans.append((shown, plan))
     for shown, plan in plans:
-        _write_line(f"\n--- {shown}\n" + "\n".join(plan))
+        write_line(f"\n--- {shown}\n" + "\n".join(plan))
 
 
 def _get(ledger: _Ledger, query: dict[str, Any]) -> None:
@@ -214,7 +215,7 @@ def _plan(call: Callable[[], None]) -> list[str]:
 
     with connection.execute_wrapper(record):
         call()
-    plans = [_execute(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", params) for sql, params in queries if "billing_ledgerentry" in sql]
+    plans = [execute(f"EXPLAIN (ANALYZE, BUFFERS) {sql}", params) for sql, params in queries if "billing_ledgerentry" in sql]
     return [line for plan in plans for (line,) in plan]
 
 
@@ -234,7 +235,7 @@ def _report_export(ledger: _Ledger) -> None:
     for chunk in ledger.client.get("/api/billing/ledger.csv").streaming_content:
         size += len(chunk)
     seconds, grown = time.perf_counter() - started, process.memory_info().rss - before
-    _write_line(
+    write_line(
         f"\nCSV of the whole ledger: {size / 1e6:.0f} MB in {seconds:.1f} s, {ledger.entries / seconds:,.0f} entries a second, "
         f"memory grew by {max(grown, 0) / 1e6:.1f} MB"
     )
@@ -243,31 +244,41 @@ def _report_export(ledger: _Ledger) -> None:
 def _report_audit() -> None:
     from billing import audit
 
-    _write_line("\nverify_ledger, seconds by invariant")
+    write_line("\nverify_ledger, seconds by invariant")
     lines: list[tuple[float, str]] = []
     violations = audit.verify(progress=lambda line: lines.append((time.perf_counter(), line)))
     lines.append((time.perf_counter(), "together"))
     for (began, line), (ended, _) in zip(lines, lines[1:], strict=False):
-        _write_line(f"{ended - began:8.2f}  {line}")
-    _write_line(f"{lines[-1][0] - lines[0][0]:8.2f}  together, {len(violations)} violations")
+        write_line(f"{ended - began:8.2f}  {line}")
+    write_line(f"{lines[-1][0] - lines[0][0]:8.2f}  together, {len(violations)} violations")
     for violation in violations:
-        _write_line(f"{violation} {violation.rows[:1]}")
+        write_line(f"{violation} {violation.rows[:1]}")
 
 
-def _account(email: str) -> tuple[str, str, list[str]]:
+def make_example() -> str:
+    """Make an account with one completion, of which others are copies. Return the account's id."""
+    example, secret, _ = make_account("example@example.org")
+    manage("grant_credit", "example@example.org", "100", "--reason", "bench")
+    request = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}
+    reply = client_of(secret).post("/v1/chat/completions", request, content_type="application/json")
+    assert reply.status_code == 200, reply.content
+    return example
+
+
+def make_account(email: str) -> tuple[str, str, list[str]]:
     """Make an account with two keys. Return its id, the secret of the first key, and the ids of both keys."""
-    account = _manage("create_account", email)["account"]
-    made = [_manage("create_key", email, "--name", name) for name in ("busy", "rare")]
+    account = manage("create_account", email)["account"]
+    made = [manage("create_key", email, "--name", name) for name in ("busy", "rare")]
     return account, made[0]["secret"], [each["key"] for each in made]
 
 
-def _client(secret: str) -> Any:
+def client_of(secret: str) -> Any:
     from django.test import Client
 
     return Client(headers={"Authorization": f"Bearer {secret}"}, SERVER_NAME="127.0.0.1")
 
 
-def _manage(*arguments: str) -> Any:
+def manage(*arguments: str) -> Any:
     from django.core.management import call_command
 
     printed = StringIO()
@@ -276,7 +287,7 @@ def _manage(*arguments: str) -> Any:
     return json.loads(printed.getvalue()) if takes_json else None
 
 
-def _execute_unguarded(statements: str, params: dict[str, Any]) -> None:
+def execute_unguarded(statements: str, params: dict[str, Any]) -> None:
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -286,7 +297,7 @@ def _execute_unguarded(statements: str, params: dict[str, Any]) -> None:
         cursor.execute("RESET session_replication_role; RESET work_mem; RESET synchronous_commit")
 
 
-def _execute(sql: str, params: Any = None) -> list[tuple[Any, ...]]:
+def execute(sql: str, params: Any = None) -> list[tuple[Any, ...]]:
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -294,7 +305,7 @@ def _execute(sql: str, params: Any = None) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def _write_line(line: str) -> None:
+def write_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
