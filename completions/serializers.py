@@ -12,7 +12,7 @@ from rest_framework import serializers
 
 from billing import money
 from completions.catalog.lookup import Listing
-from completions.models import Category
+from completions.models import Category, Completion
 from completions.request import schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
@@ -289,6 +289,54 @@ class ChatCompletionSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(help_text="The model that answered.")
     choices = ChatCompletionChoiceSerializer(many=True)
     usage = CompletionUsageSerializer(help_text="The tokens that are charged.")
+
+
+class FailedAttemptSerializer(serializers.Serializer[Any]):
+    provider = serializers.CharField()
+    status = serializers.IntegerField(allow_null=True, help_text="What it replied with. null: it did not reply.")
+
+
+class ChargedUsageSerializer(serializers.Serializer[Any]):
+    prompt_tokens = serializers.IntegerField(min_value=0)
+    completion_tokens = serializers.IntegerField(min_value=0)
+    total_tokens = serializers.IntegerField(min_value=0)
+    prompt_tokens_details = PromptTokensDetailsSerializer()
+    cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was charged, in US dollars, exactly.")
+
+
+class CompletionTimingsSerializer(serializers.Serializer[Any]):
+    started_at = serializers.DateTimeField(help_text="When it was admitted.")
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="When it was settled. null: it runs.")
+    total_ms = serializers.IntegerField(min_value=0, allow_null=True, help_text="From one to the other.")
+    first_token_ms = serializers.IntegerField(
+        min_value=0, allow_null=True, help_text="Of a stream: from asking the provider that answered to the first text."
+    )
+    streamed_ms = serializers.IntegerField(min_value=0, allow_null=True, help_text="From the first text to the last.")
+
+
+class CompletionSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField(help_text="completion")
+    created = serializers.IntegerField(help_text="Unix time in seconds.")
+    request_id = serializers.CharField(allow_null=True, help_text="The x-request-id of its reply.")
+    key = serializers.CharField(help_text="The id of the key that sent it.")
+    model = serializers.CharField(help_text="The model that answered; while it runs, perhaps the one that was asked for.")
+    provider = serializers.CharField(help_text="The provider that answered, or was asked last.")
+    stream = serializers.BooleanField()
+    attempts = serializers.IntegerField(min_value=0, allow_null=True, help_text="How many times a provider was asked.")
+    failed_attempts = FailedAttemptSerializer(many=True)
+    settlement = serializers.ChoiceField(
+        choices=Completion.Settlement.values,
+        allow_null=True,
+        help_text="How its charge was found. null: it is not settled yet.",
+    )
+    usage = ChargedUsageSerializer(allow_null=True, help_text="What was charged. null: it is not settled yet.")
+    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was held: the most that it could cost, in US dollars.")
+    repeats = serializers.CharField(
+        allow_null=True, help_text="The run before it under its Idempotency-Key, whose process died."
+    )
+    charged_before = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What such runs were charged, and usage.cost is without.")
+    timings = CompletionTimingsSerializer()
 
 
 _UNIT_PRICE = "US dollars per token, exactly."

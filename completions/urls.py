@@ -4,6 +4,7 @@ from completions import views
 
 urlpatterns = [
     path("chat/completions", views.ChatCompletionsView.as_view()),
+    path("completions/<str:completion_id>", views.PastCompletionView.as_view()),
     path("models", views.ModelListView.as_view()),
     path("models/<path:model_id>", views.ModelView.as_view()),
     path("usage", views.UsageView.as_view()),

@@ -16,6 +16,7 @@ from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.charging import idempotency
 from completions.chat import ChatRequest, RequestBody
+from completions.completion_object import describe_completion
 from completions.inbound.completion_view import CompletionView, RatedView
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
@@ -23,12 +24,13 @@ from completions.request.fields import Fields
 from completions.serializers import (
     ChatCompletionRequestSerializer,
     ChatCompletionSerializer,
+    CompletionSerializer,
     ModelListSerializer,
     ModelSerializer,
     UsageSerializer,
     model_object,
 )
-from gateway_project import errors
+from gateway_project import compact_json, errors
 from gateway_project.cache import TTLCache
 from gateway_project.web import openapi, query_parameters, wrong_paths
 from keys.authentication import AnyCallerAuthentication
@@ -108,6 +110,23 @@ class ChatCompletionsView(CompletionView):
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)
+
+
+class PastCompletionView(RatedView):
+    """What happened to one completion of the account, from the moment on in which its reply has ended."""
+
+    @extend_schema(
+        operation_id="retrieveCompletion",
+        summary="Retrieve what happened to a completion",
+        description="Who answered a completion of the account, its tokens, its exact cost and how it was settled.",
+        responses={
+            200: CompletionSerializer,
+            **openapi.error_responses(errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded),
+        },
+    )
+    def get(self, request: Request, completion_id: str) -> HttpResponse:
+        described = describe_completion(completion_id, _key(request).account_id)
+        return HttpResponse(compact_json.dumps(described), content_type="application/json")
 
 
 class ModelListView(RatedView):

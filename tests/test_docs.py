@@ -412,6 +412,12 @@ def test_a_reply_matches_its_example(carol, heading, path):
     assert_as_shown(reply, example(heading))
 
 
+def test_what_happened_to_a_completion_matches_its_example(carol):
+    [*_, done] = events = chat.events(chat.ask(carol, stream=True))
+    assert done == "[DONE]"
+    assert_as_shown(carol.get(f"/v1/completions/{events[0]['id']}"), example("## GET /v1/completions/{completion_id}"))
+
+
 def test_the_ledger_csv_matches_its_example(carol):
     [block] = blocks(section(API, "## GET /api/billing/ledger.csv"), "text")
     served = b"".join(carol.get("/api/billing/ledger.csv").streaming_content).decode()

@@ -39,7 +39,10 @@ class EventWriter(ABC):
 
     @abstractmethod
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
-        """Return the last events of a complete stream. ``charged_nanos`` is None where it is not known yet."""
+        """Return the last events of a complete stream. ``charged_nanos`` is None where it is not known yet.
+
+        May be called twice, with what was expected to be charged and with what was charged, so it changes nothing.
+        """
 
     @abstractmethod
     def error(self, error: errors.ApiError) -> bytes:

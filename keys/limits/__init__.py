@@ -8,6 +8,6 @@ May import ``keys.models``, ``billing`` and ``gateway_project``. In reading orde
 - ``rate_limits``         requests and tokens per minute: which limits apply, count a request, refuse it, report headers
 - ``requests_in_flight``  the maximum of a key and of its account, refuse one more, report headers
 - ``limit_state_cache``   the last-read limit state of each key, for replies that do not read its row
-- ``reads``               requests for models, usage, balance, ledger and stored replies: per minute, and how many are in flight
+- ``reads``               requests for anything but a new completion: per minute, and how many are in flight
 - ``refusal_cache``       recent refusals, replayed from memory while a client floods the gateway
 """

@@ -1,4 +1,4 @@
-"""Reads per minute of a key: models, usage, balance and ledger; and apart from these, replies that are stored for repetitions.
+"""Reads per minute of a key: of anything but a new completion; and apart from these, replies that are stored for repetitions.
 
 The count is in the memory of the process: a read is cheap, and a row would cost as much as many reads. So each web process
 allows the whole limit. A refused read costs no query.
@@ -56,7 +56,7 @@ class ReadLimit:
         return decision
 
 
-reads = ReadLimit("models, usage, balance and ledger")
+reads = ReadLimit("models, past completions, usage, balance and ledger")
 replays = ReadLimit("replies that are stored for repetitions")
 
 

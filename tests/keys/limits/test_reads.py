@@ -1,4 +1,4 @@
-"""The limit on a key's requests for models, usage, balance and ledger, which completions neither count nor obey."""
+"""The limit on a key's requests for anything but a new completion, which completions neither count nor obey."""
 
 import pytest
 from django.db import connection
@@ -35,7 +35,9 @@ def test_all_reads_count_together_and_a_refused_one_makes_no_query(alice, api, d
         with django_assert_num_queries(0):
             refused = api.get(path)
         error = chat.assert_error(refused, 429, "rate_limit_exceeded")
-        assert error["message"].startswith("The key is limited to 6 requests per minute for models, usage, balance and ledger")
+        assert error["message"].startswith(
+            "The key is limited to 6 requests per minute for models, past completions, usage, balance and ledger"
+        )
         assert refused["retry-after"] == "10"
     assert chat.ask(api).status_code == 200
     assert client_for(factories.make_key(alice)[1]).get(PATHS[0]).status_code == 200
@@ -91,7 +93,9 @@ def test_one_more_read_of_an_account_than_may_be_in_flight_is_refused(alice, bob
     first, refused, other = meanwhile(path, (second_key, "/v1/usage"), (neighbour, path))
     assert (first.status_code, other.status_code) == (200, 200)
     error = chat.assert_error(refused, 429, "rate_limit_exceeded")
-    assert error["message"].startswith("The account has as many requests for models, usage, balance and ledger in flight")
+    assert error["message"].startswith(
+        "The account has as many requests for models, past completions, usage, balance and ledger in flight"
+    )
     assert refused["retry-after"] == "1"
     assert second_key.get("/v1/usage").status_code == 200
 

@@ -1,0 +1,67 @@
+"""The body of GET /v1/completions/{completion_id}: what happened to one request, as its rows say now."""
+
+from typing import Any
+from uuid import UUID
+
+from billing.models import Hold
+from completions.models import Completion
+from gateway_project import compact_json, dollars, errors, timestamps
+
+
+def describe_completion(completion_id: str, account_id: UUID) -> dict[str, Any]:
+    """Return the reply, for ``compact_json.dumps``. Raises PathNotFound also for the completion of another account."""
+    found = None
+    if "\x00" not in completion_id:  # no id contains one, and PostgreSQL rejects a comparison with one
+        found = Completion.objects.filter(pk=completion_id, account_id=account_id).first()
+    if found is None:
+        raise errors.PathNotFound(f"The account has no completion {completion_id!r}.")
+    return {
+        "id": found.pk,
+        "object": "completion",
+        "created": int(found.created_at.timestamp()),
+        "request_id": found.request_id,
+        "key": found.key_id,
+        "model": found.model_id,
+        "provider": found.provider_id,
+        "stream": found.is_stream,
+        "attempts": found.attempts,
+        "failed_attempts": [
+            {"provider": attempt["provider"], "status": attempt["status"]} for attempt in found.failed_attempts or []
+        ],
+        "settlement": found.settlement,
+        "usage": _usage(found) if found.settlement else None,
+        "max_cost": _exact(Hold.objects.values_list("amount_nanos", flat=True).get(pk=found.pk)),
+        "repeats": found.repeats,
+        "charged_before": _exact(found.charged_before_nanos),
+        "timings": _timings(found),
+    }
+
+
+def _usage(completion: Completion) -> dict[str, Any]:
+    """Return what was charged, as the reply told it. How many of the tokens were reasoning is not kept."""
+    prompt_tokens, completion_tokens = completion.prompt_tokens or 0, completion.completion_tokens or 0
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": completion.cached_tokens or 0,
+            "cache_write_tokens": completion.cache_write_tokens or 0,
+        },
+        "cost": _exact(completion.cost_nanos or 0),
+    }
+
+
+def _timings(completion: Completion) -> dict[str, Any]:
+    started_at, ended_at = completion.created_at, completion.finished_at
+    return {
+        "started_at": timestamps.iso_millis(started_at),
+        "ended_at": timestamps.iso_millis(ended_at) if ended_at else None,
+        "total_ms": round((ended_at - started_at).total_seconds() * 1000) if ended_at else None,
+        "first_token_ms": completion.first_token_ms,
+        "streamed_ms": completion.streamed_ms,
+    }
+
+
+def _exact(amount_nanos: int) -> Any:
+    return compact_json.number(dollars.format_plain(amount_nanos))
