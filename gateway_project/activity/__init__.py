@@ -4,6 +4,7 @@ A Django app of its own, because every app records what is done on its pages.
 
 - ``models``       Activity, a row for each act; triggers refuse to change or delete one
 - ``log``          the only writer of the log
+- ``outdated_pages``  finds what changed since a change form was opened
 - ``admin_pages``  base classes of admin pages, which record what is done on them
 - ``staff_groups``  ready groups of staff, which migrations of the apps fill
 - ``admin``        the log in the admin, and its CSV file

@@ -3,17 +3,18 @@
 Django's own history (``LogEntry``) is not written: it has no old values, and can be changed.
 """
 
+import copy
 import json
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import construct_change_message, flatten_fieldsets, quote, unquote
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Model
 from django.forms import PasswordInput
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,7 +22,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from gateway_project.activity import log
+from gateway_project.activity import log, outdated_pages
 from gateway_project.activity.log import Values
 from gateway_project.activity.models import Activity
 
@@ -37,6 +38,40 @@ class RecordedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         # PostgreSQL accepts no NUL in texts: the query would raise an error instead of finding nothing.
         return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
+
+    # --- A page that was opened before somebody else's change -----------------------------------------------------------
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
+    ) -> Any:
+        """Save the form, unless something that it shows was changed since it was opened. Then show it anew, and say what."""
+        with transaction.atomic():
+            if request.method == "POST" and object_id is not None and (changes := self._changes_since(request, object_id)):
+                messages.error(request, f"Nothing was saved: this was changed since you opened it. {' '.join(changes)}")
+                request = _opening(request)
+            return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def _changes_since(self, request: HttpRequest, object_id: str) -> list[str]:
+        """Return what changed, in sentences. Two who save the same object take turns."""
+        written = request.POST.get(outdated_pages.FIELD_NAME)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{self.opts.label_lower} {object_id}"])
+        found = self.get_object(request, unquote(object_id))
+        if found is None or written is None or not self.has_change_permission(request, found):
+            return []
+        opening = _opening(request)
+        fields = flatten_fieldsets(self.get_fieldsets(opening, found))
+        form = self.get_form(opening, found, change=True, fields=fields)(instance=found)
+        formsets, _ = self._create_formsets(opening, found, change=True)  # type: ignore[attr-defined]
+        return outdated_pages.describe_changes(written, form, formsets)
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        formsets = [each.formset for each in context["inline_admin_formsets"]]
+        if context["original"] is not None:
+            context["seen"] = outdated_pages.write(context["adminform"].form, formsets)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    # --- Records ----------------------------------------------------------------------------------------------------------
 
     def record(self, request: HttpRequest, act: Activity.Act, target: Model, summary: str, **details: Any) -> None:
         """Record an act. ``details`` are those of ``log.record``: ``before``, ``after``, ``reason``, ``ticket``."""
@@ -107,6 +142,13 @@ class ActionsMixin:
 
     def back_to(self, original: Any) -> HttpResponse:
         return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[quote(original.pk)]))  # type: ignore[attr-defined]
+
+
+def _opening(request: HttpRequest) -> HttpRequest:
+    """Return the request as if it opened the page."""
+    opening = copy.copy(request)
+    opening.method = "GET"
+    return opening
 
 
 def _filtered(list_filter: Any) -> str:
