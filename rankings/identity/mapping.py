@@ -190,7 +190,20 @@ def _choose(candidates: list[tuple[Standing, Alias]]) -> ChosenStanding:
 
 def unmatched(snapshot: Snapshot) -> list[Standing]:
     """Return one standing for each name that has no alias, in the order of rank."""
-    aliases = _aliases(Source(snapshot.source))
+    return _without_alias(snapshot, _aliases(Source(snapshot.source)))
+
+
+def count_unmatched() -> dict[str, int]:
+    """Return for each source how many names of its latest snapshot have no alias. It takes three queries for all sources."""
+    aliases = defaultdict(list)
+    for alias in Alias.objects.all():
+        aliases[alias.source].append(alias)
+    latest = Snapshot.objects.order_by("source", "-id").distinct("source").prefetch_related("standings")
+    shown = [snapshot for snapshot in latest if registry.spec(snapshot.source).may_be_shown()]
+    return {each.source: len(_without_alias(each, _by_key(aliases[each.source]))) for each in shown}
+
+
+def _without_alias(snapshot: Snapshot, aliases: dict[_Key, Alias]) -> list[Standing]:
     return [standing for standing in _names(snapshot) if _first(aliases, standing) is None]
 
 
