@@ -1,7 +1,6 @@
 """The support pages of accounts and the ledger, and through ``people_admin`` of users. Entries are read-only."""
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -10,8 +9,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, reverse
+from django.utils.text import Truncator
 
 from billing import accounts, credit_admin, ledger_pages, money, staff_permissions, statement, support_credit
+from billing.desk import search
 from billing.forms import SupportCreditForm
 from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, SignInLimit, User
@@ -21,8 +22,11 @@ from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, Show
 from billing.sign_in import views
 from billing.support_credit import RequestedCredit
 from gateway_project import dollars
+from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
+from gateway_project.desk import short_ids
 
 LATEST_ENTRIES = 20
 
@@ -61,7 +65,7 @@ class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, Recorde
     list_display = ("name", "balance", "held", "is_active", "created")
     list_filter = ("is_active", ActiveMemberFilter)
     search_fields = ("name", "members__email")
-    search_help_text = "A member's e-mail address, the account's name, or its id."
+    search_help_text = "A member's e-mail address, words of the account's name, or its id."
     fields = (
         "name",
         "is_active",
@@ -84,10 +88,7 @@ class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, Recorde
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Account], search_term: str
     ) -> tuple[QuerySet[Account], bool]:
-        try:
-            return queryset.filter(pk=UUID(search_term.strip())), False
-        except ValueError:
-            return super().get_search_results(request, queryset, search_term)
+        return (queryset.filter(pk__in=search.account_ids(search_term)) if search_term else queryset), False
 
     def account_ids(self, objects: QuerySet[Account]) -> QuerySet[Any]:
         return objects.values_list("pk", flat=True)
@@ -184,8 +185,8 @@ def _latest_rows(account: Account) -> list[statement.StatementLine]:
 
 
 @admin.register(LedgerEntry)
-class LedgerEntryAdmin(ReadOnlyAdmin):
-    list_display = ("created_at", "account", "seq", "type", "amount", "balance_after", "reference")
+class LedgerEntryAdmin(NewestFirstAdmin):
+    list_display = ("short_id", "at", "of_account", "type", "amount", "balance_after", "booked_for")
     list_filter = ("type",)
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
@@ -200,11 +201,37 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
         "balance_after",
         "balance_after_cents",
         "reference",
+        "completion",
+        "key",
         "metadata",
         "issued_by",
         "created_at",
     )
-    ordering = ("-id",)  # ids sort by time and, unlike created_at, are indexed
+
+    @admin.display(description="id")
+    def short_id(self, entry: LedgerEntry) -> str:
+        return short_ids.shorten(str(entry.pk))
+
+    @admin.display(description="when (UTC)")
+    def at(self, entry: LedgerEntry) -> str:
+        return cells.moment(entry.created_at)
+
+    @admin.display(description="account")
+    def of_account(self, entry: LedgerEntry) -> str:
+        return cells.link(entry.account)
+
+    @admin.display(description="booked for")
+    def booked_for(self, entry: LedgerEntry) -> str:
+        return self.completion(entry) or Truncator(statement.format_entry(entry).detail or entry.reference).chars(30)
+
+    @admin.display
+    def completion(self, entry: LedgerEntry) -> str:
+        is_usage = entry.type == LedgerEntry.Type.USAGE_DEBIT
+        return cells.search_link(entry.reference, short_ids.shorten(entry.reference)) if is_usage else ""
+
+    @admin.display
+    def key(self, entry: LedgerEntry) -> str:
+        return cells.search_link(entry.spender) if entry.spender else ""
 
     @admin.display(description="amount")
     def amount(self, entry: LedgerEntry) -> str:
@@ -224,13 +251,24 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Hold)
-class HoldAdmin(ReadOnlyAdmin):
-    list_display = ("reference", "account", "state", "amount", "settled", "created_at", "expires_at")
+class HoldAdmin(NewestFirstAdmin):
+    list_display = ("short_reference", "of_account", "state", "amount", "settled", "created_at", "expires_at")
     list_filter = ("state",)
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
-    fields = ("reference", "account", "state", "amount", "settled", "created_at", "expires_at", "resolved_at")
-    ordering = ("-reference",)
+    fields = ("reference", "completion", "account", "state", "amount", "settled", "created_at", "expires_at", "resolved_at")
+
+    @admin.display(description="completion", ordering="reference")
+    def short_reference(self, hold: Hold) -> str:
+        return short_ids.shorten(hold.reference)
+
+    @admin.display(description="account")
+    def of_account(self, hold: Hold) -> str:
+        return cells.link(hold.account)
+
+    @admin.display
+    def completion(self, hold: Hold) -> str:
+        return cells.search_link(hold.reference)
 
     @admin.display(description="held")
     def amount(self, hold: Hold) -> str:

@@ -1,32 +1,31 @@
 """Admin pages of completions. Importing the catalog's admin modules registers their pages."""
 
-from uuid import UUID
-
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
 
-from billing.models import Account
+from billing.desk import search
+from billing.models import Hold, LedgerEntry
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
 from completions.key_admin import describe_failures
 from completions.models import Completion, CompletionHour, IdempotentRequest
 from gateway_project import dollars
+from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.activity.keyset import NewestFirstAdmin
+from gateway_project.desk import short_ids
 
 
 @admin.register(Completion)
-class CompletionAdmin(ReadOnlyAdmin):
-    list_display = ("id", "account", "key", "model", "state", "prompt_tokens", "completion_tokens", "cost", "created_at")
-    list_select_related = ("account", "key", "model")
+class CompletionAdmin(NewestFirstAdmin):
+    list_display = ("short_id", "at", "of_account", "of_key", "of_model", "tokens", "cost", "usage")
+    list_select_related = ("account", "key", "model", "provider", "price")
     list_filter = ("settlement", "is_stream", "created_at", "model")
     search_fields = ("id",)
-    search_help_text = (
-        "The whole id of a completion, a request, an account or a key; or an account's name, or a member's e-mail address."
-    )
-    ordering = ("-id",)  # ids sort by time, and the primary key is an index
+    search_help_text = "The whole id of a completion, a request, an account or a key; an account's name, or a member's address."
     fields = (
         *(
             "id",
@@ -42,7 +41,7 @@ class CompletionAdmin(ReadOnlyAdmin):
             "is_stream",
             "state",
         ),
-        *("prompt_tokens", "cached_tokens", "cache_write_tokens", "images", "completion_tokens", "cost"),
+        *("prompt_tokens", "cached_tokens", "cache_write_tokens", "images", "completion_tokens", "cost", "entry", "hold"),
         *("first_token_ms", "streamed_ms", "spending_day", "created_at", "finished_at"),
     )
 
@@ -52,12 +51,51 @@ class CompletionAdmin(ReadOnlyAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        accounts = Account.objects.filter(_account(term))
+        accounts = search.account_ids(term)
         return queryset.filter(Q(pk=term) | Q(request_id=term) | Q(key=term) | Q(account__in=accounts)), False
 
-    @admin.display(description="Settlement", ordering="settlement")
+    @admin.display(description="id")
+    def short_id(self, completion: Completion) -> str:
+        return short_ids.shorten(completion.pk)
+
+    @admin.display(description="when (UTC)")
+    def at(self, completion: Completion) -> str:
+        return cells.moment(completion.created_at)
+
+    @admin.display(description="account")
+    def of_account(self, completion: Completion) -> str:
+        return cells.link(completion.account)
+
+    @admin.display(description="key")
+    def of_key(self, completion: Completion) -> str:
+        return cells.link(completion.key, completion.key.name)
+
+    @admin.display(description="Usage")
+    def usage(self, completion: Completion) -> str:
+        """The settlement in one word, for the list."""
+        return format_html('<span title="{}">{}</span>', self.state(completion), completion.settlement or "running")
+
+    @admin.display(description="Settlement")
     def state(self, completion: Completion) -> str:
         return completion.get_settlement_display() if completion.settlement else "running"
+
+    @admin.display(description="model")
+    def of_model(self, completion: Completion) -> str:
+        return str(completion.model_id)
+
+    @admin.display(description="Tokens in / out")
+    def tokens(self, completion: Completion) -> str:
+        if completion.prompt_tokens is None:
+            return ""
+        return f"{completion.prompt_tokens:,} / {completion.completion_tokens:,}"
+
+    @admin.display(description="Ledger entry", empty_value="none")
+    def entry(self, completion: Completion) -> str:
+        return cells.link(LedgerEntry.objects.filter(reference=completion.pk).first())
+
+    @admin.display(empty_value="none")
+    def hold(self, completion: Completion) -> str:
+        return cells.link(Hold.objects.filter(pk=completion.pk).first())
 
     @admin.display(description="Failed attempts")
     def failures(self, completion: Completion) -> str:
@@ -73,14 +111,6 @@ class CompletionAdmin(ReadOnlyAdmin):
         return f"{dollars.format_plain(price.input_nanos)} in, {dollars.format_plain(price.output_nanos)} out"
 
 
-def _account(term: str) -> Q:
-    named = Q(name__iexact=term) | Q(members__email=term.lower())
-    try:
-        return named | Q(pk=UUID(term))
-    except ValueError:
-        return named
-
-
 @admin.register(CompletionHour)
 class CompletionHourAdmin(ReadOnlyAdmin):
     list_display = ("hour", "completions", "cost", "first_token_p50_ms", "first_token_p99_ms")
@@ -93,13 +123,12 @@ class CompletionHourAdmin(ReadOnlyAdmin):
 
 
 @admin.register(IdempotentRequest)
-class IdempotentRequestAdmin(ReadOnlyAdmin):
+class IdempotentRequestAdmin(NewestFirstAdmin):
     """Idempotency keys of callers. The stored reply is encrypted and not shown."""
 
     list_display = ("key", "account", "completion", "is_stream", "is_kept", "is_too_large", "expires_at")
     list_select_related = ("account", "completion")
     search_fields = ("key", "completion__id")
-    ordering = ("-id",)
     fields = ("key", "account", "completion", "fingerprint", "is_stream", "is_kept", "is_too_large", "expires_at")
 
     @admin.display(boolean=True, description="reply kept")

@@ -10,9 +10,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
 from billing import admin as billing_admin
+from billing.desk import search
 from billing.models import Account
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
+from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.db import pool
 from keys import acts, summaries
 from keys.forms import RatesForm, SupportLimitForm
@@ -29,7 +31,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     list_display = ("name", "hint", "account", "state", "limit", "created_at", "expires_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), "spending_type")
     list_select_related = ("account",)
-    search_fields = ("name", "id__exact", "last_four__exact", "account__name", "account__members__email")
+    search_fields = ("name", "id__exact", "last_four__exact")
     search_help_text = "A member's e-mail address, the account's or the key's name, its id or the last four of its secret."
     # The digest is not shown.
     fields = (
@@ -56,6 +58,13 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         # One time of the database for the whole list, without a query for each row.
         queryset: QuerySet[ApiKey] = super().get_queryset(request).annotate(now=Now())
         return queryset
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[ApiKey], search_term: str
+    ) -> tuple[QuerySet[ApiKey], bool]:
+        """Find the keys of accounts that the term finds, too."""
+        found, may_have_duplicates = super().get_search_results(request, queryset, search_term)
+        return found | queryset.filter(account__in=search.account_ids(search_term)), may_have_duplicates
 
     @admin.display(description="secret")
     def hint(self, key: ApiKey) -> str:
@@ -149,30 +158,28 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
 
 
 @admin.register(SpendingDay)
-class SpendingDayAdmin(ReadOnlyAdmin):
+class SpendingDayAdmin(NewestFirstAdmin):
     list_display = ("day", "key", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
     list_select_related = ("key",)
     fields = ("key", "day", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
     search_fields = ("key__id__exact", "key__name")
     search_help_text = "The key's id or name."
-    ordering = ("-id",)
 
-    @admin.display(ordering="spent_nanos")
+    @admin.display
     def spent(self, day: SpendingDay) -> str:
         return dollars.format_usd(day.spent_nanos)
 
-    @admin.display(ordering="held_nanos")
+    @admin.display
     def held(self, day: SpendingDay) -> str:
         return dollars.format_usd(day.held_nanos)
 
 
 @admin.register(RefusalCount)
-class RefusalCountAdmin(ReadOnlyAdmin):
+class RefusalCountAdmin(NewestFirstAdmin):
     list_display = fields = ("hour", "key", "status", "code", "reason", "number")
     list_select_related = ("key",)
     search_fields = ("key__id__exact",)
     search_help_text = "The key's id."
-    ordering = ("-hour", "-id")
 
     @admin.display()
     def reason(self, count: RefusalCount) -> str:
@@ -180,13 +187,12 @@ class RefusalCountAdmin(ReadOnlyAdmin):
 
 
 @admin.register(RefusedRequest)
-class RefusedRequestAdmin(ReadOnlyAdmin):
+class RefusedRequestAdmin(NewestFirstAdmin):
     list_display = ("at", "key", "status", "code", "reason", "model", "request_id")
     list_select_related = ("key",)
     fields = ("at", "key", "status", "code", "reason", "message", "model", "request_id")
     search_fields = ("request_id__exact", "key__id__exact")
     search_help_text = "The id of the request or of the key."
-    ordering = ("-at", "-id")
 
     @admin.display()
     def reason(self, refused: RefusedRequest) -> str:

@@ -43,6 +43,7 @@ def debit(
     model: str = "demo/echo",
     prompt_tokens: int = 3,
     completion_tokens: int = 4,
+    spender: str | None = None,
 ) -> LedgerEntry:
     entry = ledger.debit_usage(
         account,
@@ -52,6 +53,7 @@ def debit(
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         settlement="reported",
+        spender=spender,
     )
     pipelined_transaction.execute(ledger.insert_entries_statement([entry]))
     return LedgerEntry.objects.get(reference=reference)

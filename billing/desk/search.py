@@ -3,6 +3,7 @@
 import json
 import re
 from typing import Any
+from uuid import UUID
 
 from django.contrib.postgres.search import SearchQuery, SearchVector
 from django.db.models import BooleanField, QuerySet, TextField
@@ -14,6 +15,7 @@ from gateway_project import dollars
 from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
 
+_ACCOUNTS_MAX = 1_000
 _ADDRESS_CHARACTERS_MIN = 3  # fewer begin the addresses of too many
 
 
@@ -38,6 +40,12 @@ def _accounts_by_name(term: str) -> QuerySet[Account]:
         return Account.objects.none()
     query = SearchQuery(" & ".join(f"'{word}':*" for word in words), search_type="raw", config="simple")
     return Account.objects.annotate(words=SearchVector("name", config="simple")).filter(words=query).order_by("name", "pk")
+
+
+def account_ids(term: str) -> list[UUID]:
+    """Return the ids of the accounts that a term finds, for lists of what belongs to them: not more than a list can use."""
+    found = (find(term.strip()) for find in (_accounts_of_people, _accounts_by_name, _accounts_by_id))
+    return [each for rows in found for each in rows.values_list("pk", flat=True)[:_ACCOUNTS_MAX]]
 
 
 def _by_id(rows: QuerySet[Any], term: str) -> QuerySet[Any]:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 
 from gateway_project import csv_text, timestamps
 from gateway_project.activity import log
-from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 
 EXPORTED_MAX = 10_000
@@ -35,7 +35,7 @@ class ActFilter(admin.SimpleListFilter):
 
 
 @admin.register(Activity)
-class ActivityAdmin(ReadOnlyAdmin):
+class ActivityAdmin(NewestFirstAdmin):
     change_list_template = "admin/activity/activity/change_list.html"
     list_display = ("at", "who", "summary", "object_text", "reason", "ticket")
     list_filter = (ActFilter, ("at", admin.DateFieldListFilter))
@@ -46,7 +46,6 @@ class ActivityAdmin(ReadOnlyAdmin):
         *("at", "who", "summary", "before", "after", "reason", "ticket"),
         *("object_type", "object_id", "object_text", "account_id", "request_id", "address"),
     )
-    ordering = ("-id",)
 
     @admin.display(description="who")
     def who(self, activity: Activity) -> str:

@@ -1,0 +1,30 @@
+"""What the cells of lists in the admin show beside plain values: links between rows, and times."""
+
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from django.contrib.admin.utils import quote
+from django.db.models import Model
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+
+def link(row: Model | None, text: str = "") -> SafeString | str:
+    """Return a link to the page of a row, empty if there is none. The text is the row's own unless given."""
+    if row is None:
+        return ""
+    address = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
+    return format_html('<a href="{}">{}</a>', address, text or row)
+
+
+def search_link(term: str, text: str = "") -> SafeString:
+    """Return a link to what the search finds: for an id of an app that the page's own app does not import."""
+    return format_html('<a href="{}?{}">{}</a>', reverse("admin_search"), urlencode({"q": term}), text or term)
+
+
+def moment(at: datetime) -> SafeString:
+    """Return a time in UTC. Its title has the year, too."""
+    utc = at.astimezone(UTC)
+    title, text = f"{utc:%Y-%m-%d %H:%M:%S} UTC", f"{utc:%b %d, %H:%M:%S}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', utc.isoformat(), title, text)
