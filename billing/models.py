@@ -388,6 +388,47 @@ class PaymentDifference(models.Model):
         return self.sentence
 
 
+class TopUpRule(models.Model):
+    """When an account buys credit by itself, with a card that a member paid with. Changed under the lock of the account."""
+
+    account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="top_up_rule")
+    is_on = models.BooleanField(default=False)
+    threshold_cents = models.BigIntegerField(help_text="Credit is bought when less is available.")
+    amount_cents = models.BigIntegerField(help_text="How much each time.")
+    month_cents_max = models.BigIntegerField(help_text="How much at most in a UTC month.")
+    set_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+", help_text="Who is told when it fails.")
+    base_url = models.CharField(max_length=300, help_text="Where the pages are, for links in mails.")
+    processor = models.CharField(max_length=20)
+    card_payment = models.OneToOneField(
+        Payment,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="keeps_card_for",
+        help_text="Whose card is kept once it is paid.",
+    )
+    customer_id = models.CharField(max_length=255, blank=True)
+    method_id = models.CharField(max_length=255, blank=True)
+    card = models.CharField(max_length=100, blank=True, help_text="The card as people know it: Visa ending in 4242.")
+    attempt = models.OneToOneField(
+        Payment, null=True, on_delete=models.PROTECT, related_name="attempt_of", help_text="The one payment that is under way."
+    )
+    declines = models.IntegerField(default=0, help_text="In a row.")
+    next_try_at = models.DateTimeField(null=True, help_text="No attempt before, after a decline.")
+    stopped_because = models.CharField(max_length=300, blank=True, help_text="Why there are no attempts any more.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(threshold_cents__gte=0, amount_cents__gt=0, month_cents_max__gte=F("amount_cents")),
+                name="a_top_up_fits_in_its_month",
+            ),
+            models.CheckConstraint(condition=Q(is_on=False) | ~Q(method_id=""), name="a_top_up_that_is_on_has_a_card"),
+        ]
+
+    def __str__(self) -> str:
+        return f"top-up of {self.account}"
+
+
 class BillingDetails(models.Model):
     """Whom an account's receipts name. Members fill it in; a receipt keeps what it said when it was paid."""
 

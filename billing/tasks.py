@@ -6,7 +6,7 @@ from celery import shared_task
 from django.contrib.sessions.backends.db import SessionStore
 
 from billing import audit, holds
-from billing.payments import configuration, reconciliation
+from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import limits
 from gateway_project.db import pool
@@ -44,6 +44,14 @@ def reconcile_payments() -> int:
     """Compare the processor's payments with those here, and book what was missed. Return how many contradict each other."""
     processor = configuration.processor()
     return reconciliation.reconcile(processor) if processor else 0
+
+
+@shared_task(name="billing.tasks.top_up_accounts", **pool.task_retries(3))
+@task_runs.recorded
+def top_up_accounts() -> int:
+    """Buy credit for accounts that run low and want it. Return how many charges were attempted."""
+    processor = configuration.processor()
+    return top_ups.run(processor) if processor else 0
 
 
 @shared_task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))

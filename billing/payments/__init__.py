@@ -1,8 +1,8 @@
 """Payments by card and bank: from the page that adds credit to the ledger, and back for refunds and disputes.
 
-Owns Payment, PaymentEvent, PaymentDifference and BillingDetails (of ``billing.models``), and every entry of the types
-CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks``, ``money``, ``models``, ``forms`` and ``pages``; of
-billing only ``admin``, ``tasks`` and the addresses import it. In reading order:
+Owns Payment, PaymentEvent, PaymentDifference, TopUpRule and BillingDetails (of ``billing.models``), and every entry of the
+types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks``, ``money``, ``models``, ``forms``,
+``pages`` and ``sign_in.mails``; of billing only ``admin``, ``tasks`` and the addresses import it. In reading order:
 
 - ``processor``         what the gateway asks of a processor, and what a processor reports
 - ``stripe_processor``  Stripe, by its own client
@@ -13,13 +13,16 @@ billing only ``admin``, ``tasks`` and the addresses import it. In reading order:
 - ``reports``           asks the processor for the report of one payment and books it
 - ``purchases``         writes the payment, and opens the processor's page for it
 - ``reconciliation``    compares both books once a day, books what was missed, and keeps what contradicts
+- ``cards``             the card that an automatic top-up pays with
+- ``top_ups``           buys credit with it when an account runs low
 - ``events``            what a signed event leads to
 - ``webhook``           POST /api/billing/webhooks/..., which receives events
 - ``access``            who may pay for an account
 - ``summaries``         payments as pages show them
 - ``forms``             amount of credit, billing details
 - ``admin``             the support pages of payments, events and differences
-- ``pages``             /dashboard/billing/...: balance, payments, receipts; ``page_urls`` are their addresses
+- ``pages``             /dashboard/billing/...: balance, payments, receipts; ``page_urls`` are all addresses
+- ``top_up_pages``      turns automatic top-ups on, changes them and turns them off
 
 The processor is asked, and never believed on its word about a payment: an event says only that something happened to a payment.
 What happened is read from the processor, compared with the Payment row, and booked as the difference to what is booked already.

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from billing import money
-from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent
+from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent, TopUpRule
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 
@@ -47,6 +47,18 @@ class BillingDetailsAdmin(ReadOnlyAdmin):
     list_display = ("name", "account", "tax_id")
     list_select_related = ("account",)
     fields = ("account", "name", "address", "tax_id")
+    ordering = ("pk",)
+
+
+@admin.register(TopUpRule)
+class TopUpRuleAdmin(ReadOnlyAdmin):
+    list_display = ("account", "is_on", "amount_cents", "declines", "stopped_because", "next_try_at")
+    list_filter = ("is_on",)
+    list_select_related = ("account",)
+    fields = (
+        *("account", "is_on", "threshold_cents", "amount_cents", "month_cents_max", "card", "set_by"),
+        *("attempt", "declines", "next_try_at", "stopped_because"),
+    )
     ordering = ("pk",)
 
 

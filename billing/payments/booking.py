@@ -12,6 +12,7 @@ from django.db.models import Max
 
 from billing import ledger, locks
 from billing.models import Account, BillingDetails, Payment, PaymentEvent
+from billing.payments import cards
 from billing.payments.processor import Event, Report
 
 logger = logging.getLogger("gateway.payments")
@@ -114,6 +115,7 @@ def _change_status(account: Account, payment: Payment, report: Report) -> str:
     payment.paid_at = payment.credit.created_at
     payment.receipt_number = 1 + (account.payments.aggregate(last=Max("receipt_number"))["last"] or 0)
     payment.billed_to = describe_payer(account)
+    cards.keep(payment, report.card)
     return "credited"
 
 

@@ -59,6 +59,15 @@ def show(request: HttpRequest, account: Account, demo_id: str) -> HttpResponse:
 
 def _actions(demo: DemoPayment) -> dict[str, Action]:
     paid, processing, failed = Payment.Status.PAID, Payment.Status.PROCESSING, Payment.Status.FAILED
+    if demo.status == Payment.Status.OPEN and demo.keeps_card:
+        return {
+            name: Action(label, "checkout.session.completed", {"status": paid, "method": method}, returns=True)
+            for name, label, method in (
+                ("pay", "Pay by a card that works", demo_processor.WORKING),
+                ("confirm", "Pay by a card whose bank will want you to confirm", demo_processor.CONFIRMED),
+                ("lose", "Pay by a card that you will report as lost", demo_processor.LOST),
+            )
+        }
     if demo.status == Payment.Status.OPEN:
         return {
             "pay": Action("Pay by card", "checkout.session.completed", {"status": paid}, returns=True),

@@ -19,10 +19,11 @@ from django.urls import reverse
 from django.utils.crypto import salted_hmac
 
 from billing.models import Payment
-from billing.payments.processor import Event, InvalidEvent, Page, ProcessorUnavailable, Report
+from billing.payments.processor import Card, Declined, Event, InvalidEvent, Page, ProcessorUnavailable, Report
 from gateway_project import identifiers
 
 SIGNATURE_AGE_SECONDS_MAX = 300
+WORKING, CONFIRMED, LOST = "works", "needs you", "is lost"  # cards of the demo, by what their bank does later
 _ID = re.compile(r"demo_[0-9A-Za-z]{22}")
 
 
@@ -40,6 +41,8 @@ class DemoPayment:
     refunded_cents: int = 0
     disputed_cents: int = 0
     failure: str = ""
+    keeps_card: bool = False
+    method: str = ""
 
 
 class DemoProcessor:
@@ -47,7 +50,7 @@ class DemoProcessor:
     is_live = False
     page_origin = "'self'"
 
-    def open_page(self, payment: Payment, *, return_url: str, email: str) -> Page:
+    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
         opened = DemoPayment(
             id=f"demo_{identifiers.short_uuid7()}",
             payment_id=str(payment.pk),
@@ -55,9 +58,30 @@ class DemoProcessor:
             currency=payment.currency,
             return_url=return_url,
             created_at=int(datetime.now(UTC).timestamp()),
+            keeps_card=keeps_card,
         )
         write(opened)
         return Page(opened.id, reverse("demo-payment", args=[opened.id]))
+
+    def charge(self, payment: Payment, card: Card) -> Report:
+        """Charge a card, which is what its id says: of a bank that pays, declines, or wants the payer to confirm."""
+        if card.method_id != WORKING:
+            message = "The bank wants you to confirm payments." if card.method_id == CONFIRMED else "The card was declined."
+            raise Declined(message, is_final=card.method_id == LOST, needs_payer=card.method_id == CONFIRMED)
+        charged_id = f"demo_{payment.pk.hex[:22]}"
+        if (_directory() / f"{charged_id}.json").exists():
+            return self.report_session(charged_id)
+        charged = DemoPayment(
+            id=charged_id,
+            payment_id=str(payment.pk),
+            amount_cents=payment.amount_cents,
+            currency=payment.currency,
+            return_url="",
+            created_at=int(datetime.now(UTC).timestamp()),
+            status=Payment.Status.PAID,
+        )
+        write(charged)
+        return self.report_session(charged_id)
 
     def report_session(self, session_id: str) -> Report:
         found = read(session_id)
@@ -72,6 +96,7 @@ class DemoProcessor:
             refunded_cents=found.refunded_cents,
             disputed_cents=found.disputed_cents,
             failure=found.failure,
+            card=Card("demo", found.method, f"Demo card ({found.method})") if found.keeps_card and found.method else None,
         )
 
     def report_intent(self, intent_id: str) -> Report:

@@ -42,6 +42,38 @@ class CreditForm(forms.Form):
         return cents
 
 
+class TopUpForm(forms.Form):
+    """When credit is bought automatically, how much of it, and how much at most in a month."""
+
+    threshold = DollarsField(label="When less is available than", max_cents=money.CENTS_MAX)
+    amount = DollarsField(label="Buy credit of", max_cents=money.CENTS_MAX)
+    month_max = DollarsField(label="At most in a month", max_cents=money.CENTS_MAX)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        fields: Any = self.fields
+        fields["threshold"].max_cents = settings.PAYMENT_CENTS_MAX
+        fields["amount"].min_cents, fields["amount"].max_cents = settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX
+        fields["amount"].help_text = f"From {_usd(settings.PAYMENT_CENTS_MIN)} to {_usd(settings.PAYMENT_CENTS_MAX)}."
+        fields["month_max"].help_text = "Of calendar months in UTC. Payments that you make yourself do not count."
+
+    def clean(self) -> None:
+        super().clean()
+        amount, month_max = self.cleaned_data.get("amount"), self.cleaned_data.get("month_max")
+        if amount is not None and month_max is not None and month_max < amount:
+            self.add_error("month_max", "It must be enough for one purchase.")
+
+    @property
+    def rule(self) -> dict[str, int]:
+        """The values of a valid form, as fields of a TopUpRule."""
+        given = self.cleaned_data
+        return {
+            "threshold_cents": given["threshold"],
+            "amount_cents": given["amount"],
+            "month_cents_max": given["month_max"],
+        }
+
+
 class BillingDetailsForm(forms.ModelForm):
     class Meta:
         model = BillingDetails

@@ -1,10 +1,11 @@
 from django.urls import path
 
-from billing.payments import demo_pages, pages
+from billing.payments import demo_pages, pages, top_up_pages
 
 urlpatterns = [
     path("", pages.overview, name="billing"),
     path("details/", pages.change_details, name="billing-details"),
+    path("top-up/", top_up_pages.change, name="top-up"),
     path("payments/<uuid:payment_id>/", pages.show_payment, name="payment"),
     path("payments/<uuid:payment_id>/receipt/", pages.show_receipt, name="receipt"),
     path("demo/<slug:demo_id>/", demo_pages.show, name="demo-payment"),

@@ -15,9 +15,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from billing.models import Account, BillingDetails, Payment
+from billing.models import Account, BillingDetails, Payment, TopUpRule
 from billing.pages import Page, Pager, member_page
-from billing.payments import access, booking, configuration, purchases, reports, summaries
+from billing.payments import access, booking, configuration, purchases, reports, summaries, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.processor import ProcessorUnavailable
 from gateway_project import dollars
@@ -75,6 +75,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
         "pager": pager,
         "payments": [summaries.summarize(payment) for payment in payments],
         "details": BillingDetails.objects.filter(account=account).first(),
+        "rule": top_ups.summarize(TopUpRule.objects.filter(account=account).first()),
         "is_demo": processor is not None and processor.name == "demo",
     }
     return render(request, "billing/overview.html", context)

@@ -16,6 +16,26 @@ class InvalidEvent(Exception):
     """The body is no event of the processor, or its signature is wrong or too old."""
 
 
+class Declined(Exception):
+    """The charge of a kept card was declined. The message says why, to the account's members.
+
+    ``is_final``: no further attempt can succeed. ``needs_payer``: the bank wants the payer to confirm (3-D Secure).
+    """
+
+    def __init__(self, message: str, *, is_final: bool, needs_payer: bool) -> None:
+        super().__init__(message)
+        self.is_final, self.needs_payer = is_final, needs_payer
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card that the processor keeps for further payments. ``words`` are for people: "Visa ending in 4242"."""
+
+    customer_id: str
+    method_id: str
+    words: str
+
+
 @dataclass(frozen=True)
 class Report:
     """The state of one payment at the processor at one moment.
@@ -34,6 +54,7 @@ class Report:
     refunded_cents: int = 0
     disputed_cents: int = 0
     failure: str = ""
+    card: Card | None = None
 
 
 @dataclass(frozen=True)
@@ -65,8 +86,11 @@ class Processor(Protocol):
     is_live: bool
     page_origin: str
 
-    def open_page(self, payment: Payment, *, return_url: str, email: str) -> Page:
-        """Open the page that takes this payment. The same payment gets the same page again."""
+    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
+        """Open the page that takes this payment, and may keep the card. The same payment gets the same page again."""
+
+    def charge(self, payment: Payment, card: Card) -> Report:
+        """Charge a kept card without the payer. The same payment is charged once. Raises Declined."""
 
     def report_session(self, session_id: str) -> Report:
         """Report the payment of a page."""

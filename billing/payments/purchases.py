@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from billing import money
 from billing.models import Account, Payment
+from billing.payments import cards
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project import dollars
 from gateway_project.activity import log
@@ -13,15 +14,19 @@ from gateway_project.activity.models import Activity
 from gateway_project.web import hosts
 
 
-def begin(request: HttpRequest, account: Account, processor: Processor, *, amount_cents: int) -> Payment:
+def begin(
+    request: HttpRequest, account: Account, processor: Processor, *, amount_cents: int, keeps_card: bool = False
+) -> Payment:
     """Write the payment, then open the page that takes it, whose address is its ``page_url``.
 
     Raises ProcessorUnavailable. The payment is then marked as failed; nobody can pay it.
     """
     payment = _write(request, account, processor, amount_cents)
+    if keeps_card:
+        cards.expect(account, payment)
     return_url = hosts.base_url(request) + reverse("payment", args=[payment.pk])
     try:
-        page = processor.open_page(payment, return_url=return_url, email=request.user.email)  # type: ignore[union-attr]
+        page = processor.open_page(payment, return_url=return_url, email=request.user.email, keeps_card=keeps_card)  # type: ignore[union-attr]
     except ProcessorUnavailable:
         Payment.objects.filter(pk=payment.pk, session_id=None).update(
             status=Payment.Status.FAILED, failure="The payment page could not be opened."

@@ -31,7 +31,9 @@ def reconcile(processor: Processor) -> int:
     now = pool.database_time()
     ours = Payment.objects.filter(processor=processor.name)
     # Whoever began such a payment never saw a page: the process died before the processor answered.
-    abandoned = ours.filter(status=Payment.Status.OPEN, session_id=None, intent_id=None, created_at__lt=now - PAGE_TIME)
+    abandoned = ours.exclude(attempt_of__isnull=False).filter(
+        status=Payment.Status.OPEN, session_id=None, intent_id=None, created_at__lt=now - PAGE_TIME
+    )
     abandoned.update(status=Payment.Status.EXPIRED)
     for payment_id in list(ours.filter(status__in=_WAITING).values_list("pk", flat=True)):
         reports.bring_up_to_date(processor, payment_id)
@@ -73,7 +75,7 @@ def _book_missed(processor: Processor, payment: Payment, report: Report) -> str:
         payment.disputed_cents,
     ):
         return ""
-    booked = reports.bring_up_to_date(processor, payment.pk)
+    booked = reports.bring_up_to_date(processor, payment.pk, intent_id=report.intent_id)
     if booked and booked.outcome == PaymentEvent.Outcome.APPLIED:
         logger.warning("payment %s was booked by the reconciliation, not by an event: %s", payment.pk, booked.note)
     return booked.note if booked and booked.outcome == PaymentEvent.Outcome.REFUSED else ""

@@ -10,14 +10,16 @@ from billing.payments.processor import Event, Processor, ProcessorUnavailable, R
 _ATTEMPTS_MAX = 5
 
 
-def bring_up_to_date(processor: Processor, payment_id: UUID, event: Event | None = None) -> Booked | None:
+def bring_up_to_date(
+    processor: Processor, payment_id: UUID, event: Event | None = None, *, intent_id: str | None = None
+) -> Booked | None:
     """Book what the processor reports of the payment. Return None if nobody could have paid it yet.
 
     Raises ProcessorUnavailable. Must not run in a transaction: the processor may take seconds.
     """
     for _ in range(_ATTEMPTS_MAX):
         payment = Payment.objects.get(pk=payment_id)
-        report = ask(processor, payment, event)
+        report = ask(processor, payment, event, intent_id)
         if report is None:
             return None
         try:
@@ -27,10 +29,10 @@ def bring_up_to_date(processor: Processor, payment_id: UUID, event: Event | None
     raise ProcessorUnavailable("the payment changed each time that the processor was asked")
 
 
-def ask(processor: Processor, payment: Payment, event: Event | None = None) -> Report | None:
+def ask(processor: Processor, payment: Payment, event: Event | None = None, intent_id: str | None = None) -> Report | None:
     """Return the processor's report of the payment, or None if it has no page and no payment there."""
     session_id = payment.session_id or (event.session_id if event else None)
-    intent_id = payment.intent_id or (event.intent_id if event else None)
+    intent_id = payment.intent_id or intent_id or (event.intent_id if event else None)
     if session_id:
         return processor.report_session(session_id)
     return processor.report_intent(intent_id) if intent_id else None

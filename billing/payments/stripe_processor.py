@@ -14,7 +14,7 @@ from stripe import StripeClient
 
 from billing import money
 from billing.models import Payment
-from billing.payments.processor import Event, InvalidEvent, Page, ProcessorUnavailable, Report
+from billing.payments.processor import Card, Declined, Event, InvalidEvent, Page, ProcessorUnavailable, Report
 from gateway_project import dollars
 from gateway_project.db import pool
 
@@ -61,7 +61,7 @@ class StripeProcessor:
             max_network_retries=2,  # of requests that Stripe knows again by their idempotency key
         )
 
-    def open_page(self, payment: Payment, *, return_url: str, email: str) -> Page:
+    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
         """Open a Checkout Session, under the payment's id as idempotency key."""
         known = {"payment": str(payment.pk)}
         price: Any = {
@@ -81,9 +81,36 @@ class StripeProcessor:
             "success_url": return_url,
             "cancel_url": return_url,
         }
+        if keeps_card:
+            params |= {"customer_creation": "always", "payment_method_types": ["card"]}
+            params["payment_intent_data"]["setup_future_usage"] = "off_session"
         with _translated():
             session = self._client.v1.checkout.sessions.create(params, {"idempotency_key": f"open-{payment.pk}"})
         return Page(session.id, session.url or "")
+
+    def charge(self, payment: Payment, card: Card) -> Report:
+        """Make and confirm a Payment Intent, under the payment's id as idempotency key."""
+        params: Any = {
+            "amount": payment.amount_cents,
+            "currency": payment.currency,
+            "customer": card.customer_id,
+            "payment_method": card.method_id,
+            "payment_method_types": ["card"],
+            "confirm": True,
+            "off_session": True,
+            "error_on_requires_action": True,  # else the intent would wait for a payer who is not there
+            "metadata": {"payment": str(payment.pk)},
+            "description": f"Automatic top-up of {_usd(payment.amount_cents)}",
+            "expand": _EXPANDED_INTENT,
+        }
+        with _translated():
+            try:
+                intent = self._client.v1.payment_intents.create(params, {"idempotency_key": f"charge-{payment.pk}"})
+            except stripe.CardError as error:
+                raise _declined(error) from error
+            except stripe.InvalidRequestError as error:  # such as a card that Stripe does not keep any more
+                raise Declined("The card cannot be charged any more.", is_final=True, needs_payer=False) from error
+            return self._report_intent(intent)
 
     def report_session(self, session_id: str) -> Report:
         with _translated():
@@ -125,6 +152,7 @@ class StripeProcessor:
             refunded_cents=charge.amount_refunded if charge else 0,
             disputed_cents=self._disputed_cents(intent) if charge and charge.disputed else 0,
             failure=_failure(intent) if intent else "",
+            card=_card(intent) if intent else None,
         )
 
     def _report_intent(self, intent: Any) -> Report:
@@ -200,6 +228,45 @@ def _withdrawn_cents(dispute: Any) -> int:
         return 0
     is_same_currency = all(transaction.currency == dispute.currency for transaction in dispute.balance_transactions)
     return int(min(net, dispute.amount) if is_same_currency else dispute.amount)
+
+
+# Declines after which no attempt with the same card can succeed, and those of cards that should not be tried again.
+_FINAL_DECLINES = frozenset({
+    "authentication_not_handled",
+    "card_not_supported",
+    "currency_not_supported",
+    "expired_card",
+    "fraudulent",
+    "incorrect_number",
+    "invalid_account",
+    "lost_card",
+    "merchant_blacklist",
+    "new_account_information_available",
+    "pickup_card",
+    "restricted_card",
+    "revocation_of_all_authorizations",
+    "revocation_of_authorization",
+    "stolen_card",
+    "stop_payment_order",
+    "transaction_not_allowed",
+})  # fmt: skip
+
+
+def _declined(error: stripe.CardError) -> Declined:
+    details: Any = error.error
+    decline_code, advice = getattr(details, "decline_code", None), getattr(details, "advice_code", None)
+    needs_payer = "authentication_required" in (error.code, decline_code)
+    is_final = advice == "do_not_try_again" or not {error.code, decline_code}.isdisjoint(_FINAL_DECLINES)
+    return Declined(error.user_message or "The card was declined.", is_final=is_final, needs_payer=needs_payer)
+
+
+def _card(intent: Any) -> Card | None:
+    """Return the card that Stripe keeps for further payments, if it is to keep one."""
+    if not (intent.setup_future_usage and intent.customer and intent.payment_method):
+        return None
+    used = intent.latest_charge.payment_method_details.card if intent.latest_charge else None
+    words = f"{used.brand.capitalize()} ending in {used.last4}" if used else "card"
+    return Card(intent.customer, intent.payment_method, words)
 
 
 def _failure(intent: Any) -> str:

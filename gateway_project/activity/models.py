@@ -26,6 +26,7 @@ class Activity(models.Model):
         PRICED = "PRICED", "set a price"
         DECIDED = "DECIDED", "decided on a proposal"
         PAYMENT_BEGUN = "PAYMENT_BEGUN", "began a payment"
+        TOP_UP_CHANGED = "TOP_UP_CHANGED", "changed the automatic top-up"
         BILLING_CHANGED = "BILLING_CHANGED", "changed billing details"
         EXPORTED = "EXPORTED", "exported the log"
 

@@ -22,6 +22,12 @@ import stripe
 SECRET_KEY = "sk_test_example"
 WEBHOOK_SECRET = "whsec_example"
 Json = dict[str, Any]
+DECLINES = {
+    "pm_confirm": {"code": "authentication_required", "decline_code": "authentication_required"},
+    "pm_lost": {"code": "card_declined", "decline_code": "lost_card"},
+    "pm_poor": {"code": "card_declined", "decline_code": "insufficient_funds"},
+    "pm_never": {"code": "card_declined", "decline_code": "generic_decline", "advice_code": "do_not_try_again"},
+}
 _numbers = count(1)  # of all servers: no two payments have one id
 
 
@@ -47,7 +53,9 @@ class StripeServer:
         self.origin = f"http://127.0.0.1:{port}"
         self.is_live = False
         self.is_down = False
+        self.loses_answers = False  # does what is asked, and does not say so
         self.currency = "usd"  # of new sessions, whatever was asked for
+        self.method = "pm_works"  # of the next payer who lets a card be kept; its name says what its bank does later
         self.requests: list[tuple[str, str]] = []
         self.sessions: dict[str, Json] = {}
         self.intents: dict[str, Json] = {}
@@ -134,6 +142,8 @@ class StripeServer:
         if session["payment_intent"] is None:
             intent = self._new_intent(session["amount_total"], session["currency"], session["payment_intent_data"]["metadata"])
             session["payment_intent"] = intent["id"]
+            if session["payment_intent_data"].get("setup_future_usage"):
+                intent |= {"setup_future_usage": "off_session", "customer": self._id("cus"), "payment_method": self.method}
         intent = self.intent_of(session_id)
         intent["status"], session["status"] = status, "complete"
         session["payment_status"] = "paid" if status == "succeeded" else "unpaid"
@@ -152,6 +162,9 @@ class StripeServer:
             "latest_charge": None,
             "last_payment_error": None,
             "status": "requires_payment_method",
+            "setup_future_usage": None,
+            "customer": None,
+            "payment_method": None,
         }
         self.intents[intent["id"]] = intent
         return intent
@@ -164,6 +177,7 @@ class StripeServer:
             "amount_refunded": 0,
             "disputed": False,
             "payment_intent": intent["id"],
+            "payment_method_details": {"card": {"brand": "visa", "last4": "4242"}},
         }
 
     # --- Events -----------------------------------------------------------------------------------------------------
@@ -187,8 +201,12 @@ class StripeServer:
         if self.is_down:
             raise Refusal(503, "api_error", "Stripe is down.")
         if method == "POST" and idempotency_key:
-            return self._answer_once(path, params, idempotency_key)
-        return self._route(method, path, params)
+            reply = self._answer_once(path, params, idempotency_key)
+        else:
+            reply = self._route(method, path, params)
+        if self.loses_answers:
+            raise Refusal(500, "api_error", "The answer was lost on its way.")
+        return reply
 
     def _answer_once(self, path: str, params: Json, key: str) -> Json:
         """Answer again what was answered to this key before; refuse the key for something else."""
@@ -198,9 +216,19 @@ class StripeServer:
                 raise Refusal(
                     400, "idempotency_error", "Keys for idempotent requests can only be used with the same parameters."
                 )
-            return reply
-        reply = copy.deepcopy(self._route("POST", path, params))
+            return self._replied(reply)
+        try:
+            reply = copy.deepcopy(self._route("POST", path, params))
+        except Refusal as refusal:
+            if refusal.status != 402:
+                raise
+            reply = {"refusal": refusal}
         self._replies_by_key[key] = {"path": path, **params}, reply
+        return self._replied(reply)
+
+    def _replied(self, reply: Json) -> Json:
+        if "refusal" in reply:
+            raise reply["refusal"]
         return reply
 
     def _route(self, method: str, path: str, params: Json) -> Json:
@@ -211,6 +239,8 @@ class StripeServer:
                 session = self._found(self.sessions, session_id)
                 intent = session["payment_intent"] and self.intents[session["payment_intent"]]
                 return {**session, "payment_intent": intent} if params.get("expand") else session
+            case ["POST", "v1", "payment_intents"]:
+                return self._charge_kept_card(params)
             case ["GET", "v1", "payment_intents", intent_id]:
                 return self._found(self.intents, intent_id)
             case ["GET", "v1", "payment_intents"]:
@@ -238,6 +268,21 @@ class StripeServer:
             "status": "open",
         }
         return self.sessions[session_id]
+
+    def _charge_kept_card(self, params: Json) -> Json:
+        """Confirm an intent without the payer. The name of the card says what its bank does."""
+        assert (params["confirm"], params["off_session"], params["error_on_requires_action"]) == ("true", "true", "true")
+        if params["payment_method"] == "pm_gone":
+            raise Refusal(400, "invalid_request_error", "No such PaymentMethod: 'pm_gone'", code="resource_missing")
+        intent = self._new_intent(int(params["amount"]), params["currency"], params["metadata"])
+        intent |= {"customer": params["customer"], "payment_method": params["payment_method"]}
+        if params["payment_method"] in DECLINES:
+            facts = DECLINES[params["payment_method"]]
+            intent["last_payment_error"] = {"message": "Your card was declined.", **facts}
+            raise Refusal(402, "card_error", "Your card was declined.", **facts, payment_intent=intent)
+        intent["status"] = "succeeded"
+        self._charge(intent)
+        return intent
 
     def _found(self, objects: dict[str, Json], object_id: str) -> Json:
         if object_id not in objects:

@@ -1,0 +1,79 @@
+"""/dashboard/billing/top-up/: turns automatic top-ups on, changes them and turns them off."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from billing import locks
+from billing.models import Account, TopUpRule
+from billing.payments import configuration, purchases, top_ups
+from billing.payments.forms import TopUpForm
+from billing.payments.pages import leads_to_processor, payer_page
+from billing.payments.processor import Processor, ProcessorUnavailable
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.web import hosts
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@leads_to_processor
+@payer_page
+def change(request: HttpRequest, account: Account) -> HttpResponse:
+    """Show the rule. A POST changes it; without a card that works it begins a payment, whose card is kept."""
+    processor = configuration.processor() if account.is_active else None
+    rule = TopUpRule.objects.filter(account=account).first()
+    if request.method == "POST" and "off" in request.POST:
+        return _turn_off(request, account)
+    form = TopUpForm(request.POST if request.method == "POST" else None, initial=_initial(rule))
+    if request.method == "POST" and processor and form.is_valid():
+        rule = _write(request, account, processor, form.rule)
+        is_ready = top_ups.has_working_card(rule) and rule.processor == processor.name
+        if is_ready and "new_card" not in request.POST:
+            messages.success(request, "The automatic top-up is changed.")
+            return redirect("billing")
+        try:
+            payment = purchases.begin(request, account, processor, amount_cents=rule.amount_cents, keeps_card=True)
+            return redirect(payment.page_url)
+        except ProcessorUnavailable:
+            form.add_error(None, "The payment page could not be opened. Nothing was paid. Try again in a minute.")
+    return render(request, "billing/top_up.html", {"form": form if processor else None, "rule": top_ups.summarize(rule)})
+
+
+def _initial(rule: TopUpRule | None) -> dict[str, int]:
+    if rule is None:
+        return {"threshold": 500, "amount": 2_500, "month_max": 10_000}
+    return {"threshold": rule.threshold_cents, "amount": rule.amount_cents, "month_max": rule.month_cents_max}
+
+
+def _write(request: HttpRequest, account: Account, processor: Processor, values: dict[str, int]) -> TopUpRule:
+    with transaction.atomic():
+        locks.lock_account(account.pk)
+        told = {"set_by": request.user, "base_url": hosts.base_url(request)}
+        rule, is_new = TopUpRule.objects.get_or_create(
+            account=account, defaults={**values, **told, "processor": processor.name}
+        )
+        before = {} if is_new else {name: getattr(rule, name) for name in values}
+        if not is_new:
+            TopUpRule.objects.filter(pk=rule.pk).update(**values, **told)
+            rule.refresh_from_db()
+        _record(request, rule, "Set the automatic top-up.", before=before, after=values)
+    return rule
+
+
+def _turn_off(request: HttpRequest, account: Account) -> HttpResponse:
+    with transaction.atomic():
+        locks.lock_account(account.pk)
+        rule = TopUpRule.objects.filter(account=account).first()
+        if rule:
+            TopUpRule.objects.filter(pk=rule.pk).update(is_on=False, card_payment=None)
+            _record(request, rule, "Turned the automatic top-up off.")
+    messages.success(request, "The automatic top-up is off.")
+    return redirect("billing")
+
+
+def _record(request: HttpRequest, rule: TopUpRule, summary: str, **values: Any) -> None:
+    log.record(request, Activity.Act.TOP_UP_CHANGED, rule, summary, account_id=rule.pk, **values)

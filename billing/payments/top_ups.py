@@ -1,0 +1,184 @@
+"""Automatic top-ups: buys credit with a kept card when an account runs low.
+
+One attempt is under way at a time: the rule names it, and is changed under the lock of its account. An attempt is a payment,
+whose id is the idempotency key: one whose answer was lost is asked for again without charging twice. After a decline the next
+attempt waits longer each time. After the last one, after a final one, or when the bank wants the payer, there is none until a
+member acts, who is told by mail.
+"""
+
+import logging
+from datetime import UTC, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
+from django.urls import reverse
+
+from billing import locks, money
+from billing.models import Account, Payment, TopUpRule
+from billing.payments import booking, cards, reports
+from billing.payments.booking import ReportOutdated
+from billing.payments.processor import Declined, Processor, ProcessorUnavailable
+from billing.sign_in import mails
+from gateway_project import dollars
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+
+logger = logging.getLogger("gateway.payments")
+
+PAUSES = (timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))  # after the first decline, the second, and so on
+ASKED_AGAIN_TIME = timedelta(hours=20)  # a processor knows an idempotency key for a day
+
+_WAITING = (Payment.Status.OPEN, Payment.Status.PROCESSING)
+
+
+def run(processor: Processor) -> int:
+    """Go on with what is under way, and begin what is due. Return how many attempts were made."""
+    made = 0
+    for account_id in list(_due(processor).values_list("account_id", flat=True)):
+        payment = _begin(processor, account_id)
+        if payment is not None:
+            made += 1
+            _attempt(processor, account_id, payment)
+    return made
+
+
+def _due(processor: Processor) -> QuerySet[TopUpRule]:
+    """Return the rules that may have something to do: an attempt under way, or less available than their threshold.
+
+    An account whose payments are disputed is not charged by itself any more.
+    """
+    disputed = Payment.objects.filter(account_id=OuterRef("account_id"), disputed_cents__gt=0)
+    is_low = Q(account__balance_nanos__lt=F("threshold_cents") * money.NANOS_PER_CENT + F("account__held_nanos"))
+    is_time = Q(next_try_at=None) | Q(next_try_at__lte=pool.database_time())
+    is_free = is_low & is_time & Q(account__is_active=True, stopped_because="") & ~Exists(disputed)
+    return TopUpRule.objects.filter(Q(attempt__isnull=False) | (Q(is_on=True) & is_free), processor=processor.name)
+
+
+def _begin(processor: Processor, account_id: UUID) -> Payment | None:
+    """Return the attempt that is under way, or write a new one; None if nothing is due."""
+    with transaction.atomic():
+        account = locks.lock_account(account_id)
+        rule = _due(processor).filter(account=account).select_related("attempt").first()
+        if rule is None or rule.attempt:
+            return rule.attempt if rule else None
+        if left_cents(rule) < rule.amount_cents:
+            return None
+        payment = Payment.objects.create(
+            account=account, amount_cents=rule.amount_cents, processor=processor.name, is_live=processor.is_live
+        )
+        summary = f"Began an automatic top-up of {format_cents(rule.amount_cents)}."
+        log.record(None, Activity.Act.PAYMENT_BEGUN, payment, summary, account_id=account.pk)
+        TopUpRule.objects.filter(pk=rule.pk).update(attempt=payment)
+    payment.refresh_from_db()
+    return payment
+
+
+def left_cents(rule: TopUpRule) -> int:
+    """Return what automatic top-ups may still buy in this UTC month. What was not paid does not count."""
+    month = pool.database_time().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    bought = Payment.objects.filter(account_id=rule.pk, created_by=None, created_at__gte=month).exclude(
+        status__in=(Payment.Status.FAILED, Payment.Status.EXPIRED)
+    )
+    return rule.month_cents_max - (bought.aggregate(cents=Sum("amount_cents"))["cents"] or 0)
+
+
+def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
+    """Charge the card, or ask what became of a charge. Without an answer the attempt stays under way for the next run."""
+    rule = TopUpRule.objects.get(pk=account_id)
+    try:
+        if payment.status in _WAITING and payment.intent_id:
+            reports.bring_up_to_date(processor, payment.pk)
+        elif payment.status in _WAITING and not _is_forgotten(payment):
+            booking.book(payment, processor.charge(payment, cards.card_of(rule)))
+    except Declined as declined:
+        _finish(account_id, payment, declined)
+    except (ProcessorUnavailable, ReportOutdated) as error:
+        logger.warning("the top-up %s has no answer yet: %s", payment.pk, error)
+    else:
+        _finish(account_id, payment, None)
+
+
+def _is_forgotten(payment: Payment) -> bool:
+    """Say whether the charge may have been lost so long ago that asking again would be another charge."""
+    return pool.database_time() - payment.created_at > ASKED_AGAIN_TIME
+
+
+def has_working_card(rule: TopUpRule) -> bool:
+    return rule.is_on and not rule.stopped_because
+
+
+def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
+    """Return the rule as plain values for a page, or None if there is none that was ever on."""
+    if rule is None or not rule.method_id:
+        return None
+    month_left_cents = left_cents(rule)
+    return {
+        "is_on": rule.is_on,
+        "has_card": has_working_card(rule),
+        "threshold": format_cents(rule.threshold_cents),
+        "amount": format_cents(rule.amount_cents),
+        "month_max": format_cents(rule.month_cents_max),
+        "left": format_cents(max(month_left_cents, 0)),
+        "is_used_up": month_left_cents < rule.amount_cents,
+        "card": rule.card,
+        "stopped_because": rule.stopped_because,
+        "next_try_at": rule.next_try_at,
+    }
+
+
+# --- What an attempt came to --------------------------------------------------------------------------------------
+
+
+def _finish(account_id: UUID, payment: Payment, declined: Declined | None) -> None:
+    """End the attempt if it is over, and decide on the next one."""
+    with transaction.atomic():
+        account = locks.lock_account(account_id)
+        payment = locks.lock_payment(payment.pk)
+        rule = TopUpRule.objects.get(pk=account_id)
+        if rule.attempt_id != payment.pk:
+            return
+        if payment.status in _WAITING and (declined or (not payment.intent_id and _is_forgotten(payment))):
+            payment.status = Payment.Status.FAILED
+            payment.failure = str(declined or "The processor did not answer.")[:300]
+            payment.revision += 1
+            payment.save(update_fields=["status", "failure", "revision"])
+        if payment.status in _WAITING:
+            return
+        rule.attempt = None
+        if payment.status == Payment.Status.PAID:
+            rule.declines, rule.next_try_at = 0, None
+        else:
+            _count_decline(account, rule, payment, declined)
+        rule.save()
+
+
+def _count_decline(account: Account, rule: TopUpRule, payment: Payment, declined: Declined | None) -> None:
+    rule.declines += 1
+    reason = payment.failure or "The payment failed."
+    is_last = rule.declines > len(PAUSES)
+    if declined and (declined.is_final or declined.needs_payer) or is_last:
+        rule.stopped_because = reason
+        rule.next_try_at = None
+        _tell(account, rule, needs_payer=bool(declined and declined.needs_payer))
+    else:
+        rule.next_try_at = pool.database_time() + PAUSES[rule.declines - 1]
+    logger.warning("the top-up %s was declined (%d in a row): %s", payment.pk, rule.declines, reason)
+
+
+def _tell(account: Account, rule: TopUpRule, *, needs_payer: bool) -> None:
+    context = {
+        "account": account.name,
+        "amount": format_cents(rule.amount_cents),
+        "reason": rule.stopped_because,
+        "needs_payer": needs_payer,
+        "link": rule.base_url + reverse("top-up"),
+    }
+    transaction.on_commit(partial(mails.send, rule.set_by.email, "top_up_stopped", **context))
+
+
+def format_cents(cents: int) -> str:
+    return dollars.format_usd(money.nanos(cents))
