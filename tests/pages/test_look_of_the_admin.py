@@ -4,7 +4,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from billing.models import User
+from billing.models import CreditRequest, User
 from tests import factories
 from tests.browser import fits, picture, sign_in
 
@@ -17,6 +17,10 @@ PAGES = [
     "/admin/billing/account/?is_active__exact=1&q=alice",
     "/admin/billing/account/{account}/change/",
     "/admin/billing/account/{account}/credit/",
+    "/admin/billing/creditrequest/",
+    "/admin/billing/creditrequest/{asked}/change/",
+    "/admin/billing/creditrequest/{asked}/approve/",
+    "/admin/billing/creditrequest/{asked}/decline/",
     "/admin/billing/ledgerentry/",
     "/admin/billing/user/{user}/change/",
     "/admin/billing/user/add/",
@@ -25,6 +29,7 @@ PAGES = [
     "/admin/keys/apikey/{key}/change/",
     "/admin/keys/apikey/{key}/revoke/",
     "/admin/completions/languagemodel/acme/large/change/",
+    "/admin/completions/languagemodel/acme/large/price/",
     "/admin/completions/provider/echo/change/",
     "/admin/rankings/alias/queue/",
     "/admin/activity/activity/",
@@ -42,7 +47,10 @@ def paths(transactional_db, alice):
     factories.make_account("Alice and daughters")
     factories.make_model("acme/large")
     key, _ = factories.make_key(alice, "laptop")
-    ids = {"account": alice.pk, "key": key.pk, "user": alice.members.get().pk}
+    asked = CreditRequest.objects.create(
+        reference="form", account=alice, amount_cents=20_000, reason="Sorry", requested_by=factories.make_user("s@example.org")
+    )
+    ids = {"asked": asked.pk, "account": alice.pk, "key": key.pk, "user": alice.members.get().pk}
     return [path.format(**ids) for path in PAGES]
 
 
