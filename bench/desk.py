@@ -18,41 +18,45 @@ RUNS = 10
 
 # Copies of the first account, its key and its member.
 ACCOUNTS = """
-INSERT INTO billing_account SELECT (jsonb_populate_record(account, jsonb_build_object(
+INSERT INTO billing_account SELECT copy.*
+FROM billing_account AS account
+CROSS JOIN generate_series(2, %(accounts)s) AS n
+CROSS JOIN LATERAL jsonb_populate_record(account, jsonb_build_object(
     'id', uuidv7(), 'name', 'Customer ' || n, 'balance_nanos', n::bigint * 10000000
-))).*
-FROM billing_account AS account, generate_series(2, %(accounts)s) AS n WHERE id = %(account)s;
+)) AS copy
+WHERE account.id = %(account)s;
 
-INSERT INTO keys_apikey SELECT (jsonb_populate_record(key, jsonb_build_object(
+INSERT INTO keys_apikey SELECT copy.*
+FROM keys_apikey AS key
+CROSS JOIN billing_account AS account
+CROSS JOIN LATERAL jsonb_populate_record(key, jsonb_build_object(
     'id', left(md5(account.id::text), 22), 'digest', md5(account.id::text), 'account_id', account.id
-))).*
-FROM keys_apikey AS key, billing_account AS account
+)) AS copy
 WHERE key.id = %(key)s AND account.id NOT IN (%(account)s, %(example)s);
 
-INSERT INTO billing_user SELECT (jsonb_populate_record(person, jsonb_build_object(
+INSERT INTO billing_user SELECT copy.*
+FROM billing_user AS person
+CROSS JOIN generate_series(2, %(accounts)s) AS n
+CROSS JOIN LATERAL jsonb_populate_record(person, jsonb_build_object(
     'id', 1000 + n, 'email', 'customer-' || n || '@example.org'
-))).*
-FROM billing_user AS person, generate_series(2, %(accounts)s) AS n WHERE person.email = 'bench@example.org';
+)) AS copy
+WHERE person.email = 'bench@example.org';
 
-INSERT INTO billing_membership SELECT (jsonb_populate_record(member, jsonb_build_object(
-    'id', 1000 + row_number() OVER (), 'account_id', account.id, 'user_id', 1000 + split_part(account.name, ' ', 2)::integer
-))).*
-FROM billing_membership AS member, billing_account AS account
-WHERE member.account_id = %(account)s AND account.name LIKE 'Customer %%'
+INSERT INTO billing_membership SELECT copy.*
+FROM billing_membership AS member
+CROSS JOIN (
+    SELECT id, split_part(name, ' ', 2)::integer AS n FROM billing_account WHERE name LIKE 'Customer %%'
+) AS account
+CROSS JOIN LATERAL jsonb_populate_record(member, jsonb_build_object(
+    'id', 1000 + account.n, 'account_id', account.id, 'user_id', 1000 + account.n
+)) AS copy
+WHERE member.account_id = %(account)s
 """
 
 # Over 30 days, the last one now. One in ten is of the first account. One in twenty had a failed attempt; one in fifty was not
 # served.
 COMPLETIONS = """
-INSERT INTO completions_completion SELECT (jsonb_populate_record(completion, jsonb_build_object(
-    'id', made.id, 'request_id', 'req-' || md5(made.id), 'account_id', made.account_id, 'key_id', made.key_id,
-    'created_at', made.moment, 'finished_at', made.moment, 'spending_day', date(made.moment), 'is_stream', true,
-    'first_token_ms', 200 + (made.n * 7919) %% 1500, 'streamed_ms', 2000,
-    'settlement', CASE WHEN made.n %% 50 = 0 THEN 'released' ELSE 'reported' END,
-    'cost_nanos', CASE WHEN made.n %% 50 = 0 THEN 0 ELSE 1000000 END,
-    'failed_attempts', CASE WHEN made.n %% 20 = 0
-        THEN '[{"provider": "echo", "status": 503, "reason": "overloaded"}]'::jsonb END
-))).*
+INSERT INTO completions_completion SELECT copy.*
 FROM completions_completion AS completion
 CROSS JOIN (
     SELECT n, moment, account_id, key_id,
@@ -68,6 +72,15 @@ CROSS JOIN (
         FROM keys_apikey GROUP BY account_id
     ) AS numbered USING (place)
 ) AS made
+CROSS JOIN LATERAL jsonb_populate_record(completion, jsonb_build_object(
+    'id', made.id, 'request_id', 'req-' || md5(made.id), 'account_id', made.account_id, 'key_id', made.key_id,
+    'created_at', made.moment, 'finished_at', made.moment, 'spending_day', date(made.moment), 'is_stream', true,
+    'first_token_ms', 200 + made.n %% 1500 * 7 %% 1500, 'streamed_ms', 2000,
+    'settlement', CASE WHEN made.n %% 50 = 0 THEN 'released' ELSE 'reported' END,
+    'cost_nanos', CASE WHEN made.n %% 50 = 0 THEN 0 ELSE 1000000 END,
+    'failed_attempts', CASE WHEN made.n %% 20 = 0
+        THEN '[{"provider": "echo", "status": 503, "reason": "overloaded"}]'::jsonb END
+)) AS copy
 WHERE completion.account_id = %(example)s;
 
 INSERT INTO billing_ledgerentry
