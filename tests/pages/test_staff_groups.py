@@ -21,10 +21,13 @@ MIGRATIONS = [
     ("keys", "0009_ready_groups"),
     ("completions", "0022_ready_groups"),
     ("rankings", "0002_ready_groups"),
+    ("billing", "0020_groups_see_payments"),
 ]
 
 # What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.
 _MONEY_SEEN = {"billing.ledgerentry": "view", "billing.hold": "view"}
+_PAYMENTS = ("payment", "paymentevent", "paymentdifference", "billingdetails", "topuprule")
+_PAYMENTS_SEEN = {f"billing.{name}": "view" for name in _PAYMENTS}
 _COSTS_SEEN = {"completions.completion": "view", "completions.languagemodel": "view", "completions.price": "view"}
 _REFUSALS_SEEN = {"keys.spendingday": "view", "keys.refusalcount": "view", "keys.refusedrequest": "view"}
 _CATALOG_SEEN = {**_COSTS_SEEN, "completions.upstreamlist": "view", "completions.routablealias": "view"}
@@ -34,6 +37,7 @@ _SUPPORT = {
     **_COSTS_SEEN,
     **_REFUSALS_SEEN,
     "billing.account": "view credit",
+    "billing.payment": "view",
     "billing.creditrequest": "view",
     "keys.apikey": "view trial limit rates revoke",
     "activity.activity": "view",
@@ -52,6 +56,10 @@ MAY = {
         **_MONEY_SEEN,
         **_COSTS_SEEN,
         "billing.account": "view",
+        **{
+            f"billing.{name}": "view"
+            for name in ("payment", "paymentevent", "paymentdifference", "billingdetails", "topuprule")
+        },
         "billing.creditrequest": "view approve decline",
         "activity.activity": "view export",
     },
@@ -157,7 +165,7 @@ def test_permissions_are_there_when_the_migrations_need_them(db):
     for app, name in MIGRATIONS:
         state = loader.project_state((app, name)).apps
         importlib.import_module(f"{app}.migrations.{name}").fill(state, None)
-    expected = {"Support": 16, "Support lead": 22, "Finance": 10, "Catalogue": 31, "Operator": 41}
+    expected = {"Support": 17, "Support lead": 23, "Finance": 15, "Catalogue": 31, "Operator": 41}
     assert {group.name: group.permissions.count() for group in Group.objects.all()} == expected
 
 
