@@ -2,7 +2,7 @@
 
     .venv/bin/python -m bench.fairness [SECONDS]
 
-Takes two minutes. One web process on one core. The neighbour has another account and 4 clients, each of which sends its next
+Takes three minutes. One web process on one core. The neighbour has another account and 4 clients, each of which sends its next
 completion when the last one is answered. Each case is measured three times, each time after the neighbour alone; the medians
 are printed.
 """
@@ -31,6 +31,7 @@ ECHO = {
     "stream": True,
     "echo": {"delay_seconds": 0.25},
 }
+INVALID = {"model": "demo/echo", "messages": [{"role": "user", "content": "word " * 12_000}], "temperature": 3}
 
 
 def main() -> None:
@@ -66,6 +67,7 @@ def _report(port: int, secret: str, busy: str, seconds: float) -> None:
         (f"{MAXIMUM} streams of 4 words a second", MAXIMUM, run.post(busy, ECHO)),
         (f"{4 * MAXIMUM} clients for as many streams, most refused", 4 * MAXIMUM, run.post(busy, ECHO)),
         (f"{MAXIMUM} completions, each followed by the next at once", MAXIMUM, run.completion(busy, stream=False)),
+        (f"{MAXIMUM} invalid requests of 60 KB, each then the next", MAXIMUM, run.post(busy, INVALID)),
     ):
         rounds = []
         for _ in range(ROUNDS):

@@ -107,8 +107,9 @@ class CompletionView(RatedView):
                 preadmission.require_admissible(caller, idempotency_value)
                 with process_bodies.counted(caller.account_id, length) as self.body_arrived:
                     return self._answer(request, caller, slot)
-        except errors.TooManyInFlight:
-            if length <= large_work.LARGE_BYTES:  # a larger body must not stay in memory
+        except (errors.TooManyInFlight, errors.InvalidRequest) as refusal:
+            if length <= large_work.LARGE_BYTES and not self.dispatched:  # large ones take turns already
+                refusal.__traceback__ = refusal.__context__ = None  # their frames keep the body in memory
                 slots.process_slots.hold_back(caller.key_id, request.META.get("gunicorn.socket"))
             raise
 

@@ -28,7 +28,8 @@ from gateway_project.db import pool
 from gateway_project.net import disconnects
 from keys.limits import limit_state_cache, requests_in_flight
 
-# Refusals for requests in flight, of each key: a client that asks again at once costs a process as much as one that is served.
+# Refusals for requests in flight and of invalid requests, of each key: no limit counts them, and a client that asks again at
+# once costs a process as much as one that is served.
 _REFUSALS_PER_SECOND = 20
 _REFUSALS_BURST = 20  # at once
 _HELD_BACK_SECONDS_MAX = 10
@@ -93,7 +94,7 @@ class ProcessSlots:
                 del self._by_owner[owner]
 
     def hold_back(self, key_id: str, client: Any) -> None:
-        """Wait before a refusal for requests in flight, if the key has had many. Raises RequestTimeout when ``client`` leaves.
+        """Wait before a refusal, if the key has had many. Raises RequestTimeout when ``client`` leaves.
 
         ``client`` is a gevent socket or None. Refusals that wait take slots, a quarter of them at most, and none that is not
         free: no further one waits.

@@ -63,6 +63,17 @@ def test_each_refusal_for_requests_in_flight_is_counted(alice, echo_model, runs_
         running.getvalue()
 
 
+@pytest.mark.parametrize(("fields", "status"), [({"temperature": 3}, 400), ({"model": "demo/none"}, 404)])
+def test_each_invalid_request_is_counted_and_no_other(alice, echo_model, fields, status):
+    """No limit per minute counts it, and the next one must wait: it costs a process as much as a completion."""
+    key, secret = factories.make_key(alice)
+    client = client_for(secret)
+    assert chat.ask(client).status_code == 200
+    assert slots.process_slots._refused_until.get(key.pk) is None
+    assert chat.ask(client, **fields).status_code == status
+    assert slots.process_slots._refused_until.get(key.pk)
+
+
 # --- Slots of one key ---------------------------------------------------------------------------------------------
 
 
