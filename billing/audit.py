@@ -240,6 +240,33 @@ USAGE_SAYS_WHAT_WAS_USED = Invariant(
     """,
 )
 
+# --- Refunds and corrections of one credit ------------------------------------------------------------------------
+
+REFUNDS_FIT_THEIR_CREDIT = Invariant(
+    "refunds_fit_their_credit",
+    "What refunds and corrections say that they take back of an entry is of an earlier credit of the account, and not more.",
+    """
+    SELECT refund.account_id, refund.credit_id, refund.returned_nanos, credit.amount_nanos
+    FROM (
+        SELECT account_id, metadata ->> 'entryId' AS credit_id, -sum(amount_nanos) AS returned_nanos, min(seq) AS first_seq
+        FROM entry WHERE type = 'REFUND_DEBIT' AND metadata ->> 'entryId' IS NOT NULL
+        GROUP BY account_id, metadata ->> 'entryId'
+    ) AS refund LEFT JOIN (SELECT * FROM entry WHERE type IN ('CREDIT_PURCHASE', 'SUPPORT_CREDIT')) AS credit
+        ON credit.id::text = refund.credit_id AND credit.account_id = refund.account_id AND credit.seq < refund.first_seq
+    WHERE credit.id IS NULL OR returned_nanos > credit.amount_nanos
+    """,
+)
+
+CORRECTIONS_NAME_THEIR_CREDIT = Invariant(
+    "corrections_name_their_credit",
+    "The reference of a correction, by which a credit is corrected once, has the id of that credit.",
+    """
+    SELECT account_id, id AS entry_id, reference FROM entry
+    WHERE type = 'REFUND_DEBIT' AND reference LIKE 'correction:%%'
+        AND 'correction:' || (metadata ->> 'entryId') IS DISTINCT FROM reference
+    """,
+)
+
 # --- The holds ----------------------------------------------------------------------------------------------------
 
 ACCOUNTS_AND_OPEN_HOLDS = SharedQuery(
@@ -388,6 +415,7 @@ TRIGGERS_STAND_GUARD = Invariant(
         ('billing_ledgerentry', 'entries_are_never_truncated', 'billing_refuse_change'),
         ('billing_ledgerentry', 'entries_follow_each_other', 'billing_check_chain'),
         ('billing_ledgerentry', 'entries_agree_with_their_account', 'billing_check_balance'),
+        ('billing_ledgerentry', 'refunds_fit_their_credit', 'billing_check_refund'),
         ('billing_account', 'accounts_agree_with_their_book', 'billing_check_balance'),
         ('billing_hold', 'holds_resolve_once', 'billing_check_hold'),
         ('billing_creditrequest', 'credit_requests_are_decided_once', 'billing_check_credit_request')
@@ -454,6 +482,8 @@ INVARIANTS = [
     CREDITS_ADD_AND_DEBITS_TAKE,
     A_REFERENCE_IS_BOOKED_ONCE,
     USAGE_SAYS_WHAT_WAS_USED,
+    REFUNDS_FIT_THEIR_CREDIT,
+    CORRECTIONS_NAME_THEIR_CREDIT,
     OPEN_HOLDS_SUM_TO_WHAT_IS_HELD,
     ACCOUNTS_COUNT_THEIR_OPEN_HOLDS,
     NO_MORE_IS_SETTLED_THAN_WAS_HELD,

@@ -17,6 +17,8 @@ from gateway_project import dollars, identifiers
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
 
+CORRECTION = "correction:"  # begins the reference of a correction; the id of the corrected entry follows
+
 
 class ReferenceReused(Exception):
     """The reference names an entry of another account, type or amount."""
@@ -82,14 +84,20 @@ def debit_usage(
     return _make_entry(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)
 
 
-def credit_purchase(account: Account, *, amount_cents: int, processor: str, payment_id: str) -> BookedEntry:
-    """Book a payment that the processor confirmed. Booking the same payment again returns its entry."""
+def credit_purchase(
+    account: Account, *, amount_cents: int, processor: str, payment_id: str, issued_by: User | None = None
+) -> BookedEntry:
+    """Book a payment that the processor confirmed, or that staff saw on the bank account (``issued_by``).
+
+    Booking the same payment again returns its entry. Raises ReferenceReused, AmountNotPositive.
+    """
     metadata = {f"{processor}PaymentId": payment_id}
-    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"pay:{processor}:{payment_id}", metadata)
+    reference = f"pay:{processor}:{payment_id}"
+    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, reference, metadata, issued_by)
 
 
 def refund(account: Account, *, amount_cents: int, reference: str, reason: str) -> BookedEntry:
-    """Debit a payment that was refunded. The only entry that may make a balance negative."""
+    """Debit a payment that was refunded. Refunds and corrections are the only entries that may make a balance negative."""
     return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", {"reason": reason})
 
 
@@ -99,6 +107,28 @@ def return_refund(
     """Credit what was debited of a payment and came back: a bank reinstated it, or a refund failed."""
     metadata = {f"{processor}PaymentId": payment_id, "reason": reason}
     return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"unrefund:{reference}", metadata)
+
+
+def refund_credit(
+    account: Account, credit: LedgerEntry, *, amount_nanos: int, reference: str, reason: str, issued_by: User
+) -> BookedEntry:
+    """Take back ``amount_nanos`` of one earlier credit of the account, because that money was paid back.
+
+    A trigger refuses more than is left of the credit (IntegrityError): ``billing.credits`` says how much that is.
+    Raises ReferenceReused, AmountNotPositive.
+    """
+    metadata = {"reason": reason, "entryId": str(credit.pk)}
+    return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, f"refund:{reference}", metadata, issued_by)
+
+
+def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, reason: str, issued_by: User) -> BookedEntry:
+    """Take back ``amount_nanos`` of one earlier credit that was booked wrongly. A credit is corrected once: by its reference.
+
+    Like ``refund_credit`` otherwise. Raises ReferenceReused if it was corrected by another amount.
+    """
+    metadata = {"reason": reason, "entryId": str(credit.pk)}
+    reference = f"{CORRECTION}{credit.pk}"
+    return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, reference, metadata, issued_by)
 
 
 def grant_support_credit(
@@ -129,15 +159,28 @@ def _book_once(
     metadata: dict[str, Any],
     issued_by: User | None = None,
 ) -> BookedEntry:
-    if amount_cents <= 0:
-        raise AmountNotPositive(f"{amount_cents} cents is not a positive amount")
-    amount_nanos = money.nanos(amount_cents) * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1)
+    sign = -1 if type == LedgerEntry.Type.REFUND_DEBIT else 1
+    return _book_nanos_once(account, type, sign * money.nanos(amount_cents), reference, metadata, issued_by)
+
+
+def _book_nanos_once(
+    account: Account,
+    type: LedgerEntry.Type,
+    amount_nanos: int,
+    reference: str,
+    metadata: dict[str, Any],
+    issued_by: User | None,
+) -> BookedEntry:
+    if amount_nanos * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1) <= 0:
+        raise AmountNotPositive(f"{amount_nanos} nanodollars have the wrong sign for a {type}, or are nothing")
     booked = LedgerEntry.objects.filter(reference=reference).first()
     if booked is None:
         try:
             with transaction.atomic():
                 return BookedEntry(_append(account, type, amount_nanos, reference, metadata, issued_by), is_new=True)
         except IntegrityError:
+            account.balance_nanos -= amount_nanos
+            account.last_seq -= 1
             # The lock excludes others who book for this account, but not the same reference for another account.
             booked = LedgerEntry.objects.filter(reference=reference).first()
             if booked is None:

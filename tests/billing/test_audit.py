@@ -5,13 +5,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
+from uuid import UUID
 
 import pytest
 from celery.signals import task_prerun
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
-from billing import audit, facts, money, tasks
+from billing import audit, facts, ledger, locks, money, tasks
 from billing.models import Account, Hold, LedgerEntry, Payment
 from gateway_project.db import pool
 from gateway_project.monitoring import collector
@@ -89,6 +90,34 @@ def forget_the_model(account: Account) -> None:
 def miscount_tokens(account: Account) -> None:
     entry = entries(seq=2).get()
     entries(seq=2).update(metadata={**entry.metadata, "tokens": 8})
+
+
+def take_back(account: Account, **changes: Any) -> None:
+    """Correct the account's credit by one nanodollar, and change the correction."""
+    staff = factories.make_user("staff@example.org")
+    with transaction.atomic():
+        locked = locks.lock_account(account.pk)
+        booked = ledger.correct_credit(locked, entries(seq=1).get(), amount_nanos=1, reason="typo", issued_by=staff)
+    entries(pk=booked.entry.pk).update(**changes)
+
+
+def take_back_of_nothing(account: Account) -> None:
+    take_back(account, reference="refund:1", metadata={"entryId": str(UUID(int=1))})
+
+
+def take_back_of_usage(account: Account) -> None:
+    take_back(account, reference="refund:1", metadata={"entryId": str(entries(seq=2).get().pk)})
+
+
+def take_back_more_than_was_credited(account: Account) -> None:
+    take_back(account)
+    credited_nanos = entries(seq=1).get().amount_nanos
+    usage.refund(account, credited_nanos // money.NANOS_PER_CENT, "all of it, too")
+    entries(reference="refund:all of it, too").update(metadata={"entryId": str(entries(seq=1).get().pk)})
+
+
+def correct_under_another_name(account: Account) -> None:
+    take_back(account, reference=f"correction:{UUID(int=1)}")
 
 
 def hold_more_than_the_holds(account: Account) -> None:
@@ -206,6 +235,10 @@ BREAKS: list[tuple[Callable[[Account], None], set[str]]] = [
     (book_a_reference_twice, {"a_reference_is_booked_once"}),
     (forget_the_model, {"usage_says_what_was_used"}),
     (miscount_tokens, {"usage_says_what_was_used"}),
+    (take_back_of_nothing, {"refunds_fit_their_credit"}),
+    (take_back_of_usage, {"refunds_fit_their_credit"}),
+    (take_back_more_than_was_credited, {"refunds_fit_their_credit"}),
+    (correct_under_another_name, {"corrections_name_their_credit"}),
     (hold_more_than_the_holds, {"open_holds_sum_to_what_is_held"}),
     (hold_without_holds, {"open_holds_sum_to_what_is_held"}),
     (count_a_hold_that_was_released, {"accounts_count_their_open_holds"}),

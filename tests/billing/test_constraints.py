@@ -206,6 +206,20 @@ def test_accounts_agree_with_their_book(alice):
         Account.objects.create(name="Rich from birth", balance_nanos=7)
 
 
+@pytest.mark.parametrize("fault", ["a nanodollar more", "of another account", "of a debit", "of nothing"])
+def test_refunds_fit_their_credit(alice, charlie, fault):
+    credit = alice.entries.get(seq=1)
+    entry_id = {"of another account": charlie.entries.get(seq=1).pk, "of nothing": UUID(int=1)}.get(fault, credit.pk)
+    if fault == "of a debit":
+        entry_id = usage.spend(alice, 5).pk
+    first = usage.refund(alice, 100, "without saying of what").entry
+    assert first.amount_nanos == -money.nanos(100)
+    amount = -credit.amount_nanos - 1 if fault == "a nanodollar more" else -1
+    alice.refresh_from_db()
+    with refused("does not fit entry"):
+        add_entry(alice, type="REFUND_DEBIT", amount_nanos=amount, metadata={"reason": "test", "entryId": str(entry_id)})
+
+
 def test_entries_agree_with_their_account(alice):
     with refused("its book 10000000005 and 2"):
         add_entry(alice)

@@ -1,0 +1,64 @@
+"""What is left of each credit of an account. Credits are used first in, first out, whoever gave them.
+
+An account's usage is not booked against single credits, and need not be: used first in, first out, what is left of the balance
+is of the newest credits. So the entries of usage are not read, however many there are.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from billing import ledger
+from billing.models import Account, LedgerEntry
+
+
+@dataclass(frozen=True)
+class Credit:
+    """A credit, what was taken back of it by refunds and corrections, and what of the rest is not used."""
+
+    entry: LedgerEntry
+    returned_nanos: int
+    unused_nanos: int
+    is_corrected: bool
+
+    @property
+    def left_nanos(self) -> int:
+        """The most that a refund or a correction may take back, used or not."""
+        return self.entry.amount_nanos - self.returned_nanos
+
+    @property
+    def is_purchase(self) -> bool:
+        return self.entry.type == LedgerEntry.Type.CREDIT_PURCHASE
+
+
+def read_credits(account: Account) -> list[Credit]:
+    """Return the account's credits, oldest first. One query. To decide by them, lock the account first."""
+    # Sorted here: with ORDER BY, PostgreSQL may prefer the index by seq, which has the usage, too.
+    entries = sorted(account.entries.exclude(type=LedgerEntry.Type.USAGE_DEBIT), key=lambda entry: entry.seq)
+    credits = [entry for entry in entries if entry.amount_nanos > 0]
+    returned: Counter[str] = Counter()
+    for entry in entries:
+        if entry.amount_nanos < 0:
+            returned[entry.metadata.get("entryId", "")] -= entry.amount_nanos
+    corrected = {entry.reference for entry in entries}
+    unused = unused_parts([entry.amount_nanos - returned[str(entry.pk)] for entry in credits], account.balance_nanos)
+    return [
+        Credit(entry, returned[str(entry.pk)], part, f"{ledger.CORRECTION}{entry.pk}" in corrected)
+        for entry, part in zip(credits, unused, strict=True)
+    ]
+
+
+def find_credit(account: Account, entry_id: UUID) -> Credit | None:
+    """Return one credit of the account."""
+    return next((credit for credit in read_credits(account) if credit.entry.pk == entry_id), None)
+
+
+def unused_parts(credited_nanos: Sequence[int], balance_nanos: int) -> list[int]:
+    """Return how much of each credit, oldest first, is unused, if credits are used first in, first out. Pure."""
+    parts: list[int] = []
+    rest = max(balance_nanos, 0)
+    for nanos in reversed(credited_nanos):
+        parts.append(min(nanos, rest))
+        rest -= parts[-1]
+    return parts[::-1]
