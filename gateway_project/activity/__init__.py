@@ -2,9 +2,10 @@
 
 A Django app of its own, because every app records what is done on its pages.
 
-- ``models``       Activity, a row for each act; triggers refuse to change or delete one
+- ``models``       Activity, a row for each act; triggers refuse to change or delete one. SentForm
 - ``log``          the only writer of the log
 - ``outdated_pages``  finds what changed since a change form was opened
+- ``sent_forms``   acts on a form once, however often it is sent
 - ``admin_pages``  base classes of admin pages, which record what is done on them
 - ``staff_groups``  ready groups of staff, which migrations of the apps fill
 - ``keyset``       base class of the pages of large tables: paged by keys, never counted

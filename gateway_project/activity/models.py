@@ -15,9 +15,14 @@ class Activity(models.Model):
         CREDITED = "CREDITED", "credited"
         CREDIT_REQUESTED = "CREDIT_REQUESTED", "asked for a credit"
         CREDIT_DECLINED = "CREDIT_DECLINED", "declined a credit"
+        CORRECTED = "CORRECTED", "corrected a credit"
+        PURCHASED = "PURCHASED", "booked a payment"
+        REFUNDED = "REFUNDED", "booked a refund"
         CLOSED = "CLOSED", "closed an account"
+        REOPENED = "REOPENED", "reopened an account"
         KEY_MADE = "KEY_MADE", "made a key"
         KEY_LIMITED = "KEY_LIMITED", "set a spending limit"
+        KEY_RAISED = "KEY_RAISED", "raised a spending limit for a time"
         KEY_RATED = "KEY_RATED", "set rates"
         KEY_REVOKED = "KEY_REVOKED", "revoked a key"
         PASSWORD_CHANGED = "PASSWORD_CHANGED", "changed a password"
@@ -66,3 +71,13 @@ class Activity(models.Model):
 
     def __str__(self) -> str:
         return self.summary
+
+
+class SentForm(models.Model):
+    """The token of a form that was acted on. ``sent_forms`` writes it."""
+
+    token = models.CharField(max_length=22, primary_key=True, db_collation="C")
+    at = models.DateTimeField(db_default=Now(), editable=False)
+
+    def __str__(self) -> str:
+        return self.token

@@ -7,4 +7,7 @@ of monitoring are: nothing here imports an app.
 - ``search``     the search box of every page: finds what staff may view by an id, an address or a name
 - ``short_ids``  ids as lists show them: their beginning and their end
 - ``views``      the pages
+- ``sections``   the sections of an account's page
+- ``forms``      forms of acts, which act once and refuse what changed since they were opened
+- ``acts``       acts by such a form
 """

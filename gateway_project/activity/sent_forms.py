@@ -1,0 +1,22 @@
+"""Forms that were sent: a form that is sent twice, by a double click or after a lost connection, does its act once.
+
+A form carries a token that was made with it. The token is stored in the transaction of the act, and is unique in the database.
+"""
+
+from django.db import connection
+
+from gateway_project.activity.models import SentForm
+
+
+def use(token: str) -> bool:
+    """Store the token of a form that is acted on. Return False if it was acted on before.
+
+    Must run in the transaction of the act. While another one acts on the same form, it waits for that one's end.
+    """
+    assert connection.in_atomic_block
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {SentForm._meta.db_table} (token) VALUES (%s) ON CONFLICT DO NOTHING",  # noqa: S608  a name of this code
+            [token],
+        )
+        return bool(cursor.rowcount)

@@ -1,0 +1,72 @@
+"""Forms of acts: sent twice they act once, and one that was opened before something changed says what changed."""
+
+import json
+from typing import Any
+
+from django import forms
+
+from gateway_project import identifiers
+
+SHORT_ID = r"^[0-9A-Za-z]{22}$"
+
+
+class SeenField(forms.JSONField):
+    """What a page said when it was opened. It is nothing that the user changes."""
+
+    widget = forms.HiddenInput
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return False
+
+
+class SeenForm(forms.Form):
+    """A form that is refused, and says why, if what its page said is not true any more when it is sent."""
+
+    seen = SeenField(required=False)
+
+    def facts(self) -> dict[str, str]:
+        """Return what the page says about the rows, in words by name. One with the name of a field is of what that sets."""
+        return {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["seen"].initial = self.facts()
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        seen, now = cleaned.get("seen") or {}, self.fields["seen"].initial
+        if not isinstance(seen, dict) or set(seen) != set(now):
+            self.add_error(None, "This form is damaged. Open it anew.")
+            return cleaned
+        for name in now:
+            if seen[name] != now[name]:
+                words = f"Changed since you opened this page: it was {seen[name]}, and is {now[name]}."
+                self.add_error(name if name in self.fields else None, f"{words} Look again, and send it once more.")
+        # The page is shown again with what is true now, so that it can be sent on purpose.
+        self.data = {**self.data.dict(), "seen": json.dumps(now)}  # type: ignore[attr-defined]
+        return cleaned
+
+
+class ActForm(SeenForm):
+    """A form of an act, which is done once: ``token`` is stored with the act (``activity.sent_forms``).
+
+    Validate it with the rows locked that it decides about.
+    """
+
+    token = forms.RegexField(SHORT_ID, initial=identifiers.short_uuid7, widget=forms.HiddenInput)
+
+
+class ReasonForm(ActForm):
+    """An act with a reason and a ticket, for the activity log."""
+
+    reason = forms.CharField(
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
+        help_text="Why, for those who read the activity log.",
+    )
+    ticket = forms.CharField(max_length=100, required=False, help_text="The number of the ticket, if there is one.")
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The reason and the ticket, for ``activity.log.record``."""
+        return {name: self.cleaned_data[name] for name in ("reason", "ticket")}
