@@ -1,5 +1,6 @@
 """What people do with keys, each in one transaction with its record in the activity log: owners on the dashboard, and staff."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -8,10 +9,11 @@ from django.http import HttpRequest
 from billing import locks as account_locks
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
 from keys import lifecycle, summaries
 from keys.models import ApiKey
 
-_LIMIT = ("spending_limit_cents", "spending_type", "spending_period")
+_LIMIT = ("spending_limit_cents", "spending_type", "spending_period", "raised_limit_cents", "raised_until")
 _RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
 
 
@@ -21,29 +23,43 @@ def record_made(request: HttpRequest, key: ApiKey) -> None:
     _record(request, Activity.Act.KEY_MADE, key, f"Made the key with {limit}.", after=_values(key, *_LIMIT, "expires_at"))
 
 
-def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any]) -> str:
-    """Set the limit, which is given as the arguments of ``lifecycle.set_spending_limit``. Return it in words."""
-    before, before_words = _values(key, *_LIMIT), summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any], **said: str) -> str:
+    """Set the limit, which is given as the arguments of ``lifecycle.set_spending_limit``. Return it in words.
+
+    ``said`` of these functions: the reason and the ticket, if there are any.
+    """
+    before, before_words = _values(key, *_LIMIT), summaries.describe_limit_of(key, pool.database_time())
     with transaction.atomic():
         lifecycle.set_spending_limit(key, **limit)
         words = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
         summary = f"Set the spending limit to {words}; it was {before_words}."
-        _record(request, Activity.Act.KEY_LIMITED, key, summary, before=before, after=_values(key, *_LIMIT))
+        _record(request, Activity.Act.KEY_LIMITED, key, summary, before=before, after=_values(key, *_LIMIT), **said)
     return words
 
 
-def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None]) -> str:
+def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **said: str) -> str:
+    """Raise the limit until that moment. Return it in words."""
+    before = _values(key, *_LIMIT)
+    with transaction.atomic():
+        lifecycle.raise_spending_limit(key, limit_cents=limit_cents, until=until)
+        words = summaries.describe_limit_of(key, pool.database_time())
+        summary = f"Raised the spending limit: {words}."
+        _record(request, Activity.Act.KEY_RAISED, key, summary, before=before, after=_values(key, *_LIMIT), **said)
+    return words
+
+
+def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], **said: str) -> str:
     """Set the rates, which are given as the arguments of ``lifecycle.set_rates``. Return them in words."""
     before, before_words = _values(key, *_RATES), summaries.describe_rates(key)
     with transaction.atomic():
         lifecycle.set_rates(key, **rates)
         words = summaries.describe_rates(key)
         summary = f"Set the rates to {words}; they were {before_words}."
-        _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *_RATES))
+        _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *_RATES), **said)
     return words
 
 
-def revoke(request: HttpRequest, key: ApiKey) -> bool:
+def revoke(request: HttpRequest, key: ApiKey, **said: str) -> bool:
     """Revoke the key. Return False, and record nothing, if it was revoked before."""
     with transaction.atomic():
         account_locks.lock_account(key.account_id)  # a second click waits here and then finds the key revoked
@@ -51,7 +67,7 @@ def revoke(request: HttpRequest, key: ApiKey) -> bool:
         if key.revoked_at is not None:
             return False
         lifecycle.revoke_key(key)
-        _record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.")
+        _record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.", **said)
         return True
 
 

@@ -51,9 +51,20 @@ def issue_key(
 
 
 def set_spending_limit(key: ApiKey, *, limit_cents: int | None, type: str | None, period: str | None) -> None:
-    """Set the key's spending limit, or clear it with three Nones. It applies from the next request. Raises InvalidLimit."""
+    """Set the key's spending limit, or clear it with three Nones. It applies from the next request. Raises InvalidLimit.
+
+    A raise of the former limit ends.
+    """
     _require_valid(limit_cents, type, period)
-    _write(key, spending_limit_cents=limit_cents, spending_type=type, spending_period=period)
+    limit = {"spending_limit_cents": limit_cents, "spending_type": type, "spending_period": period}
+    _write(key, **limit, raised_limit_cents=None, raised_until=None)
+
+
+def raise_spending_limit(key: ApiKey, *, limit_cents: int, until: datetime) -> None:
+    """Let ``limit_cents`` be the limit until that moment, by the database's clock: no task ends it. Raises InvalidLimit."""
+    if key.spending_limit_cents is None or not key.spending_limit_cents < limit_cents <= money.CENTS_MAX:
+        raise InvalidLimit("a raise is above the key's limit")
+    _write(key, raised_limit_cents=limit_cents, raised_until=until)
 
 
 def set_rates(

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from billing import money
@@ -43,6 +43,10 @@ class ApiKey(models.Model):
     spending_type = models.CharField(max_length=10, choices=SpendingType.choices, null=True, blank=True)
     spending_period = models.CharField(max_length=10, choices=SpendingPeriod.choices, null=True, blank=True)
 
+    # Both empty: no raise. Until then this is the limit instead; the type and period stay.
+    raised_limit_cents = models.BigIntegerField(null=True, blank=True)
+    raised_until = models.DateTimeField(null=True, blank=True)
+
     requests_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the account's, if it has one.")
     tokens_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the account's, if it has one.")
     requests_in_flight_max = models.PositiveIntegerField(
@@ -77,6 +81,12 @@ class ApiKey(models.Model):
             models.CheckConstraint(
                 condition=Q(spending_limit_cents__isnull=True) | Q(spending_limit_cents__lte=money.CENTS_MAX),
                 name="a_limit_fits_in_nanodollars",
+            ),
+            models.CheckConstraint(
+                condition=Q(raised_limit_cents__isnull=True, raised_until__isnull=True)
+                | Q(raised_limit_cents__isnull=False, raised_until__isnull=False, spending_limit_cents__isnull=False)
+                & Q(raised_limit_cents__gt=F("spending_limit_cents"), raised_limit_cents__lte=money.CENTS_MAX),
+                name="a_raise_is_above_the_limit_and_ends",
             ),
             models.CheckConstraint(
                 condition=(Q(requests_per_minute__isnull=True) | Q(requests_per_minute__gte=1))

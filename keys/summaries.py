@@ -29,6 +29,7 @@ class Limit:
     left: str
     used_percent: int
     resets_at: datetime | None
+    raised_until: datetime | None  # if it is raised now
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,15 @@ def describe_limit(limit_cents: int | None, period: str | None) -> str:
     return f"{dollars.format_usd(money.nanos(limit_cents))} {_terms(period)}"
 
 
+def describe_limit_of(key: ApiKey, now: datetime) -> str:
+    """Return the key's limit in words, with its raise unless that has ended: "$5.00 per day, raised to $20.00 until ..."."""
+    words = describe_limit(key.spending_limit_cents, key.spending_period)
+    if key.raised_until is None or key.raised_limit_cents is None or key.raised_until <= now:
+        return words
+    raised = dollars.format_usd(money.nanos(key.raised_limit_cents))
+    return f"{words}, raised to {raised} until {key.raised_until:%Y-%m-%d %H:%M} UTC"
+
+
 def _terms(period: str | None) -> str:
     return SpendingPeriod(period).label if period else "in total"
 
@@ -104,12 +114,12 @@ def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None,
         revoked_at=key.revoked_at,
         last_used=totals.get("last_day"),
         spent_in_total=dollars.format_usd(int(totals.get("total_nanos", 0))),
-        limit=_limit(key, window),
+        limit=_limit(key, window, now),
         rates=describe_rates(key),
     )
 
 
-def _limit(key: ApiKey, window: SpendingWindow | None) -> Limit | None:
+def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit | None:
     if window is None:
         return None
     used_nanos = min(window.spent_nanos + window.held_nanos, window.limit_nanos)
@@ -121,6 +131,7 @@ def _limit(key: ApiKey, window: SpendingWindow | None) -> Limit | None:
         left=dollars.format_usd(window.available_nanos),
         used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
         resets_at=window.resets_at,
+        raised_until=key.raised_until if key.raised_until is not None and key.raised_until > now else None,
     )
 
 

@@ -36,7 +36,7 @@ def _limit(key: ApiKey, window: spending.SpendingWindow | None) -> dict[str, Any
     if window is None:
         return None
     return {
-        "spendingLimit": key.spending_limit_cents,
+        "spendingLimit": money.floor_cents(window.limit_nanos),
         "spendingType": key.spending_type,
         "spendingPeriod": key.spending_period,
         "spentInDollars": dollars.format_plain(window.spent_nanos),

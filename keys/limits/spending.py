@@ -3,8 +3,8 @@
 A key has one row for each UTC day (``SpendingDay``). The window of its limit is the sum of the rows since the first day of the
 window, so nothing is ever reset, and a changed limit, type or period applies at once to what was really spent.
 
-``select_spending_statement`` is the only place that decides where a window begins, by the database's clock. The other
-statements write what was decided while the key was locked.
+``select_spending_statement`` is the only place that decides where a window begins, and whether a limit is raised for a time, by
+the database's clock. The other statements write what was decided while the key was locked.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from operator import add
 from typing import Any, NamedTuple
 
+from billing import money
 from gateway_project import dollars, errors
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
@@ -57,7 +58,7 @@ def read_windows(keys: Collection[ApiKey]) -> dict[str, SpendingWindow | None]:
 
 
 def select_spending_statement(key_ids: Collection[str]) -> Statement:
-    """For each of these keys that has days: key id, open holds, and of a limit the first day, what was spent and is held since.
+    """For each of these keys: key id, open holds, and of the limit in force cents, first day, nanos spent and held since.
 
     ``build_windows`` and ``build_open_holds`` read the rows. Run it after the keys are locked; otherwise the sums may be older
     than the locks. A FIXED limit counts all days there are: its window begins with the first day that a Python date can be.
@@ -66,11 +67,13 @@ def select_spending_statement(key_ids: Collection[str]) -> Statement:
     return Statement(
         """
         SELECT json_build_array(
-            counted.id, coalesce(sum(open_holds) FILTER (WHERE day >= yesterday), 0), first_day,
+            counted.id, coalesce(sum(open_holds) FILTER (WHERE day >= yesterday), 0), limit_cents, first_day,
             coalesce(sum(spent_nanos) FILTER (WHERE day >= first_day), 0),
             coalesce(sum(held_nanos) FILTER (WHERE day >= first_day), 0))
         FROM (
             SELECT id, (statement_timestamp() AT TIME ZONE 'UTC')::date - 1 AS yesterday,
+                CASE WHEN raised_until > statement_timestamp() THEN raised_limit_cents ELSE spending_limit_cents END
+                    AS limit_cents,
                 CASE WHEN spending_limit_cents IS NOT NULL THEN CASE spending_period
                     WHEN 'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
                     WHEN 'WEEKLY' THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
@@ -80,7 +83,7 @@ def select_spending_statement(key_ids: Collection[str]) -> Statement:
             WHERE id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))
         ) AS counted
         LEFT JOIN keys_spendingday ON key_id = counted.id AND day >= least(first_day, yesterday)
-        GROUP BY counted.id, first_day, yesterday
+        GROUP BY counted.id, limit_cents, first_day, yesterday
         """,
         list(key_ids),
     )
@@ -98,13 +101,14 @@ def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> di
 
 
 def _build_window(key: ApiKey, columns: Sequence[Any] | None) -> SpendingWindow | None:
-    if key.spending_limit_nanos is None or columns is None:
+    if columns is None or columns[0] is None:
         return None
-    first_day = date.fromisoformat(columns[0])
+    limit_cents, first, spent_nanos, held_nanos = columns
+    first_day = date.fromisoformat(first)
     return SpendingWindow(
-        limit_nanos=key.spending_limit_nanos,
-        spent_nanos=columns[1],
-        held_nanos=columns[2],
+        limit_nanos=money.nanos(limit_cents),
+        spent_nanos=spent_nanos,
+        held_nanos=held_nanos,
         first_day=first_day,
         resets_at=resets_at(key.spending_period, first_day),
     )

@@ -3,12 +3,13 @@
 from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
+from django.db import IntegrityError, transaction
 
 from billing import money
 from gateway_project import errors
 from keys import lifecycle
 from keys.limits import spending
-from keys.models import SpendingDay, SpendingPeriod
+from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from tests import factories, stepped_clock, usage
 
 CENT = money.NANOS_PER_CENT
@@ -253,3 +254,41 @@ def test_a_fixed_limit_that_is_reached_never_resets(key):
     refusal = refused(key, 1, NOW)
     assert type(refusal) is errors.SpendingLimitReached
     assert refusal.headers == {"x-should-retry": "false"}
+
+
+def test_a_raise_is_the_limit_until_its_moment_and_ends_by_itself(key):
+    lifecycle.set_spending_limit(key, limit_cents=2, type="RECURRING", period="DAILY")
+    ends = NOW + timedelta(hours=1)
+    lifecycle.raise_spending_limit(key, limit_cents=5, until=ends)
+    stepped_clock.step(ends - timedelta(microseconds=1))
+    raised = spending.read_window(key)
+    assert (raised.limit_nanos, raised.available_nanos, raised.resets_at) == (
+        5 * CENT,
+        4 * CENT,
+        datetime(2026, 11, 19, tzinfo=UTC),
+    )
+    spend(key, TODAY, 3)
+    assert "$0.02 is reached" in str(refused(key, 1, ends))
+
+
+def test_a_new_limit_ends_a_raise(key):
+    lifecycle.set_spending_limit(key, limit_cents=2, type="FIXED", period=None)
+    lifecycle.raise_spending_limit(key, limit_cents=500, until=NOW + timedelta(days=1))
+    lifecycle.set_spending_limit(key, limit_cents=100, type="FIXED", period=None)
+    assert spending.read_window(key).limit_nanos == 100 * CENT
+
+
+@pytest.mark.parametrize(("limit_cents", "raised_cents"), [(None, 5), (5, 5), (5, 4), (5, money.CENTS_MAX + 1)])
+def test_a_raise_is_above_the_limit_and_ends(key, limit_cents, raised_cents):
+    lifecycle.set_spending_limit(key, limit_cents=limit_cents, type=limit_cents and "FIXED", period=None)
+    with pytest.raises(lifecycle.InvalidLimit):
+        lifecycle.raise_spending_limit(key, limit_cents=raised_cents, until=NOW)
+    with pytest.raises(IntegrityError, match="a_raise_is_above_the_limit_and_ends"), transaction.atomic():
+        ApiKey.objects.filter(pk=key.pk).update(raised_limit_cents=raised_cents, raised_until=NOW)
+
+
+@pytest.mark.parametrize("half", [{"raised_limit_cents": 9}, {"raised_until": NOW}])
+def test_a_raise_has_an_amount_and_an_end(key, half):
+    lifecycle.set_spending_limit(key, limit_cents=5, type="FIXED", period=None)
+    with pytest.raises(IntegrityError, match="a_raise_is_above_the_limit_and_ends"), transaction.atomic():
+        ApiKey.objects.filter(pk=key.pk).update(**half)
