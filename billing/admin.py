@@ -11,11 +11,12 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 
-from billing import accounts, credit_admin, ledger_pages, money, staff_permissions, statement, support_credit
+from billing import accounts, credit_admin, money, staff_permissions, statement, support_credit
 from billing.desk import search
+from billing.desk.pages import AccountActPages
 from billing.forms import SupportCreditForm
 from billing.ledger import BookedEntry
-from billing.models import Account, Hold, LedgerEntry, SignInLimit, User
+from billing.models import Account, Hold, LedgerEntry, SignInLimit
 from billing.pages import ChangePassword
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
 from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
@@ -23,12 +24,10 @@ from billing.sign_in import views
 from billing.support_credit import RequestedCredit
 from gateway_project import dollars
 from gateway_project.activity import cells
-from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
-from gateway_project.desk import short_ids
-
-LATEST_ENTRIES = 20
+from gateway_project.desk import sections, short_ids
 
 views.protect(admin.site)
 
@@ -58,7 +57,7 @@ class ActiveMemberFilter(admin.SimpleListFilter):
 
 
 @admin.register(Account)
-class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
+class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
     """Find an account by a member's e-mail address, see its balance and entries, issue credit."""
 
     change_form_template = "admin/billing/account/change_form.html"
@@ -68,17 +67,14 @@ class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, Recorde
     search_help_text = "A member's e-mail address, words of the account's name, or its id."
     fields = (
         "name",
-        "is_active",
         "requests_per_minute",
         "tokens_per_minute",
         "requests_in_flight_max",
         "id",
-        "balance",
-        "held",
-        "available",
+        "is_active",
         "created",
     )
-    readonly_fields = ("id", "balance", "held", "available", "created")
+    readonly_fields = ("id", "is_active", "created")
     ordering = ("name", "id")
     inlines = (MembershipInline,)
 
@@ -105,29 +101,29 @@ class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, Recorde
     def held(self, account: Account) -> str:
         return dollars.format_usd(account.held_nanos)
 
-    @admin.display(description="available")
-    def available(self, account: Account) -> str:
-        return dollars.format_usd(account.available_nanos)
-
-    # --- Beside the form: the latest entries, and what subclasses add ---------------------------------------------
+    # --- Around the form: acts, and the sections of all apps --------------------------------------------------------
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         account = self.get_object(request, object_id)
-        if account is not None and self.has_view_permission(request, account):
-            extra_context = {**(extra_context or {}), **self.panels(request, account)}
+        if account is not None and request.method == "GET" and self.has_view_permission(request, account):
+            extra_context = {**(extra_context or {}), **self._around_the_form(request, account)}
         return super().change_view(request, object_id, form_url, extra_context)
 
-    def panels(self, request: HttpRequest, account: Account) -> dict[str, Any]:
-        """Return the data beside the form that the user may see, as plain values."""
-        panels: dict[str, Any] = {
+    def _around_the_form(self, request: HttpRequest, account: Account) -> dict[str, Any]:
+        return {
+            "acts": self.possible_acts(request, account),
             "may_credit": self._may_credit(request, account),
             "has_active_member": Account.objects.filter(accounts.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
+            "sums": [
+                (name, statement.round_usd(nanos), dollars.format_usd(nanos))
+                for name, nanos in (
+                    ("Balance", account.balance_nanos),
+                    ("Held by running requests", account.held_nanos),
+                    ("Available", account.available_nanos),
+                )
+            ],
+            "sections": sections.read(request, account),
         }
-        if request.user.has_perm("billing.view_ledgerentry"):
-            panels |= {"rows": _latest_rows(account), "rows_count": account.last_seq}
-        if not request.user.has_perm("billing.view_membership"):
-            panels["member_emails"] = list(account.members.order_by("email").values_list("email", flat=True))
-        return panels
 
     # --- Issue credit ---------------------------------------------------------------------------------------------
 
@@ -176,12 +172,6 @@ class AccountAdmin(ActionsMixin, ShowsCreation, ClosesAbandonedAccounts, Recorde
             ticket=ticket,
         )
         messages.success(request, f"{amount} credited. The balance is {dollars.format_usd(entry.balance_after_nanos)}.")
-
-
-def _latest_rows(account: Account) -> list[statement.StatementLine]:
-    entries = ledger_pages.read_page(account, limit=LATEST_ENTRIES, offset=0)
-    emails = dict(User.objects.filter(pk__in={entry.issued_by_id for entry in entries}).values_list("pk", "email"))
-    return [statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")) for entry in entries]
 
 
 @admin.register(LedgerEntry)

@@ -102,7 +102,14 @@ class Account(models.Model):
             ),
         ]
         indexes = [GinIndex(SearchVector("name", config="simple"), name="accounts_by_words_of_name")]
-        permissions = [("issue_support_credit", "Can issue a SUPPORT_CREDIT")]
+        permissions = [
+            ("issue_support_credit", "Can issue a SUPPORT_CREDIT"),
+            ("correct_credit", "Can correct a credit, once"),
+            ("book_purchase", "Can book a payment by bank transfer"),
+            ("refund_purchase", "Can book refunds, and close an account with a refund"),
+            ("close_account", "Can close and reopen an account"),
+            ("send_password_link", "Can send a member of an account a link to set a password"),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -50,6 +50,11 @@ def format_entry(entry: LedgerEntry, *, issued_by: str = "") -> StatementLine:
     )
 
 
+def round_usd(amount_nanos: int) -> str:
+    """Return an amount rounded down to the cent, as the API reports balances."""
+    return dollars.format_usd(money.nanos(money.floor_cents(amount_nanos)))
+
+
 def _detail(metadata: dict[str, Any]) -> str:
     if "model" in metadata:
         return f"{metadata['model']}, {metadata.get('tokens', 0):,} tokens"

@@ -1,28 +1,34 @@
 """The support pages of keys: set or clear a spending limit and rates, revoke. All other fields are read-only."""
 
+from collections.abc import Callable
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.forms import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
-from billing import admin as billing_admin
+from billing import locks as account_locks
 from billing.desk import search
-from billing.models import Account
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
-from gateway_project.db import pool
-from keys import acts, summaries
-from keys.forms import RatesForm, SupportLimitForm
+from gateway_project.desk.acts import act_once
+from keys import acts, locks, summaries
+from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
 from keys.models import ApiKey, RefusalCount, RefusedRequest, SpendingDay
 from keys.refusal_history import summaries as refusal_summaries
 from keys.refusal_history import tables
 
-KEYS_SHOWN = 50
+_PERMISSIONS = {
+    "limit": "keys.set_spending_limit",
+    "raise": "keys.set_spending_limit",
+    "rates": "keys.set_rates",
+    "revoke": "keys.revoke_apikey",
+}
 
 
 @admin.register(ApiKey)
@@ -75,8 +81,8 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         return summaries.describe_state(key, key.now)
 
     @admin.display(description="spending limit")
-    def limit(self, key: ApiKey) -> str:
-        return summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+    def limit(self, key: Any) -> str:
+        return summaries.describe_limit_of(key, key.now)
 
     @admin.display(description="in the current window")
     def window(self, key: Any) -> str:
@@ -94,7 +100,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     # --- Actions of support ---------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
-        views = {"limit": self.limit_view, "rates": self.rates_view, "revoke": self.revoke_view}
+        views = {"limit": self.limit_view, "raise": self.raise_view, "rates": self.rates_view, "revoke": self.revoke_view}
         return [
             *(
                 path(f"<path:object_id>/{name}/", self.admin_site.admin_view(view), name=f"keys_apikey_{name}")
@@ -124,37 +130,59 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
 
     def limit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Set, change or clear the spending limit."""
-        key = self.object_for(request, object_id, "keys.set_spending_limit")
-        if key.revoked_at is not None:
-            raise Http404
-        form = SupportLimitForm(request.POST if request.method == "POST" else None, initial=SupportLimitForm.initial_of(key))
-        if request.method == "POST" and form.is_valid():
-            messages.success(request, f"The spending limit is now: {acts.set_spending_limit(request, key, form.limit)}.")
-            return self.back_to(key)
-        context = {"form": form, "limit": self.limit(key)}
-        return self.show_action(request, "admin/keys/apikey/limit.html", "Spending limit", key, **context)
+
+        def act(form: SupportLimitForm) -> str:
+            return f"The spending limit is now: {acts.set_spending_limit(request, form.key, form.limit, **form.said)}."
+
+        return self._act_view(request, object_id, "limit", "Spending limit", SupportLimitForm, act)
+
+    def raise_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Raise the spending limit for a time."""
+
+        def act(form: RaiseForm) -> str:
+            given = form.cleaned_data
+            words = acts.raise_spending_limit(
+                request, form.key, limit_cents=given["raised_limit"], until=given["until"], **form.said
+            )
+            return f"The spending limit is now: {words}."
+
+        return self._act_view(request, object_id, "raise", "Raise the limit for a time", RaiseForm, act)
 
     def rates_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Set or clear how many requests and tokens the key may send."""
-        key = self.object_for(request, object_id, "keys.set_rates")
-        if key.revoked_at is not None:
-            raise Http404
-        form = RatesForm(request.POST if request.method == "POST" else None, initial=RatesForm.initial_of(key))
-        if request.method == "POST" and form.is_valid():
-            messages.success(request, f"The key may now send {acts.set_rates(request, key, form.cleaned_data)}.")
-            return self.back_to(key)
-        return self.show_action(request, "admin/keys/apikey/rates.html", "Rates", key, form=form, rates=self.rates(key))
+
+        def act(form: RatesForm) -> str:
+            return f"The key may now send {acts.set_rates(request, form.key, form.rates, **form.said)}."
+
+        return self._act_view(request, object_id, "rates", "Rates", RatesForm, act)
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show a confirmation; a POST revokes the key."""
-        key = self.object_for(request, object_id, "keys.revoke_apikey")
+
+        def act(form: RevokeForm) -> str:
+            if acts.revoke(request, form.key, **form.said):
+                return "The key is revoked. Requests with it are refused from now on."
+            return "The key was revoked already."
+
+        return self._act_view(request, object_id, "revoke", "Revoke key", RevokeForm, act)
+
+    def _act_view(
+        self, request: HttpRequest, object_id: str, name: str, title: str, form_class: Any, act: Callable[[Any], str]
+    ) -> HttpResponse:
+        """Show the form; a POST acts by it, once, with the key locked. A revoked key can only be revoked again."""
+        key = self.object_for(request, object_id, _PERMISSIONS[name])
+        if key.revoked_at is not None and name != "revoke":
+            raise Http404
+        form, is_done = form_class(key), False
         if request.method == "POST":
-            if acts.revoke(request, key):
-                messages.success(request, "The key is revoked. Requests with it are refused from now on.")
-            else:
-                messages.warning(request, "The key was revoked already.")
+            with transaction.atomic():
+                account_locks.lock_account(key.account_id)
+                form = form_class(locks.lock_key(key.pk), request.POST)
+                is_done = act_once(request, form, lambda: act(form))
+        if is_done:
             return self.back_to(key)
-        return self.show_action(request, "admin/keys/apikey/revoke.html", "Revoke key", key)
+        context = {"form": form, "limit": self.limit(key), "rates": self.rates(key)}
+        return self.show_action(request, f"admin/keys/apikey/{name}.html", title, key, **context)
 
 
 @admin.register(SpendingDay)
@@ -197,21 +225,3 @@ class RefusedRequestAdmin(NewestFirstAdmin):
     @admin.display()
     def reason(self, refused: RefusedRequest) -> str:
         return refusal_summaries.describe_error(refused.error)
-
-
-# billing does not import keys, so keys extend its account page here.
-admin.site.unregister(Account)
-
-
-@admin.register(Account)
-class AccountAdmin(billing_admin.AccountAdmin):
-    def panels(self, request: HttpRequest, account: Account) -> dict[str, Any]:
-        panels = super().panels(request, account)
-        if request.user.has_perm("keys.view_apikey"):
-            keys, now = summaries.keys_newest_first(account), pool.database_time()
-            panels |= {
-                "keys": summaries.summarize_keys(keys[:KEYS_SHOWN], now),
-                "keys_count": keys.count(),
-                "refusals": refusal_summaries.sum_by_reason(account, now),
-            }
-        return panels

@@ -29,9 +29,12 @@ from keys.models import ApiKey
 HEADER_CHARACTERS_MAX = 200
 # The same for all, so that it says nothing about a key to a client that does not have its secret.
 INVALID_KEY_MESSAGE = (
-    "Incorrect API key provided: it is unknown, revoked or expired, or its account is closed. "
+    "Incorrect API key provided: it is unknown, revoked or expired. "
     "Send a key from the dashboard's Keys page as Authorization: Bearer <API_KEY>."
 )
+
+# Only who has the secret of a key that would work otherwise gets it.
+CLOSED_ACCOUNT_MESSAGE = "The account of this API key is closed, so its requests are refused. Ask support to reopen it."
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,10 @@ def _read(key_id: str) -> Any:
 def require_active(key: ApiKey, account: Account, now: datetime) -> None:
     """Raises InvalidApiKey if the key is revoked or expired, or its account is closed."""
     expired = key.expires_at is not None and key.expires_at <= now
-    if key.revoked_at is not None or expired or not account.is_active:
+    if key.revoked_at is not None or expired:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+    if not account.is_active:
+        raise errors.InvalidApiKey(CLOSED_ACCOUNT_MESSAGE)
 
 
 def _bearer(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Forms for a spending limit, rates and a new key."""
+"""Forms for a spending limit and a new key."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -10,11 +10,11 @@ from billing.forms import DollarsField
 from billing.models import Account
 from gateway_project.db import pool
 from keys import lifecycle
-from keys.models import RATE_MAX, ApiKey, SpendingPeriod, SpendingType
+from keys.models import ApiKey, SpendingPeriod, SpendingType
 
-_NONE = "NONE"  # a value of its own: a form that lost its fields must not clear a limit
-_TYPES = [
-    (_NONE, "No limit"),
+NO_LIMIT = "NONE"  # a value of its own: a form that lost its fields must not clear a limit
+TYPES = [
+    (NO_LIMIT, "No limit"),
     (SpendingType.FIXED.value, "One-time limit (FIXED)"),
     (SpendingType.RECURRING.value, "Limit that resets (RECURRING)"),
 ]
@@ -24,7 +24,7 @@ _PERIODS = [("", "—"), *((period.value, f"{period.label} ({period.value})") fo
 class LimitForm(forms.Form):
     """A spending limit: none, one-time, or one that resets."""
 
-    spending_type = forms.ChoiceField(label="Spending limit", choices=_TYPES, widget=forms.RadioSelect, initial=_NONE)
+    spending_type = forms.ChoiceField(label="Spending limit", choices=TYPES, widget=forms.RadioSelect, initial=NO_LIMIT)
     spending_limit = DollarsField(
         label="At most, in US dollars", max_cents=money.CENTS_MAX, required=False, help_text="Such as 5 or 12.50."
     )
@@ -39,17 +39,17 @@ class LimitForm(forms.Form):
     def initial_of(key: ApiKey) -> dict[str, Any]:
         """Return the fields for the key's current limit."""
         return {
-            "spending_type": key.spending_type or _NONE,
+            "spending_type": key.spending_type or NO_LIMIT,
             "spending_limit": key.spending_limit_cents,
             "spending_period": key.spending_period or "",
         }
 
-    def clean(self) -> None:
+    def clean(self) -> Any:
         # "No limit" together with a newly typed amount is a contradiction. The form shows it and does not guess: dropping a
         # limit silently costs money. Together with the amount that the key already has, it clears the limit.
         limit_cents = self.cleaned_data.get("spending_limit")
         type, period = self.cleaned_data.get("spending_type"), self.cleaned_data.get("spending_period")
-        if type == _NONE and limit_cents is not None and "spending_limit" in self.changed_data:
+        if type == NO_LIMIT and limit_cents is not None and "spending_limit" in self.changed_data:
             self.add_error("spending_type", "Choose the kind of limit, or leave the amount empty.")
         if type in SpendingType.values and limit_cents is None and "spending_limit" not in self.errors:
             self.add_error("spending_limit", "Enter the most that the key may spend.")
@@ -60,37 +60,10 @@ class LimitForm(forms.Form):
     def limit(self) -> dict[str, Any]:
         """``limit_cents``, ``type`` and ``period``: arguments of ``lifecycle.set_spending_limit``."""
         type = self.cleaned_data["spending_type"]
-        if type == _NONE:
+        if type == NO_LIMIT:
             return {"limit_cents": None, "type": None, "period": None}
         period = self.cleaned_data["spending_period"] if type == SpendingType.RECURRING else None
         return {"limit_cents": self.cleaned_data["spending_limit"], "type": type, "period": period}
-
-
-class SupportLimitForm(LimitForm):
-    """A spending limit in the admin, whose layout has no room for radio buttons."""
-
-    spending_type = forms.ChoiceField(label="Spending limit", choices=_TYPES, initial=_NONE)
-
-
-def _rate(label: str) -> forms.IntegerField:
-    return forms.IntegerField(label=label, min_value=1, max_value=RATE_MAX, required=False)
-
-
-class RatesForm(forms.Form):
-    """How much a key may send. An empty field: as its account says, or else the deployment."""
-
-    requests_per_minute = _rate("Requests per minute")
-    tokens_per_minute = _rate("Tokens per minute")
-    requests_in_flight_max = _rate("Requests at a time")
-
-    @classmethod
-    def initial_of(cls, key: ApiKey) -> dict[str, Any]:
-        """Return the fields for the key's current rates."""
-        return {name: getattr(key, name) for name in cls.base_fields}
-
-    def clean(self) -> None:
-        if not set(self.fields) <= set(self.data):  # a form that lost its fields must not clear a limit
-            self.add_error(None, "This form is damaged. Open it anew.")
 
 
 class KeyForm(LimitForm):

@@ -1,5 +1,9 @@
 """What billing contributes to the support desk.
 
-- ``search``  finds accounts, people, ledger entries and holds
-- ``panels``  credits and the audit of the book, on the home page
+- ``search``    finds accounts, people, ledger entries and holds
+- ``sections``  holds, ledger, members and acts of staff on an account's page
+- ``forms``     forms of the acts that move money, or close an account
+- ``acts``      these acts, each in one transaction with its record in the activity log
+- ``pages``     their pages, which ``admin`` adds to an account's
+- ``panels``    credits and the audit of the book, on the home page
 """

@@ -1,5 +1,6 @@
 """What completions contribute to the support desk.
 
-- ``search``  finds completions
-- ``panels``  spending, time to first token, routes, proposals and accounts near zero, on the home page
+- ``search``    finds completions
+- ``sections``  the latest completions on an account's page
+- ``panels``    spending, time to first token, routes, proposals and accounts near zero, on the home page
 """

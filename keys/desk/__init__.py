@@ -1,5 +1,7 @@
 """What keys contribute to the support desk.
 
-- ``search``  finds keys and refused requests
-- ``panels``  refusals, on the home page
+- ``search``    finds keys and refused requests
+- ``forms``     forms of the acts on a key
+- ``sections``  spending, keys and refusals on an account's page
+- ``panels``    refusals, on the home page
 """

@@ -128,7 +128,7 @@ def test_credits_are_read_with_one_query_by_the_index_that_leaves_usage_out(bob,
         usage.buy(bob, 100, f"pi_{number}")
     with transaction.atomic():
         account = locks.lock_account(bob.pk)
-        use = {"cost_nanos": 1, "model": "demo/echo", "prompt_tokens": 3, "completion_tokens": 4, "settlement": "reported"}
+        use: Any = {"cost_nanos": 1, "model": "demo/echo", "prompt_tokens": 3, "completion_tokens": 4, "settlement": "reported"}
         debits = [ledger.debit_usage(account, reference=f"used {number}", **use) for number in range(2_000)]
         pipelined_transaction.execute(ledger.insert_entries_statement(debits))
     bob.refresh_from_db()

@@ -13,7 +13,7 @@ from gateway_project.activity.models import Activity
 from keys import acts, lifecycle
 from tests import factories
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of, signed_in
-from tests.pages.test_support import account_page, accounts_form, key_page, text
+from tests.pages.test_support import account_page, accounts_form, key_page, send, text
 
 LOG = "/admin/activity/activity/"
 EXPORT = f"{LOG}export/"
@@ -21,7 +21,7 @@ RATES = {"requests_per_minute": "60", "tokens_per_minute": "", "requests_in_flig
 
 
 def test_an_act_is_recorded_with_who_what_old_and_new_values_request_and_address(support, support_user, alice, key):
-    reply = support.post(key_page(key, "rates"), RATES, REMOTE_ADDR="192.0.2.7")
+    reply = send(support, key_page(key, "rates"), RATES, REMOTE_ADDR="192.0.2.7")
     act = Activity.objects.get()
     assert (act.act, act.actor, act.account_id) == ("KEY_RATED", support_user, alice.pk)
     assert (act.object_type, act.object_id, act.object_text) == ("keys.apikey", key.pk, str(key))
@@ -70,7 +70,7 @@ def test_an_act_that_fails_leaves_no_line(rf, alice, key, monkeypatch):
     ["UPDATE activity_activity SET summary = 'nothing'", "DELETE FROM activity_activity", "TRUNCATE activity_activity"],
 )
 def test_the_database_refuses_to_change_the_log(support, key, statement):
-    support.post(key_page(key, "rates"), RATES)
+    send(support, key_page(key, "rates"), RATES)
     before = list(Activity.objects.values())
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"SET CONSTRAINTS ALL IMMEDIATE; {statement}")  # nothing may be pending at a TRUNCATE
@@ -78,7 +78,7 @@ def test_the_database_refuses_to_change_the_log(support, key, statement):
 
 
 def test_nobody_changes_the_log_in_the_admin(superuser, key):
-    superuser.post(key_page(key, "rates"), RATES)
+    send(superuser, key_page(key, "rates"), RATES)
     act = Activity.objects.get()
     page = f"{LOG}{act.pk}/"
     assert "requests_per_minute" in superuser.get(f"{page}change/").content.decode()
@@ -91,7 +91,7 @@ def test_nobody_changes_the_log_in_the_admin(superuser, key):
 def test_a_history_leads_to_the_acts_that_concern_the_object(support, alice, key):
     other = factories.make_key(alice, "phone")[0]
     for each in (key, other):
-        support.post(key_page(each, "rates"), RATES)
+        send(support, key_page(each, "rates"), RATES)
     page = text(support.get(key_page(key, "history"), follow=True))
     assert str(key) in page
     assert str(other) not in page
@@ -101,8 +101,8 @@ def test_a_history_leads_to_the_acts_that_concern_the_object(support, alice, key
     ("query", "found"), [("?act=KEY_REVOKED", 1), ("?act=CREDITED", 0), ("?q=support@example.org", 2), ("?q=nobody@x.org", 0)]
 )
 def test_the_log_is_filtered_and_searched(support, key, query, found):
-    support.post(key_page(key, "rates"), RATES)
-    support.post(key_page(key, "revoke"))
+    send(support, key_page(key, "rates"), RATES)
+    send(support, key_page(key, "revoke"), {})
     assert support.get(f"{LOG}{query}").content.decode().count('class="field-at') == found
 
 
@@ -118,7 +118,7 @@ def test_the_log_is_downloaded_as_csv_which_leaves_a_line(superuser, alice):
 
 
 def test_downloading_takes_its_own_permission_and_a_post(support, superuser, key):
-    support.post(key_page(key, "rates"), RATES)
+    send(support, key_page(key, "rates"), RATES)
     assert support.post(EXPORT).status_code == 403
     assert superuser.get(EXPORT).status_code == 405
     assert Activity.objects.count() == 1

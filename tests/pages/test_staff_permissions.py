@@ -177,7 +177,7 @@ def test_not_even_superusers_type_the_password_of_somebody_else(superuser, alice
 @pytest.mark.parametrize("attack", ["delete", "delete several"])
 def test_who_acted_as_staff_is_not_deleted_so_that_the_history_stays(superuser, alice, rows, attack):
     colleague = make_staff("support@example.org", ["billing.view_account", "billing.change_account"])
-    signed_in(colleague).post(account_page(alice), {"name": "Renamed", "is_active": "on"})
+    signed_in(colleague).post(account_page(alice), accounts_form(alice, name="Renamed"))
     assert Activity.objects.get().actor == colleague
     path, form = ATTACKS_ON_USERS[attack](colleague)
     before = rows()

@@ -1,0 +1,112 @@
+"""Acts of staff on an account, each recorded in the activity log. The caller holds the locks of the staff and of the account.
+
+A function returns what it did, as sentences for the one who did it.
+"""
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from billing import ledger
+from billing.credits import Credit
+from billing.desk.forms import ClosingRefundForm
+from billing.models import Account, LedgerEntry, User
+from gateway_project import dollars
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+
+Given = dict[str, Any]  # the cleaned data of a form
+
+
+def close(request: HttpRequest, account: Account, given: Given) -> str:
+    """Close the account: its keys are refused from now on, and its running requests end as usual."""
+    _set_active(account, is_active=False)
+    _record(request, Activity.Act.CLOSED, account, "Closed the account.", given)
+    return "The account is closed. Requests with its keys are refused from now on."
+
+
+def reopen(request: HttpRequest, account: Account, given: Given) -> str:
+    """Open the account again: its keys that are not revoked work from now on."""
+    _set_active(account, is_active=True)
+    _record(request, Activity.Act.REOPENED, account, "Reopened the account.", given)
+    return "The account is open. Its keys work again, except those that are revoked or expired."
+
+
+def book_purchase(request: HttpRequest, account: Account, staff: User, given: Given) -> str:
+    """Credit a payment by bank transfer. Raises ReferenceReused."""
+    payment_id = given["payment_id"]
+    booked = ledger.credit_purchase(
+        account, amount_cents=given["amount"], processor="bank", payment_id=payment_id, issued_by=staff
+    )
+    amount = _usd(booked.entry.amount_nanos)
+    summary = f"Booked a payment of {amount} by bank transfer, {payment_id}."
+    _record_entry(request, Activity.Act.PURCHASED, account, booked.entry, summary, given)
+    return f"{amount} is booked. {_balance(account)}"
+
+
+def correct(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:
+    """Take back what was credited wrongly. Raises ReferenceReused."""
+    entry = ledger.correct_credit(
+        account, credit.entry, amount_nanos=given["amount"], reason=given["reason"], issued_by=staff
+    ).entry
+    summary = f"Took {_usd(given['amount'])} back of entry {credit.entry.pk}, as a correction."
+    _record_entry(request, Activity.Act.CORRECTED, account, entry, summary, given)
+    return f"{_usd(given['amount'])} is taken back. {_balance(account)}"
+
+
+def refund(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:
+    """Book that money of a purchase was paid back. Raises ReferenceReused."""
+    reference, amount_nanos = given["refund_id"], given["amount"]
+    entry = ledger.refund_credit(
+        account, credit.entry, amount_nanos=amount_nanos, reference=reference, reason=given["reason"], issued_by=staff
+    ).entry
+    summary = f"Booked a refund of {_usd(amount_nanos)} of entry {credit.entry.pk}, {reference}."
+    _record_entry(request, Activity.Act.REFUNDED, account, entry, summary, given)
+    return f"The refund of {_usd(amount_nanos)} is booked. {_balance(account)}"
+
+
+def close_and_refund(request: HttpRequest, account: Account, staff: User, form: ClosingRefundForm) -> str:
+    """Close the account, and take back the unused part of each of its purchases."""
+    given = form.cleaned_data
+    entries = [
+        ledger.refund_credit(
+            account,
+            credit.entry,
+            amount_nanos=credit.unused_nanos,
+            reference=f"closing:{given['token']}:{credit.entry.seq}",
+            reason=given["reason"],
+            issued_by=staff,
+        ).entry
+        for credit in form.refunded
+    ]
+    _set_active(account, is_active=False)
+    total = _usd(form.sum_nanos)
+    after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(form.sum_nanos)}
+    summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
+    _record(request, Activity.Act.CLOSED, account, summary, given, after=after)
+    return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(account)}"
+
+
+def _set_active(account: Account, *, is_active: bool) -> None:
+    account.is_active = is_active
+    account.save(update_fields=["is_active"])
+
+
+def _record(request: HttpRequest, act: Activity.Act, account: Account, summary: str, given: Given, **values: Any) -> None:
+    said = {name: given[name] for name in ("reason", "ticket")}
+    log.record(request, act, account, summary, account_id=account.pk, **said, **values)
+
+
+def _record_entry(
+    request: HttpRequest, act: Activity.Act, account: Account, entry: LedgerEntry, summary: str, given: Given
+) -> None:
+    after = {"entry": str(entry.pk), "amountInDollars": dollars.format_plain(entry.amount_nanos)}
+    _record(request, act, account, summary, given, after=after)
+
+
+def _balance(account: Account) -> str:
+    return f"The balance is {_usd(account.balance_nanos)}."
+
+
+def _usd(amount_nanos: int) -> str:
+    return dollars.format_usd(amount_nanos)

@@ -1,0 +1,218 @@
+"""Forms of the acts on an account. They are validated while the account is locked, so what they check stays true."""
+
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+
+from billing import credits, money, statement
+from billing.credits import Credit
+from billing.forms import DollarsField
+from billing.models import Account, Hold, LedgerEntry
+from gateway_project import dollars
+from gateway_project.desk.forms import ReasonForm, SeenForm
+
+_READ_BY_OWNERS = "The account's members can read it on their statement."
+_DETAILS = ("name", "requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
+_PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces
+
+
+class AccountDetailsForm(SeenForm, forms.ModelForm):
+    """The account's fields, which staff change on its page."""
+
+    class Meta:
+        model = Account
+        fields = _DETAILS
+
+    def facts(self) -> dict[str, str]:
+        """Return the fields as they are stored now."""
+        rows = Account.objects.filter(pk=self.instance.pk).values(*_DETAILS)
+        return {name: "empty" if value is None else str(value) for row in rows for name, value in row.items()}
+
+
+class AccountForm(ReasonForm):
+    """An act on a locked account."""
+
+    def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
+        self.account = account
+        super().__init__(*args, **kwargs)
+
+    def context(self) -> dict[str, Any]:
+        """Return what the form's page shows beside it, as plain values."""
+        return {}
+
+
+class CloseForm(AccountForm):
+    """Closing an account, whose keys are refused from then on."""
+
+    def clean(self) -> dict[str, Any]:
+        if not self.account.is_active:
+            raise forms.ValidationError("The account is closed already.")
+        return super().clean()
+
+
+class ReopenForm(AccountForm):
+    """Opening a closed account."""
+
+    def clean(self) -> dict[str, Any]:
+        if self.account.is_active:
+            raise forms.ValidationError("The account is open already.")
+        return super().clean()
+
+
+class PurchaseForm(AccountForm):
+    """A payment that came by bank transfer."""
+
+    amount = DollarsField(label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX, help_text="What arrived.")
+    payment_id = forms.RegexField(
+        _PAYMENT_ID,
+        label="Payment id",
+        help_text=f"The bank's id of the transfer, without spaces. A payment is booked once. {_READ_BY_OWNERS}",
+    )
+    field_order = ("amount", "payment_id")
+
+    def clean_amount(self) -> int:
+        cents: int = self.cleaned_data["amount"]
+        if self.account.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
+            raise forms.ValidationError("The account's balance would be larger than the ledger can store.")
+        return cents
+
+    def clean_payment_id(self) -> str:
+        payment_id: str = self.cleaned_data["payment_id"]
+        booked = LedgerEntry.objects.filter(reference=f"pay:bank:{payment_id}").first()
+        if booked:
+            whose = "this account" if booked.account_id == self.account.pk else "another account"
+            raise forms.ValidationError(
+                f"This payment is booked already, for {whose}: {dollars.format_usd(booked.amount_nanos)}, entry {booked.pk}."
+            )
+        return payment_id
+
+
+class _TakeBackForm(AccountForm):
+    """Taking money of one credit back, to the nanodollar: what is left of a credit may be of that."""
+
+    amount = forms.CharField(
+        label="Amount in US dollars", max_length=30, widget=forms.TextInput(attrs={"inputmode": "decimal"})
+    )
+    overdraws = forms.BooleanField(
+        label="The balance may fall below zero",
+        required=False,
+        help_text="Needed only if more is taken back than the account has. Its requests are refused until it is above zero.",
+    )
+    field_order: tuple[str, ...] = ("amount", "overdraws")
+
+    def __init__(self, account: Account, credit: Credit, *args: Any, **kwargs: Any) -> None:
+        self.credit = credit
+        super().__init__(account, *args, **kwargs)
+        self.fields["reason"].help_text = f"Why. {_READ_BY_OWNERS}"
+        most, unused = dollars.format_usd(credit.left_nanos), dollars.format_usd(credit.unused_nanos)
+        self.fields["amount"].help_text = f"At most {most}, which is left of this credit. {unused} of it is not used."
+
+    def context(self) -> dict[str, Any]:
+        return {"entry": statement.format_entry(self.credit.entry)}
+
+    def clean_amount(self) -> int:
+        nanos = _nanos(self.cleaned_data["amount"])
+        if nanos <= 0:
+            raise forms.ValidationError("The amount is above zero: it says how much is taken back.")
+        if nanos > self.credit.left_nanos:
+            raise forms.ValidationError(f"The most is {dollars.format_usd(self.credit.left_nanos)}: more is not left of it.")
+        return nanos
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        after = self.account.balance_nanos - cleaned.get("amount", 0)
+        if after < 0 < cleaned.get("amount", 0) and not cleaned.get("overdraws"):
+            self.add_error("overdraws", f"The balance would be {dollars.format_usd(after)}. Tick this if it may be.")
+        return cleaned
+
+
+class CorrectionForm(_TakeBackForm):
+    """Taking back a credit, or a part of it, that was booked wrongly."""
+
+    def clean(self) -> dict[str, Any]:
+        if self.credit.is_corrected:
+            raise forms.ValidationError("This credit was corrected already. A credit is corrected once.")
+        return super().clean()
+
+
+class RefundForm(_TakeBackForm):
+    """Booking that money of a purchase was paid back."""
+
+    refund_id = forms.RegexField(
+        _PAYMENT_ID, label="Refund id", help_text="The bank's or processor's id of it, without spaces. A refund is booked once."
+    )
+    field_order = ("amount", "refund_id", "overdraws")
+
+    def clean_refund_id(self) -> str:
+        refund_id: str = self.cleaned_data["refund_id"]
+        booked = LedgerEntry.objects.filter(reference=f"refund:{refund_id}").first()
+        if booked:
+            raise forms.ValidationError(f"This refund is booked already: entry {booked.pk}.")
+        return refund_id
+
+
+class ClosingRefundForm(AccountForm):
+    """Closing an account and taking back the unused part of each purchase, which is paid out."""
+
+    def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
+        self.credits = credits.read_credits(account)
+        super().__init__(account, *args, **kwargs)
+        self.fields["reason"].help_text = f"Why. {_READ_BY_OWNERS}"
+
+    @property
+    def refunded(self) -> list[Credit]:
+        """The purchases that are not used up, oldest first."""
+        return [credit for credit in self.credits if credit.is_purchase and credit.unused_nanos]
+
+    @property
+    def sum_nanos(self) -> int:
+        return sum(credit.unused_nanos for credit in self.refunded)
+
+    def facts(self) -> dict[str, str]:
+        return {"the sum": dollars.format_usd(self.sum_nanos)}
+
+    def context(self) -> dict[str, Any]:
+        """Return the credits that are not used up, and how many others there are, to show how the sum comes about."""
+        unused = [credit for credit in self.credits if credit.unused_nanos]
+        return {
+            "rows": [
+                {
+                    "id": credit.entry.pk,
+                    "title": statement.format_entry(credit.entry).title,
+                    "created_at": credit.entry.created_at,
+                    "amount": dollars.format_usd(credit.entry.amount_nanos),
+                    "returned": dollars.format_usd(credit.returned_nanos),
+                    "used": dollars.format_usd(credit.left_nanos - credit.unused_nanos),
+                    "unused": dollars.format_usd(credit.unused_nanos),
+                    "paid_out": dollars.format_usd(credit.unused_nanos) if credit.is_purchase else "-",
+                }
+                for credit in unused
+            ],
+            "others_count": len(self.credits) - len(unused),
+            "unused": dollars.format_usd(sum(credit.unused_nanos for credit in unused)),
+            "sum": dollars.format_usd(self.sum_nanos),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        if not self.account.is_active and not self.refunded:
+            raise forms.ValidationError("The account is closed, and nothing of its purchases is unused.")
+        holds = self.account.holds.filter(state=Hold.State.HELD).count()
+        if holds:
+            held = dollars.format_usd(self.account.held_nanos)
+            raise forms.ValidationError(
+                f"{holds} running request{' holds' if holds == 1 else 's hold'} {held}: what is unused is known when they have"
+                " ended. Close the account first, so that no more begin, and refund it then."
+            )
+        return super().clean()
+
+
+def _nanos(typed: str) -> int:
+    """Read an amount of dollars, exactly. Raises ValidationError."""
+    try:
+        exact = Decimal(typed.strip().removeprefix("$").replace(",", "")) * dollars.NANOS_PER_DOLLAR
+        if exact.is_finite() and exact == exact.to_integral_value() and abs(exact) <= money.NANOS_MAX:
+            return int(exact)
+    except ArithmeticError:
+        pass
+    raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most nine decimals.")

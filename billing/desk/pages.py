@@ -1,0 +1,205 @@
+"""The pages of the acts on an account, which the admin adds to the account's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import require_http_methods
+
+from billing import credits, ledger, locks, staff_permissions
+from billing.desk import acts, forms
+from billing.models import Account, User
+from billing.people_admin import staff_of
+from billing.sign_in import password_links
+from gateway_project import dollars
+from gateway_project.activity import sent_forms
+from gateway_project.activity.admin_pages import ActionsMixin
+from gateway_project.desk.acts import act_once
+from gateway_project.desk.forms import ActForm
+
+
+@dataclass(frozen=True)
+class AccountAct:
+    """An act, and its page. ``moves_money``: not for members of the account, like credits."""
+
+    name: str
+    title: str
+    permission: str
+    explanation: str
+    submit: str
+    form: Callable[..., forms.AccountForm]
+    act: Callable[[HttpRequest, User, Any], str]  # request, staff, valid form
+    moves_money: bool = True
+    is_possible: Callable[[Account], bool] = lambda account: True
+    template: str = "admin/billing/account/act.html"
+
+    def may(self, request: HttpRequest, account: Account) -> bool:
+        """Say whether the user may do it. That it is possible is for the form to decide."""
+        if not request.user.has_perm(self.permission):
+            return False
+        return not self.moves_money or staff_permissions.may_credit(staff_of(request), account)
+
+
+CLOSE = AccountAct(
+    "close",
+    "Close account",
+    "billing.close_account",
+    "Requests with the account's keys are refused from the moment of closing; those that run end as usual. The balance stays.",
+    "Close the account",
+    forms.CloseForm,
+    lambda request, staff, form: acts.close(request, form.account, form.cleaned_data),
+    moves_money=False,
+    is_possible=lambda account: account.is_active,
+)
+REOPEN = AccountAct(
+    "reopen",
+    "Reopen account",
+    "billing.close_account",
+    "The account's keys work again, except those that are revoked or expired.",
+    "Reopen the account",
+    forms.ReopenForm,
+    lambda request, staff, form: acts.reopen(request, form.account, form.cleaned_data),
+    moves_money=False,
+    is_possible=lambda account: not account.is_active,
+)
+PURCHASE = AccountAct(
+    "purchase",
+    "Book a payment",
+    "billing.book_purchase",
+    "A payment that came by bank transfer. It is booked in your name.",
+    "Book the payment",
+    forms.PurchaseForm,
+    lambda request, staff, form: acts.book_purchase(request, form.account, staff, form.cleaned_data),
+)
+CLOSING_REFUND = AccountAct(
+    "closing-refund",
+    "Close with a refund",
+    "billing.refund_purchase",
+    "The account is closed, and what is unused of its purchases is taken from the balance, to be paid out. Credits are used in"
+    " the order in which they were booked, whoever gave them. Support credit is not paid out.",
+    "Close the account and take the refund from its balance",
+    forms.ClosingRefundForm,
+    lambda request, staff, form: acts.close_and_refund(request, form.account, staff, form),
+    template="admin/billing/account/closing_refund.html",
+)
+CORRECTION = AccountAct(
+    "correct",
+    "Correct a credit",
+    "billing.correct_credit",
+    "Takes back a credit that was booked wrongly, or a part of it. A credit is corrected once.",
+    "Take it back",
+    forms.CorrectionForm,
+    lambda request, staff, form: acts.correct(request, form.account, staff, form.credit, form.cleaned_data),
+)
+REFUND = AccountAct(
+    "refund",
+    "Book a refund",
+    "billing.refund_purchase",
+    "Money of this payment was paid back to the customer. That is booked here, not paid.",
+    "Book the refund",
+    forms.RefundForm,
+    lambda request, staff, form: acts.refund(request, form.account, staff, form.credit, form.cleaned_data),
+)
+OF_ACCOUNTS = [PURCHASE, CLOSE, REOPEN, CLOSING_REFUND]
+OF_CREDITS = [CORRECTION, REFUND]
+
+
+class AccountActPages(ActionsMixin):
+    """An admin of accounts with the pages of these acts."""
+
+    def get_urls(self) -> list[URLPattern]:
+        paths = [self._path(f"<uuid:account_id>/{act.name}/", act) for act in OF_ACCOUNTS]
+        paths += [self._path(f"<uuid:account_id>/{act.name}/<uuid:entry_id>/", act) for act in OF_CREDITS]
+        link = self.admin_site.admin_view(self.password_link_view)  # type: ignore[attr-defined]
+        paths.append(path("<uuid:account_id>/password-link/<int:user_id>/", link, name="billing_account_password_link"))
+        return [*paths, *super().get_urls()]  # type: ignore[misc]
+
+    def _path(self, address: str, act: AccountAct) -> URLPattern:
+        view = self.admin_site.admin_view(self._act_view)  # type: ignore[attr-defined]
+        pattern: URLPattern = path(address, view, {"act": act}, name=f"billing_account_{act.name.replace('-', '_')}")
+        return pattern
+
+    def possible_acts(self, request: HttpRequest, account: Account) -> list[dict[str, str]]:
+        """Return title and address of each act on the account that the user may do now."""
+        return [
+            {"title": act.title, "address": reverse(f"admin:billing_account_{act.name.replace('-', '_')}", args=[account.pk])}
+            for act in OF_ACCOUNTS
+            if act.is_possible(account) and act.may(request, account)
+        ]
+
+    def _act_view(self, request: HttpRequest, account_id: UUID, act: AccountAct, entry_id: UUID | None = None) -> HttpResponse:
+        """Show the form; a POST acts by it, once, with the locks held under which it is validated."""
+        account = self.object_for(request, str(account_id), act.permission)
+        if not act.may(request, account):
+            raise PermissionDenied
+        staff = staff_of(request)
+        if request.method != "POST":
+            return self._show(request, act, _form(act, account, entry_id))
+        with transaction.atomic():
+            locks.lock_users([staff.pk])
+            account = locks.lock_account(account_id)
+            if not act.may(request, account):  # the staff may have become a member meanwhile
+                raise PermissionDenied
+            form = _form(act, account, entry_id, request.POST)
+            is_done = act_once(request, form, lambda: _perform(act, request, staff, form))
+        return self.back_to(account) if is_done else self._show(request, act, form)
+
+    def _show(self, request: HttpRequest, act: AccountAct, form: forms.AccountForm) -> HttpResponse:
+        context = {"act": act, "form": form, "balance": dollars.format_usd(form.account.balance_nanos), **form.context()}
+        return self.show_action(request, act.template, act.title, form.account, **context)
+
+    # --- A link to set a password -----------------------------------------------------------------------------------
+
+    @method_decorator(require_http_methods(["GET", "POST"]))
+    def password_link_view(self, request: HttpRequest, account_id: UUID, user_id: int) -> HttpResponse:
+        """Send a member a link to set a password. ``password_links`` records it."""
+        account = self.object_for(request, str(account_id), "billing.send_password_link")
+        member = account.members.filter(pk=user_id, is_active=True).first()
+        if member is None:
+            raise Http404
+        if not staff_permissions.may_set_credentials(staff_of(request), member):
+            raise PermissionDenied
+        form = ActForm(request.POST if request.method == "POST" else None)
+        if request.method == "POST" and self._send_link(request, form, member):
+            return self.back_to(account)
+        context = {"form": form, "member": member}
+        template, title = "admin/billing/account/password_link.html", "Send a password link"
+        return self.show_action(request, template, title, account, **context)
+
+    def _send_link(self, request: HttpRequest, form: ActForm, member: User) -> bool:
+        """Return False if the form is damaged. The mail server may take long, so it is not asked in the transaction."""
+        if not form.is_valid():
+            return False
+        with transaction.atomic():
+            is_new = sent_forms.use(form.cleaned_data["token"])
+        if not is_new:
+            messages.warning(request, "This form was sent before, and acted on then. No other link was sent.")
+        elif password_links.invite(request, member, staff_of(request)):
+            messages.success(request, f"{member} has been sent a link to set a password. It works for 7 days.")
+        else:
+            messages.error(request, f"The mail to {member} could not be sent. No link is open.")
+        return True
+
+
+def _form(act: AccountAct, account: Account, entry_id: UUID | None, *data: Any) -> forms.AccountForm:
+    """Make the form. Raises Http404 if it is of a credit that the account does not have, or cannot be refunded."""
+    if entry_id is None:
+        return act.form(account, *data)
+    credit = credits.find_credit(account, entry_id)
+    if credit is None or (act is REFUND and not credit.is_purchase):
+        raise Http404
+    return act.form(account, credit, *data)
+
+
+def _perform(act: AccountAct, request: HttpRequest, staff: User, form: forms.AccountForm) -> str:
+    try:
+        return act.act(request, staff, form)
+    except ledger.ReferenceReused as error:  # for another account, at the same moment
+        raise ValidationError("It was booked meanwhile. Look at the ledger.") from error

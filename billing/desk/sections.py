@@ -1,0 +1,102 @@
+"""What billing shows of an account: its open holds, the ledger, the members and the acts of staff."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from billing import ledger_pages, staff_permissions, statement
+from billing.models import Account, Hold, LedgerEntry, User
+from billing.people_admin import staff_of
+from gateway_project import dollars
+from gateway_project.activity.models import Activity
+from gateway_project.desk.sections import Section
+
+HOLDS_SHOWN = 10
+ENTRIES_SHOWN = 20
+MEMBERS_SHOWN = 20
+ACTS_SHOWN = 10
+
+
+def _holds(request: HttpRequest, account: Account) -> dict[str, Any]:
+    open_holds = account.holds.filter(state=Hold.State.HELD).order_by("created_at")
+    return {
+        "holds": [
+            {
+                "reference": hold.pk,
+                "amount": dollars.format_usd(hold.amount_nanos),
+                "created_at": hold.created_at,
+                "expires_at": hold.expires_at,
+            }
+            for hold in open_holds[:HOLDS_SHOWN]
+        ],
+        "count": account.open_holds,
+    }
+
+
+def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
+    entries = ledger_pages.read_page(account, limit=ENTRIES_SHOWN, offset=0)
+    emails = dict(User.objects.filter(pk__in={entry.issued_by_id for entry in entries}).values_list("pk", "email"))
+    may_act = staff_permissions.may_credit(staff_of(request), account)
+    may_correct = may_act and request.user.has_perm("billing.correct_credit")
+    may_refund = may_act and request.user.has_perm("billing.refund_purchase")
+    return {
+        "rows": [
+            {
+                "line": statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")),
+                "rounded": statement.round_usd(entry.balance_after_nanos),
+                "completion": entry.reference if entry.type == LedgerEntry.Type.USAGE_DEBIT else "",
+                "of_entry": entry.metadata.get("entryId", ""),
+                "may_correct": may_correct and entry.amount_nanos > 0,
+                "may_refund": may_refund and entry.type == LedgerEntry.Type.CREDIT_PURCHASE,
+            }
+            for entry in entries
+        ],
+        "count": account.last_seq,
+        "may_see_completions": request.user.has_perm("completions.view_completion"),
+    }
+
+
+def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
+    members = account.members.order_by("email")[:MEMBERS_SHOWN]
+    may_send = request.user.has_perm("billing.send_password_link")
+    return {
+        "members": [
+            {
+                "id": member.pk,
+                "email": member.email,
+                "is_active": member.is_active,
+                "may_send": may_send and member.is_active and not member.is_staff,
+            }
+            for member in members
+        ],
+        "may_see_users": request.user.has_perm("billing.view_user"),
+    }
+
+
+def _acts(request: HttpRequest, account: Account) -> dict[str, Any]:
+    shown = Activity.objects.filter(account_id=account.pk).order_by("-id").select_related("actor")[:ACTS_SHOWN]
+    every = f"{reverse('admin:activity_activity_changelist')}?account_id={account.pk}"
+    return {
+        "acts": [
+            {
+                "id": act.pk,
+                "at": act.at,
+                "who": act.actor.email if act.actor else "an operator's command",
+                "summary": act.summary,
+                "reason": act.reason,
+                "ticket": act.ticket,
+            }
+            for act in shown
+        ],
+        "every": every,
+    }
+
+
+_TEMPLATES = "admin/billing/account"
+SECTIONS = [
+    Section(20, "holds", "Running requests", "billing.view_hold", f"{_TEMPLATES}/holds.html", _holds),
+    Section(50, "entries", "Ledger", "billing.view_ledgerentry", f"{_TEMPLATES}/entries.html", _ledger),
+    Section(70, "members", "Members", "billing.view_account", f"{_TEMPLATES}/members.html", _members),
+    Section(80, "acts", "Acts of staff and owners", "activity.view_activity", f"{_TEMPLATES}/acts.html", _acts),
+]

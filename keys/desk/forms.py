@@ -1,0 +1,113 @@
+"""Forms of the acts on a key. They are validated while the key is locked, so what they check stays true."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django import forms
+
+from billing import money
+from billing.forms import DollarsField
+from gateway_project import dollars
+from gateway_project.db import pool
+from gateway_project.desk.forms import ReasonForm
+from keys import summaries
+from keys.forms import NO_LIMIT, TYPES, LimitForm
+from keys.models import RATE_MAX, ApiKey
+
+RAISE_DAYS_MAX = 31
+
+
+class KeyActForm(ReasonForm):
+    """An act on a locked key."""
+
+    reason = forms.CharField(
+        max_length=500, required=False, widget=forms.Textarea(attrs={"rows": 3, "cols": 60}), help_text="For the activity log."
+    )
+
+    def __init__(self, key: ApiKey, *args: Any, **kwargs: Any) -> None:
+        self.key = key
+        super().__init__(*args, **kwargs)
+
+
+class RevokeForm(KeyActForm):
+    """Revoking a key."""
+
+
+class SupportLimitForm(KeyActForm, LimitForm):
+    """A spending limit in the admin, whose layout has no room for radio buttons."""
+
+    spending_type = forms.ChoiceField(label="Spending limit", choices=TYPES, initial=NO_LIMIT)
+    field_order = ("spending_type", "spending_limit", "spending_period")
+
+    def __init__(self, key: ApiKey, *args: Any) -> None:
+        super().__init__(key, *args, initial=LimitForm.initial_of(key))
+
+    def facts(self) -> dict[str, str]:
+        return {"spending_limit": summaries.describe_limit_of(self.key, pool.database_time())}
+
+
+class RaiseForm(KeyActForm):
+    """A higher spending limit for a time. The limit's kind and period stay."""
+
+    raised_limit = DollarsField(label="At most, in US dollars", max_cents=money.CENTS_MAX)
+    until = forms.DateTimeField(
+        label="Until (UTC)",
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        help_text=f"At most {RAISE_DAYS_MAX} days from now. From that moment on the limit is what it was: nobody needs to act.",
+    )
+    field_order = ("raised_limit", "until")
+
+    def facts(self) -> dict[str, str]:
+        return {"raised_limit": summaries.describe_limit_of(self.key, pool.database_time())}
+
+    def clean_raised_limit(self) -> int:
+        cents: int = self.cleaned_data["raised_limit"]
+        limit_nanos = self.key.spending_limit_nanos
+        if limit_nanos is None:
+            raise forms.ValidationError("The key has no spending limit, so there is nothing to raise.")
+        if money.nanos(cents) <= limit_nanos:
+            raise forms.ValidationError(f"A raise is above the limit, which is {dollars.format_usd(limit_nanos)}.")
+        return cents
+
+    def clean_until(self) -> datetime:
+        until: datetime = self.cleaned_data["until"].replace(tzinfo=UTC)  # typed as UTC, whatever the zone of the deployment
+        now = pool.database_time()
+        if until <= now:
+            raise forms.ValidationError("This moment is in the past.")
+        if until > now + timedelta(days=RAISE_DAYS_MAX):
+            raise forms.ValidationError(f"A raise ends within {RAISE_DAYS_MAX} days. For longer, change the limit itself.")
+        return until
+
+
+def _rate(label: str) -> forms.IntegerField:
+    return forms.IntegerField(label=label, min_value=1, max_value=RATE_MAX, required=False)
+
+
+_RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
+
+
+class RatesForm(KeyActForm):
+    """How much a key may send. An empty field: as its account says, or else the deployment."""
+
+    requests_per_minute = _rate("Requests per minute")
+    tokens_per_minute = _rate("Tokens per minute")
+    requests_in_flight_max = _rate("Requests at a time")
+    field_order = _RATES
+
+    def __init__(self, key: ApiKey, *args: Any) -> None:
+        super().__init__(key, *args, initial={name: getattr(key, name) for name in _RATES})
+
+    def facts(self) -> dict[str, str]:
+        values = {name: getattr(self.key, name) for name in _RATES}
+        return {name: "empty" if value is None else str(value) for name, value in values.items()}
+
+    def clean(self) -> dict[str, Any]:
+        if not set(_RATES) <= set(self.data):  # a form that lost its fields must not clear a limit
+            raise forms.ValidationError("This form is damaged. Open it anew.")
+        return super().clean()
+
+    @property
+    def rates(self) -> dict[str, int | None]:
+        """The arguments of ``lifecycle.set_rates``."""
+        return {name: self.cleaned_data[name] for name in _RATES}

@@ -1,0 +1,56 @@
+"""What keys show of an account: thirty days of spending, the keys with their limits, and why they were refused."""
+
+from datetime import UTC
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from billing.models import Account
+from gateway_project.db import pool
+from gateway_project.desk.sections import Section
+from keys import summaries
+from keys.refusal_history import summaries as refusal_summaries
+
+KEYS_SHOWN = 50
+_ACTS = (
+    ("limit", "keys.set_spending_limit", "Limit"),
+    ("rates", "keys.set_rates", "Rates"),
+    ("revoke", "keys.revoke_apikey", "Revoke"),
+)
+
+
+def _spending(request: HttpRequest, account: Account) -> dict[str, Any]:
+    return {"chart": summaries.build_chart(account, pool.database_time().astimezone(UTC).date())}
+
+
+def _keys(request: HttpRequest, account: Account) -> dict[str, Any]:
+    keys = summaries.keys_newest_first(account).select_related("account")
+    acts = [(name, words) for name, permission, words in _ACTS if request.user.has_perm(permission)]
+    return {
+        "keys": [
+            {
+                "summary": summary,
+                "acts": []
+                if summary.is_revoked
+                else [
+                    {"words": words, "address": reverse(f"admin:keys_apikey_{name}", args=[summary.id])} for name, words in acts
+                ],
+            }
+            for summary in summaries.summarize_keys(keys[:KEYS_SHOWN], pool.database_time())
+        ],
+        "has_acts": bool(acts),
+        "count": keys.count(),
+    }
+
+
+def _refusals(request: HttpRequest, account: Account) -> dict[str, Any]:
+    return {"refusals": refusal_summaries.sum_by_reason(account, pool.database_time())}
+
+
+_TEMPLATES = "admin/keys/account"
+SECTIONS = [
+    Section(10, "spending", "Spending", "keys.view_apikey", f"{_TEMPLATES}/spending.html", _spending),
+    Section(30, "keys", "Keys", "keys.view_apikey", f"{_TEMPLATES}/keys.html", _keys),
+    Section(60, "refusals", "Refusals in the last 24 hours", "keys.view_apikey", f"{_TEMPLATES}/refusals.html", _refusals),
+]
