@@ -244,16 +244,16 @@ USAGE_SAYS_WHAT_WAS_USED = Invariant(
 
 REFUNDS_FIT_THEIR_CREDIT = Invariant(
     "refunds_fit_their_credit",
-    "What refunds and corrections say that they take back of an entry is of an earlier credit of the account, and not more.",
+    "What refunds and corrections take back of an entry, less what came back, is of an earlier credit and not more.",
     """
     SELECT refund.account_id, refund.credit_id, refund.returned_nanos, credit.amount_nanos
     FROM (
         SELECT account_id, metadata ->> 'entryId' AS credit_id, -sum(amount_nanos) AS returned_nanos, min(seq) AS first_seq
-        FROM entry WHERE type = 'REFUND_DEBIT' AND metadata ->> 'entryId' IS NOT NULL
+        FROM entry WHERE type <> 'USAGE_DEBIT' AND metadata ->> 'entryId' IS NOT NULL
         GROUP BY account_id, metadata ->> 'entryId'
     ) AS refund LEFT JOIN (SELECT * FROM entry WHERE type IN ('CREDIT_PURCHASE', 'SUPPORT_CREDIT')) AS credit
         ON credit.id::text = refund.credit_id AND credit.account_id = refund.account_id AND credit.seq < refund.first_seq
-    WHERE credit.id IS NULL OR returned_nanos > credit.amount_nanos
+    WHERE credit.id IS NULL OR returned_nanos NOT BETWEEN 0 AND credit.amount_nanos
     """,
 )
 

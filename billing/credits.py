@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db.models import Sum
+
 from billing import ledger
 from billing.models import Account, LedgerEntry
 
@@ -36,17 +38,23 @@ def read_credits(account: Account) -> list[Credit]:
     """Return the account's credits, oldest first. One query. To decide by them, lock the account first."""
     # Sorted here: with ORDER BY, PostgreSQL may prefer the index by seq, which has the usage, too.
     entries = sorted(account.entries.exclude(type=LedgerEntry.Type.USAGE_DEBIT), key=lambda entry: entry.seq)
-    credits = [entry for entry in entries if entry.amount_nanos > 0]
+    credits = [entry for entry in entries if entry.amount_nanos > 0 and "entryId" not in entry.metadata]
     returned: Counter[str] = Counter()
-    for entry in entries:
-        if entry.amount_nanos < 0:
-            returned[entry.metadata.get("entryId", "")] -= entry.amount_nanos
+    for entry in entries:  # refunds and corrections of a credit, and refunds that came back
+        returned[entry.metadata.get("entryId", "")] -= entry.amount_nanos
     corrected = {entry.reference for entry in entries}
     unused = unused_parts([entry.amount_nanos - returned[str(entry.pk)] for entry in credits], account.balance_nanos)
     return [
         Credit(entry, returned[str(entry.pk)], part, f"{ledger.CORRECTION}{entry.pk}" in corrected)
         for entry, part in zip(credits, unused, strict=True)
     ]
+
+
+def taken_back_by_hand(credit: LedgerEntry) -> int:
+    """Return the nanos of the credit that staff took back, and no processor."""
+    entries = LedgerEntry.objects.filter(account_id=credit.account_id, type=LedgerEntry.Type.REFUND_DEBIT)
+    by_hand = entries.filter(metadata__entryId=str(credit.pk), issued_by__isnull=False)
+    return -int(by_hand.aggregate(nanos=Sum("amount_nanos", default=0))["nanos"])
 
 
 def find_credit(account: Account, entry_id: UUID) -> Credit | None:

@@ -96,16 +96,26 @@ def credit_purchase(
     return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, reference, metadata, issued_by)
 
 
-def refund(account: Account, *, amount_cents: int, reference: str, reason: str) -> BookedEntry:
-    """Debit a payment that was refunded. Refunds and corrections are the only entries that may make a balance negative."""
-    return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", {"reason": reason})
+def refund(
+    account: Account, *, amount_cents: int, reference: str, reason: str, credit: LedgerEntry | None = None
+) -> BookedEntry:
+    """Debit a payment, booked by ``credit``, that was refunded. Only refunds and corrections may make a balance negative."""
+    metadata = {"reason": reason, **_of(credit)}
+    return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", metadata)
 
 
 def return_refund(
-    account: Account, *, amount_cents: int, reference: str, processor: str, payment_id: str, reason: str
+    account: Account,
+    *,
+    amount_cents: int,
+    reference: str,
+    processor: str,
+    payment_id: str,
+    reason: str,
+    credit: LedgerEntry | None = None,
 ) -> BookedEntry:
     """Credit what was debited of a payment and came back: a bank reinstated it, or a refund failed."""
-    metadata = {f"{processor}PaymentId": payment_id, "reason": reason}
+    metadata = {f"{processor}PaymentId": payment_id, "reason": reason, **_of(credit)}
     return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"unrefund:{reference}", metadata)
 
 
@@ -117,7 +127,7 @@ def refund_credit(
     A trigger refuses more than is left of the credit (IntegrityError): ``billing.credits`` says how much that is.
     Raises ReferenceReused, AmountNotPositive.
     """
-    metadata = {"reason": reason, "entryId": str(credit.pk)}
+    metadata = {"reason": reason, **_of(credit)}
     return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, f"refund:{reference}", metadata, issued_by)
 
 
@@ -126,9 +136,14 @@ def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, 
 
     Like ``refund_credit`` otherwise. Raises ReferenceReused if it was corrected by another amount.
     """
-    metadata = {"reason": reason, "entryId": str(credit.pk)}
+    metadata = {"reason": reason, **_of(credit)}
     reference = f"{CORRECTION}{credit.pk}"
     return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, reference, metadata, issued_by)
+
+
+def _of(credit: LedgerEntry | None) -> dict[str, str]:
+    """Return what the metadata of a refund, or of its return, say about the credit that it is of."""
+    return {"entryId": str(credit.pk)} if credit else {}
 
 
 def grant_support_credit(

@@ -26,6 +26,11 @@ def floor_cents(balance_nanos: int) -> int:
     return balance_nanos // NANOS_PER_CENT
 
 
+def ceil_cents(amount_nanos: int) -> int:
+    """Return the whole cents that an amount takes, rounded up."""
+    return -floor_cents(-amount_nanos)
+
+
 def entry_cents(*, amount_nanos: int, balance_after_nanos: int) -> int:
     """Return an entry's amount in cents: the reported cents after it less those before it."""
     return floor_cents(balance_after_nanos) - floor_cents(balance_after_nanos - amount_nanos)

@@ -11,7 +11,7 @@ BEGIN
     SELECT amount_nanos INTO credited FROM billing_ledgerentry
     WHERE id = (NEW.metadata ->> 'entryId')::uuid AND account_id = NEW.account_id AND amount_nanos > 0;
     SELECT coalesce(sum(-amount_nanos), 0) INTO returned FROM billing_ledgerentry
-    WHERE account_id = NEW.account_id AND type = 'REFUND_DEBIT' AND metadata ->> 'entryId' = NEW.metadata ->> 'entryId';
+    WHERE account_id = NEW.account_id AND NOT (type = 'USAGE_DEBIT') AND metadata ->> 'entryId' = NEW.metadata ->> 'entryId';
     IF credited IS NULL OR returned - NEW.amount_nanos > credited THEN
         RAISE EXCEPTION 'a refund of %% does not fit entry %%, of %%, of which %% was refunded', -NEW.amount_nanos,
             NEW.metadata ->> 'entryId', credited, returned USING ERRCODE = 'check_violation';

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import Max
 
-from billing import ledger, locks
+from billing import credits, ledger, locks, money
 from billing.models import Account, BillingDetails, Payment, PaymentEvent
 from billing.payments import cards
 from billing.payments.processor import Event, Report
@@ -126,12 +126,17 @@ def describe_payer(account: Account) -> dict[str, str]:
 
 
 def _book_debits(account: Account, payment: Payment, report: Report) -> list[str]:
-    """Book the difference between what was taken back and what of it is booked: never more than was paid."""
+    """Book the difference between what was taken back and what of it is booked: never more than was paid.
+
+    What staff booked of it by hand, before the processor reported it, is not booked again.
+    """
     if (payment.refunded_cents, payment.disputed_cents) == (report.refunded_cents, report.disputed_cents):
         return []
     is_dispute = payment.refunded_cents == report.refunded_cents
     payment.refunded_cents, payment.disputed_cents = report.refunded_cents, report.disputed_cents
-    due_cents = min(payment.refunded_cents + payment.disputed_cents, payment.amount_cents)
+    assert payment.credit  # a constraint of what is paid
+    by_hand_cents = money.ceil_cents(credits.taken_back_by_hand(payment.credit))
+    due_cents = max(min(payment.refunded_cents + payment.disputed_cents, payment.amount_cents) - by_hand_cents, 0)
     owed_cents, payment.debited_cents = due_cents - payment.debited_cents, due_cents
     if owed_cents:
         payment.debits += 1
@@ -144,7 +149,7 @@ def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispu
     reference = f"{payment.processor}:{payment.intent_id}:{payment.debits}"
     if owed_cents > 0:
         reason = "Payment disputed at the bank" if is_dispute else "Payment refunded"
-        ledger.refund(account, amount_cents=owed_cents, reference=reference, reason=reason)
+        ledger.refund(account, amount_cents=owed_cents, reference=reference, reason=reason, credit=payment.credit)
         return
     ledger.return_refund(
         account,
@@ -153,4 +158,5 @@ def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispu
         processor=payment.processor,
         payment_id=payment.intent_id or "",
         reason="Disputed payment reinstated by the bank" if is_dispute else "Refund returned",
+        credit=payment.credit,
     )

@@ -2,11 +2,15 @@
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.db import transaction
 from playwright.sync_api import expect
 
 from billing.models import CreditRequest, User
-from tests import factories
+from gateway_project import identifiers
+from keys import lifecycle
+from tests import factories, usage
 from tests.browser import fits, picture, sign_in
+from tests.pages.test_dashboard import use
 
 # Without "preload" it does not fetch style sheets itself, which it does at wrong addresses.
 AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
@@ -21,6 +25,10 @@ PAGES = [
     "/admin/billing/creditrequest/{asked}/change/",
     "/admin/billing/creditrequest/{asked}/approve/",
     "/admin/billing/creditrequest/{asked}/decline/",
+    "/admin/billing/account/{account}/purchase/",
+    "/admin/billing/account/{account}/closing-refund/",
+    "/admin/billing/account/{account}/correct/{entry}/",
+    "/admin/keys/apikey/{key}/raise/",
     "/admin/billing/ledgerentry/",
     "/admin/billing/user/{user}/change/",
     "/admin/billing/user/add/",
@@ -50,7 +58,13 @@ def paths(transactional_db, alice):
     asked = CreditRequest.objects.create(
         reference="form", account=alice, amount_cents=20_000, reason="Sorry", requested_by=factories.make_user("s@example.org")
     )
-    ids = {"asked": asked.pk, "account": alice.pk, "key": key.pk, "user": alice.members.get().pk}
+    lifecycle.set_spending_limit(key, limit_cents=500, type="RECURRING", period="DAILY")
+    usage.buy(alice, 2_000, "pi_1")
+    with transaction.atomic():
+        use(key, cost_nanos=1_234_567_891)
+    usage.place(alice, 250_000_000, reference=identifiers.short_uuid7())
+    ids = {"account": alice.pk, "key": key.pk, "user": alice.members.get().pk, "asked": asked.pk}
+    ids["entry"] = alice.entries.get(seq=1).pk
     return [path.format(**ids) for path in PAGES]
 
 

@@ -4,9 +4,10 @@ import json
 import time
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from billing import audit, ledger, locks
 from billing.models import Account, LedgerEntry, Payment, PaymentEvent
 from billing.payments import webhook
 from tests import chat, factories
@@ -236,6 +237,29 @@ def test_a_refund_that_arrives_before_the_payment_books_both(stripe, owner, bob)
     assert [outcome(early), outcome(late)] == ["APPLIED", "UNCHANGED"]
     assert [kind for kind, _ in entries(bob)] == ["CREDIT_PURCHASE", "REFUND_DEBIT"]
     assert cents(bob) == 0
+
+
+@pytest.mark.parametrize(
+    ("by_hand_nanos", "reported_cents", "left_nanos"),
+    [
+        (5_000_000_000, 500, 15_000_000_000),
+        (5_000_000_000, 700, 13_000_000_000),
+        (5_000_000_000, 300, 15_000_000_000),
+        (19_999_999_999, 2_000, 1),
+    ],
+)
+def test_a_refund_that_staff_booked_before_is_not_booked_again(stripe, owner, bob, by_hand_nanos, reported_cents, left_nanos):
+    session = paid(stripe, owner)
+    staff = factories.make_user("staff@example.org", is_staff=True)
+    with transaction.atomic():
+        credit, reason = Payment.objects.get().credit, "closed the account"
+        ledger.refund_credit(
+            locks.lock_account(bob.pk), credit, amount_nanos=by_hand_nanos, reference="by hand", reason=reason, issued_by=staff
+        )
+    assert outcome(stripe.refund(session, reported_cents)) == "APPLIED"
+    bob.refresh_from_db()
+    assert bob.balance_nanos == left_nanos
+    assert audit.verify() == []
 
 
 def test_a_refund_that_failed_is_credited_again(stripe, owner, bob):
