@@ -6,7 +6,7 @@ from billing import money
 
 
 class Migration(migrations.Migration):
-    dependencies = [("keys", "0008_keys_are_found_by_their_last_four")]
+    dependencies = [("keys", "0009_ready_groups")]
 
     operations = [
         migrations.AddField("apikey", "raised_limit_cents", models.BigIntegerField(blank=True, null=True)),

@@ -30,7 +30,7 @@ DROP FUNCTION billing_check_refund;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0015_search_finds_accounts_and_payments")]
+    dependencies = [("billing", "0016_ready_groups")]
 
     operations = [
         # A list with parameters, so that Django neither splits the function's body nor leaves a % undoubled.
