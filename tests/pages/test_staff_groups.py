@@ -39,7 +39,7 @@ _SUPPORT = {
     "billing.account": "view credit",
     "billing.payment": "view",
     "billing.creditrequest": "view",
-    "keys.apikey": "view trial limit rates revoke",
+    "keys.apikey": "view trial limit raise rates revoke",
     "activity.activity": "view",
 }
 MAY = {
@@ -122,7 +122,8 @@ def pages():
 
 
 def address(name):
-    for args in ([], ["0"], ["0", 0], ["00000000-0000-0000-0000-000000000000"]):
+    no_id = "00000000-0000-0000-0000-000000000000"
+    for args in ([], ["0"], ["0", 0], [no_id], [no_id, no_id], [no_id, 0]):
         try:
             return reverse(name, args=args)
         except NoReverseMatch:
