@@ -30,7 +30,7 @@ DROP FUNCTION billing_check_refund;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0016_ready_groups")]
+    dependencies = [("billing", "0017_payment_differences")]
 
     operations = [
         # A list with parameters, so that Django neither splits the function's body nor leaves a % undoubled.
