@@ -399,8 +399,34 @@ mutant(
 mutant(
     "a_reference_is_reused",
     "A reference that names something else is taken for the same.",
-    code("billing.ledger:_book_once", "!= (account.pk, type, amount_nanos)", "!= (account.pk, type, booked.amount_nanos)"),
+    code(
+        "billing.ledger:_book_nanos_once", "!= (account.pk, type, amount_nanos)", "!= (account.pk, type, booked.amount_nanos)"
+    ),
     f"{LEDGER}::test_a_reference_cannot_be_reused_for_something_else[bob-501]",
+)
+mutant(
+    "a_refund_exceeds_its_credit",
+    "More can be taken back of a credit than it was.",
+    without_trigger("billing_ledgerentry", "refunds_fit_their_credit"),
+    "billing/test_constraints.py::test_refunds_fit_their_credit[a nanodollar more]",
+)
+mutant(
+    "support_credit_is_paid_out",
+    "Closing an account pays out unused support credit, too.",
+    code("billing.desk.forms:ClosingRefundForm.refunded", "credit.is_purchase and ", ""),
+    "pages/test_account_page.py::test_an_account_is_closed_with_a_refund_of_what_is_unused_of_its_purchases",
+)
+mutant(
+    "usage_takes_the_newest_credit_first",
+    "Credits are used last in, first out.",
+    code("billing.credits:unused_parts", "reversed(credited_nanos)", "credited_nanos", "parts[::-1]", "parts"),
+    "billing/test_credits.py::test_unused_parts_are_what_is_left_when_usage_takes_the_oldest_credits_first",
+)
+mutant(
+    "a_raise_of_a_limit_never_ends",
+    "A spending limit that was raised for a time stays raised.",
+    code("keys.limits.spending:select_spending_statement", "raised_until > statement_timestamp()", "raised_until IS NOT NULL"),
+    "keys/limits/test_spending.py::test_a_raise_is_the_limit_until_its_moment_and_ends_by_itself",
 )
 mutant(
     "entries_can_be_changed",
