@@ -20,6 +20,7 @@ from tests.pages.conftest import (  # fixtures
     support,  # noqa: F401
     support_user,  # noqa: F401
 )
+from tests.pages.test_support import send
 
 NEW_KEY = "/dashboard/keys/new/"
 
@@ -79,7 +80,7 @@ def test_revoking_never_waits_for_a_password(owner, support, alice, key):  # noq
     other = factories.make_key(alice, "other")[0]
     for client, path in ((owner, f"/dashboard/keys/{key.pk}/revoke/"), (support, f"/admin/keys/apikey/{other.pk}/revoke/")):
         expire(client)
-        assert client.post(path, {"post": "yes"}).status_code == 302
+        assert send(client, path, {}).status_code == 302
     assert not ApiKey.objects.filter(revoked_at=None).exists()
 
 
