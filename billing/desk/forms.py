@@ -10,24 +10,10 @@ from billing.credits import Credit
 from billing.forms import DollarsField
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project import dollars
-from gateway_project.desk.forms import ReasonForm, SeenForm
+from gateway_project.desk.forms import ReasonForm
 
 _READ_BY_OWNERS = "The account's members can read it on their statement."
-_DETAILS = ("name", "requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
 _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces
-
-
-class AccountDetailsForm(SeenForm, forms.ModelForm):
-    """The account's fields, which staff change on its page."""
-
-    class Meta:
-        model = Account
-        fields = _DETAILS
-
-    def facts(self) -> dict[str, str]:
-        """Return the fields as they are stored now."""
-        rows = Account.objects.filter(pk=self.instance.pk).values(*_DETAILS)
-        return {name: "empty" if value is None else str(value) for row in rows for name, value in row.items()}
 
 
 class AccountForm(ReasonForm):

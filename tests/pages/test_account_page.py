@@ -22,7 +22,7 @@ from tests import factories, usage
 from tests.conftest import client_for
 from tests.pages.conftest import make_staff, owner_of, signed_in
 from tests.pages.test_dashboard import use
-from tests.pages.test_support import account_page, accounts_form, key_page, text
+from tests.pages.test_support import account_page, key_page, text
 
 DESK_PERMISSIONS = [
     *("billing.view_account", "billing.view_ledgerentry", "billing.view_hold", "billing.view_user"),
@@ -324,21 +324,6 @@ def test_a_damaged_form_does_nothing(desk, payer, rows, fault):
     before = rows()
     assert desk.post(page, form).status_code == 200
     assert rows() == before
-
-
-def test_an_accounts_page_that_was_opened_before_a_change_says_what_changed(superuser, alice):
-    form = accounts_form(alice, name="Mine", requests_per_minute="7")
-    Account.objects.filter(pk=alice.pk).update(requests_per_minute=60)
-    reply = superuser.post(account_page(alice), form)
-    said = reply.context["adminform"].form.errors
-    assert list(said) == ["requests_per_minute"]
-    assert "it was empty, and is 60" in str(said["requests_per_minute"])
-    alice.refresh_from_db()
-    assert (alice.name, alice.requests_per_minute) == ("Alice", 60)
-    again = {**form, "seen": json.dumps({**json.loads(form["seen"]), "requests_per_minute": "60"})}
-    assert superuser.post(account_page(alice), again).status_code == 302
-    alice.refresh_from_db()
-    assert (alice.name, alice.requests_per_minute) == ("Mine", 7)
 
 
 # --- Acts on a key -----------------------------------------------------------------------------------------------

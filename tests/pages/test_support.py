@@ -1,7 +1,6 @@
 """The work of support in the Django admin, with exactly the permissions it needs. Other users cannot open its pages."""
 
 import html
-import json
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,6 @@ from django.test import Client
 from django.utils import timezone
 
 from billing import ledger, money, support_credit
-from billing.desk.forms import AccountDetailsForm
 from billing.models import Account, LedgerEntry, Membership, User
 from gateway_project.activity.models import Activity
 from keys.models import SpendingDay
@@ -425,7 +423,6 @@ def accounts_form(account, **fields):
     member = account.memberships.get()
     return {
         "name": account.name,
-        "seen": json.dumps(AccountDetailsForm(instance=account).facts()),
         "memberships-TOTAL_FORMS": 1,
         "memberships-INITIAL_FORMS": 1,
         "memberships-0-id": member.pk,
