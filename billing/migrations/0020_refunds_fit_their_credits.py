@@ -30,7 +30,7 @@ DROP FUNCTION billing_check_refund;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0018_entries_beside_usage_by_time")]
+    dependencies = [("billing", "0019_top_ups")]
 
     operations = [
         # A list with parameters, so that Django neither splits the function's body nor leaves a % undoubled.
