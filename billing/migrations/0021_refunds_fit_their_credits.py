@@ -30,7 +30,7 @@ DROP FUNCTION billing_check_refund;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0019_top_ups")]
+    dependencies = [("billing", "0020_groups_see_payments")]
 
     operations = [
         # A list with parameters, so that Django neither splits the function's body nor leaves a % undoubled.

@@ -5,7 +5,7 @@ from django.db import migrations
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("billing", "0020_refunds_fit_their_credits"),
+        ("billing", "0021_refunds_fit_their_credits"),
     ]
 
     operations = [
