@@ -16,7 +16,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``desk``                 what completions contribute to the support desk
 - ``inbound``              the way of a completion, shared by all languages of callers
 - ``key_admin``            what completions add to the support page of a key
-- ``serializers``          the shapes of replies; ``completion_object`` makes the one about a completion
+- ``serializers``          the shapes of replies; ``completion_object`` and ``quote_object`` make two of them
 - ``tasks``                the sweeper, which settles or releases what a dead process left, and other scheduled work
 - ``facts``                what operators watch of routes, outbox and dead letters
 - ``reencryption``         encrypts what is stored anew, after a change of the encryption keys

@@ -268,7 +268,8 @@ class CompletionTokensDetailsSerializer(serializers.Serializer[Any]):
     reasoning_tokens = serializers.IntegerField(min_value=0)
 
 
-_EXACT_DOLLARS_NUMBER = {"type": "number", "format": "decimal", "minimum": 0}
+_EXACT_NUMBER = {"type": "number", "format": "decimal"}
+_EXACT_DOLLARS_NUMBER = {**_EXACT_NUMBER, "minimum": 0}
 
 
 class CompletionUsageSerializer(serializers.Serializer[Any]):
@@ -337,6 +338,39 @@ class CompletionSerializer(serializers.Serializer[Any]):
     )
     charged_before = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What such runs were charged, and usage.cost is without.")
     timings = CompletionTimingsSerializer()
+
+
+class QuotedRouteSerializer(serializers.Serializer[Any]):
+    model = serializers.CharField()
+    provider = serializers.CharField()
+    priority = serializers.IntegerField(min_value=0, help_text="The lowest is tried first.")
+    weight = serializers.IntegerField(min_value=1, help_text="The share of the requests among routes of the same priority.")
+    max_tokens = serializers.IntegerField(min_value=1, help_text="What its provider would be told, for each choice.")
+    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="The most that its answer can cost, in US dollars, exactly.")
+
+
+class QuoteRefusalSerializer(serializers.Serializer[Any]):
+    status = serializers.IntegerField(help_text="402 or 429")
+    message = serializers.CharField()
+    type = serializers.CharField()
+    code = serializers.CharField()
+    param = serializers.CharField(allow_null=True)
+
+
+class QuoteSerializer(serializers.Serializer[Any]):
+    object = serializers.CharField(help_text="quote")
+    model = serializers.CharField(help_text="The model that would answer; of an alias, the one that it stands for now.")
+    prompt_tokens_max = serializers.IntegerField(min_value=0, help_text="The most tokens that its prompt can have.")
+    max_tokens = serializers.IntegerField(
+        min_value=1, allow_null=True, help_text="What the hold pays for. null: refused, and the request names none."
+    )
+    max_cost = SchemaField(
+        _EXACT_DOLLARS_NUMBER, allow_null=True, help_text="What would be held, in US dollars. null: as of max_tokens."
+    )
+    available = SchemaField(_EXACT_NUMBER, help_text="What the account and the key's spending limit leave, in US dollars.")
+    affordable_max_tokens = serializers.IntegerField(min_value=0, help_text="The largest max_tokens that this pays for.")
+    refusal = QuoteRefusalSerializer(allow_null=True, help_text="The error that the request would get. null: none.")
+    routes = QuotedRouteSerializer(many=True, help_text="In the order of their priority, then those of fallback models.")
 
 
 _UNIT_PRICE = "US dollars per token, exactly."

@@ -7,6 +7,7 @@ urlpatterns = [
     path("completions/<str:completion_id>", views.PastCompletionView.as_view()),
     path("models", views.ModelListView.as_view()),
     path("models/<path:model_id>", views.ModelView.as_view()),
+    path("quote", views.QuoteView.as_view()),
     path("usage", views.UsageView.as_view()),
     path("<path:nothing>", views.UnknownPathView.as_view()),
 ]

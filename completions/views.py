@@ -1,6 +1,7 @@
 """The completion interface under /v1. Each view translates and makes one call inward."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from django.conf import settings
@@ -12,12 +13,14 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from completions.catalog import lookup
+from completions.catalog import eligibility, lookup
 from completions.catalog.lookup import Listing
 from completions.charging import idempotency
 from completions.chat import ChatRequest, RequestBody
 from completions.completion_object import describe_completion
-from completions.inbound.completion_view import CompletionView, RatedView
+from completions.inbound.completion_view import CompletionView, RatedView, RequestView, receive_body
+from completions.quote_object import describe_quote
+from completions.relay import fair_queue
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
@@ -27,13 +30,16 @@ from completions.serializers import (
     CompletionSerializer,
     ModelListSerializer,
     ModelSerializer,
+    QuoteSerializer,
     UsageSerializer,
     model_object,
 )
-from gateway_project import compact_json, errors
+from gateway_project import compact_json, errors, large_work
 from gateway_project.cache import TTLCache
-from gateway_project.web import openapi, query_parameters, wrong_paths
-from keys.authentication import AnyCallerAuthentication
+from gateway_project.db import pool
+from gateway_project.web import openapi, query_parameters, strict_json, wrong_paths
+from gateway_project.web.bodies_in_flight import process_bodies
+from keys.authentication import AnyCallerAuthentication, Caller
 from keys.models import ApiKey
 from keys.usage import describe_usage
 
@@ -69,6 +75,20 @@ _COMPLETION_HEADERS = [
     ),
     openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
 ]
+_QUOTE_DESCRIPTION = (
+    "Decides a chat completion as it would be decided now, and tells what it would hold, which is the most that it can cost, by"
+    " which routes. No provider is asked; nothing is held, charged or counted against its limits. It counts as a read."
+)
+_QUOTE_ERRORS = (
+    errors.InvalidRequest,
+    errors.InvalidApiKey,
+    errors.ModelNotFound,
+    errors.RequestTimeout,
+    errors.LengthRequired,
+    errors.RequestTooLarge,
+    errors.UnsupportedMediaType,
+    errors.RateLimitExceeded,
+)
 _COMPLETION_ERRORS = (
     errors.InvalidRequest,
     errors.InvalidApiKey,
@@ -87,13 +107,17 @@ _COMPLETION_ERRORS = (
 )
 
 
+def _read_chat(fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+    return schema.parse(RequestBody(fields, raw), pause)
+
+
 class ChatCompletionsView(CompletionView):
     """One chat request, in OpenAI's language, which is also the gateway's own."""
 
     reply_format = ChatFormat()
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        return schema.parse(RequestBody(fields, raw), pause)
+        return _read_chat(fields, raw, pause)
 
     @extend_schema(
         operation_id="createChatCompletion",
@@ -110,6 +134,37 @@ class ChatCompletionsView(CompletionView):
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)
+
+
+class QuoteView(RequestView):
+    """What a chat request would hold and at most cost. It is a read of its key, and takes no slot of its completions."""
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        return _read_chat(fields, raw, pause)
+
+    @extend_schema(
+        operation_id="createQuote",
+        summary="Quote a completion",
+        description=_QUOTE_DESCRIPTION,
+        request=ChatCompletionRequestSerializer,
+        responses={200: QuoteSerializer, **openapi.error_responses(*_QUOTE_ERRORS)},
+    )
+    def post(self, request: Request) -> HttpResponse:
+        key = _key(request)
+        pool.release_connection()  # the body is yet to arrive
+        length = strict_json.content_length(request)
+        is_large = length > large_work.LARGE_BYTES
+        with (
+            process_bodies.counted(key.account_id, length) if is_large else nullcontext(self.body_arrived) as self.body_arrived
+        ):
+            received = receive_body(request)
+            with fair_queue.process_queue.start(key.pk):
+                described = self._quote(request, Caller(key.pk, key.account_id), received.take())
+        return HttpResponse(compact_json.dumps(described), content_type="application/json")
+
+    def _quote(self, request: Request, caller: Caller, raw: bytes) -> dict[str, Any]:
+        _, chat = self.parse(request, raw, strict_json.work_bytes(raw))
+        return describe_quote(chat, eligibility.eligible_offers(chat), caller)
 
 
 class PastCompletionView(RatedView):

@@ -412,6 +412,13 @@ def test_a_reply_matches_its_example(carol, heading, path):
     assert_as_shown(reply, example(heading))
 
 
+def test_a_quote_matches_its_example(carol):
+    fields = {"model": "demo/echo", "messages": hello(), "max_tokens": 100}
+    reply, shown = carol.post("/v1/quote", fields), example("## POST /v1/quote")
+    assert_as_shown(reply, shown)
+    assert {**reply.json(), "available": 0} == {**shown, "available": 0}
+
+
 def test_what_happened_to_a_completion_matches_its_example(carol):
     [*_, done] = events = chat.events(chat.ask(carol, stream=True))
     assert done == "[DONE]"

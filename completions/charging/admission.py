@@ -82,17 +82,27 @@ def admit(
     """
     # The views have read what they need. From here to the end of the reply the request holds no connection of the pool.
     pool.release_connection()
-    completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
-    countable_tokens = cost.countable_prompt_tokens(request, offers[0])
-    admission_request = AdmissionRequest(
-        completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id
-    )
+    admission_request = prepare(request, offers, caller, idempotency_key, request_id=request_id)
     with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
         outcome: Admitted | StoredReply = batch.commit(admission_request)
     if isinstance(outcome, Admitted):
         return outcome
     reads.replays.count(caller.key_id)
     return outcome.open()
+
+
+def prepare(
+    request: ChatRequest,
+    offers: Sequence[Offer],
+    caller: Caller,
+    idempotency_key: IdempotencyKey | None = None,
+    *,
+    request_id: str | None = None,
+) -> "AdmissionRequest":
+    """Return what a batch decides, under a new completion id."""
+    completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
+    countable_tokens = cost.countable_prompt_tokens(request, offers[0])
+    return AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +154,9 @@ class AdmissionRequest:
         requests_in_flight.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
         min_tokens = self._require_money(account, window, now, charged_before_nanos)  # 4 and 5
 
-        available_nanos = charged_before_nanos + _min_nanos(account.available_nanos, window.available_nanos if window else None)
-        max_tokens = token_budget.choose_max_tokens(self.request, offers[0], available_nanos, min_tokens)
-        payable_nanos = _payable_nanos(self.request, offers, max_tokens, available_nanos)
+        payable_now_nanos = charged_before_nanos + available_nanos(account, window)
+        max_tokens = token_budget.choose_max_tokens(self.request, offers[0], payable_now_nanos, min_tokens)
+        payable_nanos = _payable_nanos(self.request, offers, max_tokens, payable_now_nanos)
         admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens)
         record = self._record(now, window, earlier)
         held_nanos = record.due_nanos(payable_nanos)
@@ -176,8 +186,8 @@ class AdmissionRequest:
             spending.require_available(window, need_nanos, now)
             holds.require_available(account, need_nanos)
         except errors.ApiError as refusal:
-            available_nanos = _min_nanos(account.available_nanos, window.available_nanos if window else None)
-            affordable_tokens = cost.affordable_tokens(request, offer, available_nanos + charged_before_nanos)
+            affordable_nanos = charged_before_nanos + available_nanos(account, window)
+            affordable_tokens = cost.affordable_tokens(request, offer, affordable_nanos)
             if affordable_tokens > 0:
                 refusal.message += f" It affords {request.max_tokens_field} up to {affordable_tokens}."
             raise
@@ -220,6 +230,11 @@ class AdmissionRequest:
         Settlement corrects the count by the difference to the real usage.
         """
         return max(self.countable_prompt_tokens + self.request.choices * (self.request.max_tokens or 0), 1)
+
+
+def available_nanos(account: Account, window: SpendingWindow | None) -> int:
+    """Return what the account and the key's spending limit leave for one more request."""
+    return _min_nanos(account.available_nanos, window.available_nanos if window else None)
 
 
 def _is_allowed(key: ApiKey, offer: Offer) -> bool:

@@ -197,6 +197,42 @@ def rolled_back(operation: Operation) -> Iterator[LockedRows]:
         set_rollback(True)
 
 
+def read(operation: Operation) -> LockedRows:
+    """Read the rows of an admission without locks, for a decision that is not committed.
+
+    Nothing waits for it, and it waits for nobody: the next moment may decide otherwise. Raises the database's errors.
+    """
+    now, (accounts, keys, sums, running) = pool.read(
+        lambda: pipelined_transaction.read(
+            pipelined_transaction.select_rows_statement(Account, [operation.account_id]),
+            pipelined_transaction.select_rows_statement(ApiKey, [operation.key_id]),
+            spending.select_spending_statement([operation.key_id]),
+            records.select_running_statement(_limited_models([operation])),
+        )
+    )
+    keys_by_id, open_holds = pipelined_transaction.instances(ApiKey, keys), spending.build_open_holds(sums)
+    for key in keys_by_id.values():
+        key.open_holds = open_holds[key.pk]
+    return LockedRows(
+        now=now,
+        accounts=pipelined_transaction.instances(Account, accounts),
+        keys=keys_by_id,
+        windows=spending.build_windows(keys_by_id.values(), sums),
+        holds={},
+        completions={},
+        idempotency_keys={},
+        running=records.build_running(running),
+    )
+
+
+def _limited_models(operations: list[Operation]) -> list[ModelOfKey]:
+    return [
+        ModelOfKey(operation.account_id, operation.key_id, operation.limited_model_id)
+        for operation in operations
+        if operation.limited_model_id
+    ]
+
+
 def require_ready() -> None:
     """Commit nothing, on the way that admissions take. Raises the database's errors if it cannot be reached or written to."""
     commit(_ReadinessProbe())
@@ -286,11 +322,7 @@ def _lock_and_read(
     idempotency_keys = [
         (operation.account_id, operation.idempotency_key) for operation in operations if operation.idempotency_key
     ]
-    limited_models = [
-        ModelOfKey(operation.account_id, operation.key_id, operation.limited_model_id)
-        for operation in operations
-        if operation.limited_model_id
-    ]
+    limited_models = _limited_models(operations)
     has_admissions = any(not operation.is_settlement for operation in operations)
     now, (accounts, keys, sums, found_holds, completions, stored, running) = transaction.read(
         account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),

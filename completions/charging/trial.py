@@ -10,13 +10,13 @@ from django.utils.functional import cached_property
 
 from billing.models import Account
 from completions.catalog import eligibility
-from completions.charging import batch
+from completions.charging import admission, batch
 from completions.charging.admission import AdmissionRequest, Admitted
 from completions.charging.batch import LockedRows
 from completions.chat import ChatRequest, Offer
 from completions.pricing import cost
 from completions.request import schema
-from gateway_project import dollars, errors, identifiers
+from gateway_project import dollars, errors
 from keys import summaries
 from keys.authentication import Caller
 from keys.limits import rate_limits, requests_in_flight
@@ -69,10 +69,7 @@ class _Attempt:
 
     @cached_property
     def admission_request(self) -> AdmissionRequest:
-        caller = Caller(self.key.pk, self.key.account_id)
-        countable_tokens = cost.countable_prompt_tokens(self.request, self.offers[0])
-        completion_id = f"chatcmpl-{identifiers.uuid7().hex}"
-        return AdmissionRequest(completion_id, self.request, tuple(self.offers), caller, None, countable_tokens)
+        return admission.prepare(self.request, self.offers, Caller(self.key.pk, self.key.account_id))
 
     def decide(self) -> Trial:
         with batch.rolled_back(self.admission_request) as rows:
@@ -87,7 +84,7 @@ class _Attempt:
 
     def _available_nanos(self, rows: LockedRows) -> int:
         account, _, window = self._rows(rows)
-        return min(account.available_nanos, window.available_nanos) if window else account.available_nanos
+        return admission.available_nanos(account, window)
 
     def _rows(self, rows: LockedRows) -> tuple[Account, ApiKey, SpendingWindow | None]:
         return rows.accounts[self.key.account_id], rows.keys[self.key.pk], rows.windows[self.key.pk]

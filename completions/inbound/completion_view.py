@@ -70,22 +70,29 @@ class ReceivedBodyParser(BaseParser):
         return ReceivedBody(strict_json.read_body(stream, parser_context["view"].body_arrived))
 
 
-class CompletionView(RatedView):
-    """One request for a completion. Authentication identifies the caller from a cache; admission checks what its key may."""
+def receive_body(request: Request) -> ReceivedBody:
+    """Wait until the body has arrived. Raises an ApiError."""
+    received = request.data
+    assert isinstance(received, ReceivedBody)  # the parser raises on anything else
+    return received
 
-    authentication_classes = [CallerAuthentication]
+
+class RequestView(RatedView):
+    """A request with the body of a completion."""
+
     parser_classes = [ReceivedBodyParser]
-    reply_format: ReplyFormat
-    dispatched: Dispatch | None = None
     body_arrived: Arrived = staticmethod(strict_json.uncounted)
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         """Return the checked request. ``raw`` has the bytes of a body that is not small. Raises InvalidRequest."""
         raise NotImplementedError
 
-    def fingerprinted(self, fields: Fields) -> Fields:
-        """Return what a repetition under the same Idempotency-Key must be equal in."""
-        return fields
+    def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
+        """Return the fields of a body, and the checked request. Raises InvalidRequest."""
+        with large_work.turn(work_bytes) as pause:
+            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
+            return fields, self.read(fields, raw if len(raw) > _SMALL_BYTES else None, pause)
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
@@ -93,6 +100,18 @@ class CompletionView(RatedView):
         finally:
             # DRF's request and its view refer to each other through this. Without it they are freed now, not by the collector.
             self.request.parser_context.clear()
+
+
+class CompletionView(RequestView):
+    """One request for a completion. Authentication identifies the caller from a cache; admission checks what its key may."""
+
+    authentication_classes = [CallerAuthentication]
+    reply_format: ReplyFormat
+    dispatched: Dispatch | None = None
+
+    def fingerprinted(self, fields: Fields) -> Fields:
+        """Return what a repetition under the same Idempotency-Key must be equal in."""
+        return fields
 
     def complete(self, request: Request) -> HttpResponseBase:
         """Return the reply to a request, whose body has not been read."""
@@ -115,8 +134,7 @@ class CompletionView(RatedView):
 
     def _answer(self, request: Request, caller: Caller, slot: Slot) -> HttpResponseBase:
         """Relay a request, whose body has not been read. Return the whole reply, or one that streams the rest of it."""
-        received = request.data
-        assert isinstance(received, ReceivedBody)  # the parser raises on anything else
+        received = receive_body(request)
         with fair_queue.process_queue.start(caller.key_id):
             chat, admitted = self._admit(request, caller, received.take())
         if isinstance(admitted, Replay):
@@ -134,10 +152,7 @@ class CompletionView(RatedView):
         work_bytes = strict_json.work_bytes(raw)
         if work_bytes > large_work.LARGE_BYTES >= len(raw):  # larger bodies were looked at before they were received
             preadmission.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
-        with large_work.turn(work_bytes) as pause:
-            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
-            request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
-            chat = self.read(fields, raw if len(raw) > _SMALL_BYTES else None, pause)
+        fields, chat = self.parse(request, raw, work_bytes)
         with refusal_cache.replay_or_record_before_admission(
             caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
         ):

@@ -63,23 +63,28 @@ def lock_rows_statement(model: type[models.Model], ids: Collection[Any], *, skip
 
     With ``skips_locked`` it does not wait for a row that another transaction has locked, and leaves it out.
     """
-    return Statement(_lock_rows_sql(model, "SKIP LOCKED" if skips_locked else ""), list(ids))
+    return Statement(_select_rows_sql(model, f"FOR NO KEY UPDATE {'SKIP LOCKED' if skips_locked else ''}"), list(ids))
+
+
+def select_rows_statement(model: type[models.Model], ids: Collection[Any]) -> Statement:
+    """The same without locks."""
+    return Statement(_select_rows_sql(model, ""), list(ids))
 
 
 @cache
-def _lock_rows_sql(model: type[models.Model], option: str) -> str:
+def _select_rows_sql(model: type[models.Model], lock: str) -> str:
     columns = ", ".join(str(field.column) for field in model._meta.concrete_fields)
     table, key = model._meta.db_table, model._meta.pk
     # Only names of our own models are put into the SQL; the ids are a parameter.
     return (
         f"SELECT row_to_json(found) FROM (SELECT {columns} FROM {table} WHERE {key.column} ="  # noqa: S608
         f" ANY (ARRAY(SELECT json_array_elements_text($1::json))::{key.db_type(connection)}[])"
-        f" ORDER BY {key.column} FOR NO KEY UPDATE {option}) AS found"
+        f" ORDER BY {key.column} {lock}) AS found"
     )
 
 
 def instances(model: type[models.Model], rows: list[dict[str, Any]]) -> dict[Any, Any]:
-    """Return model instances by primary key, for rows that ``lock_rows_statement`` selected."""
+    """Return model instances by primary key, for rows that one of the statements above selected."""
     return {instance.pk: instance for instance in [_instance(model, row) for row in rows]}
 
 
@@ -120,6 +125,11 @@ def execute(statement: Statement) -> list[Any]:
         parameter = None if statement.parameter is None else [compact_json.dumps(statement.parameter).decode()]
         cursor.execute(statement.sql.replace("$1", "%s"), parameter)
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
+
+
+def read(*statements: Statement) -> tuple[datetime, list[list[Any]]]:
+    """Run statements one by one on Django's own connection. Return the database's time, and the rows of each."""
+    return _NestedTransaction().read(*statements)
 
 
 # --- In a pipelined transaction ----------------------------------------------------------------------------------

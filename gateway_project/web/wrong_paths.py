@@ -9,7 +9,7 @@ from gateway_project.web import hosts
 
 _NOTHING = "There is nothing at this path"
 _CHAT = ("chat", "completions")
-_OF_V1 = (_CHAT, ("models",), ("usage",))
+_OF_V1 = (_CHAT, ("quote",), ("models",), ("usage",))
 _OF_API = (("billing", "balance"), ("billing", "ledger"), ("billing", "ledger.csv"), ("rankings",), ("openapi.json",))
 
 # Endpoints of other APIs that the gateway does not have, by a segment of their paths.

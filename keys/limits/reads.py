@@ -56,7 +56,7 @@ class ReadLimit:
         return decision
 
 
-reads = ReadLimit("models, past completions, usage, balance and ledger")
+reads = ReadLimit("models, past completions, quotes, usage, balance and ledger")
 replays = ReadLimit("replies that are stored for repetitions")
 
 

@@ -27,6 +27,7 @@ from tests.conftest import client_for
 
 PATHS = {
     "/v1/chat/completions": "post",
+    "/v1/quote": "post",
     "/v1/completions/{completion_id}": "get",
     "/v1/models": "get",
     "/v1/models/{model_id}": "get",

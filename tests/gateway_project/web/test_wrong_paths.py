@@ -47,7 +47,9 @@ def test_a_wrong_base_url_for_completions_is_told_the_right_one(path):
     assert told(path) == f"There is nothing at this path. {SET_BASE_URL}chat/completions."
 
 
-@pytest.mark.parametrize(("path", "endpoint"), [("/models", "models"), ("/v1/v1/models", "models"), ("/usage", "usage")])
+@pytest.mark.parametrize(
+    ("path", "endpoint"), [("/models", "models"), ("/quote", "quote"), ("/v1/v1/models", "models"), ("/usage", "usage")]
+)
 def test_a_wrong_base_url_for_another_endpoint_is_told_the_right_one(path, endpoint):
     assert told(path, "GET") == f"There is nothing at this path. {SET_BASE_URL}{endpoint}."
 
@@ -79,7 +81,9 @@ def test_an_endpoint_that_the_gateway_does_not_have_is_told_of_chat_completions(
 
 @pytest.mark.parametrize("path", ["/v1/", "/v1/chat", "/v1/v1", "/v1/nowhere"])
 def test_other_paths_under_v1_are_told_which_there_are(path):
-    assert told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /models, /usage."
+    assert (
+        told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /quote, /models, /usage."
+    )
 
 
 def test_a_single_model_at_a_wrong_path_is_told_the_right_one():

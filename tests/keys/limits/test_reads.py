@@ -36,7 +36,7 @@ def test_all_reads_count_together_and_a_refused_one_makes_no_query(alice, api, d
             refused = api.get(path)
         error = chat.assert_error(refused, 429, "rate_limit_exceeded")
         assert error["message"].startswith(
-            "The key is limited to 6 requests per minute for models, past completions, usage, balance and ledger"
+            "The key is limited to 6 requests per minute for models, past completions, quotes, usage, balance and ledger"
         )
         assert refused["retry-after"] == "10"
     assert chat.ask(api).status_code == 200
@@ -94,7 +94,7 @@ def test_one_more_read_of_an_account_than_may_be_in_flight_is_refused(alice, bob
     assert (first.status_code, other.status_code) == (200, 200)
     error = chat.assert_error(refused, 429, "rate_limit_exceeded")
     assert error["message"].startswith(
-        "The account has as many requests for models, past completions, usage, balance and ledger in flight"
+        "The account has as many requests for models, past completions, quotes, usage, balance and ledger in flight"
     )
     assert refused["retry-after"] == "1"
     assert second_key.get("/v1/usage").status_code == 200

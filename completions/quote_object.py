@@ -1,0 +1,76 @@
+"""The body of POST /v1/quote: what a chat request would hold, and at most cost, if it were sent now.
+
+Admission decides, on rows that it does not lock, and nothing of its decision is written or counted. No provider is asked.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from completions.charging import admission, batch
+from completions.charging.admission import Admitted, AdmittedOffer
+from completions.chat import ChatRequest, Offer, Route
+from completions.pricing import cost
+from gateway_project import compact_json, dollars, errors
+from keys.authentication import Caller
+
+
+def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller) -> dict[str, Any]:
+    """Return the reply, for ``compact_json.dumps``. Raises InvalidRequest where no money would help.
+
+    A refusal for limits or money is a part of the reply, with what the money does afford.
+    """
+    admission_request = admission.prepare(request, offers, caller)
+    rows = batch.read(admission_request)
+    account, window = rows.accounts.get(caller.account_id), rows.windows.get(caller.key_id)
+    available_nanos = admission.available_nanos(account, window) if account else 0  # before: a hold changes the rows
+    refusal = None
+    try:
+        admitted = admission_request.decide(rows)
+        assert isinstance(admitted, Admitted)  # a stored reply belongs to an Idempotency-Key, and there is none
+        held_nanos, admitted_offers = admitted.held_nanos, admitted.admitted_offers
+    except (errors.InsufficientQuota, errors.RateLimitExceeded) as error:
+        refusal, held_nanos, admitted_offers = error, None, ()
+    return {
+        "object": "quote",
+        "model": offers[0].model_id,
+        "prompt_tokens_max": cost.max_prompt_tokens(request, offers[0]),
+        "max_tokens": admitted_offers[0].max_tokens if admitted_offers else request.max_tokens,
+        "max_cost": _exact(_need_nanos(request, offers[0]) if held_nanos is None else held_nanos),
+        "available": _exact(available_nanos),
+        "affordable_max_tokens": _affordable_tokens(request, offers[0], available_nanos),
+        "refusal": refusal and {"status": refusal.status, **refusal.body()["error"]},
+        "routes": [described for offered in admitted_offers for described in _routes(request, offered)],
+    }
+
+
+def _need_nanos(request: ChatRequest, offer: Offer) -> int | None:
+    """Return what a refused request may cost at most; None where it leaves the number of tokens to the gateway."""
+    return None if request.max_tokens is None else cost.worst_case_nanos(request, offer, request.max_tokens)
+
+
+def _affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
+    return max(min(cost.affordable_tokens(request, offer, budget_nanos), offer.max_output_tokens), 0)
+
+
+def _routes(request: ChatRequest, offered: AdmittedOffer) -> list[dict[str, Any]]:
+    """Return the routes of an offer in the order of their priority. Those of one priority share requests by weight."""
+    max_cost = _exact(cost.worst_case_nanos(request, offered.offer, offered.max_tokens))
+    return [
+        {
+            "model": offered.offer.model_id,
+            "provider": route.provider_slug,
+            "priority": route.priority,
+            "weight": route.weight,
+            "max_tokens": offered.max_tokens,
+            "max_cost": max_cost,
+        }
+        for route in sorted(offered.offer.routes, key=_order)
+    ]
+
+
+def _order(route: Route) -> tuple[int, int, int]:
+    return route.priority, -route.weight, route.id
+
+
+def _exact(amount_nanos: int | None) -> Any:
+    return None if amount_nanos is None else compact_json.number(dollars.format_plain(amount_nanos))
