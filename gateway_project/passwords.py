@@ -93,7 +93,7 @@ class _Turns:
         """Wait for the turn, which lasts as long as the block. Raises ServiceUnavailable, RequestTimeout."""
         if self._waiting >= _WAITING_MAX:
             raise _busy()
-        if disconnects.has_left(client):
+        if disconnects.has_disconnected(client):
             raise _gone()
         self._waiting += 1
         try:

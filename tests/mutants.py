@@ -860,34 +860,38 @@ mutant(
     f"{RELAY}::test_a_disconnect_within_a_stream_frees_the_upstream_and_is_charged_so_far",
 )
 mutant(
-    "a_departed_stream_is_closed_at_once",
+    "a_disconnected_stream_is_closed_at_once",
     "A stream is left one token before its end for a fraction of what the provider charges.",
     code("completions.relay.stream:_Progress.settle_disconnected", "if not self.dispatch.is_cancellable:", "if False:"),
     f"{DISCONNECTS}::test_a_stream_left_one_token_before_its_end_pays_its_reported_reasoning",
 )
 mutant(
-    "a_departed_request_is_closed_at_once",
+    "a_disconnected_request_is_closed_at_once",
     "A whole reply is left midway for a fraction of what the provider charges.",
     code("completions.relay.attempts:Dispatch._interruptible", "self.client if self.is_cancellable else None", "self.client"),
     f"{DISCONNECTS}::test_a_whole_reply_left_midway_pays_the_reported_usage",
 )
 mutant(
     "reasoning_is_cancelled",
-    "A departure ends the reasoning of a provider that cancels, and nobody knows how much of it was done.",
+    "A disconnect ends the reasoning of a provider that cancels, and nobody knows how much of it was done.",
     code("completions.relay.attempts:Dispatch.is_cancellable", "self.call.offer.reasoning is False and not", "not"),
     f"{DISCONNECTS}::test_reasoning_is_never_cancelled[the model may reason]",
 )
 mutant(
-    "a_departed_client_is_served_elsewhere",
+    "a_disconnected_client_is_served_elsewhere",
     "A further provider works, and charges, for a client that has left.",
-    code("completions.relay.attempts:Dispatch._first_success", "if disconnects.has_left(self.client):", "if False:"),
-    f"{DISCONNECTS}::test_no_attempt_begins_after_the_client_has_left[left-plain-whole]",
+    code("completions.relay.attempts:Dispatch._first_success", "if disconnects.has_disconnected(self.client):", "if False:"),
+    f"{DISCONNECTS}::test_no_attempt_begins_after_the_client_has_disconnected[left-plain-whole]",
 )
 mutant(
-    "a_shutdown_frees_departed_requests",
+    "a_shutdown_frees_disconnected_requests",
     "What a provider did for a client that has left is free when the worker is stopped.",
-    code("completions.relay.attempts:Dispatch._waive_charge_at_shutdown", " and not disconnects.has_left(self.client)", ""),
-    f"{DISCONNECTS}::test_a_departed_request_is_charged_by_estimate_when_the_worker_shuts_down[whole]",
+    code(
+        "completions.relay.attempts:Dispatch._waive_charge_at_shutdown",
+        " and not disconnects.has_disconnected(self.client)",
+        "",
+    ),
+    f"{DISCONNECTS}::test_a_disconnected_request_is_charged_by_estimate_when_the_worker_shuts_down[whole]",
 )
 mutant(
     "a_file_is_estimated_as_nothing",
@@ -910,9 +914,9 @@ mutant(
 mutant(
     "a_whole_reply_must_begin_in_time",
     "A generation that takes longer than the deadline to begin is done by several providers, for nothing.",
-    code("completions.providers.exchange:post", "stream and not disconnects.has_left(call.client)", "True"),
+    code("completions.providers.exchange:post", "stream and not disconnects.has_disconnected(call.client)", "True"),
     f"{DEADLINES}::test_a_whole_reply_may_take_longer_to_begin_than_a_stream",
-    f"{DISCONNECTS}::test_a_departed_request_waits_beyond_the_first_byte_deadline[streamed]",
+    f"{DISCONNECTS}::test_a_disconnected_request_waits_beyond_the_first_byte_deadline[streamed]",
 )
 mutant(
     "a_silent_provider_is_no_loss",
@@ -930,7 +934,7 @@ mutant(
     "a_client_need_not_read",
     "A stream whose client does not read is paid up to where the client stopped, and keeps its connection.",
     code("completions.relay.stream:_while_read", "min(_UNREAD_SECONDS_MAX, left_seconds)", "None"),
-    f"{DISCONNECTS}::test_a_client_that_reads_too_slowly_is_treated_as_departed_while_the_rest_can_be_read",
+    f"{DISCONNECTS}::test_a_client_that_reads_too_slowly_is_treated_as_disconnected_while_the_rest_can_be_read",
 )
 mutant(
     "a_failed_request_is_charged",

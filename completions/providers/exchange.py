@@ -95,7 +95,7 @@ def post(
             until=call.until,
             # The head of a whole reply comes when it is generated, so silence says nothing before. And no other provider is
             # asked for a client that has left.
-            gives_up=lambda: stream and not disconnects.has_left(call.client),
+            gives_up=lambda: stream and not disconnects.has_disconnected(call.client),
         )
     except http.OutboundError as error:
         raise provider_failure(call, error, upstream_worked=_is_at_work(error)) from error

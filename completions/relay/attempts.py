@@ -151,7 +151,7 @@ class Dispatch:
         calls = deque(sorted(self._calls(), key=lambda call: circuit_breaker.stands_back(call.route)))
         failures = dict[int, ProviderFailed]()  # by route: each is attempted twice at most
         while calls and self.attempts < settings.UPSTREAM_ATTEMPTS_MAX and time.monotonic() < calls[0].until:
-            if disconnects.has_left(self.client):
+            if disconnects.has_disconnected(self.client):
                 raise base.client_disconnected(upstream_worked=False)
             call = calls.popleft()
             earlier = failures.get(call.route.id)
@@ -286,7 +286,7 @@ class Dispatch:
 
     def _waive_charge_at_shutdown(self, failure: ProviderFailed) -> None:
         """Charge nothing to a client that is there when the worker must stop. It can ask again; one that left had its work."""
-        if failure.kind is FailureKind.SHUTTING_DOWN and not disconnects.has_left(self.client):
+        if failure.kind is FailureKind.SHUTTING_DOWN and not disconnects.has_disconnected(self.client):
             failure.upstream_worked = False
 
     def _none_may_be_asked(self) -> ProviderFailed:

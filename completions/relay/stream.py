@@ -27,8 +27,8 @@ from completions.relay.slots import Slot
 from gateway_project.net import disconnects, draining, http
 from gateway_project.web import error_replies
 
-# A client that does not read blocks us in its socket, where nothing is read of the upstream. It counts as departed while there
-# is time to read the rest, or most of what its provider charges would be free. Slow clients may block half of the time in all.
+# A client that does not read blocks us in its socket, where nothing is read of the upstream. It counts as disconnected while
+# there is time to read the rest, or most of what its provider charges would be free. Slow clients may block half of the time.
 _UNREAD_SECONDS_MAX = 30  # in one write
 
 
@@ -81,7 +81,7 @@ def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> 
 
 
 def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkStream) -> Generator[bytes, None, None]:
-    # Elsewhere a departure changes nothing before the end, and is noticed when a chunk cannot be written.
+    # Elsewhere a disconnect changes nothing before the end, and is noticed when a chunk cannot be written.
     watched = progress.dispatch.client if progress.dispatch.is_cancellable else None
     try:
         while chunks is not None:

@@ -32,7 +32,7 @@ def raise_on_disconnect(client: Any, exception: BaseException) -> Iterator[None]
 
     def check() -> None:
         watcher.stop()  # other input, such as a pipelined request, stays readable and would call us without end
-        if has_left(client):
+        if has_disconnected(client):
             waiter.throw(exception)
         elif not timer.active:
             timer.start(check)
@@ -56,7 +56,7 @@ def stop_reading(client: Any) -> None:
             client.shutdown(socket.SHUT_RD)
 
 
-def has_left(client: Any) -> bool:
+def has_disconnected(client: Any) -> bool:
     """Return whether ``client``, a gevent socket or None, has closed its connection, whatever it had sent before."""
     if client is None:
         return False

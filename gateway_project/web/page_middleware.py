@@ -88,7 +88,7 @@ class PageBodyMiddleware(PagesOnly, MiddlewareMixin):
             return error_handlers.respond(request, errors.RequestTimeout("The form did not arrive in time."))
         except UnreadablePostError:
             raise BadRequest("The form ended before its Content-Length.") from None
-        if disconnects.has_left(client):
+        if disconnects.has_disconnected(client):
             return HttpResponse(status=errors.RequestTimeout.status)  # which nobody reads: the client has hung up
         return None
 

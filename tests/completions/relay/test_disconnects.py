@@ -1,6 +1,6 @@
 """A client that leaves: its reply is read to its end and paid, unless the provider stops charging at a closed connection.
 
-Departures before the reply are tested through the client's socket, those within a stream by closing the reply, as the server
+Disconnects before the reply are tested through the client's socket, those within a stream by closing the reply, as the server
 does.
 """
 
@@ -136,7 +136,7 @@ def test_reading_to_the_end_stops_when_the_worker_shuts_down(api, alice, large, 
     assert_charged(alice, "partial", **PARTIAL)
 
 
-def test_departed_streams_hold_their_money_until_their_ends(api, alice, large, upstream):
+def test_disconnected_streams_hold_their_money_until_their_ends(api, alice, large, upstream):
     gate, disconnected = threading.Event(), []
     for _ in range(3):
         reply = begun(api, upstream, gate, *REST, max_tokens=10)
@@ -147,7 +147,7 @@ def test_departed_streams_hold_their_money_until_their_ends(api, alice, large, u
     assert set(Completion.objects.values_list("settlement", flat=True)) == {"reported"}
 
 
-def test_a_departed_stream_with_an_idempotency_key_is_replayed(api, alice, large, upstream):
+def test_a_disconnected_stream_with_an_idempotency_key_is_replayed(api, alice, large, upstream):
     disconnect(begun(api, upstream, 0.02, *REST, headers={"Idempotency-Key": "once"}))
     fields = {"model": "acme/large", "messages": MESSAGES, "stream": True}
     again = api.post("/v1/chat/completions", fields, headers={"Idempotency-Key": "once"})
@@ -168,7 +168,7 @@ def test_a_client_that_stays_gets_its_whole_reply(api, alice, large, upstream):
 # --- A client that does not read ---------------------------------------------------------------------------------
 
 
-def test_a_client_that_does_not_read_is_treated_as_departed(api, alice, large, upstream, monkeypatch):
+def test_a_client_that_does_not_read_is_treated_as_disconnected(api, alice, large, upstream, monkeypatch):
     monkeypatch.setattr(relay_stream, "_UNREAD_SECONDS_MAX", 0.2)
     gate = threading.Event()
     reply = begun(api, upstream, gate, *REST)
@@ -179,7 +179,7 @@ def test_a_client_that_does_not_read_is_treated_as_departed(api, alice, large, u
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_a_client_that_reads_too_slowly_is_treated_as_departed_while_the_rest_can_be_read(
+def test_a_client_that_reads_too_slowly_is_treated_as_disconnected_while_the_rest_can_be_read(
     api, alice, large, upstream, monkeypatch
 ):
     clock = use_clock(monkeypatch, relay_stream)
@@ -266,7 +266,7 @@ def leave_soon(end):
 
 
 @STREAMED
-def test_echo_notices_a_departure_while_it_delays_and_is_charged_for_what_it_had_said(
+def test_echo_notices_a_disconnect_while_it_delays_and_is_charged_for_what_it_had_said(
     api, alice, echo_model, ends, is_streamed
 ):
     let_providers_cancel()
@@ -313,7 +313,7 @@ def test_a_whole_reply_left_midway_pays_the_reported_usage(api, alice, large, up
 @pytest.mark.usefixtures("spare_route")
 @pytest.mark.parametrize("headers", [{}, {"HTTP_IDEMPOTENCY_KEY": "once"}], ids=["plain", "with an Idempotency-Key"])
 @LEAVING
-def test_no_attempt_begins_after_the_client_has_left(api, alice, upstream, spare, ends, is_streamed, headers, leaving):
+def test_no_attempt_begins_after_the_client_has_disconnected(api, alice, upstream, spare, ends, is_streamed, headers, leaving):
     gate = threading.Event()
     upstream.will([gate, *refusal(500)])
     once(has_played(upstream, 0), *leaving(ends[1]), gate.set)
@@ -335,7 +335,7 @@ def test_a_disconnect_between_two_attempts_ends_the_retry(api, alice, large, ups
 
 
 @STREAMED
-def test_a_departed_request_waits_beyond_the_first_byte_deadline(api, alice, large, upstream, ends, is_streamed):
+def test_a_disconnected_request_waits_beyond_the_first_byte_deadline(api, alice, large, upstream, ends, is_streamed):
     gate = threading.Event()
     change_provider(large, first_byte_seconds=1)
     upstream.will([gate, *answering(is_streamed)])
@@ -346,7 +346,7 @@ def test_a_departed_request_waits_beyond_the_first_byte_deadline(api, alice, lar
 
 @STREAMED
 @pytest.mark.usefixtures("spare_route")
-def test_a_departed_request_that_is_never_answered_pays_an_estimate(api, alice, upstream, spare, ends, is_streamed):
+def test_a_disconnected_request_that_is_never_answered_pays_an_estimate(api, alice, upstream, spare, ends, is_streamed):
     """Of a whole reply nobody has seen what was generated. Of a stream everybody has: nothing."""
     Provider.objects.update(first_byte_seconds=1, total_seconds=2)
     upstream.will([HANG])
@@ -356,7 +356,7 @@ def test_a_departed_request_that_is_never_answered_pays_an_estimate(api, alice, 
     assert_charged(alice, "partial", **(PROMPT if is_streamed else UNSEEN))
 
 
-def test_a_departed_stream_of_a_model_that_reasons_pays_what_it_may_have_reasoned(api, alice, reasons, upstream, ends):
+def test_a_disconnected_stream_of_a_model_that_reasons_pays_what_it_may_have_reasoned(api, alice, reasons, upstream, ends):
     Provider.objects.update(first_byte_seconds=1, total_seconds=2)
     upstream.will([HANG])
     once(has_played(upstream, 0), ends[1].close)
@@ -365,7 +365,7 @@ def test_a_departed_stream_of_a_model_that_reasons_pays_what_it_may_have_reasone
 
 
 @STREAMED
-def test_a_departed_request_whose_provider_fails_before_its_first_byte_pays_nothing(
+def test_a_disconnected_request_whose_provider_fails_before_its_first_byte_pays_nothing(
     api, alice, large, upstream, ends, is_streamed
 ):
     gate = threading.Event()
@@ -388,7 +388,7 @@ def test_a_cancelling_provider_is_closed_before_the_first_word(api, alice, cance
 
 
 @STREAMED
-def test_a_departed_request_is_charged_by_estimate_when_the_worker_shuts_down(
+def test_a_disconnected_request_is_charged_by_estimate_when_the_worker_shuts_down(
     api, alice, large, upstream, ends, is_streamed, stopping
 ):
     upstream.will([HANG])
@@ -421,7 +421,7 @@ def test_a_client_that_sends_more_bytes_has_not_left(api, alice, large, upstream
 
 
 @STREAMED
-def test_a_departed_request_with_an_idempotency_key_replays(api, alice, large, upstream, ends, is_streamed):
+def test_a_disconnected_request_with_an_idempotency_key_replays(api, alice, large, upstream, ends, is_streamed):
     gate = threading.Event()
     upstream.will([gate, *answering(is_streamed)])
     once(has_played(upstream, 0), ends[1].close, gate.set)

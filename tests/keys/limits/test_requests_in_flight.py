@@ -113,7 +113,7 @@ def test_every_reply_tells_the_maximum_and_what_remains(alice, echo_model, begin
     assert (refused.status_code, concurrent_of(refused)) == (429, ("3", "0"))
 
 
-def test_what_remains_is_what_the_account_has_left(alice, echo_model, begin):
+def test_what_remains_is_what_the_account_has_disconnected(alice, echo_model, begin):
     first, second = (client_for(factories.make_key(alice)[1]) for _ in range(2))
     begin(first, 3)
     assert concurrent_of(begin(second)[0]) == ("3", "1")
