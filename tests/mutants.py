@@ -396,6 +396,57 @@ mutant(
     f"{LEDGER}::test_a_payment_is_booked_once_with_its_id",
     LEDGER_MACHINE,
 )
+PAYMENTS = "billing/payments"
+mutant(
+    "a_payment_of_another_amount_is_credited",
+    "What the processor reports is not compared with the amount of the payment.",
+    code("billing.payments.booking:find_contradiction", "(payment.amount_cents, report.amount_cents)", "(0, 0)"),
+    f"{PAYMENTS}/test_webhook.py::test_a_report_that_contradicts_the_payment_is_refused_and_kept"
+    "[amount_total-2001-the amount in cents is 2000, and was reported as 2001]",
+)
+mutant(
+    "more_is_taken_back_than_was_paid",
+    "A refund and a dispute of one payment are both booked whole.",
+    code(
+        "billing.payments.booking:_book_debits",
+        "min(payment.refunded_cents + payment.disputed_cents, payment.amount_cents)",
+        "payment.refunded_cents + payment.disputed_cents",
+    ),
+    f"{PAYMENTS}/test_webhook.py::test_a_refund_and_a_dispute_together_never_take_back_more_than_was_paid",
+)
+mutant(
+    "an_older_report_is_booked",
+    "A report that was fetched before another was booked is booked over it.",
+    code("billing.payments.booking:book", "locked.revision != payment.revision", "False"),
+    f"{PAYMENTS}/test_orders.py::test_an_older_report_is_not_booked_over_a_newer_one",
+)
+mutant(
+    "an_ordered_transfer_is_credited",
+    "A page that is complete counts as paid, though the bank has not confirmed the transfer.",
+    code(
+        "billing.payments.stripe_processor:_session_status", 'session.payment_status == "paid"', 'session.status == "complete"'
+    ),
+    f"{PAYMENTS}/test_webhook.py::test_a_transfer_is_credited_when_the_bank_confirms_it",
+)
+mutant(
+    "a_webhook_without_a_secret_is_open",
+    "Events are handled although no secret is set.",
+    code("billing.payments.webhook:_processor", "not configuration.webhook_secret()", "False"),
+    f"{PAYMENTS}/test_webhook.py::test_without_a_secret_the_webhook_refuses_every_event_even_one_signed_with_nothing",
+)
+mutant(
+    "a_lost_card_is_charged_again",
+    "An automatic top-up goes on after a hard decline.",
+    code("billing.payments.top_ups:_count_decline", "declined.is_final", "False"),
+    f"{PAYMENTS}/test_top_ups.py::test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays"
+    "[pm_lost-The automatic top-up of Bob has stopped-Your card was declined.]",
+)
+mutant(
+    "a_month_has_no_ceiling",
+    "Automatic top-ups ignore what was bought in the month.",
+    code("billing.payments.top_ups:_begin", "left_cents(rule) < rule.amount_cents", "False"),
+    f"{PAYMENTS}/test_top_ups.py::test_a_month_has_a_ceiling",
+)
 mutant(
     "a_reference_is_reused",
     "A reference that names something else is taken for the same.",

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Sum
 
 from billing import money, support_credit
-from billing.models import LedgerEntry
+from billing.models import LedgerEntry, PaymentDifference
 from gateway_project import dollars, identifiers
 from gateway_project.desk.panels import Content, Panel, Row
 from gateway_project.monitoring.models import TaskRun
@@ -38,6 +38,13 @@ def _approvals(now: datetime) -> Content:
     return Content(f"{number:,}", words if number else "credits wait for a second person", needs_attention=number > 0)
 
 
+def _payments(now: datetime) -> Content:
+    number = PaymentDifference.objects.filter(gone_at=None).count()
+    run = TaskRun.objects.filter(name="billing.tasks.reconcile_payments").first()
+    words = "payments contradict the processor's book" if run else "The processor's book was not compared yet. It is every day."
+    return Content(f"{number:,}", words, at=run.finished_at if run else None, needs_attention=number > 0)
+
+
 def _audit(now: datetime) -> Content:
     run = TaskRun.objects.filter(name="billing.tasks.verify_ledger").first()
     if run is None:
@@ -60,6 +67,15 @@ PANELS = [
         "admin:billing_creditrequest_changelist",
         _approvals,
         "?state=waiting",
+    ),
+    Panel(
+        65,
+        "payments",
+        "Payments",
+        "billing.view_paymentdifference",
+        "admin:billing_paymentdifference_changelist",
+        _payments,
+        "?gone_at__isempty=1",
     ),
     Panel(70, "audit", "Last audit of the book", "billing.view_ledgerentry", _LIST, _audit),
 ]

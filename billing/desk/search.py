@@ -6,11 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.search import SearchQuery, SearchVector
-from django.db.models import BooleanField, QuerySet, TextField
+from django.db.models import BooleanField, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast
 
-from billing.models import Account, Hold, LedgerEntry, User
+from billing import money
+from billing.models import Account, Hold, LedgerEntry, Payment, User
 from gateway_project import dollars
 from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
@@ -79,6 +80,18 @@ def _holds(term: str) -> QuerySet[Hold]:
     return Hold.objects.filter(reference=term).select_related("account")
 
 
+def _payments(term: str) -> QuerySet[Payment]:
+    return _by_id(Payment.objects.select_related("account"), term)
+
+
+def _payments_of_processor(term: str) -> QuerySet[Payment]:
+    return Payment.objects.filter(Q(intent_id=term) | Q(session_id=term)).select_related("account")
+
+
+def _describe_payment(payment: Payment) -> str:
+    return f"{dollars.format_usd(money.nanos(payment.amount_cents))} of {payment.account}: {payment.get_status_display()}"
+
+
 def _describe_account(account: Account) -> str:
     state = "" if account.is_active else ", closed"
     return f"balance {dollars.format_usd(account.balance_nanos)}{state}"
@@ -102,6 +115,8 @@ FINDERS = [
     Finder(Account, _accounts_by_id, _describe_account, "an account's id, or its beginning"),
     Finder(LedgerEntry, _entries, _describe_entry, "a ledger entry's id, or its beginning"),
     Finder(LedgerEntry, _entries_by_payment, _describe_entry, "a payment's id, as its processor gave it"),
+    Finder(Payment, _payments, _describe_payment, "a payment's id here, or its beginning"),
+    Finder(Payment, _payments_of_processor, _describe_payment),
     Finder(LedgerEntry, _entries_by_reference, _describe_entry, is_last_resort=True),  # of usage, it leads to the completion
     Finder(Hold, _holds, _describe_hold, is_last_resort=True),
     Finder(User, _people, _describe_person, "the e-mail address of somebody without an account", is_last_resort=True),

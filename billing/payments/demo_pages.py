@@ -51,7 +51,9 @@ def show(request: HttpRequest, account: Account, demo_id: str) -> HttpResponse:
     actions = _actions(demo)
     action = actions.get(request.POST.get("action", "")) if request.method == "POST" else None
     if action is None:
-        context = {"demo": demo, "amount": dollars.format_usd(money.nanos(demo.amount_cents)), "actions": actions}
+        amounts = {"amount": demo.amount_cents, "refunded": demo.refunded_cents, "disputed": demo.disputed_cents}
+        usd = {name: dollars.format_usd(money.nanos(cents)) for name, cents in amounts.items()}
+        context = {"demo": demo, "actions": actions, **usd}
         return render(request, "billing/demo.html", context)
     _send(request, demo_processor.change(demo, **action.changes), action.event)
     return redirect(demo.return_url if action.returns else request.path)

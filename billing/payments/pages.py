@@ -69,7 +69,8 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
     context = {
         "form": form if processor else None,
-        "balance": dollars.format_usd(account.balance_nanos),
+        "balance": dollars.format_rounded_usd(account.balance_nanos),
+        "exact_balance": dollars.format_usd(account.balance_nanos),
         "is_empty": account.available_nanos <= 0,
         "is_owed": account.balance_nanos < 0,
         "pager": pager,

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 
 from billing import ledger
-from billing.models import Hold, User
+from billing.models import Hold, Payment, User
 from completions.models import Completion, Price
 from gateway_project.desk import search, short_ids
 from keys.models import RefusedRequest
@@ -189,6 +189,7 @@ def test_a_search_needs_no_recent_password_and_changes_nothing(support_user, ali
 VIEWS = {
     "billing.view_account": "alice@example.org",
     "billing.view_ledgerentry": "pi_1",
+    "billing.view_payment": "cs_1",
     "billing.view_hold": "chatcmpl-lost",
     "billing.view_user": "nobody@example.org",
     "keys.view_apikey": "key",
@@ -201,6 +202,7 @@ VIEWS = {
 def everything(alice, key):
     make_completion(key)
     ledger.credit_purchase(alice, amount_cents=100, processor="stripe", payment_id="pi_1")
+    Payment.objects.create(account=alice, amount_cents=100, processor="stripe", is_live=True, session_id="cs_1")
     Hold.objects.create(reference="chatcmpl-lost", account=alice, amount_nanos=1, expires_at="2026-11-22T12:00Z")
     factories.make_user("nobody@example.org")
     refused = {"status": 429, "code": "rate_limit_exceeded", "error": "E"}
@@ -243,6 +245,10 @@ INSERT INTO keys_apikey (id, account_id, name, digest, last_four)
 INSERT INTO billing_ledgerentry (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata)
     SELECT md5('entry' || n)::uuid, md5('account' || n)::uuid, 1, 'CREDIT_PURCHASE', 1, 1, 'pay:stripe:pi_' || n,
         jsonb_build_object('stripePaymentId', 'pi_' || n) FROM generate_series(1, 20000) n;
+INSERT INTO billing_payment (id, account_id, amount_cents, currency, processor, is_live, status, failure, session_id, intent_id,
+        page_url, refunded_cents, disputed_cents, debited_cents, debits, revision, billed_to)
+    SELECT md5('payment' || n)::uuid, md5('account' || n)::uuid, 1, 'usd', 'stripe', true, 'OPEN', '', 'cs_' || n, 'pi_' || n,
+        '', 0, 0, 0, 0, 0, '{}' FROM generate_series(1, 20000) n;
 INSERT INTO billing_hold (reference, account_id, amount_nanos, state, created_at, expires_at, resolved_at)
     SELECT 'chatcmpl-' || md5(n::text), md5('account' || n)::uuid, 1, 'RELEASED', now(), now(), now()
     FROM generate_series(1, 20000) n;

@@ -3,7 +3,8 @@
 import pytest
 from django.test import Client
 
-from billing.models import LedgerEntry, Payment, PaymentEvent
+from billing import tasks
+from billing.models import LedgerEntry, Payment, PaymentEvent, TopUpRule
 from tests import sessions
 from tests.billing.payments.conftest import deliver
 from tests.billing.payments.stripe_server import SignedEvent
@@ -50,6 +51,23 @@ def test_each_button_sends_a_signed_event_that_the_webhook_books(demo, bob, acti
 def test_a_demo_payment_is_in_the_ledger_under_its_own_name(demo):
     payment = walk(demo, "pay")
     assert LedgerEntry.objects.get().metadata == {"demoPaymentId": payment.intent_id}
+
+
+@pytest.mark.parametrize(
+    ("card", "cents", "stopped"),
+    [
+        ("pay", 4_000, ""),
+        ("confirm", 2_000, "The bank wants you to confirm payments."),
+        ("lose", 2_000, "The card was declined."),
+    ],
+)
+def test_an_automatic_top_up_charges_the_card_that_was_kept(demo, bob, card, cents, stopped):
+    page = demo.post("/dashboard/billing/top-up/", {"threshold": "30", "amount": "20", "month_max": "60"})["Location"]
+    demo.post(page, {"action": card})
+    tasks.top_up_accounts()
+    bob.refresh_from_db()
+    rule = TopUpRule.objects.get()
+    assert (bob.balance_nanos // 10_000_000, rule.is_on, rule.stopped_because) == (cents, True, stopped)
 
 
 def test_a_forged_demo_event_is_refused(demo):

@@ -1,5 +1,6 @@
 """Once a day both books are compared: what no event told of is booked, and what contradicts is shown to staff."""
 
+import html
 from datetime import timedelta
 
 import pytest
@@ -93,6 +94,16 @@ def test_a_payment_that_never_had_a_page_expires(stripe, owner):
     assert (tasks.reconcile_payments(), Payment.objects.get().status) == (0, "OPEN")
     age(hours=25)
     assert (tasks.reconcile_payments(), Payment.objects.get().status) == (0, "EXPIRED")
+
+
+def test_the_home_page_of_staff_counts_differences(stripe, owner):
+    root = Client()
+    sessions.sign_in(root, User.objects.create_superuser("root@example.org", factories.PASSWORD))
+    assert "The processor's book was not compared yet." in html.unescape(root.get("/admin/").content.decode())
+    stripe._new_intent(2_000, "usd", {"payment": "unknown"})["status"] = "succeeded"
+    tasks.reconcile_payments()
+    assert "payments contradict the processor's book" in html.unescape(root.get("/admin/").content.decode())
+    assert "that is not known here" in root.get("/admin/billing/paymentdifference/?gone_at__isempty=1").content.decode()
 
 
 def test_only_who_may_view_payments_sees_them_and_nobody_changes_them(stripe, owner, bob):
