@@ -22,13 +22,15 @@ MIGRATIONS = [
     ("completions", "0022_ready_groups"),
     ("rankings", "0002_ready_groups"),
     ("billing", "0020_groups_see_payments"),
+    ("billing", "0023_groups_act_on_accounts"),
+    ("completions", "0024_groups_see_hours"),
 ]
 
 # What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.
 _MONEY_SEEN = {"billing.ledgerentry": "view", "billing.hold": "view"}
 _PAYMENTS = ("payment", "paymentevent", "paymentdifference", "billingdetails", "topuprule")
 _PAYMENTS_SEEN = {f"billing.{name}": "view" for name in _PAYMENTS}
-_COSTS_SEEN = {"completions.completion": "view", "completions.languagemodel": "view", "completions.price": "view"}
+_COSTS_SEEN = {f"completions.{name}": "view" for name in ("completion", "completionhour", "languagemodel", "price")}
 _REFUSALS_SEEN = {"keys.spendingday": "view", "keys.refusalcount": "view", "keys.refusedrequest": "view"}
 _CATALOG_SEEN = {**_COSTS_SEEN, "completions.upstreamlist": "view", "completions.routablealias": "view"}
 _RANKINGS_SEEN = {f"rankings.{name}": "view" for name in ("snapshot", "standing", "entry", "dailyrank", "publication")}
@@ -36,7 +38,7 @@ _SUPPORT = {
     **_MONEY_SEEN,
     **_COSTS_SEEN,
     **_REFUSALS_SEEN,
-    "billing.account": "view credit",
+    "billing.account": "view credit password_link",
     "billing.payment": "view",
     "billing.creditrequest": "view",
     "keys.apikey": "view trial limit raise rates revoke",
@@ -46,7 +48,7 @@ MAY = {
     "Support": _SUPPORT,
     "Support lead": {
         **_SUPPORT,
-        "billing.account": "view credit change",
+        "billing.account": "view credit password_link change correct close reopen",
         "billing.creditrequest": "view approve decline",
         "billing.user": "view change send_password_links remove_second_factors",
         "billing.membership": "view",
@@ -55,11 +57,8 @@ MAY = {
     "Finance": {
         **_MONEY_SEEN,
         **_COSTS_SEEN,
-        "billing.account": "view",
-        **{
-            f"billing.{name}": "view"
-            for name in ("payment", "paymentevent", "paymentdifference", "billingdetails", "topuprule")
-        },
+        "billing.account": "view purchase correct refund close reopen closing_refund",
+        **_PAYMENTS_SEEN,
         "billing.creditrequest": "view approve decline",
         "activity.activity": "view export",
     },
@@ -166,7 +165,7 @@ def test_permissions_are_there_when_the_migrations_need_them(db):
     for app, name in MIGRATIONS:
         state = loader.project_state((app, name)).apps
         importlib.import_module(f"{app}.migrations.{name}").fill(state, None)
-    expected = {"Support": 17, "Support lead": 23, "Finance": 15, "Catalogue": 31, "Operator": 41}
+    expected = {"Support": 19, "Support lead": 27, "Finance": 20, "Catalogue": 32, "Operator": 42}
     assert {group.name: group.permissions.count() for group in Group.objects.all()} == expected
 
 
