@@ -79,6 +79,15 @@ def _is_short(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderPreferences:
+    """Which providers may answer, by slug: those of ``order`` first, only those of ``only`` if there are any, no ``ignore``."""
+
+    order: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check.
 
@@ -99,6 +108,7 @@ class ChatRequest:
     choices: int = 1
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``
     contents: Contents = Contents()
+    provider_preferences: ProviderPreferences | None = None
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -191,6 +191,18 @@ class StreamOptionsSerializer(serializers.Serializer[Any]):
     )
 
 
+class ProviderPreferencesSerializer(serializers.Serializer[Any]):
+    order = _optional(
+        serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="Tried first, in turn."
+    )
+    only = _optional(
+        serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="No others are asked."
+    )
+    ignore = _optional(
+        serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="These are not asked."
+    )
+
+
 @extend_schema_serializer(
     description="A null counts as absent. Fields that are not listed are passed on to providers that accept them."
 )
@@ -204,6 +216,7 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
         max_length=schema.FALLBACKS_MAX,
         help_text="Models to try in turn when the first cannot serve the request.",
     )
+    provider = ProviderPreferencesSerializer(required=False, allow_null=True, help_text="Which providers may answer.")
     messages = serializers.ListField(
         child=ChatCompletionRequestMessageSerializer(), min_length=1, max_length=settings.REQUEST_MESSAGES_MAX
     )

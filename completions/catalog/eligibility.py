@@ -5,17 +5,20 @@ support. A fallback model that does not support it is skipped. So is one of seve
 the request.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from completions import providers
 from completions.catalog import lookup
-from completions.chat import ChatRequest, Offer, Route
+from completions.chat import ChatRequest, Offer, ProviderPreferences, Route
 from completions.pricing import token_budget
 from gateway_project import errors
 
 
 def eligible_offers(request: ChatRequest) -> list[Offer]:
     """Return the offers to try, in order: the requested model, then its fallbacks. Raises ModelNotFound, InvalidRequest."""
+    if request.provider_preferences:
+        lookup.require_known_providers(request.provider_preferences)
     first = _require_eligible(request, lookup.find_offer(request.model))
     fallbacks = (lookup.find_offer(model_id, f"models[{place}]") for place, model_id in request.fallbacks)
     return [first, *(offer for fallback in fallbacks if (offer := _eligible_or_none(request, fallback)))]
@@ -34,7 +37,8 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     _require_capabilities(request, offer)
     refusal: errors.InvalidRequest | None = None
     routes: list[Route] = []
-    for route in offer.routes:
+    preferred = _preferred(request.provider_preferences, offer)
+    for route in preferred:
         try:
             providers.ADAPTERS[route.kind].check(request)
             routes.append(route)
@@ -42,7 +46,22 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
             refusal = refusal or error
     if not routes:
         raise refusal or lookup.model_not_found(offer.model_id)
-    return offer if len(routes) == len(offer.routes) else replace(offer, routes=tuple(routes))
+    return offer if routes == list(offer.routes) else replace(offer, routes=tuple(routes))
+
+
+def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequence[Route]:
+    """Return the routes that the caller allows, those of its order first. Raises InvalidRequest if it allows none."""
+    if preferences is None:
+        return offer.routes
+    only, ignored = preferences.only, preferences.ignore
+    allowed = [
+        route for route in offer.routes if (not only or route.provider_slug in only) and route.provider_slug not in ignored
+    ]
+    if offer.routes and not allowed:
+        raise errors.wrong("provider", f"leaves no provider of {offer.model_id}")
+    places = {slug: place for place, slug in enumerate(dict.fromkeys(preferences.order))}
+    moved = [replace(route, priority=places.get(route.provider_slug, len(places) + route.priority)) for route in allowed]
+    return sorted(moved, key=lambda route: route.priority)
 
 
 def _require_capabilities(request: ChatRequest, offer: Offer) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from django.conf import settings
 
 from completions import chat, providers
-from completions.chat import Deadlines, Offer, PriceList
+from completions.chat import Deadlines, Offer, PriceList, ProviderPreferences
 from completions.models import LanguageModel, LanguageModelQuerySet, Obstacle, Price, Provider, RoutableAlias, Route
 from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
@@ -43,6 +43,25 @@ def find_offer(model_id: str, param: str = "model") -> Offer:
     if offer is None:
         raise model_not_found(model_id, param)
     return offer
+
+
+def require_known_providers(preferences: ProviderPreferences) -> None:
+    """Raises InvalidRequest, which names the first item that is no provider of the gateway."""
+    known = _slugs.get("") or _read_slugs()
+    for name, slugs in (("order", preferences.order), ("only", preferences.only), ("ignore", preferences.ignore)):
+        for index, slug in enumerate(slugs):
+            if slug not in known:
+                raise errors.wrong(f"provider.{name}[{index}]", "names no provider of the gateway")
+
+
+_slugs: TTLCache[str, frozenset[str]] = TTLCache(seconds=settings.CATALOG_CACHE_SECONDS, entries_max=1)  # under one key
+
+
+def _read_slugs() -> frozenset[str]:
+    slugs = pool.read(lambda: frozenset(Provider.objects.values_list("pk", flat=True)))
+    pool.release_connection()
+    _slugs.put("", slugs)
+    return slugs
 
 
 def _look_up(model_ids: list[str], is_rerun: bool) -> list[Offer | None | Exception]:

@@ -15,6 +15,7 @@ HONOURED = frozenset(
         "model",
         "models",
         "n",
+        "provider",
         "stream",
         "stream_options",
     }

@@ -28,7 +28,7 @@ from typing import Any
 
 from django.conf import settings
 
-from completions.chat import ChatRequest, RequestBody
+from completions.chat import ChatRequest, ProviderPreferences, RequestBody
 from completions.request import messages, prompt
 from completions.request.fields import (
     Fields,
@@ -54,6 +54,8 @@ CHOICES_MAX = 16
 STOPS_MAX = 16
 TOOLS_MAX = 128
 FALLBACKS_MAX = 5
+PROVIDER_PREFERENCES = ("order", "only", "ignore")
+PROVIDERS_MAX = 20
 REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 VERBOSITIES = ("low", "medium", "high")
 RESPONSE_FORMATS = ("text", "json_object", "json_schema")
@@ -91,6 +93,7 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_read_fallbacks(fields, model),
         contents=contents,
+        provider_preferences=_read_provider_preferences(fields),
     )
 
 
@@ -114,6 +117,27 @@ def _read_fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
         refuse("models", f"must be an array of at most {FALLBACKS_MAX} model ids")
     ids = [_check_model_id(value, f"models[{index}]") for index, value in enumerate(models)]
     return tuple((ids.index(model_id), model_id) for model_id in dict.fromkeys(ids) if model_id != model)
+
+
+def _read_provider_preferences(fields: Fields) -> ProviderPreferences | None:
+    """Return the preferences, or None without any. Whether there are such providers is for the catalog to say."""
+    given = read_object(fields, "provider")
+    if not given:
+        return None
+    for name in given:
+        if name not in PROVIDER_PREFERENCES:
+            refuse(f"provider.{name[:64]}", f"is not known; known are {', '.join(PROVIDER_PREFERENCES)}", quotes_request=True)
+    lists = {name: _read_provider_slugs(given, name) for name in PROVIDER_PREFERENCES}
+    return ProviderPreferences(**lists) if any(lists.values()) else None
+
+
+def _read_provider_slugs(given: Fields, name: str) -> tuple[str, ...]:
+    slugs = given.get(name)
+    if slugs is None:
+        return ()
+    if not isinstance(slugs, list) or len(slugs) > PROVIDERS_MAX:
+        refuse(f"provider.{name}", f"must be an array of at most {PROVIDERS_MAX} names of providers")
+    return tuple(check_string(slug, f"provider.{name}[{index}]") for index, slug in enumerate(slugs))
 
 
 def _read_messages(fields: Fields) -> list[Fields]:

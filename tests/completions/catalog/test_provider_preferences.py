@@ -1,0 +1,98 @@
+"""``provider`` in a request: which providers may answer, and in which order they are tried."""
+
+import json
+
+import pytest
+
+from completions.models import LanguageModel
+from tests import factories
+from tests.chat import assert_error, everything_written
+from tests.completions.routes import add
+from tests.completions.rows import MESSAGES, ask, ask_streamed, events
+from tests.upstream import refusal, streamed
+
+
+@pytest.fixture(autouse=True)
+def _routes(large, spare):
+    """acme/large at "scripted", then at "spare"."""
+    add(large, spare)
+
+
+def provider_of(reply):
+    assert reply.status_code == 200, reply.content
+    return reply["x-gateway-provider"]
+
+
+def test_the_order_moves_providers_to_the_front(api, upstream, spare):
+    assert provider_of(ask(api, provider={"order": ["spare"]})) == "spare"
+    assert provider_of(ask(api, provider={"order": ["scripted", "spare"]})) == "scripted"
+    assert provider_of(ask(api)) == "scripted"
+
+
+def test_the_others_are_tried_after_those_of_the_order(api, spare):
+    spare.will(refusal(500))
+    reply = ask(api, provider={"order": ["spare", "spare"]})
+    assert (provider_of(reply), reply["x-gateway-attempts"]) == ("scripted", "2")
+
+
+@pytest.mark.parametrize("preference", [{"only": ["spare"]}, {"ignore": ["scripted"]}], ids=["only", "ignore"])
+def test_a_provider_that_is_excluded_is_not_asked(api, upstream, spare, preference):
+    spare.will(refusal(500))
+    assert ask(api, provider=preference).status_code == 502
+    assert not upstream.requests
+
+
+def test_a_stream_obeys_too(api, spare):
+    spare.will(streamed())
+    reply = ask_streamed(api, provider={"only": ["spare"]})
+    assert (events(reply)[-1], reply["x-gateway-provider"]) == ("[DONE]", "spare")
+
+
+def test_the_field_itself_is_not_sent_and_not_called_ignored(api, upstream, large):
+    large.routes.get(provider="scripted").provider.__class__.objects.update(passes_unknown_fields=True)
+    reply = ask(api, provider={"order": ["scripted"], "only": None, "ignore": []})
+    assert "x-gateway-ignored-fields" not in reply
+    assert "provider" not in upstream.requests[0].body
+
+
+@pytest.mark.parametrize("provider", [None, {}, {"only": []}, {"order": None}])
+def test_no_preference_is_no_preference(api, provider):
+    assert provider_of(ask(api, provider=provider)) == "scripted"
+
+
+@pytest.mark.parametrize(
+    ("provider", "param"),
+    [
+        ("spare", "provider"),
+        ({"sort": "price"}, "provider.sort"),
+        ({"allow_fallbacks": None}, "provider.allow_fallbacks"),
+        ({"only": "spare"}, "provider.only"),
+        ({"order": ["spare"] * 21}, "provider.order"),
+        ({"ignore": ["spare", 1]}, "provider.ignore[1]"),
+        ({"only": ["spare", "nobody"]}, "provider.only[1]"),
+        ({"order": ["SPARE"]}, "provider.order[0]"),
+        ({"ignore": ["spar\u00e9"]}, "provider.ignore[0]"),
+        ({"ignore": ["spare", "scripted"]}, "provider"),
+        ({"only": ["spare"], "ignore": ["spare"]}, "provider"),
+    ],
+)
+def test_what_cannot_be_heeded_is_refused_with_the_name_of_the_field(api, upstream, spare, provider, param):
+    before = everything_written()
+    error = assert_error(ask(api, provider=provider), 400, "invalid_request_error", param)
+    assert error["message"].startswith(param)
+    assert everything_written() == before
+    assert not upstream.requests + spare.requests
+
+
+def test_a_fallback_model_without_an_allowed_provider_is_skipped(api, large, upstream, spare):
+    factories.make_model("acme/elsewhere", provider=factories.make_provider("elsewhere"))
+    factories.make_model("acme/also", provider=LanguageModel.objects.get(pk="acme/large").routes.get(provider="spare").provider)
+    body = {"model": "acme/large", "messages": MESSAGES, "models": ["acme/elsewhere", "acme/also"]}
+    reply = api.post("/v1/quote", {**body, "provider": {"only": ["spare"]}})
+    assert [route["model"] for route in json.loads(reply.content)["routes"]] == ["acme/large", "acme/also"]
+
+
+def test_a_quote_shows_the_order_that_is_wanted(api):
+    body = {"model": "acme/large", "messages": MESSAGES, "provider": {"order": ["spare"]}}
+    routes = api.post("/v1/quote", body).json()["routes"]
+    assert [(route["provider"], route["priority"]) for route in routes] == [("spare", 0), ("scripted", 2)]
