@@ -65,6 +65,8 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
             return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
         except ProcessorUnavailable:
             form.add_error(None, "The payment page could not be opened. Nothing was paid. Try again in a minute.")
+        except purchases.TooManyBegun:
+            form.add_error(None, "Too many payments were begun within an hour. Nothing was paid. Try again later.")
     pager = Pager.of(request, count=account.payments.count(), per_page=PAYMENTS_PER_PAGE)
     payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
     context = {

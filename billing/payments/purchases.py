@@ -1,17 +1,26 @@
 """Writes a payment, and opens the processor's page for it."""
 
+from datetime import timedelta
+
 from django.db import transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import money
+from billing import locks, money
 from billing.models import Account, Payment
 from billing.payments import cards
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
 from gateway_project.web import hosts
+
+BEGUN_MAX, BEGUN_TIME = 20, timedelta(hours=1)  # of one account: nobody tries many cards, or floods the processor
+
+
+class TooManyBegun(Exception):
+    """The account began too many payments within the last hour."""
 
 
 def begin(
@@ -19,7 +28,7 @@ def begin(
 ) -> Payment:
     """Write the payment, then open the page that takes it, whose address is its ``page_url``.
 
-    Raises ProcessorUnavailable. The payment is then marked as failed; nobody can pay it.
+    Raises TooManyBegun; ProcessorUnavailable: the payment is then marked as failed, and nobody can pay it.
     """
     payment = _write(request, account, processor, amount_cents)
     if keeps_card:
@@ -40,6 +49,10 @@ def begin(
 
 def _write(request: HttpRequest, account: Account, processor: Processor, amount_cents: int) -> Payment:
     with transaction.atomic():
+        locks.lock_account(account.pk)
+        begun = account.payments.filter(created_by__isnull=False, created_at__gt=pool.database_time() - BEGUN_TIME)
+        if begun.count() >= BEGUN_MAX:
+            raise TooManyBegun
         payment = Payment.objects.create(
             account=account,
             created_by=request.user,  # type: ignore[misc]

@@ -14,6 +14,7 @@ from billing.payments import configuration, purchases, top_ups
 from billing.payments.forms import TopUpForm
 from billing.payments.pages import leads_to_processor, payer_page
 from billing.payments.processor import Processor, ProcessorUnavailable
+from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.web import hosts
@@ -22,6 +23,7 @@ from gateway_project.web import hosts
 @require_http_methods(["GET", "HEAD", "POST"])
 @leads_to_processor
 @payer_page
+@reauthenticates
 def change(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the rule. A POST changes it; without a card that works it begins a payment, whose card is kept."""
     processor = configuration.processor() if account.is_active else None
@@ -40,6 +42,8 @@ def change(request: HttpRequest, account: Account) -> HttpResponse:
             return redirect(payment.page_url)
         except ProcessorUnavailable:
             form.add_error(None, "The payment page could not be opened. Nothing was paid. Try again in a minute.")
+        except purchases.TooManyBegun:
+            form.add_error(None, "Too many payments were begun within an hour. Nothing was paid. Try again later.")
     return render(request, "billing/top_up.html", {"form": form if processor else None, "rule": top_ups.summarize(rule)})
 
 

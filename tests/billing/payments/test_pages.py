@@ -4,9 +4,10 @@ import re
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from billing.models import BillingDetails, LedgerEntry, Payment
-from billing.payments import pages
+from billing.payments import pages, purchases
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
 from tests.billing.payments.conftest import begin, outcome
@@ -82,6 +83,23 @@ def test_a_payment_whose_page_cannot_be_opened_is_marked_and_can_be_tried_again(
     assert Payment.objects.get().status == "FAILED"
     stripe.is_down = False
     assert begin(owner).status == "OPEN"
+
+
+def test_an_account_begins_a_bounded_number_of_payments_an_hour(stripe, owner, monkeypatch):
+    monkeypatch.setattr(purchases, "BEGUN_MAX", 2)
+    for _ in range(2):
+        begin(owner)
+    before = len(stripe.requests)
+    assert "Too many payments were begun within an hour. Nothing was paid." in text(owner.post(BILLING, {"amount": "20"}))
+    assert (Payment.objects.count(), len(stripe.requests)) == (2, before)
+    Payment.objects.update(created_at=timezone.now() - purchases.BEGUN_TIME)
+    assert begin(owner).status == "OPEN"
+
+
+def test_a_closed_account_cannot_buy_credit(stripe, owner, bob):
+    type(bob).objects.filter(pk=bob.pk).update(is_active=False)
+    assert "Credit cannot be bought here yet." in text(owner.post(BILLING, {"amount": "20"}))
+    assert Payment.objects.count() == 0
 
 
 def test_browsers_may_follow_the_form_to_the_processor_and_nowhere_else(stripe, owner):

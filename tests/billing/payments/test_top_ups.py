@@ -89,6 +89,13 @@ def test_it_can_be_changed_without_a_payment_and_turned_off(stripe, owner, bob):
     assert (TopUpRule.objects.get().is_on, tasks.top_up_accounts(), cents(bob)) == (False, 0, 2_000)
 
 
+def test_the_password_is_asked_again_before_a_kept_card_is_charged_otherwise(stripe, owner):
+    set_up(stripe, owner)
+    sessions.update(owner, password_given_at=0)
+    assert "Password of bob@example.org" in text(owner.post(PAGE, {**FORM, "month_max": "1000"}))
+    assert TopUpRule.objects.get().month_cents_max == 6_000
+
+
 def test_others_do_not_change_it(stripe, owner, charlie):
     rule = set_up(stripe, owner)
     other = Client()
