@@ -6,7 +6,7 @@ from uuid import UUID
 from billing.models import Payment, PaymentEvent
 from billing.payments import booking, reports
 from billing.payments.booking import Booked
-from billing.payments.processor import Event, Processor
+from billing.payments.processor import Event, Processor, UnknownToProcessor
 
 logger = logging.getLogger("gateway.payments")
 
@@ -39,11 +39,11 @@ def _find_payment(processor: Processor, event: Event) -> UUID | None:
     payment_id: UUID | None = found.values_list("pk", flat=True).first()
     if payment_id:
         return payment_id
-    if event.session_id:
-        ours = processor.report_session(event.session_id).payment_id
-    else:
-        ours = processor.report_intent(event.intent_id or "").payment_id
     try:
+        if event.session_id:
+            ours = processor.report_session(event.session_id).payment_id
+        else:
+            ours = processor.report_intent(event.intent_id or "").payment_id
         return known.values_list("pk", flat=True).filter(pk=UUID(ours)).first()
-    except ValueError:  # another program takes payments with the same processor's account
+    except (ValueError, UnknownToProcessor):  # another program takes payments with the same processor's account
         return None

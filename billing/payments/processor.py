@@ -12,6 +12,10 @@ class ProcessorUnavailable(Exception):
     """The processor did not answer, or not as it should. Trying again may help."""
 
 
+class UnknownToProcessor(ProcessorUnavailable):
+    """The processor has no such payment, or shows it to other keys only. Trying again does not help."""
+
+
 class InvalidEvent(Exception):
     """The body is no event of the processor, or its signature is wrong or too old."""
 

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from billing.models import Payment, PaymentDifference, PaymentEvent
 from billing.payments import booking, reports
-from billing.payments.processor import Processor, Report
+from billing.payments.processor import Processor, Report, UnknownToProcessor
 from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.payments")
@@ -35,11 +35,22 @@ def reconcile(processor: Processor) -> int:
         status=Payment.Status.OPEN, session_id=None, intent_id=None, created_at__lt=now - PAGE_TIME
     )
     abandoned.update(status=Payment.Status.EXPIRED)
-    for payment_id in list(ours.filter(status__in=_WAITING).values_list("pk", flat=True)):
-        reports.bring_up_to_date(processor, payment_id)
-    found = list(_compare(processor, now - COMPARED_TIME))
+    waiting = list(ours.filter(status__in=_WAITING, is_live=processor.is_live))
+    found = [*_ask(processor, waiting), *_compare(processor, now - COMPARED_TIME)]
     _keep(processor, found, now)
-    return len(found)
+    return len({subject for subject, _, _ in found})
+
+
+def _ask(processor: Processor, payments: list[Payment]) -> Iterator[Found]:
+    """Bring the payments up to date. Yield those that the processor does not know, or contradicts."""
+    for payment in payments:
+        try:
+            booked = reports.bring_up_to_date(processor, payment.pk)
+        except UnknownToProcessor:
+            yield str(payment.pk), payment, f"It waits here, and the processor does not know its page {payment.session_id}."
+        else:
+            if booked and booked.outcome == PaymentEvent.Outcome.REFUSED:
+                yield str(payment.pk), payment, booked.note
 
 
 def _compare(processor: Processor, since: datetime) -> Iterator[Found]:
@@ -90,5 +101,6 @@ def _keep(processor: Processor, found: list[Found], now: datetime) -> None:
         for subject, payment, sentence in found:
             if subject in known:
                 continue
+            known.add(subject)
             logger.error("the processor's book contradicts this one about %s: %s", subject, sentence)
             PaymentDifference.objects.create(processor=processor.name, subject=subject, payment=payment, sentence=sentence)

@@ -14,7 +14,16 @@ from stripe import StripeClient
 
 from billing import money
 from billing.models import Payment
-from billing.payments.processor import Card, Declined, Event, InvalidEvent, Page, ProcessorUnavailable, Report
+from billing.payments.processor import (
+    Card,
+    Declined,
+    Event,
+    InvalidEvent,
+    Page,
+    ProcessorUnavailable,
+    Report,
+    UnknownToProcessor,
+)
 from gateway_project import dollars
 from gateway_project.db import pool
 
@@ -280,6 +289,9 @@ def _translated() -> Iterator[None]:
     pool.release_connection()
     try:
         yield
+    except stripe.InvalidRequestError as error:
+        kind = UnknownToProcessor if error.code == "resource_missing" else ProcessorUnavailable
+        raise kind(f"{type(error).__name__}: {error.user_message or error}") from error
     except stripe.StripeError as error:
         raise ProcessorUnavailable(f"{type(error).__name__}: {error.user_message or error}") from error
 

@@ -51,7 +51,7 @@ class StripeServer:
 
     def __init__(self, port: int) -> None:
         self.origin = f"http://127.0.0.1:{port}"
-        self.is_live = False
+        self.key, self.is_live = SECRET_KEY, False
         self.is_down = False
         self.loses_answers = False  # does what is asked, and does not say so
         self.currency = "usd"  # of new sessions, whatever was asked for
@@ -330,7 +330,7 @@ def serving() -> Iterator[StripeServer]:
             with server.lock:
                 server.requests.append((method, path))
                 try:
-                    if self.headers["Authorization"] != f"Bearer {SECRET_KEY}":
+                    if self.headers["Authorization"] != f"Bearer {server.key}":
                         raise Refusal(401, "invalid_request_error", "Invalid API Key provided.")
                     status, reply = 200, server.answer(method, path, nested(pairs), self.headers.get("Idempotency-Key"))
                 except Refusal as refusal:

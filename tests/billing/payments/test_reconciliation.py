@@ -88,6 +88,37 @@ def test_a_credit_that_the_processor_does_not_list_is_a_difference(stripe, owner
     )
 
 
+def test_one_payment_that_the_processor_does_not_know_keeps_no_other_from_being_booked(stripe, owner, bob):
+    lost, missed = begin(owner), begin(owner)
+    del stripe.sessions[lost.session_id]
+    stripe.pay(missed.session_id)
+    assert (tasks.reconcile_payments(), cents(bob)) == (1, 2_000)
+    assert PaymentDifference.objects.get().sentence == (
+        f"It waits here, and the processor does not know its page {lost.session_id}."
+    )
+
+
+def test_payments_of_the_other_mode_are_left_alone(stripe, owner, settings):
+    payment = begin(owner)
+    stripe.key = settings.STRIPE_SECRET_KEY = "sk_live_example"
+    stripe.is_live = True
+    del stripe.sessions[payment.session_id]
+    assert (tasks.reconcile_payments(), PaymentDifference.objects.count()) == (0, 0)
+
+
+def test_a_top_up_whose_answer_never_came_is_credited_by_the_comparison(stripe, owner, bob):
+    owner.post("/dashboard/billing/top-up/", {"threshold": "30", "amount": "20", "month_max": "60"})
+    assert outcome(stripe.pay(Payment.objects.get().session_id)) == "APPLIED"
+    stripe.loses_answers = True
+    tasks.top_up_accounts()
+    Payment.objects.filter(created_by=None).update(created_at=timezone.now() - timedelta(hours=21))
+    tasks.top_up_accounts()
+    stripe.loses_answers = False
+    top_up = Payment.objects.get(created_by=None)
+    assert (top_up.status, cents(bob)) == ("FAILED", 2_000)
+    assert (tasks.reconcile_payments(), cents(bob)) == (0, 4_000)
+
+
 def test_a_payment_that_never_had_a_page_expires(stripe, owner):
     begin(owner)
     Payment.objects.update(session_id=None)

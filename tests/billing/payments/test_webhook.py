@@ -143,6 +143,12 @@ def test_events_about_something_else_are_kept_and_change_nothing(stripe, owner, 
     assert (entries(bob), PaymentEvent.objects.count()) == ([], 2)
 
 
+def test_an_event_about_what_the_processor_does_not_show_us_is_ignored_and_not_sent_for_days(stripe, owner, bob):
+    session = begin(owner).session_id
+    event = stripe.event("checkout.session.completed", {**stripe.sessions[session], "id": "cs_of_another_account"})
+    assert (outcome(event), entries(bob)) == ("IGNORED", [])
+
+
 # --- Signatures and bounds ----------------------------------------------------------------------------------------
 
 
