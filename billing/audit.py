@@ -418,7 +418,9 @@ TRIGGERS_STAND_GUARD = Invariant(
         ('billing_ledgerentry', 'refunds_fit_their_credit', 'billing_check_refund'),
         ('billing_account', 'accounts_agree_with_their_book', 'billing_check_balance'),
         ('billing_hold', 'holds_resolve_once', 'billing_check_hold'),
-        ('billing_creditrequest', 'credit_requests_are_decided_once', 'billing_check_credit_request')
+        ('billing_creditrequest', 'credit_requests_are_decided_once', 'billing_check_credit_request'),
+        ('billing_payment', 'a_payment_keeps_its_amount', 'billing_keep_payment'),
+        ('billing_paymentevent', 'payment_events_are_never_changed', 'billing_refuse_event_change')
     ) AS expected (table_name, trigger_name, function_name)
     LEFT JOIN (pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid)
         ON tgrelid = to_regclass(table_name) AND tgname = trigger_name AND proname = function_name
