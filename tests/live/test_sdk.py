@@ -32,7 +32,7 @@ def test_it_returns_a_whole_completion(sdk, alice):
     answer = sdk.chat.completions.create(model="demo/echo", messages=QUESTION)
     assert answer.choices[0].message.content == "one two three"
     assert answer.choices[0].finish_reason == "stop"
-    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (6, 3)
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.cost) == (6, 3, 0.0000075)
     assert answer._request_id.startswith("req_")
     assert_charged(alice, "reported", prompt=6, completion=3, nanos=6 * 500 + 3 * 1_500, model="demo/echo")
 
@@ -57,7 +57,8 @@ def test_it_streams_with_usage(sdk):
     with sdk.chat.completions.create(model="demo/echo", messages=QUESTION, stream=True, stream_options=options) as chunks:
         *_, last = chunks
     assert last.choices == []
-    assert last.usage.total_tokens == 9
+    assert (last.usage.total_tokens, last.usage.cost) == (9, 0.0000075)
+    assert sdk.get(f"/completions/{last.id}", cast_to=object)["usage"]["cost"] == last.usage.cost  # as soon as it has ended
 
 
 def test_it_completes_and_streams_through_an_upstream(sdk, alice, large, upstream):

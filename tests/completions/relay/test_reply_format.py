@@ -15,7 +15,7 @@ from billing.models import Hold, LedgerEntry
 from completions import tasks
 from completions.charging import checkpoints
 from completions.models import Completion
-from gateway_project import dollars
+from gateway_project import compact_json, dollars
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import waiting
 from tests.completions.rows import MESSAGES, ask, parsed
@@ -107,6 +107,12 @@ def test_whatever_a_provider_reports_the_cost_is_what_is_charged(
     upstream.will(replies(is_streamed, reported(prompt, completion, min(cached, prompt))))
     reply = send(api, is_streamed, max_tokens=cap)
     assert told(reply) == charged() <= Decimal(reply["x-gateway-max-cost"])
+
+
+@given(st.integers(0, 10**15 - 1))
+def test_a_double_keeps_every_digit_of_a_cost_below_a_million_dollars(nanos):
+    number = compact_json.dumps(compact_json.number(dollars.format_plain(nanos))).decode()
+    assert Decimal(repr(json.loads(number))) * 10**9 == nanos
 
 
 # --- Repetitions -----------------------------------------------------------------------------------------------------
