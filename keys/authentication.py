@@ -1,4 +1,4 @@
-"""Authenticates ``Authorization: Bearer <API key>``.
+"""Authenticates ``Authorization: Bearer <API key>``, or ``x-api-key: <API key>``, as clients of Anthropic's API send it.
 
 Settings name these classes by path, so that billing, which imports no app, can use them.
 """
@@ -51,7 +51,7 @@ class CallerAuthentication(BaseAuthentication):
     """Identifies the caller, for views that read the key's status in their own transaction: ``request.user`` is a Caller."""
 
     def authenticate(self, request: Request) -> Any:
-        caller = _identify(_bearer(request))
+        caller = _identify(_given_secret(request))
         request._request.key_id = caller.key_id  # type: ignore[attr-defined]  # for the log
         return caller, caller
 
@@ -106,8 +106,11 @@ def require_active(key: ApiKey, account: Account, now: datetime) -> None:
         raise errors.InvalidApiKey(CLOSED_ACCOUNT_MESSAGE)
 
 
-def _bearer(request: Request) -> str:
+def _given_secret(request: Request) -> str:
+    """Return the well-formed secret in a header. Where both are sent, ``Authorization`` counts."""
     header: str = request.META.get("HTTP_AUTHORIZATION", "")
+    if not header and (api_key := request.META.get("HTTP_X_API_KEY", "")):
+        header = f"Bearer {api_key}"
     if not header:
         raise NotAuthenticated
     scheme, _, given = header.partition(" ")
