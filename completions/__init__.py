@@ -14,7 +14,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``urls``, ``apps``       the paths under /v1; the app's registration with Django
 - ``views``, ``admin``     the HTTP views; the staff pages. Also ``checks``, the system checks, and ``management``, the commands
 - ``desk``                 what completions contribute to the support desk
-- ``inbound``              the way of a completion, shared by all languages of callers
+- ``inbound``              the languages of callers, and the way of a completion, which all of them share
 - ``key_admin``            what completions add to the support page of a key
 - ``serializers``          the shapes of replies; ``completion_object`` and ``quote_object`` make two of them
 - ``tasks``                the sweeper, which settles or releases what a dead process left, and other scheduled work

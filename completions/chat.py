@@ -4,6 +4,7 @@ Only two change: a ``RequestBody``, which is released while its request waits fo
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,14 +39,25 @@ class RequestBody:
 
     Parsed, a body takes up to 30 times as much memory as its bytes. So when a request begins to wait for an upstream, its body
     is released: ``fields`` still has every name, but of the values only the short ones. A further attempt restores it.
+
+    ``translate`` makes the fields from those of another language, which ``original`` then has; otherwise it is None.
     """
 
-    __slots__ = ("fields", "_raw", "_is_released")
+    __slots__ = ("fields", "original", "_raw", "_is_released", "_translate")
 
-    def __init__(self, fields: dict[str, Any], raw: bytes | None = None) -> None:
+    def __init__(
+        self,
+        fields: dict[str, Any],
+        raw: bytes | None = None,
+        *,
+        original: dict[str, Any] | None = None,
+        translate: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> None:
         self.fields = fields
+        self.original = original
         self._raw = raw
         self._is_released = False
+        self._translate = translate
 
     @property
     def size_bytes(self) -> int:
@@ -56,6 +68,7 @@ class RequestBody:
         """Keep the bytes, and of the values only short ones. Does nothing to a small body."""
         if self._raw is not None and not self._is_released:
             self.fields = {name: value if _is_short(value) else _RELEASED for name, value in self.fields.items()}
+            self.original = None if self.original is None else {}
             self._is_released = True
 
     def restore(self) -> None:
@@ -63,6 +76,8 @@ class RequestBody:
         if self._is_released and self._raw is not None:
             with large_work.turn(self.size_bytes):
                 self.fields = msgspec.json.decode(self._raw)
+                if self._translate:
+                    self.original, self.fields = self.fields, self._translate(self.fields)
             self._is_released = False
 
     def forget(self) -> None:
@@ -109,6 +124,12 @@ class ChatRequest:
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``
     contents: Contents = Contents()
     provider_preferences: ProviderPreferences | None = None
+    betas: tuple[str, ...] = ()  # of Anthropic's API, that the caller wants
+
+    @property
+    def messages_body(self) -> dict[str, Any] | None:
+        """The checked body of a request in Anthropic's Messages, which is released with the fields; None of one in ours."""
+        return self.body.original
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -217,11 +238,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class WholeReply:
-    """A whole reply: OpenAI's ``choices`` as parsed JSON; ``usage`` is None when the upstream reported none, or nonsense."""
+    """A whole reply: OpenAI's ``choices`` as parsed JSON; ``usage`` is None when the upstream reported none, or nonsense.
+
+    ``message`` is the upstream's own object, where the request and the upstream speak Anthropic's Messages; otherwise None.
+    """
 
     choices: list[dict[str, Any]]
     usage: Usage | None
     text_bytes: int
+    message: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +254,12 @@ class Chunk:
     """A piece of a stream: OpenAI's ``choices`` as JSON bytes, ready to be sent.
 
     ``text_bytes`` is the size of its generated text, for an estimate if the upstream never reports usage. A chunk with
-    ``usage`` has no choices.
+    ``usage`` has no choices. ``event`` is the upstream's own event, where the request and the upstream speak Anthropic's
+    Messages; otherwise None.
     """
 
     choices: bytes
     text_bytes: int = 0
     has_finish_reason: bool = False
     usage: Usage | None = None
+    event: dict[str, Any] | None = None

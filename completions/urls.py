@@ -1,10 +1,13 @@
 from django.urls import path
 
 from completions import views
+from completions.inbound.messages.views import CountTokensView, MessagesView
 
 urlpatterns = [
     path("chat/completions", views.ChatCompletionsView.as_view()),
     path("completions/<str:completion_id>", views.PastCompletionView.as_view()),
+    path("messages", MessagesView.as_view()),
+    path("messages/count_tokens", CountTokensView.as_view()),
     path("models", views.ModelListView.as_view()),
     path("models/<path:model_id>", views.ModelView.as_view()),
     path("quote", views.QuoteView.as_view()),

@@ -15,9 +15,9 @@ from rest_framework.response import Response
 
 from completions.catalog import eligibility, lookup
 from completions.catalog.lookup import Listing
-from completions.charging import idempotency
 from completions.chat import ChatRequest, RequestBody
 from completions.completion_object import describe_completion
+from completions.inbound import descriptions
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView, receive_body
 from completions.quote_object import describe_quote
 from completions.relay import fair_queue
@@ -43,8 +43,6 @@ from keys.authentication import AnyCallerAuthentication, Caller
 from keys.models import ApiKey
 from keys.usage import describe_usage
 
-_AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
-
 _AVAILABLE = {"true": True, "false": False, "all": None}
 _AVAILABLE_PARAMETER = OpenApiParameter(
     "available",
@@ -57,24 +55,6 @@ _COMPLETION_DESCRIPTION = (
     "is `data: ` and a chat.completion.chunk; the last is `data: [DONE]`. A stream that fails after its beginning ends with "
     '`data: {"error": {...}}` instead.'
 )
-_IDEMPOTENCY_KEY = OpenApiParameter(
-    idempotency.HEADER,
-    {"type": "string", "minLength": 1, "maxLength": idempotency.CHARACTERS_MAX, "pattern": "^[ -~]+$"},
-    OpenApiParameter.HEADER,
-    description="A repetition with the same key and the same body gets the reply of the first, and is charged once.",
-)
-_ATTEMPTED: list[int | str] = [200, 400, 502, 503, 504]  # the statuses of replies after an attempt at a provider
-_COMPLETION_HEADERS = [
-    openapi.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
-    openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
-    openapi.response_header("x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED),
-    openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
-    openapi.response_header("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
-    openapi.response_header(
-        "Idempotent-Stored", str, "false: a repetition with the same key is refused, because this reply is not kept.", [200]
-    ),
-    openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
-]
 _QUOTE_DESCRIPTION = (
     "Decides a chat completion as it would be decided now, and tells what it would hold, which is the most that it can cost, by"
     " which routes. No provider is asked; nothing is held, charged or counted against its limits. It counts as a read."
@@ -88,22 +68,6 @@ _QUOTE_ERRORS = (
     errors.RequestTooLarge,
     errors.UnsupportedMediaType,
     errors.RateLimitExceeded,
-)
-_COMPLETION_ERRORS = (
-    errors.InvalidRequest,
-    errors.InvalidApiKey,
-    errors.InsufficientQuota,
-    errors.ModelNotFound,
-    errors.RequestTimeout,
-    errors.RequestInProgress,
-    errors.ReplyUnreadable,
-    errors.LengthRequired,
-    errors.RequestTooLarge,
-    errors.UnsupportedMediaType,
-    errors.RateLimitExceeded,
-    errors.UpstreamFailed,
-    errors.UpstreamOverloaded,
-    errors.UpstreamTimeout,
 )
 
 
@@ -123,13 +87,13 @@ class ChatCompletionsView(CompletionView):
         operation_id="createChatCompletion",
         summary="Generate a reply",
         description=_COMPLETION_DESCRIPTION,
-        auth=_AUTH,
-        parameters=[_IDEMPOTENCY_KEY, *_COMPLETION_HEADERS],
+        auth=descriptions.AUTH,
+        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
         request=ChatCompletionRequestSerializer,
         responses={
             (200, "application/json"): ChatCompletionSerializer,
             (200, "text/event-stream"): OpenApiTypes.STR,
-            **openapi.error_responses(*_COMPLETION_ERRORS),
+            **openapi.error_responses(*descriptions.ERRORS),
         },
     )
     def post(self, request: Request) -> HttpResponseBase:

@@ -286,6 +286,7 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "gateway_project.web.openapi.describe_errors",
         "keys.openapi.describe_rates",
+        "completions.inbound.messages.openapi.describe_errors",
         "gateway_project.web.openapi.describe_servers",
     ],
 }

@@ -1,7 +1,9 @@
-"""The way of a completion through the gateway, which every language that callers speak shares.
+"""The languages in which callers ask for completions, and the way through the gateway that all of them share.
 
 Each language is translated to the request that chat completions have, and its replies and errors are written back in its own
 words. Admission, hold, settlement, limits, routes and fallbacks are those of every completion.
 
 completion_view  the way of a request, from its bytes to its reply
+descriptions     what OpenAPI says of all endpoints
+messages         Anthropic's Messages
 """

@@ -36,7 +36,7 @@ def find(request: ChatRequest, sent: Set[str], sent_in_messages: Collection[str]
         ignored = [name for name, value in fields.items() if name not in sent and value is not None]
     if request.contents.message_fields and sent_in_messages is not None:
         ignored += [f"messages.{name}" for name in sorted(request.contents.message_fields.difference(sent_in_messages))]
-    return ignored
+    return ignored + [f"anthropic-beta.{beta}" for beta in request.betas] if request.betas else ignored
 
 
 def header_value(names: Sequence[str]) -> str:

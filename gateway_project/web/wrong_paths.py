@@ -9,14 +9,14 @@ from gateway_project.web import hosts
 
 _NOTHING = "There is nothing at this path"
 _CHAT = ("chat", "completions")
-_OF_V1 = (_CHAT, ("quote",), ("models",), ("usage",))
+_MESSAGES = (("messages",), ("messages", "count_tokens"))
+_OF_V1 = (_CHAT, *_MESSAGES, ("quote",), ("models",), ("usage",))
 _OF_API = (("billing", "balance"), ("billing", "ledger"), ("billing", "ledger.csv"), ("rankings",), ("openapi.json",))
 
 # Endpoints of other APIs that the gateway does not have, by a segment of their paths.
 _MISSING = {
     "responses": "Responses API",
     "completions": "text completions",
-    "messages": "Messages API",
     "embeddings": "embeddings",
     "images": "endpoints for images",
     "audio": "endpoints for audio",
@@ -35,7 +35,7 @@ def message(request: HttpRequest) -> str:
     if endpoint := _at_end(segments, _OF_API):
         return _misplaced(request, segments, f"{base_url}/api", "/api", endpoint)
     if missing := next((_MISSING[segment] for segment in segments if segment in _MISSING), None):
-        return f"The gateway has no {missing}, only chat completions: POST {api_url}/v1/{'/'.join(_CHAT)}."
+        return f"The gateway has no {missing}, only chat completions and messages: POST {api_url}/v1/{'/'.join(_CHAT)}."
     if "models" in segments:
         return f"{_NOTHING}. Models are at {api_url}/v1/models and {api_url}/v1/models/{{id}}."
     if segments[:1] == ("v1",):
@@ -57,6 +57,7 @@ def _misplaced(request: HttpRequest, segments: tuple[str, ...], root_url: str, r
     right_path = f"{root}/{rest}"
     if f"/{'/'.join(segments)}" == right_path != request.path_info:
         return f"{_NOTHING}: it has a slash too many. Send the request to {root_url}/{rest}."
-    if root == "/v1":
-        return f"{_NOTHING}. Set base_url to {root_url}, so that the request goes to {root_url}/{rest}."
+    if root == "/v1":  # Anthropic's clients add the version themselves
+        set_url = root_url.removesuffix(root) if endpoint in _MESSAGES else root_url
+        return f"{_NOTHING}. Set base_url to {set_url}, so that the request goes to {root_url}/{rest}."
     return f"{_NOTHING}. Send the request to {root_url}/{rest}."

@@ -5,5 +5,6 @@ POST {base_url}/v1/messages; a stream is server-sent events, typed, that end wit
 adapter   AnthropicAdapter: sends the request and reads the reply
 request   the body of the request, and what cannot be asked of Anthropic
 messages  OpenAI's messages as instructions and turns of blocks
+untranslated  requests of callers who speak Messages, too
 response  whole replies, the events of a stream, usage, errors
 """

@@ -5,7 +5,9 @@ from collections.abc import Generator
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import exchange
 from completions.providers.anthropic import request as anthropic_request
-from completions.providers.anthropic.response import StreamReader, parse_reply, read_refusal
+from completions.providers.anthropic import untranslated
+from completions.providers.anthropic.response import StreamReader, parse_message, parse_reply, read_refusal
+from completions.request.fields import Fields
 from gateway_project.net import http
 
 _VERSION = "2023-06-01"  # of the wire format; there is no other
@@ -19,23 +21,32 @@ class AnthropicAdapter:
     preamble_tokens_max = 1_024
 
     def check(self, request: ChatRequest) -> None:
-        anthropic_request.check(request)
+        if request.messages_body is None:
+            anthropic_request.check(request)
 
     def ignored_fields(self, call: Call) -> list[str]:
-        return anthropic_request.ignored_fields(call)
+        is_translated = call.request.messages_body is None
+        return anthropic_request.ignored_fields(call) if is_translated else untranslated.ignored_fields(call)
 
     def switches_reasoning_off(self, call: Call) -> bool:
         return anthropic_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        return exchange.read_whole(call, _post(call, stream=False), parse_reply)
+        parse = parse_reply if call.request.messages_body is None else parse_message
+        return exchange.read_whole(call, _post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        yield from exchange.read_stream(call, _post(call, stream=True), StreamReader())
+        reader = StreamReader(keeps_events=call.request.messages_body is not None)
+        yield from exchange.read_stream(call, _post(call, stream=True), reader)
 
 
 def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
-    headers = {"anthropic-version": _VERSION}
+    headers = {"anthropic-version": _VERSION, **untranslated.headers(call)}
     if call.route.api_key:
         headers["x-api-key"] = call.route.api_key
-    return exchange.post(call, "/v1/messages", headers, anthropic_request.body, stream=stream, interpret=read_refusal)
+    return exchange.post(call, "/v1/messages", headers, _body, stream=stream, interpret=read_refusal)
+
+
+def _body(call: Call, *, stream: bool) -> Fields:
+    given = call.request.messages_body
+    return anthropic_request.body(call, stream=stream) if given is None else untranslated.body(call, given, stream=stream)

@@ -1,7 +1,7 @@
 """Reads replies of Anthropic's Messages API: whole ones, the events of a stream and errors, in OpenAI's terms. Pure."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
@@ -52,13 +52,17 @@ class StreamReader:
     No chunk is returned before the first block of content begins: a failure before that can still be reported by its own
     status. The counts of the prompt are returned with the first chunk, so that a client that disconnects in the middle is
     charged for the real prompt.
+
+    With ``keeps_events`` the events of the message are passed on, too, as they are: for a caller who speaks Messages.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_events: bool = False) -> None:
         self.has_passed_on = False
         self.has_finish_reason = False
         self.has_ended = False  # true after message_stop; later events are ignored
         self._has_begun = False
+        self._keeps_events = keeps_events
+        self._start: list[Chunk] = []  # the event of the start, where it is kept
         self._counts: dict[str, Any] = {}  # the usage object so far
         self._text_bytes = 0
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
@@ -76,31 +80,43 @@ class StreamReader:
             return []
         try:
             event = wire.parse_json(data)
-            match event["type"]:
-                case "message_start":
-                    self._update_counts(event["message"].get("usage"))
-                case "content_block_start":
-                    return self._begin() + self._begin_block(event["index"], event["content_block"])
-                case "content_block_delta":
-                    return self._read_delta(event["index"], event["delta"])
-                case "content_block_stop":
-                    return self._end_block(event["index"])
-                case "message_delta":
-                    return self._end(event["delta"].get("stop_reason"), event.get("usage"))
-                case "message_stop":
-                    self.has_ended = True
-                case "error":
-                    raise read_error(event["error"])
+            return self._read_event(event) + self._kept(event)
         except _MALFORMED as error:
             raise UnusableResponse(f"an event is malformed: {type(error).__name__}") from error
+
+    def _read_event(self, event: Any) -> list[Chunk]:
+        match event["type"]:
+            case "message_start":
+                self._start = self._kept_start(event)
+                self._update_counts(event["message"].get("usage"))
+            case "content_block_start":
+                return self._begin() + self._begin_block(event["index"], event["content_block"])
+            case "content_block_delta":
+                return self._read_delta(event["index"], event["delta"])
+            case "content_block_stop":
+                return self._end_block(event["index"])
+            case "message_delta":
+                return self._end(event["delta"].get("stop_reason"), event.get("usage"))
+            case "message_stop":
+                self.has_ended = True
+            case "error":
+                raise read_error(event["error"])
         return []  # also for "ping" and for types that Anthropic may add
+
+    def _kept(self, event: Any) -> list[Chunk]:
+        """Return the event of a block, or of the end, where they are kept."""
+        is_kept = self._keeps_events and event["type"].startswith(("content_block_", "message_delta"))
+        return [Chunk(b"[]", event=event)] if is_kept else []
+
+    def _kept_start(self, event: Any) -> list[Chunk]:
+        return [Chunk(b"[]", event=event)] if self._keeps_events else []
 
     def _begin(self) -> list[Chunk]:
         """Return the role and the usage so far, once."""
         if self._has_begun:
             return []
         self._has_begun = True
-        return [_chunk({"role": "assistant", "content": ""}), *self._usage_chunks()]
+        return [*self._start, _chunk({"role": "assistant", "content": ""}), *self._usage_chunks()]
 
     def _begin_block(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         if block["type"] != "tool_use":
@@ -199,6 +215,12 @@ def parse_reply(body: bytes) -> WholeReply:
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
     choices = wire.replace_lone_surrogates(body, [choice])
     return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
+
+
+def parse_message(body: bytes) -> WholeReply:
+    """Return the reply in a message object, and the object itself. Raises UnusableResponse."""
+    reply = parse_reply(body)
+    return replace(reply, message=wire.replace_lone_surrogates(body, wire.parse_json(body)))
 
 
 def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:

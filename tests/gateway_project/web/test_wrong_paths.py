@@ -9,7 +9,7 @@ from tests.conftest import client_for
 
 HERE = "http://testserver"
 API, BASE = "api.example.org", "example.org"
-CHAT_ONLY = f"only chat completions: POST {HERE}/v1/chat/completions."
+CHAT_ONLY = f"only chat completions and messages: POST {HERE}/v1/chat/completions."
 SET_BASE_URL = f"Set base_url to {HERE}/v1, so that the request goes to {HERE}/v1/"
 
 
@@ -54,6 +54,13 @@ def test_a_wrong_base_url_for_another_endpoint_is_told_the_right_one(path, endpo
     assert told(path, "GET") == f"There is nothing at this path. {SET_BASE_URL}{endpoint}."
 
 
+@pytest.mark.parametrize("path", ["/v1/v1/messages", "/messages", "/anthropic/v1/messages/count_tokens"])
+def test_a_wrong_base_url_for_messages_is_told_the_right_one_without_the_version(path):
+    endpoint = path[path.index("messages") :]
+    set_url = f"Set base_url to {HERE}, so that the request goes to {HERE}/v1/{endpoint}."
+    assert told(path) == f"There is nothing at this path. {set_url}"
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1//chat/completions"])
 def test_a_slash_too_many_is_named(path):
     right = f"{HERE}/v1/chat/completions"
@@ -67,8 +74,6 @@ def test_a_slash_too_many_is_named(path):
         ("/v1/responses/resp_1/cancel", "Responses API"),
         ("/responses", "Responses API"),
         ("/v1/completions", "text completions"),
-        ("/v1/messages", "Messages API"),
-        ("/v1/messages/count_tokens", "Messages API"),
         ("/v1/embeddings", "embeddings"),
         ("/embeddings", "embeddings"),
         ("/v1/images/generations", "endpoints for images"),
@@ -82,7 +87,8 @@ def test_an_endpoint_that_the_gateway_does_not_have_is_told_of_chat_completions(
 @pytest.mark.parametrize("path", ["/v1/", "/v1/chat", "/v1/v1", "/v1/nowhere"])
 def test_other_paths_under_v1_are_told_which_there_are(path):
     assert (
-        told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /quote, /models, /usage."
+        told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /messages,"
+        " /messages/count_tokens, /quote, /models, /usage."
     )
 
 

@@ -1,0 +1,45 @@
+"""What the OpenAPI description says of every endpoint for completions."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter
+
+from completions.charging import idempotency
+from gateway_project import errors
+from gateway_project.web import openapi
+
+AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
+IDEMPOTENCY_KEY = OpenApiParameter(
+    idempotency.HEADER,
+    {"type": "string", "minLength": 1, "maxLength": idempotency.CHARACTERS_MAX, "pattern": "^[ -~]+$"},
+    OpenApiParameter.HEADER,
+    description="A repetition with the same key and the same body gets the reply of the first, and is charged once.",
+)
+_ATTEMPTED: list[int | str] = [200, 400, 502, 503, 504]  # the statuses of replies after an attempt at a provider
+HEADERS = [
+    openapi.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
+    openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
+    openapi.response_header("x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED),
+    openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
+    openapi.response_header("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
+    openapi.response_header(
+        "Idempotent-Stored", str, "false: a repetition with the same key is refused, because this reply is not kept.", [200]
+    ),
+    openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
+]
+ERRORS = (
+    errors.InvalidRequest,
+    errors.InvalidApiKey,
+    errors.InsufficientQuota,
+    errors.ModelNotFound,
+    errors.RequestTimeout,
+    errors.RequestInProgress,
+    errors.ReplyUnreadable,
+    errors.LengthRequired,
+    errors.RequestTooLarge,
+    errors.UnsupportedMediaType,
+    errors.RateLimitExceeded,
+    errors.UpstreamFailed,
+    errors.UpstreamOverloaded,
+    errors.UpstreamTimeout,
+)

@@ -1,0 +1,174 @@
+"""Blocks of a message from OpenAI's choices: of a whole reply, and one after another as a stream's events. Pure."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from completions.request.fields import Fields
+from gateway_project import compact_json
+
+_STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+# What a model says -> the type of its block. A refusal is text, too, and the reason why the model stopped.
+_SAID = {"reasoning_content": "thinking", "content": "text", "refusal": "text"}
+_DELTAS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
+
+
+def message(choice: Fields) -> Fields:
+    """Return what a whole choice says, in blocks that are not empty, and why the model stopped."""
+    said = choice["message"]
+    blocks = [_text_block(kind, said[member]) for member, kind in _SAID.items() if said.get(member)]
+    blocks += [_tool_use(call) for call in said.get("tool_calls") or []]
+    return {"content": blocks, **_stop(choice, is_refused=bool(said.get("refusal")))}
+
+
+def _text_block(kind: str, text: str) -> Fields:
+    """Return a block of text or thinking. Thinking of another maker's model has no signature."""
+    return {"type": kind, kind: text, **({"signature": ""} if kind == "thinking" else {})}
+
+
+def _tool_use(call: Fields) -> Fields:
+    function = call["function"]
+    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": _input(function["arguments"])}
+
+
+def _input(arguments: str) -> Fields:
+    """Return the arguments of a call as an object. What a model wrote instead of one is not lost: it is a member of one."""
+    parsed = _parsed(arguments)
+    return parsed if isinstance(parsed, dict) else {"arguments": arguments}
+
+
+def _parsed(arguments: str) -> Any:
+    """Return arguments as parsed JSON; None while they are incomplete."""
+    try:
+        return msgspec.json.decode(arguments or "{}")
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return None
+
+
+def _stop(choice: Fields, *, is_refused: bool) -> Fields:
+    """Return why the model stopped. Some servers tell which sequence stopped it."""
+    sequence, reason = choice.get("stop_reason"), choice.get("finish_reason")
+    if reason == "stop" and isinstance(sequence, str) and sequence:
+        return {"stop_reason": "stop_sequence", "stop_sequence": sequence}
+    return {"stop_reason": "refusal" if is_refused else _STOP_REASONS.get(str(reason), "end_turn"), "stop_sequence": None}
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block that is being streamed, or that waits for the one before it to end. ``pieces`` are not sent yet."""
+
+    start: Fields
+    key: str | int  # "text", "thinking", or the index of a tool call
+    pieces: list[str] = field(default_factory=list)
+    arguments: str = ""  # as far as they are sent
+
+    def is_complete(self) -> bool:
+        """Return whether nothing can follow, given that another block has begun: arguments may still, of parallel calls."""
+        return isinstance(self.key, str) or (bool(self.arguments) and isinstance(_parsed(self.arguments), dict))
+
+    def opening(self, index: int) -> bytes:
+        return event({"type": "content_block_start", "index": index, "content_block": self.start})
+
+    def deltas(self, index: int) -> list[bytes]:
+        """Return the events of the pieces that are not sent yet."""
+        kind, member = _DELTAS.get(str(self.key), ("input_json_delta", "partial_json"))
+        return [
+            event({"type": "content_block_delta", "index": index, "delta": {"type": kind, member: piece}})
+            for piece in self.pieces
+        ]
+
+    def closing(self, index: int) -> list[bytes]:
+        """Return the end. Thinking ends with a signature; that of another maker's model is empty."""
+        signature = {"type": "content_block_delta", "index": index, "delta": {"type": "signature_delta", "signature": ""}}
+        signed = [event(signature)] if self.key == "thinking" else []
+        return [*signed, event({"type": "content_block_stop", "index": index})]
+
+
+class BlockStream:
+    """Turns the deltas of one choice into events. Blocks follow one another: one that begins too early waits for its turn."""
+
+    def __init__(self) -> None:
+        self.stop: Fields = {"stop_reason": "end_turn", "stop_sequence": None}
+        self._blocks: list[_Block] = []  # the first is open; the others wait
+        self._index = 0  # of the open block
+        self._is_open = False
+        self._is_refused = False
+
+    def read(self, choice: Fields) -> list[bytes]:
+        """Return the events that can be sent now."""
+        delta, events = choice.get("delta") or {}, list[bytes]()
+        for member, kind in _SAID.items():
+            if text := delta.get(member):
+                self._is_refused = self._is_refused or member == "refusal"
+                events += self._add(self._latest(kind) or self._begin(kind, _text_block(kind, "")), text)
+        for call in delta.get("tool_calls") or []:
+            events += self._read_call(call)
+        if choice.get("finish_reason"):
+            self.stop = _stop(choice, is_refused=self._is_refused)
+        return events
+
+    def end(self) -> list[bytes]:
+        """Return the end of the open block, and all of those that wait. Changes nothing."""
+        events = list[bytes]()
+        for index, block in enumerate(self._blocks, self._index):
+            if index > self._index:
+                events += [block.opening(index), *block.deltas(index)]
+            events += block.closing(index)
+        return events
+
+    def _read_call(self, call: Fields) -> list[bytes]:
+        """Read a delta of a call. Only the first of a call has its id; arguments that were complete get nothing added."""
+        function, key = call.get("function") or {}, call.get("index", 0)
+        block = next((block for block in self._blocks if block.key == key), None)
+        if block is None and not call.get("id"):
+            return []
+        start: Fields = {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": {}}
+        return self._add(block or self._begin(key, start), function.get("arguments") or "")
+
+    def _latest(self, kind: str) -> _Block | None:
+        """Return the latest block, if it is of this kind."""
+        return self._blocks[-1] if self._blocks and self._blocks[-1].key == kind else None
+
+    def _begin(self, key: str | int, start: Fields) -> _Block:
+        self._blocks.append(block := _Block(start, key))
+        return block
+
+    def _add(self, block: _Block, text: str) -> list[bytes]:
+        """Add text to a block. Send what the open one has; while it is complete and others wait, end it and open the next."""
+        block.pieces += [text] if text else []
+        events = self._send()
+        while len(self._blocks) > 1 and self._blocks[0].is_complete():
+            events += self._blocks.pop(0).closing(self._index)
+            self._index += 1
+            self._is_open = False
+            events += self._send()
+        return events
+
+    def _send(self) -> list[bytes]:
+        block = self._blocks[0]
+        events = ([] if self._is_open else [block.opening(self._index)]) + block.deltas(self._index)
+        self._is_open = True
+        if not isinstance(block.key, str):
+            block.arguments += "".join(block.pieces)
+        block.pieces = []
+        return events
+
+
+def event(data: Fields) -> bytes:
+    """Return a server-sent event. Its name is mandatory: Anthropic's clients drop those without one."""
+    return b"event: %s\ndata: %s\n\n" % (data["type"].encode(), as_json(data))
+
+
+def as_json(data: Fields) -> bytes:
+    """Return JSON, also of half of a surrogate pair: an upstream may cut its text inside an emoji."""
+    try:
+        return compact_json.dumps(data)
+    except UnicodeEncodeError:
+        return compact_json.dumps_ascii(data)

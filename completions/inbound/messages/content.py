@@ -1,0 +1,274 @@
+"""Translates the system prompt and the messages of Anthropic's API into messages of a chat request. Pure.
+
+Every block is checked here, with the name of its field in errors: what a chat request has no words for is refused. The rest is
+checked by ``completions.request.messages``, as for all requests.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from completions.inbound.messages.places import MessagePlace
+from completions.request import prompt
+from completions.request.fields import (
+    Fields,
+    check_array,
+    check_name,
+    check_object,
+    check_string,
+    read_boolean,
+    read_object,
+    read_required,
+    refuse,
+)
+from gateway_project import compact_json
+
+_MEDIA_TYPE = "text/plain"  # of a document in text
+_COMMON = frozenset({"type", "cache_control"})
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Messages of a chat request, where each comes from, and what they do not show.
+
+    ``unseen_tokens_max`` bounds the tokens of what only a provider that speaks Messages is sent: signatures and thinking that
+    is encrypted.
+    """
+
+    messages: list[Fields] = field(default_factory=list)
+    places: list[MessagePlace] = field(default_factory=list)
+    unseen_tokens_max: int = 0
+
+    def add(self, message: Fields, place: MessagePlace) -> None:
+        self.messages.append(message)
+        self.places.append(place)
+
+
+def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
+    """Return the conversation of a body. Raises InvalidRequest about the first block that cannot be translated."""
+    conversation = Conversation()
+    if body.get("system") is not None:
+        _add_system(conversation, body["system"])
+    for index, message in enumerate(check_array(read_required(body, "messages"), "messages")):
+        _add_message(conversation, message, f"messages[{index}]")
+        pause()
+    return conversation
+
+
+def check_members(fields: Fields, known: frozenset[str] | set[str], path: str = "") -> None:
+    """Refuse every member that is not known, by its name. A null is absent."""
+    for name, value in fields.items():
+        if name not in known and value is not None:
+            shown = name[:64]
+            refuse(f"{path}.{shown}" if path else shown, "is not supported", quotes_request=True)
+
+
+def cache_control(fields: Fields, path: str) -> Fields:
+    """Return the ``cache_control`` of a block, a tool or the body, checked, to merge into what it becomes."""
+    mark = read_object(fields, "cache_control", path)
+    if not mark:
+        return {}
+    at = f"{path}.cache_control" if path else "cache_control"
+    check_members(mark, {"type", "ttl"}, at)
+    if mark.get("type") != "ephemeral":
+        refuse(f"{at}.type", "must be ephemeral")
+    if mark.get("ttl") not in (None, "5m"):
+        refuse(f"{at}.ttl", "must be 5m: no price of the catalog covers a longer time")
+    return {"cache_control": {"type": "ephemeral"}}
+
+
+# --- Messages -------------------------------------------------------------------------------------------------------
+
+
+def _add_system(conversation: Conversation, system: Any) -> None:
+    if isinstance(system, str):
+        conversation.add({"role": "system", "content": system}, MessagePlace("system"))
+        return
+    parts: list[Fields] = []
+    for index, block in enumerate(check_array(system, "system")):
+        _kind(block, f"system[{index}]", ("text",))
+        parts += _text(block, f"system[{index}]")
+    if parts:
+        conversation.add({"role": "system", "content": parts}, MessagePlace("system", list(range(len(parts)))))
+
+
+def _add_message(conversation: Conversation, message: Any, path: str) -> None:
+    role = read_required(check_object(message, path), "role", path)
+    check_members(message, {"role", "content"}, path)
+    content = read_required(message, "content", path)
+    if role not in ("user", "assistant"):
+        refuse(f"{path}.role", "must be user or assistant")
+    if isinstance(content, str):
+        conversation.add({"role": role, "content": content}, MessagePlace(path))
+        return
+    blocks = check_array(content, f"{path}.content")
+    if role == "user":
+        _add_user_blocks(conversation, blocks, path)
+    else:
+        _add_assistant_blocks(conversation, blocks, path)
+
+
+def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -> None:
+    """Add the results of tools as messages of their own, and then the rest.
+
+    Messages of tools have no images: those follow in the message of the user, after words that say whose they are.
+    """
+    parts: list[Fields] = []
+    place = MessagePlace(path)
+    for index, block in enumerate(blocks):
+        at = f"{path}.content[{index}]"
+        kind = _kind(block, at, _USER_BLOCKS)
+        shown = _add_tool_result(conversation, block, at) if kind == "tool_result" else _USER_BLOCKS[kind](block, at)
+        parts += shown
+        place.parts += [index] * len(shown)
+    if parts or not blocks:
+        conversation.add({"role": "user", "content": parts}, place)
+
+
+def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> list[Fields]:
+    """Add the message of a tool. Return the parts that it cannot have."""
+    check_members(block, _COMMON | {"tool_use_id", "content", "is_error"}, path)
+    message: Fields = {
+        "role": "tool",
+        "tool_call_id": check_string(read_required(block, "tool_use_id", path), f"{path}.tool_use_id"),
+    }
+    content, others = block.get("content"), list[Fields]()
+    if isinstance(content, str) or content is None:
+        message["content"] = content or ""
+    else:
+        kinds = {kind: _USER_BLOCKS[kind] for kind in ("text", "image", "document")}
+        parts = []
+        for index, each in enumerate(check_array(content, f"{path}.content")):
+            at = f"{path}.content[{index}]"
+            parts += kinds[_kind(each, at, kinds)](each, at)
+        texts = [part for part in parts if part["type"] == "text"]
+        others = [part for part in parts if part["type"] != "text"]
+        message["content"] = texts or ""
+    if read_boolean(block, "is_error", path):
+        message["is_error"] = True
+    conversation.add({**message, **cache_control(block, path)}, MessagePlace(path))
+    label = f"Shown by the result of {message['tool_call_id']}:"
+    return [{"type": "text", "text": label}, *others] if others else []
+
+
+def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: str) -> None:
+    parts: list[Fields] = []
+    calls: list[Fields] = []
+    thoughts: list[str] = []
+    place = MessagePlace(path)
+    for index, block in enumerate(blocks):
+        at = f"{path}.content[{index}]"
+        match _kind(block, at, ("text", "tool_use", "thinking", "redacted_thinking")):
+            case "text":
+                parts += _text(block, at)
+                place.parts.append(index)
+            case "tool_use":
+                calls.append(_tool_call(block, at))
+                place.calls.append(index)
+            case "thinking":
+                check_members(block, {"type", "thinking", "signature"}, at)
+                thoughts.append(check_string(read_required(block, "thinking", at), f"{at}.thinking"))
+                conversation.unseen_tokens_max += _unseen(block, "signature", at)
+            case _:
+                check_members(block, {"type", "data"}, at)
+                conversation.unseen_tokens_max += _unseen(block, "data", at)
+    message: Fields = {"role": "assistant", "content": parts or (None if calls else "")}
+    if calls:
+        message["tool_calls"] = calls
+    if any(thoughts):
+        message["reasoning_content"] = "\n".join(thoughts)
+    conversation.add(message, place)
+
+
+def _unseen(block: Fields, name: str, path: str) -> int:
+    return prompt.PART_TOKENS + prompt.count_text(check_string(block.get(name) or "", f"{path}.{name}"))
+
+
+# --- Blocks ---------------------------------------------------------------------------------------------------------
+
+
+def _kind(block: Any, path: str, kinds: Any) -> str:
+    kind = read_required(check_object(block, path), "type", path)
+    if not isinstance(kind, str) or kind not in kinds:
+        refuse(f"{path}.type", f"must be one of {', '.join(kinds)}")
+    return kind
+
+
+def _text(block: Fields, path: str) -> list[Fields]:
+    check_members(block, _COMMON | {"text", "citations"}, path)
+    if block.get("citations"):
+        refuse(f"{path}.citations", "is not supported")
+    text = check_string(read_required(block, "text", path), f"{path}.text")
+    return [{"type": "text", "text": text, **cache_control(block, path)}]
+
+
+def _image(block: Fields, path: str) -> list[Fields]:
+    check_members(block, _COMMON | {"source"}, path)
+    url = _url(read_required(block, "source", path), f"{path}.source")
+    return [{"type": "image_url", "image_url": {"url": url}, **cache_control(block, path)}]
+
+
+def _document(block: Fields, path: str) -> list[Fields]:
+    """Return a document as a file; one in text as text, after its title."""
+    check_members(block, _COMMON | {"source", "title", "citations"}, path)
+    if read_boolean(read_object(block, "citations", path), "enabled", f"{path}.citations"):
+        refuse(f"{path}.citations", "is not supported")
+    title = check_string(block.get("title") or "", f"{path}.title")
+    source = check_object(read_required(block, "source", path), f"{path}.source")
+    mark = cache_control(block, path)
+    if source.get("type") == "text":
+        return [{"type": "text", "text": _titled(title, _plain_text(source, f"{path}.source")), **mark}]
+    if source.get("type") != "base64":
+        refuse(f"{path}.source.type", "must be base64 or text: documents are part of the request")
+    file = {"file_data": _url(source, f"{path}.source"), **({"filename": title} if title else {})}
+    return [{"type": "file", "file": file, **mark}]
+
+
+def _titled(title: str, text: str) -> str:
+    return f"{title}\n\n{text}" if title else text
+
+
+def _plain_text(source: Fields, path: str) -> str:
+    check_members(source, {"type", "media_type", "data"}, path)
+    if source.get("media_type") != _MEDIA_TYPE:
+        refuse(f"{path}.media_type", f"must be {_MEDIA_TYPE}")
+    return check_string(read_required(source, "data", path), f"{path}.data")
+
+
+def _url(given: Any, path: str) -> str:
+    """Return the source of an image or a document as an address: a data URL, unless it is an address already."""
+    source = check_object(given, path)
+    kind = read_required(source, "type", path)
+    if kind == "url":
+        check_members(source, {"type", "url"}, path)
+        return check_string(read_required(source, "url", path), f"{path}.url")
+    if kind != "base64":
+        refuse(f"{path}.type", "must be base64: nothing is kept or fetched here")
+    check_members(source, {"type", "media_type", "data"}, path)
+    media_type = check_string(read_required(source, "media_type", path), f"{path}.media_type")
+    return f"data:{media_type};base64,{check_string(read_required(source, 'data', path), f'{path}.data')}"
+
+
+def _tool_call(block: Fields, path: str) -> Fields:
+    check_members(block, _COMMON | {"id", "name", "input", "caller"}, path)
+    if block.get("caller") not in (None, {"type": "direct"}):
+        refuse(f"{path}.caller", "must be direct")
+    given = check_object(read_required(block, "input", path), f"{path}.input")
+    function = {
+        "name": check_name(read_required(block, "name", path), f"{path}.name"),
+        "arguments": compact_json.dumps_text(given),
+    }
+    tool_id = check_string(read_required(block, "id", path), f"{path}.id")
+    return {"id": tool_id, "type": "function", "function": function, **cache_control(block, path)}
+
+
+def _no_part(block: Fields, path: str) -> list[Fields]:
+    raise AssertionError("a tool's result is a message, not a part")
+
+
+_USER_BLOCKS: dict[str, Callable[[Fields, str], list[Fields]]] = {
+    "text": _text,
+    "image": _image,
+    "document": _document,
+    "tool_result": _no_part,
+}

@@ -1,0 +1,88 @@
+"""Which field of a Messages request each field of the chat request comes from. Pure.
+
+Errors about the chat request are told to the caller in the names of its own fields.
+"""
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gateway_project import errors
+
+_PLACE = re.compile(r"messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)", re.DOTALL)
+_MESSAGES = {
+    "image_url.url": "source",
+    "image_url": "source",
+    "file.file_data": "source",
+    "file": "source",
+    "function.arguments": "input",
+    "function.name": "name",
+    "tool_call_id": "tool_use_id",
+    "reasoning_content": "thinking",
+}
+# The beginning of a path in the chat request -> in the caller's.
+_FIELDS = {
+    "stop": "stop_sequences",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "tool_choice.function.name": "tool_choice.name",
+    "reasoning_effort": "thinking",
+    "include_reasoning": "thinking.display",
+    "response_format.json_schema.schema": "output_config.format.schema",
+    "response_format": "output_config.format",
+    "messages.reasoning_content": "messages.thinking",
+    "messages.tool_call_id": "messages.tool_use_id",
+}
+_TOOL = re.compile(r"(tools\[\d+\])\.function(?:\.(name|parameters|description|strict))?")
+_TOOL_FIELDS = {"parameters": "input_schema"}
+
+
+@dataclass(slots=True)
+class MessagePlace:
+    """Where a message of the chat request comes from: a path, and the indexes of the blocks of its parts and of its calls.
+
+    The path is ``system``, a message, or a block of one: a tool's result is a message of its own.
+    """
+
+    path: str
+    parts: list[int] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+
+
+def rename(path: str, messages: Sequence[MessagePlace]) -> str:
+    """Return the caller's name of a field of the chat request."""
+    if found := _PLACE.fullmatch(path):
+        return _in_messages(messages, *found.groups()) or path
+    if found := _TOOL.match(path):
+        member = f".{_TOOL_FIELDS.get(found[2], found[2])}" if found[2] else ""
+        return f"{found[1]}{member}{path[found.end() :]}"
+    for ours, theirs in _FIELDS.items():
+        if path == ours or path.startswith((f"{ours}.", f"{ours}[")):
+            return theirs + path[len(ours) :]
+    return path
+
+
+def in_words_of_caller(error: errors.ApiError, messages: Sequence[MessagePlace]) -> errors.ApiError:
+    """Return the error with the caller's name of its field: in its ``param``, and at the beginning of its message."""
+    if error.param is None or (renamed := rename(error.param, messages)) == error.param:
+        return error
+    told = copy.copy(error)  # refusals are cached, for other languages too
+    if error.message.startswith(error.param):
+        told.message = renamed + error.message[len(error.param) :]
+    told.param = renamed
+    return told
+
+
+def _in_messages(messages: Sequence[MessagePlace], index: str, member: str | None, number: str | None, rest: str) -> str | None:
+    if int(index) >= len(messages):
+        return None
+    place, renamed = messages[int(index)], rest.removeprefix(".")
+    renamed = _MESSAGES.get(renamed, renamed)
+    suffix = f".{renamed}" if renamed else ""
+    if member is None or number is None:
+        return place.path + suffix
+    blocks = place.parts if member == "content" else place.calls
+    if int(number) >= len(blocks):
+        return place.path + suffix
+    within = "" if place.path == "system" else ".content"
+    return f"{place.path}{within}[{blocks[int(number)]}]{suffix}"

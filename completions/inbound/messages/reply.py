@@ -1,0 +1,123 @@
+"""The bytes of a reply in Anthropic's format: the message object, the events of a stream, and errors.
+
+What the model says comes as OpenAI's choices, unless its provider speaks Messages itself: then its own blocks and events are
+passed on as they are. The id, the model and the counts of tokens are the gateway's own.
+"""
+
+from typing import Any
+
+import msgspec
+
+from completions.chat import Chunk, Usage, WholeReply
+from completions.inbound.messages import blocks
+from completions.inbound.messages.blocks import BlockStream, event
+from completions.relay.attempts import Dispatch
+from completions.relay.reply_format import EventWriter, ReplyFormat
+from completions.request.fields import Fields
+from gateway_project import compact_json, dollars, errors
+
+_TYPES_BY_STATUS = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_OVERLOADED = 529
+
+
+def error_status(error: errors.ApiError) -> int:
+    """Return the status that Anthropic's clients expect: for an overloaded provider it is their own."""
+    return _OVERLOADED if isinstance(error, errors.UpstreamOverloaded) else error.status
+
+
+def error_object(error: errors.ApiError, request_id: str | None) -> Fields:
+    """Return the body of the reply to an error."""
+    status = error_status(error)
+    kind = _TYPES_BY_STATUS.get(status, "invalid_request_error" if status < 500 else "api_error")
+    return {"type": "error", "error": {"type": kind, "message": error.message}, "request_id": request_id}
+
+
+class MessagesFormat(ReplyFormat):
+    """Replies of Anthropic's Messages."""
+
+    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+        message = received.message or blocks.message(received.choices[0])
+        counted = {**(message.get("usage") or {}), **_usage_object(usage, charged_nanos)}
+        return blocks.as_json({**message, **_head(dispatch), "usage": counted})
+
+    def events(self, dispatch: Dispatch) -> EventWriter:
+        return MessagesEventWriter(dispatch)
+
+
+class MessagesEventWriter(EventWriter):
+    """Writes the events of one message. ``_reported`` is the usage in the words of a provider that speaks Messages."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__(dispatch)
+        self._dispatch = dispatch
+        self._has_begun = False
+        self._is_untranslated = False
+        self._reported: Fields = {}
+        self._blocks = BlockStream()
+
+    def _format(self, chunks: list[Chunk]) -> bytes:
+        events = [] if self._has_begun else [self._begin(chunks)]
+        for chunk in chunks:
+            if chunk.event:
+                events += self._pass_on(chunk.event)
+            elif chunk.usage is None and not self._is_untranslated:
+                for choice in msgspec.json.decode(chunk.choices):
+                    events += self._blocks.read(choice)
+        return b"".join(events)
+
+    def _begin(self, chunks: list[Chunk]) -> bytes:
+        """Return the first event. Until the provider reports the prompt, its tokens are the gateway's own estimate."""
+        self._has_begun = True
+        for chunk in chunks:
+            if chunk.event and chunk.event["type"] == "message_start":
+                self._is_untranslated = True
+                self._reported.update(chunk.event["message"].get("usage") or {})
+        known = next((chunk.usage for chunk in chunks if chunk.usage), None)
+        usage = known or Usage(self._dispatch.admitted.completion.prompt_estimate, 0)
+        stop = {"stop_reason": None, "stop_sequence": None}
+        message = {**_head(self._dispatch), "content": [], **stop, "usage": self._counted(usage, None)}
+        return event({"type": "message_start", "message": message})
+
+    def _pass_on(self, given: Any) -> list[bytes]:
+        """Return the event of a block. What the end says is kept for our own."""
+        if given["type"] == "message_delta":
+            self._blocks.stop = given["delta"]
+            self._reported.update(given.get("usage") or {})
+        return [event(given)] if given["type"].startswith("content_block_") else []
+
+    def _counted(self, usage: Usage, charged_nanos: int | None) -> Fields:
+        return {**self._reported, **_usage_object(usage, charged_nanos)}
+
+    def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
+        delta = {"type": "message_delta", "delta": self._blocks.stop, "usage": self._counted(usage, charged_nanos)}
+        return b"".join([*self._blocks.end(), event(delta), event({"type": "message_stop"})])
+
+    def error(self, error: errors.ApiError) -> bytes:
+        return event(error_object(error, self._dispatch.admitted.completion.request_id))
+
+
+def _head(dispatch: Dispatch) -> Fields:
+    """Return the fields that every message begins with."""
+    completion, model = dispatch.admitted.completion, dispatch.call.offer.model_id
+    return {"id": completion.id, "type": "message", "role": "assistant", "model": model}
+
+
+def _usage_object(usage: Usage, charged_nanos: int | None) -> Fields:
+    """Return the tokens by price. Anthropic's ``input_tokens`` are those that no cache had to do with."""
+    return {
+        "input_tokens": max(usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens, 0),
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+        "cost": None if charged_nanos is None else compact_json.number(dollars.format_plain(charged_nanos)),
+    }

@@ -1,0 +1,202 @@
+"""Reads the body of POST /v1/messages as a chat request. Raises InvalidRequest in the names of the caller's fields. Pure.
+
+Every field is named here. Those that no chat request has words for are refused, so that nothing is dropped in silence: among
+them tools that run at Anthropic, and what no price of the catalog covers.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from completions.chat import ChatRequest, RequestBody
+from completions.inbound.messages import content, places
+from completions.inbound.messages.content import Conversation, cache_control, check_members
+from completions.inbound.messages.places import MessagePlace
+from completions.request import schema
+from completions.request.fields import (
+    Fields,
+    check_array,
+    check_object,
+    check_string,
+    read_boolean,
+    read_choice,
+    read_integer,
+    read_number,
+    read_object,
+    read_required,
+    refuse,
+)
+from completions.request.messages import no_pause
+from gateway_project import errors
+
+THINKING_TOKENS_MIN = 1_024
+TOP_K_MAX = 1_000_000
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+BETAS_MAX = 20
+_OWN_FIELDS = ("echo", "models", "provider")  # the gateway's, which Anthropic's API does not have
+_FIELDS = {
+    *_OWN_FIELDS,
+    *("model", "max_tokens", "messages", "system", "stream", "cache_control", "context_management", "metadata", "service_tier"),
+    *("tools", "tool_choice", "thinking", "output_config", "stop_sequences", "temperature", "top_p", "top_k"),
+}
+_COPIED = (*_OWN_FIELDS, "model", "max_tokens", "temperature", "top_p", "top_k")
+_TOOL_FIELDS = {"type", "name", "description", "input_schema", "cache_control", "strict", "eager_input_streaming"}
+_TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+# The share of ``max_tokens`` that a budget for thinking may be, in percent -> reasoning_effort.
+_EFFORT_BY_PERCENT = ((10, "minimal"), (20, "low"), (50, "medium"), (80, "high"), (100, "xhigh"))
+_DEFAULT_EFFORT = "high"  # Anthropic's, of adaptive thinking
+# What the gateway does anyway: nothing is taken out of the conversation.
+_KEEP_EVERYTHING: tuple[Fields, ...] = ({"edits": []}, {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]})
+
+
+def parse(
+    body: Fields, raw: bytes | None = None, betas: str = "", pause: Callable[[], None] = no_pause
+) -> tuple[ChatRequest, list[MessagePlace]]:
+    """Return the chat request, and where its messages come from. ``betas`` is the header anthropic-beta."""
+    fields, conversation = _translate(body, pause)
+    try:
+        request = schema.parse(
+            RequestBody(fields, raw, original=body, translate=lambda restored: _translate(restored, no_pause)[0]), pause
+        )
+    except errors.InvalidRequest as error:
+        raise places.in_words_of_caller(error, conversation.places) from None
+    prompt_tokens_max = request.prompt_tokens_max + conversation.unseen_tokens_max
+    return replace(request, prompt_tokens_max=prompt_tokens_max, betas=_read_betas(betas)), conversation.places
+
+
+def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Conversation]:
+    """Return the body of the chat request, which has its own copies of everything that differs, and its conversation."""
+    check_members(body, _FIELDS)
+    _check_numbers(body)
+    conversation = content.translate(body, pause)
+    fields: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
+    fields["messages"] = conversation.messages
+    fields["stream"] = read_boolean(body, "stream")
+    if sequences := check_array(body.get("stop_sequences") or [], "stop_sequences"):
+        fields["stop"] = sequences
+    if user_id := _read_user_id(body):
+        fields["metadata"] = {"user_id": user_id}
+    return {**fields, **_tools(body), **_reasoning(body), **_format(body), **cache_control(body, "")}, conversation
+
+
+def _check_numbers(body: Fields) -> None:
+    read_required(body, "max_tokens")
+    read_integer(body, "max_tokens", 1, schema.MAX_TOKENS_MAX)
+    read_number(body, "temperature", 0, 1)
+    read_number(body, "top_p", 0, 1)
+    read_integer(body, "top_k", 1, TOP_K_MAX)
+    read_choice(body, "service_tier", ("auto", "standard_only"))  # the gateway asks for the standard one in either case
+    if body.get("context_management") not in (None, *_KEEP_EVERYTHING):
+        refuse("context_management", "is not supported: nothing is taken out of the conversation")
+
+
+def _read_user_id(body: Fields) -> str:
+    metadata = read_object(body, "metadata")
+    check_members(metadata, {"user_id"}, "metadata")
+    return check_string(metadata.get("user_id") or "", "metadata.user_id")
+
+
+def _read_betas(header: str) -> tuple[str, ...]:
+    betas = tuple(filter(None, (beta.strip() for beta in header.split(","))))
+    if len(betas) > BETAS_MAX:
+        refuse("anthropic-beta", f"must have at most {BETAS_MAX} names")
+    return betas
+
+
+# --- Tools ------------------------------------------------------------------------------------------------------------
+
+
+def _tools(body: Fields) -> Fields:
+    given = check_array(body.get("tools") or [], "tools")
+    tools = [_tool(tool, f"tools[{index}]") for index, tool in enumerate(given)]
+    return {**({"tools": tools} if tools else {}), **_tool_choice(body)}
+
+
+def _tool(given: Any, path: str) -> Fields:
+    tool = check_object(given, path)
+    if tool.get("type") not in (None, "custom"):
+        refuse(f"{path}.type", "must be custom: other tools are Anthropic's own, and not every model knows them")
+    check_members(tool, _TOOL_FIELDS, path)
+    function: Fields = {
+        "name": read_required(tool, "name", path),
+        "parameters": check_object(read_required(tool, "input_schema", path), f"{path}.input_schema"),
+    }
+    if description := check_string(tool.get("description") or "", f"{path}.description"):
+        function["description"] = description
+    if read_boolean(tool, "strict", path):
+        function["strict"] = True
+    read_boolean(tool, "eager_input_streaming", path)  # every tool's input is passed on as it arrives
+    return {"type": "function", "function": function, **cache_control(tool, path)}
+
+
+def _tool_choice(body: Fields) -> Fields:
+    choice = read_object(body, "tool_choice")
+    if not choice:
+        return {}
+    check_members(choice, {"type", "name", "disable_parallel_tool_use"}, "tool_choice")
+    one_at_a_time = read_boolean(choice, "disable_parallel_tool_use", "tool_choice")
+    parallel = {"parallel_tool_calls": False} if one_at_a_time else {}
+    kind = read_required(choice, "type", "tool_choice")
+    if kind == "tool":
+        return {"tool_choice": {"type": "function", "function": {"name": choice.get("name")}}, **parallel}
+    if not isinstance(kind, str) or kind not in _TOOL_CHOICES:
+        refuse("tool_choice.type", f"must be one of {', '.join((*_TOOL_CHOICES, 'tool'))}")
+    return {"tool_choice": _TOOL_CHOICES[kind], **parallel}
+
+
+# --- Thinking and the format of the reply -----------------------------------------------------------------------------
+
+
+def _reasoning(body: Fields) -> Fields:
+    """Return how much the model is to reason. A budget becomes the effort that spends about as much."""
+    config, thinking = _output_config(body), read_object(body, "thinking")
+    effort = config.get("effort")
+    if effort is not None and effort not in EFFORTS:
+        refuse("output_config.effort", f"must be one of {', '.join(EFFORTS)}")
+    if thinking:
+        check_members(thinking, {"type", "budget_tokens", "display"}, "thinking")
+        effort = _thinking_effort(thinking, effort, body["max_tokens"])
+    hidden = _read_display(thinking) == "omitted"
+    return {**({"reasoning_effort": effort} if effort else {}), **({"include_reasoning": False} if hidden else {})}
+
+
+def _thinking_effort(thinking: Fields, effort: str | None, max_tokens: int) -> str:
+    kind = read_required(thinking, "type", "thinking")
+    if kind == "disabled":
+        return "none"
+    if kind not in ("enabled", "adaptive"):
+        refuse("thinking.type", "must be one of enabled, adaptive, disabled")
+    of_budget = _effort_of_budget(thinking, max_tokens) if kind == "enabled" else _DEFAULT_EFFORT
+    return effort or of_budget
+
+
+def _effort_of_budget(thinking: Fields, max_tokens: int) -> str:
+    budget = read_required(thinking, "budget_tokens", "thinking")
+    if type(budget) is not int or not THINKING_TOKENS_MIN <= budget < max_tokens:
+        refuse("thinking.budget_tokens", f"must be an integer from {THINKING_TOKENS_MIN}, and less than max_tokens")
+    return next(effort for percent, effort in _EFFORT_BY_PERCENT if budget * 100 <= percent * max_tokens)
+
+
+def _read_display(thinking: Fields) -> str | None:
+    display = thinking.get("display")
+    if display not in (None, "summarized", "omitted"):
+        refuse("thinking.display", "must be summarized or omitted")
+    return display
+
+
+def _output_config(body: Fields) -> Fields:
+    config = read_object(body, "output_config")
+    check_members(config, {"effort", "format"}, "output_config")
+    return config
+
+
+def _format(body: Fields) -> Fields:
+    wanted = read_object(_output_config(body), "format", "output_config")
+    if not wanted:
+        return {}
+    path = "output_config.format"
+    check_members(wanted, {"type", "schema"}, path)
+    if wanted.get("type") != "json_schema":
+        refuse(f"{path}.type", "must be json_schema")
+    json_schema = check_object(read_required(wanted, "schema", path), f"{path}.schema")
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": json_schema, "strict": True}}}

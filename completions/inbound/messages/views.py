@@ -1,0 +1,153 @@
+"""POST /v1/messages and /v1/messages/count_tokens. Each reply has Anthropic's headers, and each error its shape."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from completions.catalog import lookup
+from completions.chat import ChatRequest, Offer
+from completions.inbound import descriptions
+from completions.inbound.completion_view import CompletionView, RatedView, RequestView, receive_body
+from completions.inbound.messages import places, rate_limits, reply
+from completions.inbound.messages import request as messages_request
+from completions.inbound.messages.places import MessagePlace
+from completions.inbound.messages.serializers import (
+    MessageRequestSerializer,
+    MessageSerializer,
+    TokenCountRequestSerializer,
+    TokenCountSerializer,
+)
+from completions.pricing import cost
+from completions.relay import fair_queue
+from completions.request import schema
+from completions.request.fields import Fields
+from gateway_project import compact_json, errors, large_work
+from gateway_project.db import pool
+from gateway_project.web import error_replies, openapi, strict_json
+from gateway_project.web.bodies_in_flight import Arrived, process_bodies
+from keys.models import ApiKey
+
+_PATH = "/v1/messages"
+_BETAS = "HTTP_ANTHROPIC_BETA"
+_IGNORED = "x-gateway-ignored-fields"
+_DESCRIPTION = (
+    "Anthropic's Messages, for every model. A stream has Anthropic's events. Errors have Anthropic's shape: "
+    '`{"type": "error", "error": {"type", "message"}, "request_id"}`.'
+)
+
+
+class _AnthropicReplies(RatedView):
+    """Adds Anthropic's headers to every reply, and writes errors in its shape and in the names of the caller's fields."""
+
+    places: Sequence[MessagePlace] = ()  # of the messages of a request that has been read
+
+    def handle_exception(self, exc: Exception) -> Any:
+        error = places.in_words_of_caller(error_replies.translate(exc), self.places)
+        response: Any = super().handle_exception(error)
+        request_id = self.request._request.id  # type: ignore[attr-defined]
+        response.content = compact_json.dumps(reply.error_object(error, request_id))
+        response.status_code = reply.error_status(error)
+        return response
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response["request-id"] = request._request.id  # type: ignore[attr-defined]
+        for name, value in rate_limits.headers(response.headers, datetime.now(UTC)).items():
+            response[name] = value
+        if ignored := response.get(_IGNORED):
+            response[_IGNORED] = ", ".join(places.rename(name, ()) for name in ignored.split(", "))
+        return response
+
+
+class MessagesView(_AnthropicReplies, CompletionView):
+    """One request in the language of Anthropic's Messages. It goes the way of every completion."""
+
+    reply_format = reply.MessagesFormat()
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        request, self.places = messages_request.parse(fields, raw, self.request.META.get(_BETAS, ""), pause)
+        return request
+
+    def fingerprinted(self, fields: Fields) -> Fields:
+        """Return the fields under the path: the same fields can be a request in another language, too."""
+        return {_PATH: fields}
+
+    @extend_schema(
+        operation_id="createMessage",
+        summary="Generate a reply, in Anthropic's Messages",
+        description=_DESCRIPTION,
+        auth=descriptions.AUTH,
+        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
+        request=MessageRequestSerializer,
+        responses={
+            (200, "application/json"): MessageSerializer,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+            **openapi.error_responses(*descriptions.ERRORS),
+        },
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        return self.complete(request)
+
+
+class CountTokensView(_AnthropicReplies, RequestView):
+    """Estimates the prompt of a request, and asks no provider. It counts as a read of the key."""
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        chat, self.places = messages_request.parse({"max_tokens": schema.MAX_TOKENS_MAX, **fields}, raw, pause=pause)
+        return chat
+
+    @extend_schema(
+        operation_id="countMessageTokens",
+        summary="Estimate the tokens of a prompt, in Anthropic's Messages",
+        description="The gateway's own estimate, at no cost: no provider is asked.",
+        auth=descriptions.AUTH,
+        request=TokenCountRequestSerializer,
+        responses={
+            200: TokenCountSerializer,
+            **openapi.error_responses(
+                errors.InvalidRequest,
+                errors.InvalidApiKey,
+                errors.ModelNotFound,
+                errors.RequestTimeout,
+                errors.LengthRequired,
+                errors.RequestTooLarge,
+                errors.UnsupportedMediaType,
+                errors.RateLimitExceeded,
+            ),
+        },
+    )
+    def post(self, request: Request) -> Response:
+        key = request.auth
+        assert isinstance(key, ApiKey)
+        pool.release_connection()  # the body may come slowly
+        length = strict_json.content_length(request)
+        with self._counted(key, length) as self.body_arrived:
+            received = receive_body(request)
+            with fair_queue.process_queue.start(key.pk):
+                raw = received.take()
+                _, chat = self.parse(request, raw, strict_json.work_bytes(raw))
+        offer = lookup.find_offer(chat.model)
+        if key.allowed_models and not {offer.model_id, offer.alias} & set(key.allowed_models):
+            raise lookup.model_not_found(chat.model)
+        return Response({"input_tokens": _input_tokens(chat, offer)})
+
+    def _counted(self, key: ApiKey, length: int) -> AbstractContextManager[Arrived]:
+        """Count the bytes of a large body, while it is in memory."""
+        is_large = length > large_work.LARGE_BYTES
+        return process_bodies.counted(key.account_id, length) if is_large else nullcontext(strict_json.uncounted)
+
+
+def _input_tokens(chat: ChatRequest, offer: Offer) -> int:
+    """Return the likely tokens of text and tools, by their bytes, and the most that images and documents can be."""
+    if chat.contents.file_at:
+        return cost.max_prompt_tokens(chat, offer)
+    others = [chat.fields[name] for name in ("tools", "response_format") if name in chat.fields]
+    text_bytes = chat.contents.text_bytes + sum(len(compact_json.dumps(each)) for each in others)
+    return max(cost.estimate_tokens(text_bytes) + chat.contents.images * offer.image_tokens_max, 1)

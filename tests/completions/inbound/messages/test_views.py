@@ -1,0 +1,312 @@
+"""POST /v1/messages and /v1/messages/count_tokens over HTTP: errors, headers, charges, and what reaches a provider."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from completions.models import Completion
+from keys.models import ApiKey
+from tests import factories
+from tests.completions import rows
+from tests.completions.providers.anthropic import scripts as claude
+from tests.completions.rows import assert_charged, assert_released
+from tests.conftest import client_for
+from tests.upstream import KEY_ENV, ROLE, event, refusal, stream, streamed, whole, words
+
+PATH = "/v1/messages"
+HELLO = [{"role": "user", "content": "Hello"}]
+THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "EqoBCkgIARABGAIiQL"}
+REDACTED = {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"}
+
+
+def ask(api: Any, path: str = PATH, headers: dict[str, str] | None = None, **fields: Any) -> Any:
+    return api.post(path, {"model": "acme/large", "max_tokens": 100, "messages": HELLO, **fields}, headers=headers)
+
+
+def events(reply: Any) -> list[dict[str, Any]]:
+    """Read a stream to its end. Return the data of its events, each of which has its name on the line before."""
+    assert (reply.status_code, reply["Content-Type"]) == (200, "text/event-stream")
+    frames = b"".join(reply.streaming_content).decode().split("\n\n")
+    assert frames.pop() == ""
+    found = [re.fullmatch(r"event: (\w+)\ndata: (.+)", frame) for frame in frames if not frame.startswith(":")]
+    parsed = [json.loads(each[2]) for each in found]
+    assert [each[1] for each in found] == [data["type"] for data in parsed]
+    return parsed
+
+
+def assert_error(reply: Any, status: int, kind: str, message: str = "") -> None:
+    """Assert that the reply is an error in Anthropic's shape."""
+    assert (reply.status_code, reply["Content-Type"]) == (status, "application/json")
+    body = reply.json()
+    assert set(body) == {"type", "error", "request_id"}
+    assert set(body["error"]) == {"type", "message"}
+    assert (body["type"], body["error"]["type"], body["request_id"]) == ("error", kind, reply["request-id"])
+    assert body["error"]["message"].startswith(message), body
+
+
+@pytest.fixture
+def sonnet(upstream, db):
+    """A model at a scripted provider that speaks Messages itself."""
+    provider = factories.make_provider(
+        "claude", kind="anthropic", base_url=upstream.url.removesuffix("/v1"), api_key_env=KEY_ENV
+    )
+    return factories.make_model(
+        "acme/sonnet",
+        provider=provider,
+        input="3.00",
+        output="15.00",
+        cached_input="0.30",
+        upstream_model="claude-sonnet-4-5",
+        function_calling=True,
+        image_support=True,
+    )
+
+
+# --- Replies ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_reply_is_a_message_and_is_charged(api, alice, large, upstream):
+    upstream.will(whole("Hello you"))
+    reply = ask(api, system="Be brief.", stop_sequences=["###"])
+    body = reply.json()
+    assert body.pop("id") == Completion.objects.get().pk
+    assert body == {
+        "type": "message",
+        "role": "assistant",
+        "model": "acme/large",
+        "content": [{"type": "text", "text": "Hello you"}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 9,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 2,
+            "output_tokens_details": {"thinking_tokens": 0},
+            "cost": 0.000057,
+        },
+    }
+    assert reply["request-id"] == reply["x-request-id"]
+    [sent] = upstream.requests
+    assert sent.body["messages"] == [{"role": "system", "content": "Be brief."}, *HELLO]
+    assert (sent.body["stop"], sent.body["max_tokens"]) == (["###"], 100)
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_a_stream_begins_once_with_the_prompt_and_ends_with_the_usage(api, alice, large, upstream):
+    upstream.will(streamed("Hello ", "you"))
+    begun, *blocks, delta, stop = events(ask(api, stream=True))
+    assert begun["type"] == "message_start"
+    assert begun["message"]["content"] == []
+    assert begun["message"]["stop_reason"] is None
+    assert begun["message"]["usage"]["input_tokens"] > 0
+    assert [block["type"] for block in blocks] == ["content_block_start", *["content_block_delta"] * 2, "content_block_stop"]
+    assert delta["delta"] == {"stop_reason": "end_turn", "stop_sequence": None}
+    assert (delta["usage"]["input_tokens"], delta["usage"]["output_tokens"], delta["usage"]["cost"]) == (9, 2, 0.000057)
+    assert stop == {"type": "message_stop"}
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_an_error_in_a_stream_is_an_event(api, large, upstream):
+    upstream.will(stream(ROLE, words("Hel"), event({"error": {"message": "gone"}})))
+    reply = ask(api, stream=True)
+    *_, last = events(reply)
+    assert last["type"] == "error"
+    assert last["error"]["type"] == "api_error"
+    assert last["request_id"] == reply["request-id"]
+
+
+def test_a_repetition_gets_the_same_reply_and_another_language_does_not(api, alice, large, upstream):
+    upstream.will(whole("Hello you"))
+    key = {"Idempotency-Key": "a"}
+    first, again = ask(api, headers=key), ask(api, headers=key)
+    assert (again["Idempotent-Replayed"], again.content) == ("true", first.content)
+    fields = {"model": "acme/large", "max_tokens": 100, "messages": HELLO}
+    other = api.post("/v1/chat/completions", fields, headers=key)
+    assert (other.status_code, other.json()["error"]["param"]) == (400, "Idempotency-Key")
+    assert len(upstream.requests) == 1
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_a_repeated_stream_has_the_same_events(api, large, upstream):
+    upstream.will(streamed("Hello ", "you"))
+    first = events(ask(api, stream=True, headers={"Idempotency-Key": "a"}))
+    again = ask(api, stream=True, headers={"Idempotency-Key": "a"})
+    assert again["Idempotent-Replayed"] == "true"
+    assert [json.loads(frame.partition("\ndata: ")[2]) for frame in again.content.decode().split("\n\n") if frame] == first
+
+
+def test_a_fallback_model_answers(api, large, upstream, echo_model):
+    upstream.will(refusal(500))
+    reply = ask(api, models=["demo/echo"])
+    assert (reply.json()["model"], reply.json()["content"][0]["text"]) == ("demo/echo", "Hello")
+
+
+def test_fields_that_are_not_sent_are_named_as_the_caller_calls_them(api, large, upstream):
+    upstream.will(whole())
+    turns = [
+        *HELLO,
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "x", "is_error": True}]},
+    ]
+    reply = ask(
+        api, messages=turns, top_k=5, thinking={"type": "adaptive", "display": "omitted"}, headers={"anthropic-beta": "x-1"}
+    )
+    assert reply["x-gateway-ignored-fields"] == "top_k, thinking.display, messages.is_error, anthropic-beta.x-1"
+
+
+# --- A provider that speaks Messages ------------------------------------------------------------------------------------
+
+
+def test_a_request_reaches_anthropic_as_it_came(api, alice, sonnet, upstream):
+    upstream.will(claude.whole())
+    mark = {"cache_control": {"type": "ephemeral"}}
+    fields: Any = {
+        "system": [{"type": "text", "text": "Be brief.", **mark}],
+        "messages": [
+            *HELLO,
+            {"role": "assistant", "content": [THINKING, REDACTED, {"type": "tool_use", "id": "t", "name": "add", "input": {}}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": True, **mark}],
+            },
+        ],
+        "tools": [{"name": "add", "input_schema": {"type": "object"}, "eager_input_streaming": True, **mark}],
+        "thinking": {"type": "enabled", "budget_tokens": 1_024, "display": "summarized"},
+        "max_tokens": 2_000,
+        "top_k": 5,
+        "metadata": {"user_id": "u"},
+    }
+    beta = "interleaved-thinking-2025-05-14"
+    reply = ask(api, model="acme/sonnet", headers={"anthropic-beta": f"{beta},context-1m-2025-08-07"}, **fields)
+    assert reply.status_code == 200
+    [sent] = upstream.requests
+    assert sent.body == {**fields, "model": "claude-sonnet-4-5", "stream": False}
+    assert sent.headers["anthropic-beta"] == beta
+    assert reply["x-gateway-ignored-fields"] == "anthropic-beta.context-1m-2025-08-07"
+    assert reply.json()["usage"]["cache_read_input_tokens"] == 100
+    nanos = 4 * 3_000 + 100 * 300 + 20 * 3_000 + 7 * 15_000
+    assert_charged(alice, "reported", prompt=124, cached=100, completion=7, nanos=nanos, model="acme/sonnet")
+
+
+def test_a_reply_of_anthropic_comes_as_it_was_said(api, sonnet, upstream):
+    content = [THINKING, REDACTED, claude.text_block("Hi")]
+    upstream.will(claude.whole(*content, stop_reason="pause_turn"))
+    body = ask(api, model="acme/sonnet").json()
+    assert (body["content"], body["stop_reason"], body["model"]) == (content, "pause_turn", "acme/sonnet")
+    assert body["id"] == Completion.objects.get().pk
+    assert body["usage"]["cache_creation"] == claude.USAGE["cache_creation"]
+
+
+def test_a_stream_of_anthropic_comes_as_it_was_said(api, alice, sonnet, upstream):
+    redacted = claude.block_start(1, REDACTED) + claude.block_stop(1)
+    said = [claude.thoughts("H", "m."), redacted, claude.text("Hello ", "you", index=2)]
+    upstream.will(stream(claude.start(), *said, claude.message_delta("stop_sequence"), claude.STOP))
+    begun, *blocks, delta, stop = events(ask(api, model="acme/sonnet", stream=True))
+    assert b"".join(claude.event(block) for block in blocks) == b"".join(said)
+    assert (begun["type"], stop["type"]) == ("message_start", "message_stop")
+    assert begun["message"]["usage"]["input_tokens"] == 4
+    assert begun["message"]["id"] == Completion.objects.get().pk
+    assert delta["delta"]["stop_reason"] == "stop_sequence"
+    nanos = 4 * 3_000 + 100 * 300 + 20 * 3_000 + 7 * 15_000
+    assert_charged(alice, "reported", prompt=124, cached=100, completion=7, nanos=nanos, model="acme/sonnet")
+
+
+def test_chat_completions_get_nothing_of_it(api, sonnet, upstream):
+    upstream.will(
+        stream(claude.start(), claude.thoughts("Hm."), claude.text("Hi", index=1), claude.message_delta(), claude.STOP)
+    )
+    reply = rows.ask_streamed(api, model="acme/sonnet")
+    assert b"signature" not in b"".join(reply.streaming_content)
+
+
+def test_a_large_request_is_sent_again_as_it_came(api, sonnet, upstream):
+    upstream.will(claude.refusal(500, "api_error"), claude.whole())
+    messages = [{"role": "user", "content": [{"type": "text", "text": "x" * 20_000}]}]
+    assert ask(api, model="acme/sonnet", messages=messages).status_code == 200
+    assert [sent.body["messages"] for sent in upstream.requests] == [messages] * 2
+
+
+# --- Errors and headers -------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_field_is_named_and_nothing_is_held(api, alice, large, upstream):
+    assert_error(ask(api, temperature=3), 400, "invalid_request_error", "temperature must be")
+    assert_error(ask(api, container="x"), 400, "invalid_request_error", "container is not supported")
+    assert not Completion.objects.exists()
+    assert upstream.requests == []
+
+
+def test_what_a_model_cannot_do_is_named_by_the_callers_field(api, large):
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "x"}, image]}]
+    assert_error(ask(api, messages=messages), 400, "invalid_request_error", "messages[0].content[1].source is an image")
+
+
+def test_other_errors_have_their_types(api, bob, large, upstream):
+    assert_error(ask(client_for(None)), 401, "authentication_error")
+    assert_error(ask(client_for("sk-nobody")), 401, "authentication_error")
+    assert_error(ask(client_for(factories.make_key(factories.make_account("Poor"))[1])), 402, "billing_error")
+    assert_error(ask(api, model="acme/none"), 404, "not_found_error")
+    assert_error(api.get(PATH), 405, "invalid_request_error")
+    assert_error(api.generic("POST", PATH, b"{", content_type="application/json"), 400, "invalid_request_error")
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "kind"), [(400, 400, "invalid_request_error"), (500, 502, "api_error"), (429, 529, "overloaded_error")]
+)
+def test_a_provider_that_fails_costs_nothing(api, alice, large, upstream, status, told, kind):
+    upstream.will(refusal(status))
+    assert_error(ask(api), told, kind)
+    assert_released(alice)
+
+
+def test_the_key_may_come_as_x_api_key(alice, large, upstream):
+    upstream.will(whole())
+    secret = factories.make_key(alice)[1]
+    assert ask(client_for(None), headers={"x-api-key": secret}).status_code == 200
+    assert_error(ask(client_for("sk-nobody"), headers={"x-api-key": secret}), 401, "authentication_error")
+
+
+def test_replies_have_the_rate_limits_of_anthropic(alice, large, upstream):
+    upstream.will(whole())
+    reply = ask(client_for(factories.make_key(alice, requests_per_minute=5, tokens_per_minute=1_000)[1]))
+    assert reply["anthropic-ratelimit-requests-limit"] == "5"
+    assert reply["anthropic-ratelimit-requests-remaining"] == "4"
+    assert reply["anthropic-ratelimit-tokens-limit"] == "1000"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", reply["anthropic-ratelimit-tokens-reset"])
+
+
+def test_the_query_of_beta_clients_is_ignored(api, large, upstream):
+    upstream.will(whole())
+    assert ask(api, f"{PATH}?beta=true").status_code == 200
+
+
+# --- Counting tokens ------------------------------------------------------------------------------------------------------
+
+
+def count(api: Any, **fields: Any) -> Any:
+    return api.post(f"{PATH}/count_tokens", {"model": "demo/echo", "messages": HELLO, **fields})
+
+
+def test_tokens_of_everything_are_counted_and_nothing_is_asked_or_held(api, echo_model):
+    plain = count(api)
+    assert plain.json() == {"input_tokens": 2}
+    assert plain["request-id"].startswith("req_")
+    tool = {"name": "add", "input_schema": {"type": "object"}}
+    assert count(api, system="x" * 400).json() == {"input_tokens": 102}
+    assert count(api, tools=[tool]).json()["input_tokens"] > 10
+    assert not Completion.objects.exists()
+
+
+def test_counting_refuses_what_a_request_would_be_refused_for(api, alice, echo_model):
+    assert_error(count(api, model="acme/none"), 404, "not_found_error")
+    assert_error(count(api, container="x"), 400, "invalid_request_error", "container is not supported")
+    assert_error(count(client_for(None)), 401, "authentication_error")
+    ApiKey.objects.filter(account=alice).update(allowed_models=["acme/other"])
+    assert_error(count(api), 404, "not_found_error")
+
+
+def test_a_large_prompt_is_counted(api, echo_model):
+    assert count(api, system="x" * 400_000).json() == {"input_tokens": 100_002}
