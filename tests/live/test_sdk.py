@@ -43,6 +43,13 @@ def test_it_reads_the_provider_and_the_cost(sdk):
     assert values == ["echo", "1", "0.0000075"]
 
 
+def test_it_quotes_what_a_completion_then_holds(sdk):
+    large = [{"role": "user", "content": "word " * 15_000}]  # above 64 KB, from where on bodies are counted
+    quoted = sdk.post("/quote", body={"model": "demo/echo", "messages": large, "max_tokens": 5}, cast_to=object)
+    raw = sdk.chat.completions.with_raw_response.create(model="demo/echo", messages=large, max_tokens=5)
+    assert raw.headers["x-gateway-max-cost"] == f"{quoted['max_cost']:.9f}".rstrip("0")
+
+
 def test_it_streams(sdk, alice):
     with sdk.chat.completions.create(model="demo/echo", messages=QUESTION, stream=True) as chunks:
         received = list(chunks)
