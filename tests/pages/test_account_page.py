@@ -181,7 +181,9 @@ def test_a_credit_is_corrected_once_by_at_most_what_it_was(desk, desk_user, paye
     assert audit.verify() == []
 
 
-@pytest.mark.parametrize("amount", ["5.000000001", "0", "-1", "", "1e400", "NaN", "five", "0.0000000001"])
+@pytest.mark.parametrize(
+    "amount", ["5.000000001", "0", "-1", "", "1e400", "NaN", "five", "0.0000000001", "0,5", "1e0", "0_1", "\u0661"]
+)
 def test_an_impossible_amount_is_refused_at_the_field(desk, payer, rows, amount):
     page = act_page(payer, "correct", entry(payer, 2))
     form = open_form(desk, page, amount=amount)
