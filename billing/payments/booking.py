@@ -128,20 +128,31 @@ def describe_payer(account: Account) -> dict[str, str]:
 def _book_debits(account: Account, payment: Payment, report: Report) -> list[str]:
     """Book the difference between what was taken back and what of it is booked: never more than was paid.
 
-    What staff booked of it by hand, before the processor reported it, is not booked again.
+    What staff booked of it by hand, before the processor reported it, is not booked again. What they took back beside that, by
+    bank transfer for example, changes nothing of what is booked here.
     """
+    before_cents = _taken_back_cents(payment)
     if (payment.refunded_cents, payment.disputed_cents) == (report.refunded_cents, report.disputed_cents):
         return []
     is_dispute = payment.refunded_cents == report.refunded_cents
     payment.refunded_cents, payment.disputed_cents = report.refunded_cents, report.disputed_cents
     assert payment.credit  # a constraint of what is paid
-    by_hand_cents = money.ceil_cents(credits.taken_back_by_hand(payment.credit))
-    due_cents = max(min(payment.refunded_cents + payment.disputed_cents, payment.amount_cents) - by_hand_cents, 0)
+    taken_cents = _taken_back_cents(payment)
+    if taken_cents > before_cents:
+        by_hand_cents = money.ceil_cents(credits.taken_back_by_hand(payment.credit))
+        due_cents = max(taken_cents - by_hand_cents, payment.debited_cents)
+    else:
+        due_cents = max(payment.debited_cents - (before_cents - taken_cents), 0)
     owed_cents, payment.debited_cents = due_cents - payment.debited_cents, due_cents
     if owed_cents:
         payment.debits += 1
         _book_debit(account, payment, owed_cents, is_dispute=is_dispute)
     return [f"refunded {payment.refunded_cents} and disputed {payment.disputed_cents} cents in all; booked {-owed_cents:+}"]
+
+
+def _taken_back_cents(payment: Payment) -> int:
+    """Return what the processor says was taken back, at most what was paid."""
+    return min(payment.refunded_cents + payment.disputed_cents, payment.amount_cents)
 
 
 def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispute: bool) -> None:

@@ -256,15 +256,35 @@ def test_a_refund_that_arrives_before_the_payment_books_both(stripe, owner, bob)
 )
 def test_a_refund_that_staff_booked_before_is_not_booked_again(stripe, owner, bob, by_hand_nanos, reported_cents, left_nanos):
     session = paid(stripe, owner)
-    staff = factories.make_user("staff@example.org", is_staff=True)
-    with transaction.atomic():
-        credit, reason = Payment.objects.get().credit, "closed the account"
-        ledger.refund_credit(
-            locks.lock_account(bob.pk), credit, amount_nanos=by_hand_nanos, reference="by hand", reason=reason, issued_by=staff
-        )
+    take_back_by_hand(bob, by_hand_nanos)
     assert outcome(stripe.refund(session, reported_cents)) == "APPLIED"
     bob.refresh_from_db()
     assert bob.balance_nanos == left_nanos
+    assert audit.verify() == []
+
+
+def take_back_by_hand(account, nanos):
+    staff = factories.make_user("staff@example.org", is_staff=True)
+    credit, reason = Payment.objects.get().credit, "closed the account"
+    with transaction.atomic():
+        locked = locks.lock_account(account.pk)
+        ledger.refund_credit(locked, credit, amount_nanos=nanos, reference="by hand", reason=reason, issued_by=staff)
+
+
+def test_another_refund_credits_nothing_of_what_staff_took_back_beside_the_first(stripe, owner, bob):
+    session = paid(stripe, owner)
+    assert outcome(stripe.refund(session, 500)) == "APPLIED"
+    take_back_by_hand(bob, 10_000_000_000)
+    assert (outcome(stripe.refund(session, 100)), cents(bob)) == ("APPLIED", 500)
+    assert (outcome(stripe.refund(session, 1_400)), cents(bob)) == ("APPLIED", 0)
+    assert audit.verify() == []
+
+
+def test_a_refund_that_failed_is_credited_again_and_not_what_staff_took_back_beside_it(stripe, owner, bob):
+    session = paid(stripe, owner)
+    assert outcome(stripe.refund(session, 1_000)) == "APPLIED"
+    take_back_by_hand(bob, 5_000_000_000)
+    assert (outcome(stripe.fail_refund(session, 500)), cents(bob)) == ("APPLIED", 1_000)
     assert audit.verify() == []
 
 
