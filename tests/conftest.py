@@ -9,12 +9,14 @@ from typing import Any
 import hypothesis
 import pytest
 from django.db import connection
+from django.db.models.signals import pre_save
 from rest_framework.test import APIClient
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from billing.models import Account
 from billing.sign_in import limits
 from completions.relay import circuit_breaker, local_faults
+from gateway_project.activity.models import Activity
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 
@@ -85,6 +87,19 @@ def _static_files_are_listed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", share_files)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _acts_are_recorded_in_transactions() -> Iterator[None]:
+    """Fail where an act is recorded outside of a transaction of the product. Those of the tests would hide it."""
+
+    def require_transaction(**kwargs: Any) -> None:
+        is_of_test = [block._from_testcase for block in connection.atomic_blocks]  # type: ignore[attr-defined]
+        assert not all(is_of_test), "the act and its record are apart"
+
+    pre_save.connect(require_transaction, sender=Activity)
+    yield
+    pre_save.disconnect(require_transaction, sender=Activity)
 
 
 @pytest.fixture(autouse=True)

@@ -111,8 +111,9 @@ class ProviderAdmin(ShowsMeasurements):
         refused = [provider for provider in providers if provider.is_key_refused]
         for provider in refused:
             provider.refused_key, provider.key_refused_at, provider.key_refusal = "", None, ""
-            provider.save(update_fields=["refused_key", "key_refused_at", "key_refusal"])
-            self.record(request, Activity.Act.CHANGED, provider, "Use the key again that the provider refused.")
+            with transaction.atomic():
+                provider.save(update_fields=["refused_key", "key_refused_at", "key_refusal"])
+                self.record(request, Activity.Act.CHANGED, provider, "Use the key again that the provider refused.")
         self.message_user(request, f"{len(refused)} refused keys are used again.")
 
     def _where_key_is(self, provider: Provider) -> str:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Case, QuerySet, When
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
@@ -144,11 +145,10 @@ class CatalogProposalAdmin(ReadOnlyAdmin):
         by = request.user
         assert isinstance(by, User)  # admin_view admits staff only
         try:
-            proposal = decision(proposal_id, by=by)
+            with transaction.atomic():  # of the decision and its record
+                self._record(request, decision(proposal_id, by=by))
         except proposals.DecisionRefused as refusal:
             messages.error(request, f"Proposal {proposal_id} {refusal}.")
-            return
-        self._record(request, proposal)
 
     def _record(self, request: HttpRequest, proposal: CatalogProposal) -> None:
         """Write the history of the proposal and of the model, and show a message."""

@@ -6,6 +6,7 @@ import pytest
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import Permission
 from django.core.cache import cache
+from django.db import transaction
 from django.test import Client
 
 from billing.models import User
@@ -185,7 +186,9 @@ def test_staff_without_a_second_factor_can_leave(support):  # noqa: F811
 
 @pytest.mark.usefixtures("_required")
 def test_recovery_codes_alone_are_no_second_factor(support, support_user):  # noqa: F811
-    Authenticator.objects.create(user=support_user, type=Authenticator.Type.RECOVERY_CODES, data={"seed": "x", "used_mask": 0})
+    codes = {"type": Authenticator.Type.RECOVERY_CODES, "data": {"seed": "x", "used_mask": 0}}
+    with transaction.atomic():
+        Authenticator.objects.create(user=support_user, **codes)
     assert support.get("/admin/")["Location"] == FACTORS
 
 
