@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -66,11 +67,17 @@ class ActivityAdmin(NewestFirstAdmin):
             raise PermissionDenied
         assert isinstance(request.user, AbstractBaseUser)  # admin_view admits staff only
         with transaction.atomic():
-            found = list(self.get_changelist_instance(request).get_queryset(request)[:EXPORTED_MAX])
+            found = self._select(request)
             summary = f"Downloaded {len(found)} act{'' if len(found) == 1 else 's'}."
             log.record(request, Activity.Act.EXPORTED, request.user, summary, after={"filters": request.GET.dict()})
         content = csv_text.write_lines([_COLUMNS, *map(self._row, found)])
         return HttpResponse(content, "text/csv", headers={"Content-Disposition": 'attachment; filename="activity.csv"'})
+
+    def _select(self, request: HttpRequest) -> list[Activity]:
+        try:
+            return list(self.get_changelist_instance(request).get_queryset(request)[:EXPORTED_MAX])
+        except IncorrectLookupParameters:
+            raise BadRequest("The filters in this address are damaged.") from None
 
     def _row(self, activity: Activity) -> list[Any]:
         values = [activity.before, activity.after]

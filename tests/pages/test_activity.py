@@ -139,3 +139,9 @@ def test_revoking_twice_at_once_is_recorded_once(rf, alice, key):
     assert acts.revoke(rf.get("/"), stale) is False
     assert not Activity.objects.exists()
     assert Account.objects.filter(pk=alice.pk).exists()
+
+
+@pytest.mark.parametrize("query", ["p=older:no+key", "at__gte=yesterday"])
+def test_an_export_with_damaged_filters_is_refused_and_leaves_no_line(superuser, query):
+    assert superuser.post(f"{EXPORT}?{query}").status_code == 400
+    assert not Activity.objects.exists()
