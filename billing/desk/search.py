@@ -17,6 +17,7 @@ from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
 
 _ACCOUNTS_MAX = 1_000
+_WORDS_MAX = 10  # each reads the index for all names that it begins a word of
 _ADDRESS_CHARACTERS_MIN = 3  # fewer begin the addresses of too many
 
 
@@ -36,7 +37,7 @@ def _accounts_by_name(term: str) -> QuerySet[Account]:
 
     They are sorted, so that the planner does not hope for the first matches of a sequential scan.
     """
-    words = re.findall(r"\w+", term)
+    words = list(dict.fromkeys(re.findall(r"\w+", term)))[:_WORDS_MAX]
     if not words:
         return Account.objects.none()
     query = SearchQuery(" & ".join(f"'{word}':*" for word in words), search_type="raw", config="simple")

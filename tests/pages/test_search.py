@@ -5,6 +5,7 @@ import re
 import pytest
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from billing import ledger
 from billing.models import Hold, Payment, User
@@ -65,6 +66,16 @@ def test_an_account_is_found_by_e_mail_name_and_id(desk, alice, charlie, term):
 def test_an_account_is_found_by_the_words_of_its_name(desk, alice, term):
     account = factories.make_account("North Wind Trading (O'Brien)")
     assert desk.get(SEARCH, {"q": term})["Location"] == page_of(account)
+
+
+def test_a_term_of_many_words_asks_for_a_few_of_them_once_each(desk, alice):
+    account = factories.make_account("North Wind Trading")
+    with CaptureQueriesContext(connection) as captured:
+        assert desk.get(SEARCH, {"q": "north " * 50})["Location"] == page_of(account)
+        desk.get(SEARCH, {"q": " ".join(f"w{number}" for number in range(60))})
+    asked = [query["sql"] for query in captured if "to_tsquery" in query["sql"]]
+    assert asked
+    assert max(sql.count(":*") for sql in asked) <= 10
 
 
 @pytest.mark.parametrize("written", ["{secret}", "mgw_live_{id}", "{id}", "mgw_live_...{four}", "mgw_live_…{four}", "{four}"])
