@@ -28,7 +28,7 @@ def describe_changes(written: str, form: Any, formsets: Sequence[Any]) -> list[s
         now: Seen = json.loads(write(form, formsets))
         forms = dict(_forms(form, formsets))
         return [sentence for place in seen for sentence in _changes(forms.get(place), seen[place], now.get(place))]
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return ["The form is damaged."]
 
 
