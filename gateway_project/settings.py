@@ -62,10 +62,12 @@ CORS_ALLOW_METHODS = ("GET", "POST")
 CORS_ALLOW_HEADERS = ("*", "authorization", "content-type", "idempotency-key")
 CORS_EXPOSE_HEADERS = (
     "*",
-    *("x-request-id", "retry-after", "retry-after-ms", "x-should-retry", "idempotent-replayed", "idempotent-stored"),
+    *("x-request-id", "request-id", "retry-after", "retry-after-ms", "x-should-retry"),
+    *("idempotent-replayed", "idempotent-stored"),
     *(f"x-gateway-{fact}" for fact in ("provider", "attempts", "cost", "max-cost")),
     *(f"x-ratelimit-{fact}-{what}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),
     *(f"x-ratelimit-{fact}-concurrent" for fact in ("limit", "remaining")),
+    *(f"anthropic-ratelimit-{what}-{fact}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),
 )
 CORS_PREFLIGHT_MAX_AGE = 7_200  # seconds; Chromium keeps none longer
 

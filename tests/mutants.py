@@ -554,6 +554,8 @@ mutant(
 # --- Prices ------------------------------------------------------------------------------------------------------------
 
 PRICING = "completions/pricing/test_cost.py"
+MESSAGES = "completions/inbound/messages/test_views.py"
+MESSAGE_FIELDS = "completions/inbound/messages/test_request.py"
 REPLIES = "completions/relay/test_reply_format.py"
 
 mutant(
@@ -822,6 +824,18 @@ mutant(
     "Another request under a known Idempotency-Key gets the reply of the first.",
     code("completions.charging.idempotency:check", "stored.fingerprint != idempotency_key.fingerprint", "False"),
     f"{IDEMPOTENCY}::test_another_body_under_the_same_key_is_refused[fields0]",
+)
+mutant(
+    "fingerprints_do_not_tell_the_language",
+    "A chat completion under the Idempotency-Key of a Messages request gets that one's reply.",
+    code("completions.inbound.messages.views:MessagesView.fingerprinted", "return {_PATH: fields}", "return fields"),
+    f"{MESSAGES}::test_a_repetition_gets_the_same_reply_and_another_language_does_not",
+)
+mutant(
+    "a_longer_time_in_the_cache_is_asked_for",
+    "A Messages request asks for a time in the cache that costs more than the price says.",
+    code("completions.inbound.messages.content:cache_control", 'mark.get("ttl") not in (None, "5m")', "False"),
+    f"{MESSAGE_FIELDS}::test_a_field_that_is_refused_is_named[tools[0].cache_control.ttl]",
 )
 mutant(
     "a_refusal_uses_up_its_idempotency_key",

@@ -206,6 +206,11 @@ def test_the_beta_client_of_coding_agents(sdk, alice):
     wait_until_settled(alice)
 
 
+def test_coding_agents_list_the_models(sdk):
+    listed = sdk.get("/v1/models?limit=1000", cast_to=object)
+    assert [model["id"] for model in listed["data"]] == ["demo/echo"]
+
+
 @STREAMED
 def test_an_overloaded_provider(sdk, upstream, kind, is_streamed):
     upstream.will(claude.refusal(529, "overloaded_error"))

@@ -138,6 +138,17 @@ def test_a_repeated_stream_has_the_same_events(api, large, upstream):
     assert [json.loads(frame.partition("\ndata: ")[2]) for frame in again.content.decode().split("\n\n") if frame] == first
 
 
+def test_a_stream_that_is_left_is_paid_and_repeated_to_its_end(api, alice, large, upstream):
+    upstream.will(streamed("Hello ", "you"))
+    left = ask(api, stream=True, headers={"Idempotency-Key": "a"})
+    next(iter(left.streaming_content))
+    rows.disconnect(left)
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+    again = ask(api, stream=True, headers={"Idempotency-Key": "a"}).content
+    assert again.count(b"event: message_start") == again.count(b"event: message_stop") == 1
+    assert b'"text":"you"' in again
+
+
 def test_a_fallback_model_answers(api, large, upstream, echo_model):
     upstream.will(refusal(500))
     reply = ask(api, models=["demo/echo"])
