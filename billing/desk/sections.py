@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import ledger_pages, staff_permissions, statement
+from billing import ledger, ledger_pages, staff_permissions, statement
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.people_admin import staff_of
 from gateway_project import dollars
@@ -40,6 +40,7 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
     may_act = staff_permissions.may_credit(staff_of(request), account)
     may_correct = may_act and request.user.has_perm("billing.correct_credit")
     may_refund = may_act and request.user.has_perm("billing.refund_purchase")
+    references = {entry.reference for entry in entries}  # a correction is newer than its credit, so it is among them
     return {
         "rows": [
             {
@@ -47,7 +48,7 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
                 "rounded": statement.round_usd(entry.balance_after_nanos),
                 "completion": entry.reference if entry.type == LedgerEntry.Type.USAGE_DEBIT else "",
                 "of_entry": entry.metadata.get("entryId", ""),
-                "may_correct": may_correct and entry.amount_nanos > 0,
+                "may_correct": may_correct and _is_correctable(entry, references),
                 "may_refund": may_refund and entry.type == LedgerEntry.Type.CREDIT_PURCHASE,
             }
             for entry in entries
@@ -55,6 +56,11 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
         "count": account.last_seq,
         "may_see_completions": request.user.has_perm("completions.view_completion"),
     }
+
+
+def _is_correctable(entry: LedgerEntry, references: set[str]) -> bool:
+    is_credit = entry.amount_nanos > 0 and "entryId" not in entry.metadata  # and no refund that came back
+    return is_credit and f"{ledger.CORRECTION}{entry.pk}" not in references
 
 
 def _members(request: HttpRequest, account: Account) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def test_staff_are_invited_choose_a_password_and_set_up_an_app(open_page, settin
     page.get_by_label("Code").fill(second_factors.code())
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url("**/user/add/")
-    page.get_by_label("mail").fill(STAFF)
+    page.get_by_label("E-mail address").fill(STAFF)
     page.get_by_label("Staff status").check()
     browser.picture(page, "invite")
     page.get_by_role("button", name="Save", exact=True).click()
