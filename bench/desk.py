@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from typing import Any
+from uuid import UUID
 
 from bench import ledger
 
@@ -73,7 +74,8 @@ CROSS JOIN (
     ) AS numbered USING (place)
 ) AS made
 CROSS JOIN LATERAL jsonb_populate_record(completion, jsonb_build_object(
-    'id', made.id, 'request_id', 'req-' || md5(made.id), 'account_id', made.account_id, 'key_id', made.key_id,
+    'id', made.id, 'request_id', 'req_' || md5(made.id), 'provider_request_id', 'req_' || md5('provider ' || made.n),
+    'account_id', made.account_id, 'key_id', made.key_id,
     'created_at', made.moment, 'finished_at', made.moment, 'spending_day', date(made.moment), 'is_stream', true,
     'first_token_ms', 200 + made.n %% 1500 * 7 %% 1500, 'streamed_ms', 2000,
     'settlement', CASE WHEN made.n %% 50 = 0 THEN 'released' ELSE 'reported' END,
@@ -130,8 +132,9 @@ def fill(completions: int, accounts: int) -> dict[str, Any]:
     ledger.manage("migrate", "--verbosity=0")
     ledger.manage("load_catalog")
     example = ledger.make_example()
-    account, _, (key, _) = ledger.make_account("bench@example.org")
+    account, secret, (key, _) = ledger.make_account("bench@example.org")
     facts = {"example": example, "account": account, "key": key, "completions": completions, "accounts": accounts}
+    payment = _buy(UUID(account))
     for statement in (ACCOUNTS, COMPLETIONS):
         ledger.execute_unguarded(statement, facts)
     ledger.execute("VACUUM ANALYZE")
@@ -142,24 +145,39 @@ def fill(completions: int, accounts: int) -> dict[str, Any]:
     started = time.perf_counter()
     hours.sum_up(pool.database_time())
     ledger.write_line(f"Hours summed up again in {time.perf_counter() - started:.2f} s")
-    return facts
+    return {**facts, "secret": secret, "payment": payment}
+
+
+def _buy(account: UUID) -> str:
+    """Book a payment of the account. Return its processor's id."""
+    from django.db import transaction
+
+    from billing import ledger as book
+    from billing import locks
+
+    with transaction.atomic():
+        book.credit_purchase(locks.lock_account(account), amount_cents=100_000, processor="stripe", payment_id="pi_bench")
+    return "pi_bench"
 
 
 def _pages(facts: dict[str, Any]) -> dict[str, str]:
     from billing.models import LedgerEntry
     from completions.models import Completion
 
-    middle = Completion.objects.order_by("id")[facts["completions"] // 2]
-    entry = LedgerEntry.objects.filter(account_id=facts["account"]).order_by("-seq")[0]
+    middle = Completion.objects.filter(cost_nanos__gt=0).order_by("id")[facts["completions"] // 2]
+    entry = LedgerEntry.objects.get(reference=middle.pk)
     terms = {
         "address": "customer-777@example.org",
         "account id": facts["account"],
         "account name": "Customer 777",
         "key id": facts["key"],
-        "last four": middle.key.last_four,
+        "key as owners see it": f"mgw_live_...{facts['secret'][-4:]}",
+        "secret": facts["secret"],
         "completion": middle.pk,
         "request id": middle.request_id,
-        "entry": str(entry.pk),
+        "provider's request id": middle.provider_request_id,
+        "payment id": facts["payment"],
+        "ledger entry": entry.pk,
         "nothing": "nothing-like-it",
     }
     lists = "/admin/completions/completion/", "/admin/billing/ledgerentry/"
@@ -170,9 +188,9 @@ def _pages(facts: dict[str, Any]) -> dict[str, str]:
         "provider": "/admin/completions/provider/echo/change/",
         "accounts": "/admin/billing/account/",
         "completions": lists[0],
-        "completions, deep": f"{lists[0]}?p=5000",
+        "completions, deep": f"{lists[0]}?p=older:{middle.pk}",
         "entries": lists[1],
-        "entries, deep": f"{lists[1]}?p=5000",
+        "entries, deep": f"{lists[1]}?p=older:{entry.pk}",
         **{f"search: {name}": f"/admin/search/?q={term}" for name, term in terms.items()},
     }
 
@@ -186,7 +204,7 @@ def _report(pages: dict[str, str]) -> None:
 
     client = Client(SERVER_NAME="127.0.0.1")
     sessions.sign_in(client, User.objects.create_superuser("root@example.org", "correct horse battery staple"))
-    ledger.write_line(f"\n{'page':24}{'status':>7}{'median ms':>11}{'longest ms':>12}{'queries':>9}")
+    ledger.write_line(f"\n{'page':32}{'status':>7}{'median ms':>11}{'longest ms':>12}{'queries':>9}")
     for name, path in pages.items():
         queries: list[str] = []
 
@@ -202,7 +220,7 @@ def _report(pages: dict[str, str]) -> None:
             client.get(path)
             times_ms.append((time.perf_counter() - started) * 1000)
         figures = f"{statistics.median(times_ms):11.1f}{max(times_ms):12.1f}{len(queries):9}"
-        ledger.write_line(f"{name:24}{reply.status_code:7}{figures}")
+        ledger.write_line(f"{name:32}{reply.status_code:7}{figures}")
 
 
 if __name__ == "__main__":
