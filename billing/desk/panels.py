@@ -48,7 +48,7 @@ def _payments(now: datetime) -> Content:
 def _audit(now: datetime) -> Content:
     run = TaskRun.objects.filter(name="billing.tasks.verify_ledger").first()
     if run is None:
-        return Content("None", "The book was not audited yet. It is every day at 03:00 UTC.", needs_attention=True)
+        return Content("Never", "The book was not audited yet. It is every day at 03:00 UTC.", needs_attention=True)
     is_old = now - run.finished_at > _AUDIT_MAX_AGE
     words = "That is long ago: see whether beat and a worker run." if is_old else "The whole ledger was checked."
     if run.result:

@@ -29,8 +29,8 @@ def _spending(now: datetime) -> Content:
     values = [(hour, found.cost_nanos if found else 0) for hour, found in _last_hours(hours, now)]
     return Content(
         dollars.format_rounded_usd(spent_nanos),
-        f"{dollars.format_rounded_usd(before[0])} yesterday until this time; "
-        f"{dollars.format_rounded_usd(mean_nanos)} on the mean of {_DAYS_COMPARED} days",
+        f"By this time it was {dollars.format_rounded_usd(before[0])} yesterday, "
+        f"and {dollars.format_rounded_usd(mean_nanos)} on average in the last {_DAYS_COMPARED} days.",
         exact=dollars.format_usd(spent_nanos),
         chart=build_chart(
             "Spending of the last 24 hours", [(hour, nanos, dollars.format_rounded_usd(nanos)) for hour, nanos in values]

@@ -20,11 +20,12 @@ from gateway_project.db import pool
 
 @dataclass(frozen=True)
 class Row:
-    """A line below the figure: what, how much, and where it leads."""
+    """A line below the figure: what, how much, where it leads, and what the name is to programs, such as a code."""
 
     name: str
     value: str
     address: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,11 @@ def declared() -> list[Panel]:
 
 
 def read(request: HttpRequest) -> list[tuple[Panel, Content]]:
-    """Return the panels that the user may see, with their content at the database's time."""
+    """Return the panels that the user may see, with their content at the database's time, first those that need attention."""
     shown = [panel for panel in declared() if request.user.has_perm(panel.permission)]
     now = pool.database_time() if shown else None
-    return [(panel, panel.read(now)) for panel in shown if now]
+    read_panels = [(panel, panel.read(now)) for panel in shown if now]
+    return sorted(read_panels, key=lambda panel_and_content: not panel_and_content[1].needs_attention)
 
 
 def build_chart(caption: str, values: Sequence[tuple[datetime, int, str]]) -> Chart | None:

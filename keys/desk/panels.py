@@ -9,20 +9,24 @@ from gateway_project.desk.panels import Content, Panel, Row, build_chart
 from keys.models import RefusalCount
 from keys.refusal_history import summaries
 
-CODES_SHOWN = 6
+REASONS_SHOWN = 6
 
 
 def _refusals(now: datetime) -> Content:
     hours = summaries.last_hours(now)
-    counts = RefusalCount.objects.filter(hour__gte=hours[0]).values_list("hour", "status", "code").annotate(sum=Sum("number"))
-    by_hour, by_code = Counter[datetime](), Counter[str]()
-    for hour, status, code, number in counts.order_by("hour", "status", "code"):
+    counts = (
+        RefusalCount.objects.filter(hour__gte=hours[0])
+        .values_list("hour", "status", "code", "error")
+        .annotate(sum=Sum("number"))
+    )
+    by_hour, by_reason = Counter[datetime](), Counter[tuple[str, str]]()
+    for hour, status, code, error, number in counts.order_by("hour", "status", "code", "error"):
         by_hour[hour] += int(number)
-        by_code[f"{status} {code}"] += int(number)
+        by_reason[summaries.describe_error(error), f"{status} {code}"] += int(number)
     return Content(
-        f"{by_code.total():,}",
+        f"{by_reason.total():,}",
         "in the last 24 hours",
-        rows=[Row(code, f"{number:,}") for code, number in by_code.most_common(CODES_SHOWN)],
+        rows=[Row(words, f"{number:,}", code=code) for (words, code), number in by_reason.most_common(REASONS_SHOWN)],
         chart=build_chart("Refusals of each hour", [(hour, by_hour[hour], f"{by_hour[hour]:,}") for hour in hours]),
     )
 

@@ -45,8 +45,18 @@ def test_each_panel_is_for_those_who_may_see_the_list_behind_it(db, powerless):
     for each in panels.declared():
         staff = signed_in(make_staff(f"{each.id}@example.org", [each.permission]))
         shown = re.findall(r'<section[^>]*id="panel-([a-z-]+)"', home(staff))
-        assert shown == [other.id for other in panels.declared() if other.permission == each.permission]
+        assert sorted(shown) == sorted(other.id for other in panels.declared() if other.permission == each.permission)
         assert staff.get(each.address).status_code == 200, each.id
+
+
+def test_what_needs_attention_comes_first(superuser, alice):
+    asker = factories.make_user("asker@example.org")
+    CreditRequest.objects.create(reference="form", account=alice, amount_cents=30_050, reason="x", requested_by=asker)
+    shown = re.findall(r'<section class="support-panel( attention)?" id="panel-([a-z-]+)"', home(superuser))
+    urgent = [name for attention, name in shown if attention]
+    assert "approvals" in urgent
+    assert [name for _, name in shown[: len(urgent)]] == urgent
+    assert len(urgent) < len(shown)
 
 
 def test_spending_is_compared_with_yesterday_and_the_week(superuser, caller):
@@ -55,7 +65,7 @@ def test_spending_is_compared_with_yesterday_and_the_week(superuser, caller):
     tasks.sum_up_hours()
     shown = panel(superuser, "spending")
     assert shown.startswith("Spending today $1.23 $1.23456789 ")
-    assert re.search(r"\$\d+\.\d\d yesterday until this time; \$\d+\.\d\d on the mean of 7 days", shown)
+    assert re.search(r"By this time it was \$\d+\.\d\d yesterday, and \$\d+\.\d\d on average in the last 7 days", shown)
 
 
 def test_the_time_to_first_token_is_shown_for_half_and_nearly_all_streams(superuser, caller):
@@ -68,7 +78,7 @@ def test_the_time_to_first_token_is_shown_for_half_and_nearly_all_streams(superu
     assert "99 % began within 1.70 s" in shown
 
 
-def test_refusals_are_counted_by_code(superuser, caller):
+def test_refusals_are_counted_by_reason_with_the_code_on_hover(superuser, caller):
     hour = pool.database_time().replace(minute=0, second=0, microsecond=0)
     for code, number, ago in (("rate_limit_exceeded", 1_200, 0), ("insufficient_quota", 7, 3), ("model_not_found", 5, 30)):
         RefusalCount.objects.create(
@@ -76,7 +86,8 @@ def test_refusals_are_counted_by_code(superuser, caller):
         )
     shown = panel(superuser, "refusals")
     assert shown.startswith("Refusals 1,207 ")
-    assert "429 rate_limit_exceeded 1,200" in shown
+    assert "Too many requests or tokens per minute, or too many bytes at a time 429 rate_limit_exceeded 1,200" in shown
+    assert '<dt title="429 rate_limit_exceeded" tabindex="0">' in home(superuser)
     assert "model_not_found" not in shown
 
 
@@ -121,7 +132,7 @@ def test_credits_that_wait_for_a_second_person_are_counted(superuser, alice):
     [(0, 0, "No findings The whole ledger was checked."), (3, 0, "3 findings"), (0, 2, "No findings That is long ago")],
 )
 def test_the_last_audit_of_the_book_is_shown(superuser, result, days_ago, said):
-    assert "The book was not audited yet." in panel(superuser, "audit")
+    assert panel(superuser, "audit").startswith("Last audit of the book Never The book was not audited yet.")
     finished_at = pool.database_time() - timedelta(days=days_ago)
     TaskRun.objects.create(name="billing.tasks.verify_ledger", finished_at=finished_at, result=result)
     assert panel(superuser, "audit").startswith(f"Last audit of the book {said}")

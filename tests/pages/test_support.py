@@ -623,13 +623,6 @@ def test_a_form_without_its_csrf_token_does_nothing(support_user, alice, key, ro
     assert rows() == before
 
 
-def test_the_index_says_which_permissions_support_needs(superuser, support):
-    page = text(superuser.get("/admin/"))
-    for permission in SUPPORT_PERMISSIONS:
-        assert permission in page
-    assert "Give your support staff" not in text(support.get("/admin/"))
-
-
 def test_support_signs_in_by_e_mail(stranger, support_user):
     for path in ("/admin/", "/admin/login/?next=/admin/"):
         assert stranger.get(path, follow=True).redirect_chain == [("/accounts/login/?next=/admin/", 302)]
