@@ -158,6 +158,16 @@ def test_staff_do_not_get_the_credentials_of_a_colleague_who_is_no_stronger(mana
     assert colleague.email == "equal@example.org"
 
 
+def test_whose_address_staff_change_is_told_at_the_former_one(manager, alice, mailoutbox, django_capture_on_commit_callbacks):
+    customer = owner_of(alice)
+    with django_capture_on_commit_callbacks(execute=True):
+        manager.post(page("user", customer.pk), user_form(customer, first_name="Al"))
+        manager.post(page("user", customer.pk), user_form(customer, email="renamed@example.org"))
+    [mail] = mailoutbox
+    assert mail.to == ["alice@example.org"]
+    assert "The e-mail address is now renamed@example.org. Support staff changed it." in mail.body
+
+
 def test_staff_change_a_customer_and_a_weaker_colleague(manager, alice):
     customer, colleague = owner_of(alice), make_staff("weak@example.org", ["billing.view_account"])
     manager.post(page("user", customer.pk), user_form(customer, email="renamed@example.org"))
