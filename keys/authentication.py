@@ -34,7 +34,7 @@ INVALID_KEY_MESSAGE = (
 )
 
 # Only who has the secret of a key that would work otherwise gets it.
-CLOSED_ACCOUNT_MESSAGE = "The account of this API key is closed, so its requests are refused. Ask support to reopen it."
+CLOSED_ACCOUNT_MESSAGE = "Incorrect API key provided: its account is closed. Ask support to reopen it."
 
 
 @dataclass(frozen=True)

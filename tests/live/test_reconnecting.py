@@ -46,7 +46,11 @@ def role(django_db_setup: None, django_db_blocker) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def served(role: str, django_db_blocker, proxy, tmp_path_factory) -> Iterator[Gateway]:
     directory = tmp_path_factory.mktemp("reconnecting")
-    settings = {"DATABASE_URL": proxy.url(user=role, application_name=NAME), "GATEWAY_OUTBOX_DIR": str(directory / "outbox")}
+    settings = {
+        "DATABASE_URL": proxy.url(user=role, application_name=NAME),
+        "GATEWAY_OUTBOX_DIR": str(directory / "outbox"),
+        "GATEWAY_ACCOUNT_READS_IN_FLIGHT": "20",  # as many as a test sends at once
+    }
     with django_db_blocker.unblock():
         gateway = start(directory / "log", settings)
     yield gateway

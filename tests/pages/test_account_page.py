@@ -152,7 +152,7 @@ def test_the_refusal_of_a_closed_account_says_so_to_who_has_the_secret(alice):
     Account.objects.filter(pk=alice.pk).update(is_active=False)
     error = caller.get("/v1/models").json()["error"]
     assert error["code"] == "invalid_api_key"
-    assert "The account of this API key is closed" in error["message"]
+    assert "its account is closed" in error["message"]
 
 
 def test_a_bank_transfer_is_booked_once_as_a_purchase(desk, desk_user, alice, charlie):
