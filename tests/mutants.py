@@ -442,6 +442,18 @@ mutant(
     "[pm_lost-The automatic top-up of Bob has stopped-Your card was declined.]",
 )
 mutant(
+    "a_removed_members_card_is_charged",
+    "Automatic top-ups go on with the card of someone who left the account.",
+    code("billing.payments.top_ups:_may_charge", "Q(_gave_card_and_stayed())", "Q()"),
+    f"{PAYMENTS}/test_top_ups.py::test_the_card_of_a_removed_member_is_not_charged_even_if_another_member_changed_the_amounts",
+)
+mutant(
+    "a_lost_charge_is_made_after_the_top_up_was_turned_off",
+    "A charge that the processor never heard of is asked for again, although the card may not be charged any more.",
+    code("billing.payments.top_ups:_attempt", " and _is_allowed(rule)", ""),
+    f"{PAYMENTS}/test_top_ups.py::test_a_charge_that_the_processor_never_heard_of_is_not_made_once_it_may_not_be[turn_off]",
+)
+mutant(
     "a_month_has_no_ceiling",
     "Automatic top-ups ignore what was bought in the month.",
     code("billing.payments.top_ups:_begin", "left_cents(rule) < rule.amount_cents", "False"),

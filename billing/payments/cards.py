@@ -10,11 +10,12 @@ def expect(account: Account, payment: Payment) -> None:
 
 
 def keep(payment: Payment, card: Card | None) -> None:
-    """Turn on the top-up that waits for this payment's card. The caller holds the lock of the account."""
+    """Turn on the top-up that waits for this payment's card, in the name of who paid. The account is locked."""
     if card is None:
         return
     TopUpRule.objects.filter(card_payment=payment).update(
         is_on=True,
+        set_by=payment.created_by,
         processor=payment.processor,
         customer_id=card.customer_id,
         method_id=card.method_id,

@@ -7,6 +7,7 @@ member acts, who is told by mail.
 """
 
 import logging
+import time
 from datetime import UTC, timedelta
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 from django.urls import reverse
 
 from billing import locks, money
-from billing.models import Account, Payment, TopUpRule
+from billing.models import Account, Membership, Payment, TopUpRule
 from billing.payments import booking, cards, reports
 from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Declined, Processor, ProcessorUnavailable
@@ -31,31 +32,47 @@ logger = logging.getLogger("gateway.payments")
 
 PAUSES = (timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))  # after the first decline, the second, and so on
 ASKED_AGAIN_TIME = timedelta(hours=20)  # a processor knows an idempotency key for a day
+RUN_SECONDS_MAX = 45  # then a run begins no attempt: the next run is due, and must not wait beside this one
 
 _WAITING = (Payment.Status.OPEN, Payment.Status.PROCESSING)
 
 
 def run(processor: Processor) -> int:
-    """Go on with what is under way, and begin what is due. Return how many attempts were made."""
-    made = 0
-    for account_id in list(_due(processor).values_list("account_id", flat=True)):
+    """Go on with what is under way, and begin what is due. Return how many attempts were made.
+
+    A processor that does not answer takes a minute for each account: what there is no time for is left to the next run. The
+    order is random, so that the same accounts do not come last each time.
+    """
+    made, ends_at = 0, time.monotonic() + RUN_SECONDS_MAX
+    for account_id in list(_due(processor).order_by("?").values_list("account_id", flat=True)):
         payment = _begin(processor, account_id)
         if payment is not None:
             made += 1
             _attempt(processor, account_id, payment)
+        if time.monotonic() >= ends_at:
+            break
     return made
 
 
 def _due(processor: Processor) -> QuerySet[TopUpRule]:
-    """Return the rules that may have something to do: an attempt under way, or less available than their threshold.
-
-    An account whose payments are disputed is not charged by itself any more.
-    """
-    disputed = Payment.objects.filter(account_id=OuterRef("account_id"), disputed_cents__gt=0)
+    """Return the rules that may have something to do: an attempt under way, or less available than their threshold."""
     is_low = Q(account__balance_nanos__lt=F("threshold_cents") * money.NANOS_PER_CENT + F("account__held_nanos"))
     is_time = Q(next_try_at=None) | Q(next_try_at__lte=pool.database_time())
-    is_free = is_low & is_time & Q(account__is_active=True, stopped_because="") & ~Exists(disputed)
-    return TopUpRule.objects.filter(Q(attempt__isnull=False) | (Q(is_on=True) & is_free), processor=processor.name)
+    return TopUpRule.objects.filter(Q(attempt__isnull=False) | (_may_charge() & is_low & is_time), processor=processor.name)
+
+
+def _may_charge() -> Q:
+    """Say of a rule whether its card may be charged: not after it was turned off or stopped, nor for a closed account.
+
+    An account whose payments are disputed is not charged by itself any more, nor the card of someone who left the account.
+    """
+    disputed = Payment.objects.filter(account_id=OuterRef("account_id"), disputed_cents__gt=0)
+    is_open = Q(is_on=True, stopped_because="", account__is_active=True)
+    return is_open & Q(_gave_card_and_stayed()) & ~Q(Exists(disputed))
+
+
+def _gave_card_and_stayed() -> Exists:
+    return Exists(Membership.objects.filter(account_id=OuterRef("account_id"), user_id=OuterRef("set_by_id")))
 
 
 def _begin(processor: Processor, account_id: UUID) -> Payment | None:
@@ -87,12 +104,16 @@ def left_cents(rule: TopUpRule) -> int:
 
 
 def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
-    """Charge the card, or ask what became of a charge. Without an answer the attempt stays under way for the next run."""
+    """Charge the card, or ask what became of a charge. Without an answer the attempt stays under way for the next run.
+
+    Asking again for a charge makes it, if the processor never heard of it: not of a card that may not be charged any more.
+    If it was made all the same, an event or the daily comparison credits it.
+    """
     rule = TopUpRule.objects.get(pk=account_id)
     try:
         if payment.status in _WAITING and payment.intent_id:
             reports.bring_up_to_date(processor, payment.pk)
-        elif payment.status in _WAITING and not _is_forgotten(payment):
+        elif payment.status in _WAITING and not _is_forgotten(payment) and _is_allowed(rule):
             booking.book(payment, processor.charge(payment, cards.card_of(rule)))
     except Declined as declined:
         _finish(account_id, payment, declined)
@@ -102,13 +123,23 @@ def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
         _finish(account_id, payment, None)
 
 
+def _is_allowed(rule: TopUpRule) -> bool:
+    return TopUpRule.objects.filter(_may_charge(), pk=rule.pk).exists()
+
+
 def _is_forgotten(payment: Payment) -> bool:
     """Say whether the charge may have been lost so long ago that asking again would be another charge."""
     return pool.database_time() - payment.created_at > ASKED_AGAIN_TIME
 
 
 def has_working_card(rule: TopUpRule) -> bool:
-    return rule.is_on and not rule.stopped_because
+    return rule.is_on and not _why_stopped(rule)
+
+
+def _why_stopped(rule: TopUpRule) -> str:
+    if rule.stopped_because or TopUpRule.objects.filter(Q(_gave_card_and_stayed()), pk=rule.pk).exists():
+        return rule.stopped_because
+    return "Who gave the card is not a member any more."
 
 
 def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
@@ -125,7 +156,7 @@ def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
         "left": format_cents(max(month_left_cents, 0)),
         "is_used_up": month_left_cents < rule.amount_cents,
         "card": rule.card,
-        "stopped_because": rule.stopped_because,
+        "stopped_because": _why_stopped(rule),
         "next_try_at": rule.next_try_at,
     }
 
@@ -170,6 +201,8 @@ def _count_decline(account: Account, rule: TopUpRule, payment: Payment, declined
 
 
 def _tell(account: Account, rule: TopUpRule, *, needs_payer: bool) -> None:
+    if not account.members.filter(pk=rule.set_by_id).exists():
+        return
     context = {
         "account": account.name,
         "amount": format_cents(rule.amount_cents),

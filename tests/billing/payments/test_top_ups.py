@@ -13,7 +13,7 @@ from billing import tasks
 from billing.models import LedgerEntry, Payment, TopUpRule
 from billing.payments import top_ups
 from gateway_project.activity.models import Activity
-from tests import sessions
+from tests import factories, sessions
 from tests.billing.payments.conftest import outcome
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def set_up(stripe, owner, method="pm_works", **form):
     reply = owner.post(PAGE, {**FORM, **form})
     payment = Payment.objects.get(page_url=reply["Location"])
     assert outcome(stripe.pay(payment.session_id)) == "APPLIED"
-    return TopUpRule.objects.get()
+    return TopUpRule.objects.get(pk=payment.account_id)
 
 
 def later(**span):
@@ -150,6 +150,63 @@ def test_an_account_that_disputes_a_payment_is_not_charged(stripe, owner, bob):
     set_up(stripe, owner)
     assert outcome(stripe.dispute(Payment.objects.get().session_id, 2_000)) == "APPLIED"
     assert (tasks.top_up_accounts(), charges(stripe), cents(bob)) == (0, 0, 0)
+
+
+def close(rule):
+    type(rule.account).objects.filter(pk=rule.pk).update(is_active=False)
+
+
+def turn_off(rule):
+    TopUpRule.objects.filter(pk=rule.pk).update(is_on=False)
+
+
+def dispute(rule):
+    Payment.objects.exclude(created_by=None).update(disputed_cents=1)
+
+
+def leave(rule):
+    rule.account.members.remove(rule.set_by)
+
+
+@pytest.mark.parametrize("change", [close, turn_off, dispute, leave])
+def test_a_charge_that_the_processor_never_heard_of_is_not_made_once_it_may_not_be(stripe, owner, bob, change):
+    set_up(stripe, owner)
+    stripe.is_down = True
+    assert (tasks.top_up_accounts(), len(stripe.intents)) == (1, 1)
+    stripe.is_down = False
+    change(TopUpRule.objects.get())
+    tasks.top_up_accounts()
+    assert (len(stripe.intents), cents(bob)) == (1, 2_000)
+    Payment.objects.filter(created_by=None).update(created_at=timezone.now() - top_ups.ASKED_AGAIN_TIME * 2)
+    tasks.top_up_accounts()
+    assert (len(stripe.intents), TopUpRule.objects.get().attempt) == (1, None)
+
+
+def test_the_card_of_a_removed_member_is_not_charged_even_if_another_member_changed_the_amounts(stripe, owner, bob):
+    stays, other = factories.make_user("stays@example.org"), Client()
+    bob.members.add(stays)
+    sessions.sign_in(other, stays)
+    rule = set_up(stripe, owner)
+    other.post(PAGE, {**FORM, "threshold": "40"})
+    bob.members.remove(rule.set_by)
+    assert (tasks.top_up_accounts(), charges(stripe), cents(bob)) == (0, 0, 2_000)
+    assert "No card is charged any more: Who gave the card is not a member any more." in text(other.get(PAGE))
+    rule = set_up(stripe, other)  # with a card of their own
+    assert (rule.set_by, rule.is_on, cents(bob)) == (stays, True, 4_000)
+    other.post(PAGE, {**FORM, "threshold": "50"})
+    assert (tasks.top_up_accounts(), cents(bob)) == (1, 6_000)
+
+
+def test_a_run_ends_in_time_for_the_next_one_while_the_processor_does_not_answer(stripe, owner, bob, charlie, monkeypatch):
+    set_up(stripe, owner)
+    other = Client()
+    sessions.sign_in(other, charlie.members.get())
+    set_up(stripe, other, threshold="40")
+    stripe.is_down = True
+    monkeypatch.setattr(top_ups, "RUN_SECONDS_MAX", 0)
+    assert tasks.top_up_accounts() == 1
+    monkeypatch.undo()
+    assert tasks.top_up_accounts() == 2
 
 
 def test_a_charge_without_an_answer_is_asked_for_again_and_charged_once(stripe, owner, bob):
