@@ -258,7 +258,7 @@ def support_page(transactional_db, alice, open_page):
 def find_alice(page):
     page.get_by_role("link", name="Accounts").first.click()
     page.locator("#searchbar").fill("alice@example.org")
-    page.get_by_role("button", name="Search").click()
+    page.locator("#changelist-search").get_by_role("button", name="Search").click()
     page.locator("#result_list").get_by_role("link", name="Alice").click()
 
 

@@ -140,6 +140,7 @@ def test_whole_reply_is_passed_on_and_charged(api, alice, upstream):
         "total_tokens": 14,
         "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 3},
+        "cost": 0.000_091_2,
     }
     charged(alice, "reported", prompt=9, cached=4, completion=5, nanos=5 * 3_000 + 4 * 300 + 5 * 15_000)
 
