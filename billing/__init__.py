@@ -21,6 +21,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``forms``              HTML forms for amounts, credits, users and memberships
 - ``sign_in``            limits on attempts to sign in
 - ``pages``              sign-in, choice of account and statement; ``page_urls`` are their addresses
+- ``members``            roles, invitations, and the page of an account's members
 - ``payments``           credit bought from a processor, refunds, disputes, receipts
 - ``desk``               what billing contributes to the support desk
 - ``people_admin``       the support pages of users, groups and memberships

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from billing import locks
-from billing.models import Account, Membership, User
+from billing.models import Account, Membership, Role, User
 
 # Says of each account in a query whether somebody who can sign in is a member of it.
 HAS_ACTIVE_MEMBER = Exists(Membership.objects.filter(account=OuterRef("pk"), user__is_active=True))
@@ -24,9 +24,9 @@ class SeveralAccounts(LookupError):
 
 
 def open_account(email: str, *, name: str) -> tuple[Account, bool]:
-    """Return the user's account and whether it is new. Makes the user, without a password, if the address is unknown.
+    """Return the account that the user owns and whether it is new. Makes the user, without a password, if there is none.
 
-    Idempotent: a user with an account keeps it and its name. Raises SeveralAccounts.
+    Idempotent: an owner of an account keeps it and its name. Raises SeveralAccounts.
     """
     with transaction.atomic():
         address = email.strip().lower()
@@ -34,7 +34,7 @@ def open_account(email: str, *, name: str) -> tuple[Account, bool]:
         # Locked, so that two concurrent calls open one account.
         person = User.objects.select_for_update(no_key=True).get(email=address)
         try:
-            return find_account(address), False
+            return _only(Account.objects.filter(memberships__user=person, memberships__role=Role.OWNER), address), False
         except NoAccount:
             account = Account.objects.create(name=name)
             Membership.objects.create(account=account, user=person)
@@ -43,12 +43,17 @@ def open_account(email: str, *, name: str) -> tuple[Account, bool]:
 
 def find_account(email: str, account_id: UUID | None = None) -> Account:
     """Return the account of a member; ``account_id`` selects one of several. Raises NoAccount, SeveralAccounts."""
-    accounts = Account.objects.filter(members__email=email.strip().lower()).order_by("id")
+    accounts = Account.objects.filter(members__email=email.strip().lower())
     if account_id is not None:
         accounts = accounts.filter(pk=account_id)
-    match list(accounts):
+    return _only(accounts, email)
+
+
+def _only(accounts: QuerySet[Account], email: str) -> Account:
+    """Return the one account of a query. Raises NoAccount, SeveralAccounts."""
+    match list(accounts.order_by("id")):
         case []:
-            raise NoAccount(f"{email} is not a member of {'this' if account_id else 'any'} account")
+            raise NoAccount(f"{email} is not a member of such an account")
         case [account]:
             return account
         case several:

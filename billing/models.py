@@ -1,4 +1,4 @@
-"""Users, accounts, memberships, ledger entries, credits that wait, holds, payments, and what is used up of sign-in limits.
+"""Users, accounts and their members, ledger entries, credits that wait, holds, payments, and what is used up of sign-in limits.
 
 Every invariant of one row that a constraint can express is a constraint, named as a sentence. Triggers of migration 0002
 enforce invariants between rows.
@@ -125,18 +125,64 @@ class Account(models.Model):
         return self.balance_nanos - self.held_nanos
 
 
+class Role(models.TextChoices):
+    """What a member is in an account; ``members.roles`` says what each may do there."""
+
+    OWNER = "OWNER", "Owner"
+    DEVELOPER = "DEVELOPER", "Developer"
+    BILLING = "BILLING", "Billing"
+    VIEWER = "VIEWER", "Viewer"
+
+
 class Membership(models.Model):
-    """Makes a user a member of an account. Members see its ledger and manage its keys."""
+    """Makes a user a member of an account, in a role. Roles and members of an account change under its lock."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.OWNER, db_default=Role.OWNER)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["account", "user"], name="a_person_joins_an_account_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["account", "user"], name="a_person_joins_an_account_once"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="a_member_has_a_role"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.user} in {self.account}"
+
+
+class Invitation(models.Model):
+    """A link, sent by mail, by which whoever has the address joins an account once. Written under the lock of the account."""
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="invitations", db_index=False)
+    email = models.EmailField()
+    role = models.CharField(max_length=10, choices=Role.choices)
+    digest = models.CharField(max_length=64, unique=True, db_collation="C", help_text="SHA-256 of the link's secret.")
+    invited_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ("view",)
+        constraints = [
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="an_invitation_is_to_a_role"),
+            models.CheckConstraint(condition=Q(email=Lower("email")), name="an_invited_email_is_in_lower_case"),
+            models.CheckConstraint(
+                condition=Q(accepted_at__isnull=True) | Q(revoked_at__isnull=True), name="an_invitation_ends_once"
+            ),
+            models.UniqueConstraint(
+                fields=["account", "email"],
+                condition=Q(accepted_at__isnull=True, revoked_at__isnull=True),
+                name="an_address_is_invited_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.email} to {self.account}"
 
 
 class LedgerEntry(models.Model):

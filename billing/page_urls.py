@@ -12,6 +12,7 @@ urlpatterns = [
     path("password/", never_cache(login_required(pages.ChangePassword.as_view())), name="password"),
     path("account/", pages.choose_account, name="choose-account"),
     path("ledger/", pages.show_statement, name="statement"),
+    path("members/", include("billing.members.page_urls")),
     path("billing/", include("billing.payments.page_urls")),
     path("ledger.csv", pages.download_statement, name="statement-csv"),
 ]

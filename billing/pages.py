@@ -19,7 +19,8 @@ from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from billing import ledger_csv, ledger_pages, money, statement
 from billing.forms import NewPasswordForm
-from billing.models import Account, User
+from billing.members.roles import ACTS, Act
+from billing.models import Account, Membership, Role, User
 from billing.sign_in import mails
 from gateway_project import dollars, errors
 from gateway_project.activity import log
@@ -47,9 +48,26 @@ class Member:
 
     email: str
     is_staff: bool
+    role: Role
     account_name: str
     account_is_active: bool
     choices: list[AccountChoice]
+
+    def may(self, act: Act) -> bool:
+        """Say whether the member's role has the act."""
+        return act in ACTS[self.role]
+
+    @property
+    def may_manage_keys(self) -> bool:
+        return self.may(Act.MANAGE_KEYS)
+
+    @property
+    def may_pay(self) -> bool:
+        return self.may(Act.PAY)
+
+    @property
+    def may_manage_members(self) -> bool:
+        return self.may(Act.MANAGE_MEMBERS)
 
 
 def member_page(view: Page) -> Page:
@@ -59,25 +77,47 @@ def member_page(view: Page) -> Page:
     @login_required
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        # Read from the database each time, so that a removed member loses access at once.
-        accounts = list(request.user.accounts.order_by("name", "id"))  # type: ignore[union-attr]
-        if not accounts:
+        # Read from the database each time, so that a removed member loses access at once, and a new role counts at once.
+        members = Membership.objects.filter(user=request.user.pk).select_related("account")
+        memberships = list(members.order_by("account__name", "account_id"))
+        if not memberships:
             return render(request, "dashboard/no_account.html", status=403)
-        chosen = request.session.get(_ACCOUNT_SESSION_KEY)
-        account = next((account for account in accounts if str(account.pk) == chosen), accounts[0])
-        request.member = _member(request, account, accounts)  # type: ignore[attr-defined]
-        return view(request, account, *args, **kwargs)
+        chosen_id = request.session.get(_ACCOUNT_SESSION_KEY)
+        chosen = next((each for each in memberships if str(each.account_id) == chosen_id), memberships[0])
+        request.member = _member(request, chosen, memberships)  # type: ignore[attr-defined]
+        return view(request, chosen.account, *args, **kwargs)
 
     return page
 
 
-def _member(request: HttpRequest, account: Account, accounts: list[Account]) -> Member:
+def requires(act: Act) -> Callable[[Page], Page]:
+    """Restrict a ``member_page`` to members whose role has the act. Others are told that it needs another role."""
+
+    def restrict(view: Page) -> Page:
+        @functools.wraps(view)
+        def page(request: HttpRequest, account: Account, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not request.member.may(act):  # type: ignore[attr-defined]
+                return render(request, "dashboard/other_role.html", {"act": act.value}, status=403)
+            return view(request, account, *args, **kwargs)
+
+        return page
+
+    return restrict
+
+
+def select_account(request: HttpRequest, account: Account) -> None:
+    """Make this the account whose pages the member sees."""
+    request.session[_ACCOUNT_SESSION_KEY] = str(account.pk)
+
+
+def _member(request: HttpRequest, chosen: Membership, memberships: list[Membership]) -> Member:
     return Member(
         email=request.user.email,  # type: ignore[union-attr]
         is_staff=request.user.is_staff,
-        account_name=account.name,
-        account_is_active=account.is_active,
-        choices=[AccountChoice(str(one.pk), one.name, one == account) for one in accounts],
+        role=Role(chosen.role),
+        account_name=chosen.account.name,
+        account_is_active=chosen.account.is_active,
+        choices=[AccountChoice(str(one.account_id), one.account.name, one == chosen) for one in memberships],
     )
 
 

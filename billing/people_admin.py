@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from billing import accounts, staff_permissions
 from billing.forms import MembershipForm, MembershipFormSet, NewUserForm, UserForm
-from billing.models import Membership, PasswordLink, User
+from billing.models import Invitation, Membership, PasswordLink, User
 from billing.sign_in import mails, password_links, second_factor
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
@@ -89,8 +89,8 @@ class MembershipInline(ShowsCreation, admin.TabularInline):
     formset = MembershipFormSet
     extra = 0
     autocomplete_fields = ("user", "account")
-    fields = ("user", "account", "created")
-    readonly_fields = ("created",)
+    fields = ("user", "account", "role", "created")
+    readonly_fields = ("role", "created")  # owners decide on roles; whom staff add is an owner
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         formset = super().get_formset(request, obj, **kwargs)
@@ -251,12 +251,12 @@ class StaffGroupAdmin(RecordedAdmin, GroupAdmin):
 @admin.register(Membership)
 class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
     form = MembershipForm
-    list_display = ("user", "account", "created")
+    list_display = ("user", "account", "role", "created")
     list_select_related = ("user", "account")
     search_fields = ("user__email", "account__name")
     autocomplete_fields = ("user", "account")
-    fields = ("user", "account", "created")
-    readonly_fields = ("created",)
+    fields = ("user", "account", "role", "created")
+    readonly_fields = ("role", "created")  # owners decide on roles; whom staff add is an owner
 
     def account_ids(self, objects: QuerySet[Membership]) -> QuerySet[Any]:
         return objects.values_list("account_id", flat=True)
@@ -268,3 +268,14 @@ class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_own = obj is not None and obj.user_id == request.user.pk
         return super().has_delete_permission(request, obj) and not is_own
+
+
+@admin.register(Invitation)
+class InvitationAdmin(ShowsCreation, ReadOnlyAdmin):
+    """Whom owners have invited, and what became of it. Only owners invite and revoke."""
+
+    list_display = ("email", "account", "role", "invited_by", "created", "expires_at", "accepted_at", "revoked_at")
+    list_select_related = ("account", "invited_by")
+    search_fields = ("email", "account__name")
+    ordering = ("-id",)
+    fields = list_display

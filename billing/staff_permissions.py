@@ -54,8 +54,11 @@ def membership_refusal(staff: User, user: User, account: Account) -> str:
 
     ``support_credit`` holds the same lock, so a credit and a membership that begin together cannot both succeed.
     """
-    if user == staff:
-        return OWN_MEMBERSHIP
+    return OWN_MEMBERSHIP if user == staff else credit_refusal(user, account)
+
+
+def credit_refusal(user: User, account: Account) -> str:
+    """Return why the user, who is locked, may not be a member: because of credits of the account. Or ''."""
     if LedgerEntry.objects.filter(issued_by=user, account_id=account.pk).exists():
         return f"{user.email} has credited this account, and so cannot be a member of it."
     if _has_part_in_credits(user).filter(account_id=account.pk).exists():

@@ -1,4 +1,4 @@
-"""The dashboard: an account's balance, spending and keys. Only members of the account can open its pages."""
+"""The dashboard: an account's balance, spending and keys. Only its members open them; their role decides what they change."""
 
 from typing import Any
 
@@ -10,8 +10,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from billing import ledger_pages, money, statement
 from billing import locks as account_locks
+from billing.members.roles import Act
 from billing.models import Account
-from billing.pages import Pager, member_page
+from billing.pages import Pager, member_page, requires
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import dollars
 from gateway_project.db import pool
@@ -65,6 +66,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @member_page
+@requires(Act.MANAGE_KEYS)
 @reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -85,6 +87,7 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @member_page
+@requires(Act.MANAGE_KEYS)
 @reauthenticates
 def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Set, change or clear a key's spending limit."""
@@ -100,6 +103,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @member_page
+@requires(Act.MANAGE_KEYS)
 def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Show a confirmation; a POST revokes the key. Revoking twice changes nothing."""
     key = get_object_or_404(account.keys, pk=key_id)

@@ -12,7 +12,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db.models import F, ProtectedError
 
 from billing import audit, money
-from billing.models import Account, CreditRequest, Hold, LedgerEntry, Membership, User
+from billing.models import Account, CreditRequest, Hold, Invitation, LedgerEntry, Membership, User
 from gateway_project import identifiers
 from tests import factories, usage
 from tests.faults import fault
@@ -67,6 +67,39 @@ def test_an_email_is_taken_once(db):
 def test_a_person_joins_an_account_once(alice):
     with refused("a_person_joins_an_account_once"):
         Membership.objects.create(account=alice, user=alice.members.get())
+
+
+def test_a_member_has_a_role(alice):
+    with refused("a_member_has_a_role"):
+        alice.memberships.update(role="KING")
+
+
+def invite(account, **fields):
+    defaults = {"email": "new@example.org", "role": "VIEWER", "digest": "0" * 64, "expires_at": NOW}
+    return Invitation.objects.create(account=account, invited_by=account.members.get(), **{**defaults, **fields})
+
+
+def test_an_invitation_is_to_a_role(alice):
+    with refused("an_invitation_is_to_a_role"):
+        invite(alice, role="KING")
+
+
+def test_an_invited_email_is_in_lower_case(alice):
+    with refused("an_invited_email_is_in_lower_case"):
+        invite(alice, email="New@example.org")
+
+
+def test_an_invitation_ends_once(alice):
+    with refused("an_invitation_ends_once"):
+        invite(alice, accepted_at=NOW, revoked_at=NOW)
+
+
+def test_an_address_is_invited_once(alice):
+    invite(alice)
+    with refused("an_address_is_invited_once"):
+        invite(alice, digest="1" * 64)
+    Invitation.objects.update(revoked_at=NOW)
+    invite(alice, digest="1" * 64)
 
 
 def test_held_money_is_never_negative(alice):

@@ -9,7 +9,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django.test import Client
 
-from billing.models import Account, CreditRequest, Hold, LedgerEntry, Membership, User
+from billing.models import Account, CreditRequest, Hold, Invitation, LedgerEntry, Membership, User
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey, SpendingDay
 from tests import factories, sessions
@@ -100,7 +100,7 @@ def key(alice: Account) -> ApiKey:
 
 _KEPT: list[type[Model]] = [
     *(User, User.groups.through, User.user_permissions.through, Group, Group.permissions.through),
-    *(Account, Membership, LedgerEntry, CreditRequest, Hold, ApiKey, SpendingDay, Activity),
+    *(Account, Membership, Invitation, LedgerEntry, CreditRequest, Hold, ApiKey, SpendingDay, Activity),
 ]
 
 

@@ -1,0 +1,10 @@
+"""Members of an account: what each may do, and how people join, change their role and leave.
+
+- ``roles``             what each role may do, for every page and act
+- ``invitations``       links by mail by which people join, once and within their time
+- ``changes``           another role for a member, and the end of a membership; an account keeps an owner
+- ``forms``             the forms of an invitation and of a role
+- ``pages``             /dashboard/members/
+- ``invitation_pages``  where an invitation leads
+- ``page_urls``         their paths
+"""

@@ -1,0 +1,82 @@
+"""Another role for a member, and the end of a membership, each in one transaction with its record in the activity log.
+
+Both are decided under the account's lock: of two owners who leave at once, one stays.
+"""
+
+from django.db import transaction
+from django.http import HttpRequest
+
+from billing import accounts, locks
+from billing.members import invitations, roles
+from billing.members.roles import Act
+from billing.models import Membership, Role
+from billing.staff_permissions import OWN_MEMBERSHIP
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+
+
+class ChangeRefused(Exception):
+    """The membership stays as it is; says why, as a sentence."""
+
+
+def change_role(request: HttpRequest, membership: Membership, role: Role) -> None:
+    """Give the member this role. The last active owner stays one. Raises ChangeRefused."""
+    with transaction.atomic():
+        member = _lock(request, membership)
+        former = Role(member.role)
+        if former == role:
+            return
+        _give_up_ownership(request, member)
+        member.role = role
+        member.save(update_fields=["role"])
+        summary = f"Changed the role of {member.user} from {former.label} to {role.label}."
+        _record(request, Activity.Act.MEMBER_CHANGED, member, summary, before={"role": former}, after={"role": role})
+
+
+def end_membership(request: HttpRequest, membership: Membership) -> None:
+    """Remove the member, or let them leave. The last active owner stays. Raises ChangeRefused."""
+    with transaction.atomic():
+        with accounts.closing_abandoned([membership.account_id]) as closed:
+            member = _lock(request, membership)
+            if is_own(request, member) and member.user.is_staff:
+                raise ChangeRefused(OWN_MEMBERSHIP)  # else they could leave and credit the account
+            _give_up_ownership(request, member)
+            summary = "Left the account." if is_own(request, member) else f"Removed {member.user} from the account."
+            _record(request, Activity.Act.MEMBER_REMOVED, member, summary, before={"role": member.role})
+            member.delete()
+        for account in closed:
+            text = "Closed, because no member is active any more."
+            log.record(request, Activity.Act.CLOSED, account, text, account_id=account.pk)
+
+
+def is_own(request: HttpRequest, membership: Membership) -> bool:
+    """Say whether the membership is that of whoever asks."""
+    return membership.user_id == request.user.pk
+
+
+def is_last_owner(membership: Membership) -> bool:
+    """Say whether the account would have no active owner without this one. Certain only under the account's lock."""
+    owners = Membership.objects.filter(account=membership.account_id, role=Role.OWNER, user__is_active=True)
+    return membership.role == Role.OWNER and not owners.exclude(pk=membership.pk).exists()
+
+
+def _lock(request: HttpRequest, membership: Membership) -> Membership:
+    """Lock the account, and ask again what the page asked before. Raises ChangeRefused."""
+    account = locks.lock_account(membership.account_id)
+    member = Membership.objects.select_related("user").filter(pk=membership.pk, account=account).first()
+    if member is None:
+        raise ChangeRefused(f"{membership.user} is no member any more.")
+    if not is_own(request, member) and not roles.may(request.user, account, Act.MANAGE_MEMBERS):  # type: ignore[arg-type]
+        raise ChangeRefused("You are no owner of the account any more.")
+    return member
+
+
+def _give_up_ownership(request: HttpRequest, member: Membership) -> None:
+    if is_last_owner(member):
+        raise ChangeRefused(f"{member.user} is the last owner. Make somebody else an owner first.")
+    if member.role == Role.OWNER:
+        invitations.revoke_those_by(request, member.account, member.user)
+
+
+def _record(request: HttpRequest, act: Activity.Act, member: Membership, summary: str, **values: dict[str, str]) -> None:
+    log.record(request, act, member, summary, account_id=member.account_id, **values)  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""Where an invitation leads: people join who are signed in, sign in first, or choose a password."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.models import AbstractBaseUser
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+
+from billing.members import invitations
+from billing.members.invitations import InvitationEnded, InvitationRefused
+from billing.models import Invitation, Role, User
+from billing.pages import select_account
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_post_parameters()
+def join(request: HttpRequest) -> HttpResponse:
+    """Let whoever has the link, and the address that it was sent to, join the account."""
+    secret = request.POST.get("key") or request.GET.get("key", "")
+    invitation = invitations.find(secret)
+    if invitation is None:
+        return _ended(request)
+    try:
+        if isinstance(request.user, User):
+            return _join(request, request.user, secret, invitation)
+        if User.objects.filter(email=invitation.email).exists():
+            return _render(request, secret, invitation, sign_in=_sign_in_address(secret))
+        return _sign_up(request, secret, invitation)
+    except InvitationEnded:
+        return _ended(request)
+
+
+def _join(request: HttpRequest, user: User, secret: str, invitation: Invitation) -> HttpResponse:
+    if user.email != invitation.email:
+        return _render(request, secret, invitation, other=user.email, status=403)
+    if request.method != "POST":
+        return _render(request, secret, invitation)
+    try:
+        account = invitations.accept(request, secret, user)
+    except InvitationRefused as refusal:
+        return _render(request, secret, invitation, refusal=str(refusal), status=403)
+    select_account(request, account)
+    messages.success(request, f"You are a member of {account.name}.")
+    return redirect("dashboard")
+
+
+def _sign_up(request: HttpRequest, secret: str, invitation: Invitation) -> HttpResponse:
+    user: AbstractBaseUser = User(email=invitation.email)
+    form: Any = SetPasswordForm(user, request.POST if request.method == "POST" else None)
+    if not form.is_valid():
+        context = {**_context(secret, invitation), "form": form}
+        return render(request, "members/choose_password.html", context)
+    form.save(commit=False)  # hashes, outside of any transaction
+    invitations.sign_up(request, secret, user.password)
+    messages.success(request, f"You are a member of {invitation.account.name}. Sign in to see it.")
+    return redirect("account_login")
+
+
+def _render(request: HttpRequest, secret: str, invitation: Invitation, *, status: int = 200, **context: str) -> HttpResponse:
+    return render(request, "members/join.html", {**_context(secret, invitation), **context}, status=status)
+
+
+def _context(secret: str, invitation: Invitation) -> dict[str, str]:
+    role = Role(invitation.role)
+    return {"key": secret, "email": invitation.email, "account": invitation.account.name, "role": role.label}
+
+
+def _sign_in_address(secret: str) -> str:
+    """Return the address of the sign-in, which leads back here."""
+    here = f"{reverse('join')}?{urlencode({'key': secret})}"
+    return f"{reverse('account_login')}?{urlencode({'next': here})}"
+
+
+def _ended(request: HttpRequest) -> HttpResponse:
+    return render(request, "account/password_link_ended.html", {"is_of_address": True}, status=404)

@@ -1,0 +1,159 @@
+"""Links by which people join an account, once and within their time, in the role that an owner chose.
+
+A link is sent by mail and joins only the invited address. It is stored as a digest; every act on it holds the account's lock.
+"""
+
+import secrets
+from datetime import timedelta
+from hashlib import sha256
+
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+
+from billing import locks, staff_permissions
+from billing.members import roles
+from billing.members.roles import Act
+from billing.models import Account, Invitation, Membership, Role, User
+from billing.sign_in import mails
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+from gateway_project.web import hosts
+
+LIFE = timedelta(days=7)
+PEOPLE_MAX = 100  # members and waiting invitations of an account
+
+
+class InvitationRefused(Exception):
+    """Nobody was invited, or nobody joined; says why, as a sentence."""
+
+
+class InvitationEnded(LookupError):
+    """The link was used or revoked, its time is over, or the user has another address than the invited one."""
+
+
+def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bool:
+    """Send a link, which replaces an earlier one. Return False if the mail could not be sent; the link is revoked then.
+
+    Must not run in a transaction, because the mail server may take long. Raises InvitationRefused.
+    """
+    secret = secrets.token_urlsafe(32)
+    with transaction.atomic():
+        locks.lock_account(account.pk)
+        _check(request, account, email)
+        _end(find_waiting(account).filter(email=email))
+        if account.memberships.count() + find_waiting(account).count() >= PEOPLE_MAX:
+            raise InvitationRefused(f"An account has at most {PEOPLE_MAX} members, with those who are invited.")
+        invitation = _make(request, account, email, role, secret)
+    told = {"account": account, "inviter": request.user, "role": role}
+    is_sent = mails.send(email, "member_invitation", link=_link(request, secret), **told)
+    if not is_sent:
+        revoke(request, invitation)
+    return is_sent
+
+
+def _check(request: HttpRequest, account: Account, email: str) -> None:
+    """Ask again what the page asked before, now under the lock. Raises InvitationRefused."""
+    if not roles.may(request.user, account, Act.MANAGE_MEMBERS):  # type: ignore[arg-type]
+        raise InvitationRefused("You are no owner of the account any more.")
+    if account.memberships.filter(user__email=email).exists():
+        raise InvitationRefused(f"{email} is a member already.")
+
+
+def _make(request: HttpRequest, account: Account, email: str, role: Role, secret: str) -> Invitation:
+    assert isinstance(request.user, User)
+    invitation = Invitation.objects.create(
+        account=account,
+        email=email,
+        role=role,
+        digest=_digest(secret),
+        invited_by=request.user,
+        expires_at=pool.database_time() + LIFE,
+    )
+    _record(request, Activity.Act.MEMBER_INVITED, invitation, f"Invited {email} to be {role.label}.")
+    return invitation
+
+
+def find_waiting(account: Account) -> QuerySet[Invitation]:
+    """Return the account's invitations that were neither accepted nor revoked, also those whose time is over."""
+    return account.invitations.filter(accepted_at=None, revoked_at=None)
+
+
+def find(secret: str) -> Invitation | None:
+    """Return the invitation of a link that can be used now."""
+    found = Invitation.objects.filter(digest=_digest(secret), accepted_at=None, revoked_at=None)
+    return found.filter(expires_at__gt=pool.database_time()).select_related("account").first()
+
+
+def accept(request: HttpRequest, secret: str, user: User) -> Account:
+    """Make the user a member. Who is one already keeps their role. Raises InvitationEnded, InvitationRefused."""
+    with transaction.atomic():
+        locks.lock_users([user.pk])
+        account = locks.lock_account(_find(secret).account_id)
+        invitation = _find(secret)  # again: somebody may have used or revoked it before the lock
+        if not User.objects.filter(pk=user.pk, email=invitation.email, is_active=True).exists():
+            raise InvitationEnded
+        if refusal := staff_permissions.credit_refusal(user, account):
+            raise InvitationRefused(refusal)
+        membership, is_new = Membership.objects.get_or_create(account=account, user=user, defaults={"role": invitation.role})
+        Invitation.objects.filter(pk=invitation.pk).update(accepted_at=pool.database_time())
+        if is_new:
+            summary = f"{user} joined as {Role(invitation.role).label}, invited by {invitation.invited_by}."
+            log.record(request, Activity.Act.MEMBER_JOINED, membership, summary, account_id=account.pk)
+    return account
+
+
+def sign_up(request: HttpRequest, secret: str, password_hash: str) -> None:
+    """Make a user of the invited address, and a member. Raises InvitationEnded, also if there is such a user meanwhile."""
+    try:
+        with transaction.atomic():
+            invitation = _find(secret)
+            user = User.objects.create(email=invitation.email, password=password_hash)
+            summary = "Signed up with an invitation."
+            log.record(request, Activity.Act.ADDED, user, summary, account_id=invitation.account_id)
+            accept(request, secret, user)
+    except IntegrityError:
+        raise InvitationEnded from None
+
+
+def revoke(request: HttpRequest, invitation: Invitation) -> bool:
+    """Revoke the invitation. Return False, and record nothing, if it is not waiting any more."""
+    with transaction.atomic():
+        account = locks.lock_account(invitation.account_id)
+        is_revoked = bool(_end(find_waiting(account).filter(pk=invitation.pk)))
+        if is_revoked:
+            summary = f"Revoked the invitation of {invitation.email}."
+            _record(request, Activity.Act.MEMBER_UNINVITED, invitation, summary)
+    return is_revoked
+
+
+def revoke_those_by(request: HttpRequest, account: Account, inviter: User) -> None:
+    """Revoke what somebody has sent who is no owner any more: nobody comes back by it. The account is locked."""
+    for invitation in find_waiting(account).filter(invited_by=inviter):
+        revoke(request, invitation)
+
+
+def _find(secret: str) -> Invitation:
+    invitation = find(secret)
+    if invitation is None:
+        raise InvitationEnded
+    return invitation
+
+
+def _end(invitations: QuerySet[Invitation]) -> int:
+    return invitations.update(revoked_at=pool.database_time())
+
+
+def _record(request: HttpRequest, act: Activity.Act, invitation: Invitation, summary: str) -> None:
+    log.record(request, act, invitation, summary, account_id=invitation.account_id)
+
+
+def _digest(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()
+
+
+def _link(request: HttpRequest, secret: str) -> str:
+    """Return the address. The secret stands behind its ``?``, which no log has."""
+    return f"{hosts.base_url(request)}{reverse('join')}?key={secret}"

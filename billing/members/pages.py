@@ -1,0 +1,176 @@
+"""/dashboard/members/: who is a member, in which role, and who is invited. Owners change it; everybody may leave."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from billing.members import changes, invitations
+from billing.members.changes import ChangeRefused
+from billing.members.forms import InvitationForm, RoleForm
+from billing.members.invitations import InvitationRefused
+from billing.members.roles import DESCRIPTIONS, Act
+from billing.models import Account, Invitation, Membership, Role
+from billing.pages import member_page, requires
+from billing.sign_in import limits
+from billing.sign_in.reauthentication import reauthenticates
+from gateway_project.db import pool
+from gateway_project.errors import RateLimitExceeded
+from gateway_project.web.client_address import client_address, client_network
+
+
+@dataclass(frozen=True)
+class MemberRow:
+    """One member as the page shows it."""
+
+    id: int
+    email: str
+    role: str
+    may: str
+    joined_at: datetime
+    is_you: bool
+    is_active: bool
+
+
+@dataclass(frozen=True)
+class InvitationRow:
+    """One waiting invitation as the page shows it."""
+
+    id: UUID
+    email: str
+    role: str
+    invited_by: str
+    expires_at: datetime
+    is_over: bool
+
+
+@require_safe
+@member_page
+def show(request: HttpRequest, account: Account) -> HttpResponse:
+    """List the members; to those who may invite, also who is invited."""
+    members = account.memberships.select_related("user").order_by("user__email")
+    context: dict[str, Any] = {"members": [_member_row(request, member) for member in members], "waiting": []}
+    if request.member.may_manage_members:  # type: ignore[attr-defined]
+        now = pool.database_time()
+        waiting = invitations.find_waiting(account).select_related("invited_by").order_by("email")
+        context["waiting"] = [_invitation_row(invitation, now) for invitation in waiting]
+    return render(request, "members/list.html", context)
+
+
+def _member_row(request: HttpRequest, member: Membership) -> MemberRow:
+    role = Role(member.role)
+    return MemberRow(
+        id=member.pk,
+        email=member.user.email,
+        role=role.label,
+        may=DESCRIPTIONS[role],
+        joined_at=member.created_at,
+        is_you=changes.is_own(request, member),
+        is_active=member.user.is_active,
+    )
+
+
+def _invitation_row(invitation: Invitation, now: datetime) -> InvitationRow:
+    return InvitationRow(
+        id=invitation.pk,
+        email=invitation.email,
+        role=Role(invitation.role).label,
+        invited_by=invitation.invited_by.email,
+        expires_at=invitation.expires_at,
+        is_over=invitation.expires_at <= now,
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.MANAGE_MEMBERS)
+@reauthenticates
+def invite(request: HttpRequest, account: Account) -> HttpResponse:
+    """Send somebody a link by which they join the account."""
+    form = InvitationForm(account, request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid() and _send(request, account, form):
+        messages.success(request, f"{form.cleaned_data['email']} has been sent an invitation. It works for 7 days, once.")
+        return redirect("members")
+    return render(request, "members/invite.html", {"form": form})
+
+
+def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
+    """Send the invitation of a valid form. Return False, with an error on the form, if that was not possible."""
+    email = form.cleaned_data["email"]
+    try:
+        limits.count_attempt(limits.mail_limits(client_network(client_address(request)), email))
+        if invitations.invite(request, account, email, form.cleaned_data["role"]):
+            return True
+        form.add_error("email", "The mail could not be sent, so nobody is invited. Try again in a minute.")
+    except InvitationRefused as refusal:
+        form.add_error("email", str(refusal))
+    except RateLimitExceeded as refusal:
+        wait_seconds = refusal.headers["Retry-After"]
+        form.add_error("email", f"Too many mails were sent there, or by you. Try again in {wait_seconds} seconds.")
+    return False
+
+
+@require_POST
+@member_page
+@requires(Act.MANAGE_MEMBERS)
+def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUID) -> HttpResponse:
+    """Revoke an invitation. Stopping one must not wait for a password."""
+    invitation = get_object_or_404(account.invitations, pk=invitation_id)
+    if invitations.revoke(request, invitation):
+        messages.success(request, f"The invitation of {invitation.email} is revoked.")
+    else:
+        messages.warning(request, f"The invitation of {invitation.email} was used or revoked before.")
+    return redirect("members")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.MANAGE_MEMBERS)
+@reauthenticates
+def change_role(request: HttpRequest, account: Account, membership_id: int) -> HttpResponse:
+    """Give a member another role."""
+    member = _find(account, membership_id)
+    form = RoleForm(request.POST if request.method == "POST" else None, initial={"role": member.role})
+    if request.method == "POST" and form.is_valid():
+        try:
+            changes.change_role(request, member, form.cleaned_data["role"])
+            messages.success(request, f"{member.user.email} is now {form.cleaned_data['role'].label}.")
+            return redirect("members")
+        except ChangeRefused as refusal:
+            form.add_error("role", str(refusal))
+    return render(request, "members/role.html", {"form": form, "email": member.user.email})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+def end_membership(request: HttpRequest, account: Account, membership_id: int) -> HttpResponseBase:
+    """Remove a member, or leave: everybody may end their own membership."""
+    member = _find(account, membership_id)
+    page = _end if changes.is_own(request, member) else requires(Act.MANAGE_MEMBERS)(_end)
+    return page(request, account, member)
+
+
+@reauthenticates
+def _end(request: HttpRequest, account: Account, member: Membership) -> HttpResponse:
+    is_own, refusal = changes.is_own(request, member), ""
+    if request.method == "POST":
+        try:
+            changes.end_membership(request, member)
+            left = f"You are no member of {account.name} any more." if is_own else f"{member.user.email} is removed."
+            messages.success(request, left)
+            return redirect("dashboard" if is_own else "members")
+        except ChangeRefused as reason:
+            refusal = str(reason)
+    is_last_owner = changes.is_last_owner(member)
+    context = {"email": member.user.email, "is_own": is_own, "is_last_owner": is_last_owner, "refusal": refusal}
+    return render(request, "members/end.html", context)
+
+
+def _find(account: Account, membership_id: int) -> Membership:
+    return get_object_or_404(account.memberships.select_related("user"), pk=membership_id)

@@ -1,0 +1,37 @@
+"""What each role may do in an account. Every page and act of the dashboard asks this table."""
+
+from enum import Enum
+
+from billing.models import Account, Membership, Role, User
+
+
+class Act(Enum):
+    """What not every member may do. The value completes the sentence "This role may not ...".
+
+    Every member sees the balance, spending, keys, the statement and its CSV, and who else is a member; and may leave.
+    """
+
+    MANAGE_KEYS = "make, limit or revoke keys"
+    PAY = "see or make payments"  # with receipts, billing details and the automatic top-up
+    MANAGE_MEMBERS = "invite, change or remove members"
+
+
+ACTS: dict[Role, frozenset[Act]] = {
+    Role.OWNER: frozenset(Act),
+    Role.DEVELOPER: frozenset({Act.MANAGE_KEYS}),
+    Role.BILLING: frozenset({Act.PAY}),
+    Role.VIEWER: frozenset(),
+}
+
+DESCRIPTIONS: dict[Role, str] = {
+    Role.OWNER: "may do everything: keys, payments and members",
+    Role.DEVELOPER: "makes, limits and revokes keys; sees the statement, but no payments",
+    Role.BILLING: "pays and sees payments and receipts; sees keys, but cannot change them",
+    Role.VIEWER: "sees the balance, keys and the statement, and changes nothing",
+}
+
+
+def may(user: User, account: Account, act: Act) -> bool:
+    """Say whether the user is a member of the account whose role has the act."""
+    role = Membership.objects.filter(user=user, account=account).values_list("role", flat=True).first()
+    return role is not None and act in ACTS[Role(role)]

@@ -1,0 +1,182 @@
+"""What each role may do: every page and act of the dashboard, tried by each role, by a stranger, and signed out."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import get_resolver
+
+from billing.models import Invitation, Membership, Payment, Role
+from gateway_project.db import pool
+from tests import factories
+from tests.pages.conftest import key, rows, signed_in  # noqa: F401  fixtures
+
+EVERYBODY, KEYS, PAYS, OWNS = "ODBV", "OD", "OB", "O"
+OF_THE_USER = {"sign-in", "sign-out", "password"}  # pages of a user's own sign-in, which no account has
+
+
+@dataclass(frozen=True)
+class Case:
+    """A page: who may open it, by the first letters of roles, what it then replies, and whether the form writes rows."""
+
+    path: str
+    who: str = EVERYBODY
+    get: int = 200
+    post: int = 405
+    form: dict[str, str] = field(default_factory=dict)
+    writes: bool = False
+
+
+INVITED = {"email": "x@example.org", "role": "VIEWER", "account": "{account}"}
+DETAILS = {"name": "Alice", "address": "1 High Street", "tax_id": ""}
+NO_LIMIT = {"spending_type": "NONE", "account": "{account}"}
+CASES = {
+    "dashboard": Case(""),
+    "keys": Case("keys/"),
+    "new-key": Case("keys/new/", KEYS, post=200, form={"name": "new", **NO_LIMIT}, writes=True),
+    "limit-key": Case("keys/{key}/limit/", KEYS, post=302, form={"spending_type": "FIXED", "spending_limit": "5"}, writes=True),
+    "revoke-key": Case("keys/{key}/revoke/", KEYS, post=302, writes=True),
+    "statement": Case("ledger/"),
+    "statement-csv": Case("ledger.csv"),
+    "billing": Case("billing/", PAYS, post=302, form={"amount": "12"}, writes=True),
+    "billing-details": Case("billing/details/", PAYS, post=302, form=DETAILS, writes=True),
+    "top-up": Case("billing/top-up/", PAYS, post=302, form={"off": "1"}),
+    "payment": Case("billing/payments/{payment}/", PAYS),
+    "receipt": Case("billing/payments/{payment}/receipt/", PAYS, get=404),  # it is not paid
+    "demo-payment": Case("billing/demo/none/", get=404, post=404),
+    "members": Case("members/"),
+    "invite-member": Case(
+        "members/invite/",
+        OWNS,
+        post=302,
+        form=INVITED,
+        writes=True,
+    ),
+    "revoke-invitation": Case("members/invitations/{invitation}/revoke/", OWNS, get=405, post=302, writes=True),
+    "member-role": Case("members/{member}/role/", OWNS, post=302, form={"role": "BILLING"}, writes=True),
+    "end-membership": Case("members/{member}/end/", OWNS, post=302, writes=True),
+    "join": Case("members/join/", get=404, post=404),  # without a link
+    "choose-account": Case("account/", get=405, post=302, form={"account": "{account}"}),
+}
+
+
+@pytest.fixture
+def ids(alice, key):  # noqa: F811
+    """What the paths and forms of the table name: rows of alice's account."""
+    owner = alice.members.get()
+    member = Membership.objects.create(account=alice, user=factories.make_user("other@example.org"), role=Role.VIEWER)
+    payment = Payment.objects.create(account=alice, amount_cents=500, processor="stripe", is_live=False, created_by=owner)
+    invitation = Invitation.objects.create(
+        account=alice,
+        email="waits@example.org",
+        role=Role.VIEWER,
+        digest="0" * 64,
+        invited_by=owner,
+        expires_at=pool.database_time(),
+    )
+    return {"account": alice.pk, "key": key.pk, "member": member.pk, "payment": payment.pk, "invitation": invitation.pk}
+
+
+@pytest.fixture(autouse=True)
+def _demo(settings, tmp_path):
+    settings.PAYMENT_PROCESSOR, settings.GATEWAY_VAR = "demo", tmp_path
+
+
+def member_of(account, role):
+    """Return a client of somebody who has this role in the account."""
+    user = factories.make_user(f"{role.lower()}@example.org")
+    Membership.objects.create(account=account, user=user, role=role)
+    return signed_in(user)
+
+
+def path_and_form(case, ids):
+    return "/dashboard/" + case.path.format(**ids), {name: value.format(**ids) for name, value in case.form.items()}
+
+
+def test_every_page_of_the_dashboard_is_in_the_table():
+    reversed_paths: Any = get_resolver().reverse_dict
+    paths = {name: found[0][0][0] for name, found in reversed_paths.items() if isinstance(name, str)}
+    names = {name for name, path in paths.items() if path.startswith("dashboard/")}
+    assert names == set(CASES) | OF_THE_USER
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("name", CASES)
+def test_a_role_opens_its_pages_and_no_others(alice, ids, rows, role, name):  # noqa: F811
+    case, client = CASES[name], member_of(alice, role)
+    path, form = path_and_form(case, ids)
+    may = role[0] in case.who
+    before = rows()
+    assert client.get(path).status_code == (case.get if may or case.get == 405 else 403)
+    assert rows() == before
+    reply = client.post(path, form)
+    assert reply.status_code == (case.post if may or case.post == 405 else 403), reply.content.decode()
+    assert (rows() != before) == (may and case.writes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_owner_of_another_account_reaches_nothing_of_this_one(ids, rows, alice, charlie, name):  # noqa: F811
+    case, client = CASES[name], signed_in(charlie.members.get())
+    path, form = path_and_form(case, ids)
+
+    def rows_of_alice():
+        every = [row for found in rows().values() for row in found]
+        return [row for row in every if alice.pk in (row.get("account_id"), row.get("id"))]
+
+    before = rows_of_alice()
+    for reply in (client.get(path), client.post(path, form)):
+        assert reply.status_code in ((404, 405) if "{" in case.path or name == "choose-account" else (200, 302, 404, 405))
+        assert reply.status_code != 200 or "Alice" not in b"".join(reply).decode()
+    assert rows_of_alice() == before
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "join"])
+def test_somebody_signed_out_is_led_to_the_sign_in(ids, rows, name):  # noqa: F811
+    case, client = CASES[name], Client()
+    path, form = path_and_form(case, ids)
+    before = rows()
+    for reply, status in ((client.get(path), case.get), (client.post(path, form), case.post)):
+        assert reply.status_code == (405 if status == 405 else 302)
+        assert status == 405 or reply["Location"] == f"/accounts/login/?next={path}"
+    assert rows() == before
+
+
+WORDS = ("keys/new/", "/limit/", "/revoke/", "/billing/", "members/invite/", "/role/")
+
+
+def test_pages_offer_what_the_role_may_do(alice, ids):
+    offers: dict[Role, Any] = {}
+    for role in Role:
+        client = member_of(alice, role)
+        pages = "".join(client.get(f"/dashboard/{path}").content.decode() for path in ("", "keys/", "members/", "ledger/"))
+        offers[role] = {word for word in WORDS if word in pages}
+    keys = {"keys/new/", "/limit/", "/revoke/"}
+    assert offers == {
+        Role.OWNER: keys | {"/billing/", "members/invite/", "/role/"},
+        Role.DEVELOPER: keys,
+        Role.BILLING: {"/billing/"},
+        Role.VIEWER: set(),
+    }
+
+
+def test_a_refusal_says_which_role_one_has(alice):
+    page = member_of(alice, Role.VIEWER).get("/dashboard/keys/new/").content.decode()
+    assert "Your role in Alice is Viewer. It may not make, limit or revoke keys." in page
+
+
+def test_a_new_role_counts_from_the_next_request(alice):
+    client = member_of(alice, Role.VIEWER)
+    assert client.get("/dashboard/keys/new/").status_code == 403
+    Membership.objects.filter(role=Role.VIEWER).update(role=Role.DEVELOPER)
+    assert client.get("/dashboard/keys/new/").status_code == 200
+
+
+def test_a_role_is_of_the_selected_account(alice, charlie):
+    """Who owns one account and views another may pay for the first only."""
+    user = charlie.members.get()
+    Membership.objects.create(account=alice, user=user, role=Role.VIEWER)
+    client = signed_in(user)
+    for account, status in ((alice, 403), (charlie, 200)):
+        client.post("/dashboard/account/", {"account": str(account.pk)})
+        assert client.get("/dashboard/billing/").status_code == status

@@ -1,0 +1,73 @@
+"""An owner invites somebody, who joins, and gets another role, in a real Chromium."""
+
+import re
+
+import pytest
+from django.core import mail
+from playwright.sync_api import expect
+
+from billing.models import Membership, Role
+from tests import factories
+from tests.browser import PHONE, fits, picture, sign_in
+
+NEW = "a wholly new sentence"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("desk", {}),
+        ("dark-phone-without-scripts", {**PHONE, "color_scheme": "dark", "java_script_enabled": False}),
+    ],
+)
+def test_an_owner_invites_somebody_who_joins(transactional_db, bob, open_page, name, options):
+    factories.make_key(bob, "laptop")
+    factories.make_account("Second", owner=bob.members.get())
+    page = open_page(**options)
+    sign_in(page, "bob@example.org", "/dashboard/members/")
+    expect(page.get_by_text("Nobody is invited.")).to_be_visible()
+    page.get_by_role("link", name="Invite somebody").click()
+    page.get_by_label("E-mail address").fill("bob@example.org")
+    page.get_by_label("Viewer:").check()
+    page.get_by_role("button", name="Send the invitation").click()
+    expect(page.get_by_text("bob@example.org is a member already.")).to_be_visible()
+    picture(page, f"members-{name}-error")
+    assert fits(page)
+    page.get_by_label("E-mail address").fill("new@example.org")
+    page.get_by_role("button", name="Send the invitation").click()
+    expect(page.get_by_text("new@example.org has been sent an invitation.")).to_be_visible()
+    picture(page, f"members-{name}-waiting")
+    assert fits(page)
+
+    [link] = re.findall(r"^http://\S+(/dashboard/members/join/\S+)$", str(mail.outbox[-1].body), re.M)
+    guest = open_page(**options)
+    guest.goto(link)
+    picture(guest, f"members-{name}-password")
+    guest.get_by_label("New password", exact=True).fill(NEW)
+    guest.get_by_label("New password confirmation").fill(NEW)
+    guest.get_by_role("button", name="Join the account").click()
+    expect(guest.get_by_text("You are a member of Bob.")).to_be_visible()
+    guest.get_by_label("mail").fill("new@example.org")
+    guest.get_by_label("Password").fill(NEW)
+    guest.get_by_role("button", name="Sign in", exact=True).click()
+    guest.wait_for_url("/dashboard/")
+    guest.goto("/dashboard/keys/")
+    expect(guest.get_by_role("heading", name="laptop")).to_be_visible()
+    expect(guest.get_by_role("link", name="New key")).to_have_count(0)
+    picture(guest, f"members-{name}-viewer")
+
+    page.goto("/dashboard/members/")
+    page.get_by_role("link", name="Role of new@example.org").click()
+    page.get_by_label("Owner:").check()
+    picture(page, f"members-{name}-role")
+    page.get_by_role("button", name="Save the role").click()
+    expect(page.get_by_text("new@example.org is now Owner.")).to_be_visible()
+    picture(page, f"members-{name}")
+    assert fits(page)
+    page.get_by_role("link", name="Leave").click()
+    picture(page, f"members-{name}-leave")
+    page.get_by_role("button", name="Leave the account").click()
+    expect(page.get_by_text("You are no member of Bob any more.")).to_be_visible()
+    assert [(member.user.email, member.role) for member in Membership.objects.filter(account=bob)] == [
+        ("new@example.org", Role.OWNER)
+    ]
