@@ -242,7 +242,7 @@ class LedgerEntryAdmin(NewestFirstAdmin):
 
 @admin.register(Hold)
 class HoldAdmin(NewestFirstAdmin):
-    list_display = ("short_reference", "of_account", "state", "amount", "settled", "created_at", "expires_at")
+    list_display = ("short_reference", "of_account", "state", "amount", "settled", "placed_at", "expires")
     list_filter = ("state",)
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
@@ -259,6 +259,14 @@ class HoldAdmin(NewestFirstAdmin):
     @admin.display
     def completion(self, hold: Hold) -> str:
         return cells.search_link(hold.reference)
+
+    @admin.display(description="placed (UTC)")
+    def placed_at(self, hold: Hold) -> str:
+        return cells.moment(hold.created_at)
+
+    @admin.display(description="expires (UTC)")
+    def expires(self, hold: Hold) -> str:
+        return cells.moment(hold.expires_at)
 
     @admin.display(description="held")
     def amount(self, hold: Hold) -> str:
