@@ -31,6 +31,11 @@ DESCRIPTIONS: dict[Role, str] = {
 }
 
 
+def that_may(act: Act) -> list[Role]:
+    """Return the roles that have the act."""
+    return [role for role, acts in ACTS.items() if act in acts]
+
+
 def may(user: User, account: Account, act: Act) -> bool:
     """Say whether the user is a member of the account whose role has the act."""
     role = Membership.objects.filter(user=user, account=account).values_list("role", flat=True).first()

@@ -15,9 +15,9 @@ from django.views.decorators.http import require_http_methods
 
 from billing import money
 from billing.models import Account, Payment
-from billing.pages import member_page
 from billing.payments import configuration, demo_processor
 from billing.payments.demo_processor import DemoPayment
+from billing.payments.pages import payer_page
 from billing.payments.processor import ProcessorUnavailable
 from gateway_project import dollars
 from gateway_project.db import pool
@@ -37,7 +37,7 @@ class Action:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
+@payer_page
 def show(request: HttpRequest, account: Account, demo_id: str) -> HttpResponse:
     """Show the buttons that are possible now; a POST does one of them."""
     processor = configuration.processor()

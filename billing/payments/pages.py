@@ -8,16 +8,16 @@ from uuid import UUID
 from csp.decorators import csp_update
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from billing.members.roles import Act
 from billing.models import Account, BillingDetails, Payment, TopUpRule
-from billing.pages import Page, Pager, member_page
-from billing.payments import access, booking, configuration, purchases, reports, summaries, top_ups
+from billing.pages import Page, Pager, member_page, requires
+from billing.payments import booking, configuration, purchases, reports, summaries, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.processor import ProcessorUnavailable
 from gateway_project import dollars
@@ -31,15 +31,7 @@ ASKED_AGAIN_AFTER = timedelta(seconds=3)
 
 def payer_page(view: Page) -> Page:
     """Restrict a view to members who may pay for the selected account."""
-
-    @member_page
-    @functools.wraps(view)
-    def page(request: HttpRequest, account: Account, *args: Any, **kwargs: Any) -> Any:
-        if not access.may_pay(request.user, account):  # type: ignore[arg-type]
-            raise PermissionDenied
-        return view(request, account, *args, **kwargs)
-
-    return page
+    return member_page(requires(Act.PAY)(view))
 
 
 def leads_to_processor(view: Page) -> Page:

@@ -18,6 +18,8 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 from django.urls import reverse
 
 from billing import locks, money
+from billing.members import roles
+from billing.members.roles import Act
 from billing.models import Account, Membership, Payment, TopUpRule
 from billing.payments import booking, cards, reports
 from billing.payments.booking import ReportOutdated
@@ -68,11 +70,12 @@ def _may_charge() -> Q:
     """
     disputed = Payment.objects.filter(account_id=OuterRef("account_id"), disputed_cents__gt=0)
     is_open = Q(is_on=True, stopped_because="", account__is_active=True)
-    return is_open & Q(_gave_card_and_stayed()) & ~Q(Exists(disputed))
+    return is_open & Q(_gave_card_and_may_pay()) & ~Q(Exists(disputed))
 
 
-def _gave_card_and_stayed() -> Exists:
-    return Exists(Membership.objects.filter(account_id=OuterRef("account_id"), user_id=OuterRef("set_by_id")))
+def _gave_card_and_may_pay() -> Exists:
+    may_pay = Membership.objects.filter(role__in=roles.that_may(Act.PAY))
+    return Exists(may_pay.filter(account_id=OuterRef("account_id"), user_id=OuterRef("set_by_id")))
 
 
 def _begin(processor: Processor, account_id: UUID) -> Payment | None:
@@ -137,9 +140,9 @@ def has_working_card(rule: TopUpRule) -> bool:
 
 
 def _why_stopped(rule: TopUpRule) -> str:
-    if rule.stopped_because or TopUpRule.objects.filter(Q(_gave_card_and_stayed()), pk=rule.pk).exists():
+    if rule.stopped_because or TopUpRule.objects.filter(Q(_gave_card_and_may_pay()), pk=rule.pk).exists():
         return rule.stopped_because
-    return "Who gave the card is not a member any more."
+    return "Who gave the card may not pay for the account any more."
 
 
 def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:

@@ -44,7 +44,7 @@ CASES = {
     "top-up": Case("billing/top-up/", PAYS, post=302, form={"off": "1"}),
     "payment": Case("billing/payments/{payment}/", PAYS),
     "receipt": Case("billing/payments/{payment}/receipt/", PAYS, get=404),  # it is not paid
-    "demo-payment": Case("billing/demo/none/", get=404, post=404),
+    "demo-payment": Case("billing/demo/none/", PAYS, get=404, post=404),
     "members": Case("members/"),
     "invite-member": Case(
         "members/invite/",

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from billing import tasks
-from billing.models import LedgerEntry, Payment, TopUpRule
+from billing.models import LedgerEntry, Membership, Payment, Role, TopUpRule
 from billing.payments import top_ups
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
@@ -182,15 +182,19 @@ def test_a_charge_that_the_processor_never_heard_of_is_not_made_once_it_may_not_
     assert (len(stripe.intents), TopUpRule.objects.get().attempt) == (1, None)
 
 
-def test_the_card_of_a_removed_member_is_not_charged_even_if_another_member_changed_the_amounts(stripe, owner, bob):
+@pytest.mark.parametrize("was", ["removed", "made a viewer"])
+def test_the_card_of_who_may_not_pay_any_more_is_not_charged_though_another_changed_the_amounts(stripe, owner, bob, was):
     stays, other = factories.make_user("stays@example.org"), Client()
     bob.members.add(stays)
     sessions.sign_in(other, stays)
     rule = set_up(stripe, owner)
     other.post(PAGE, {**FORM, "threshold": "40"})
-    bob.members.remove(rule.set_by)
+    if was == "removed":
+        bob.members.remove(rule.set_by)
+    else:
+        Membership.objects.filter(user=rule.set_by).update(role=Role.VIEWER)
     assert (tasks.top_up_accounts(), charges(stripe), cents(bob)) == (0, 0, 2_000)
-    assert "No card is charged any more: Who gave the card is not a member any more." in text(other.get(PAGE))
+    assert "No card is charged any more: Who gave the card may not pay for the account any more." in text(other.get(PAGE))
     rule = set_up(stripe, other)  # with a card of their own
     assert (rule.set_by, rule.is_on, cents(bob)) == (stays, True, 4_000)
     other.post(PAGE, {**FORM, "threshold": "50"})
