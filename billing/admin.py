@@ -81,6 +81,11 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # the ledger is kept; deactivate the account instead
 
+    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
+        """Show the form of memberships to staff who may change them. Everybody sees the members above it."""
+        verbs = ("add", "change", "delete")
+        return self.inlines if any(request.user.has_perm(f"billing.{verb}_membership") for verb in verbs) else ()
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Account], search_term: str
     ) -> tuple[QuerySet[Account], bool]:

@@ -64,17 +64,18 @@ def _is_correctable(entry: LedgerEntry, references: set[str]) -> bool:
 
 
 def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
-    members = account.members.order_by("email")[:MEMBERS_SHOWN]
+    memberships = account.memberships.select_related("user").order_by("user__email")[:MEMBERS_SHOWN]
     may_send = request.user.has_perm("billing.send_password_link")
     return {
         "members": [
             {
-                "id": member.pk,
-                "email": member.email,
-                "is_active": member.is_active,
-                "may_send": may_send and member.is_active and not member.is_staff,
+                "id": each.user.pk,
+                "email": each.user.email,
+                "role": each.get_role_display(),
+                "is_active": each.user.is_active,
+                "may_send": may_send and each.user.is_active and not each.user.is_staff,
             }
-            for member in members
+            for each in memberships
         ],
         "may_see_users": request.user.has_perm("billing.view_user"),
     }

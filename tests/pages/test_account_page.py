@@ -96,6 +96,17 @@ def test_the_page_shows_what_support_is_asked_about_and_each_row_leads_to_its_ob
     assert "This account is closed" in content
 
 
+def test_what_is_read_comes_before_the_folded_form_and_shows_each_member_once(alice, superuser):
+    page = account_page(alice)
+    content = superuser.get(page).content.decode()
+    assert content.index('id="account-acts"') < content.index('<details class="support-edit" id="account-edit">')
+    assert content.index('id="account-edit"') < content.index('id="id_name"') < content.index('id="memberships-group"')
+    reader = signed_in(make_staff("reader@example.org", ["billing.view_account", "billing.view_membership"]))
+    content = reader.get(page).content.decode()
+    assert content.count("alice@example.org, owner") == 1
+    assert "memberships-group" not in content
+
+
 def test_the_page_of_a_busy_account_takes_as_many_queries_as_that_of_a_new_one(desk, alice, charlie):
     def queries():
         with CaptureQueriesContext(connection) as captured:
