@@ -7,8 +7,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.text import Truncator
 
 from billing import accounts, credit_admin, money, staff_permissions, statement, support_credit
@@ -17,10 +16,8 @@ from billing.desk.pages import AccountActPages
 from billing.forms import SupportCreditForm
 from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, SignInLimit
-from billing.pages import ChangePassword
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
 from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
-from billing.sign_in import views
 from billing.support_credit import RequestedCredit
 from gateway_project import dollars
 from gateway_project.activity import cells
@@ -28,20 +25,6 @@ from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.desk import sections, short_ids
-
-views.protect(admin.site)
-
-
-def _change_password(request: HttpRequest, extra_context: Any = None) -> HttpResponseBase:
-    """The owners' view in the admin's layout."""
-    return ChangePassword.as_view(
-        template_name="registration/password_change_form.html",
-        success_url=reverse("admin:index"),
-        extra_context={**admin.site.each_context(request), **(extra_context or {})},
-    )(request)
-
-
-admin.site.password_change = _change_password  # type: ignore[method-assign, assignment]
 
 
 class ActiveMemberFilter(admin.SimpleListFilter):

@@ -74,7 +74,7 @@ CORS_PREFLIGHT_MAX_AGE = 7_200  # seconds; Chromium keeps none longer
 # --- Apps, middleware and templates ------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "billing.desk.apps.SupportAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

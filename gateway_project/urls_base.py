@@ -5,7 +5,6 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from gateway_project import urls_health
-from gateway_project.desk import views
 from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
 from gateway_project.web import mailbox, openapi
 
@@ -19,8 +18,6 @@ base = [
     path("dashboard/", include("keys.page_urls")),
     path("mails/", mailbox.show, name="mailbox"),
     path("accounts/", include("billing.sign_in.urls")),
-    path("admin/search/", lambda request: admin.site.admin_view(views.search_page)(request), name="admin_search"),
-    path("admin/", lambda request: admin.site.admin_view(views.home_page)(request)),
     path("admin/", admin.site.urls),
 ]
 

@@ -20,7 +20,7 @@ def link(row: Model | None, text: str = "") -> SafeString | str:
 
 def search_link(term: str, text: str = "") -> SafeString:
     """Return a link to what the search finds: for an id of an app that the page's own app does not import."""
-    return format_html('<a href="{}?{}">{}</a>', reverse("admin_search"), urlencode({"q": term}), text or term)
+    return format_html('<a href="{}?{}">{}</a>', reverse("admin:search"), urlencode({"q": term}), text or term)
 
 
 def moment(at: datetime) -> SafeString:

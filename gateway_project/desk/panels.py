@@ -7,15 +7,13 @@ it, by a query that stays short however many rows there are.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import import_module
 
-from django.apps import apps
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.module_loading import module_has_submodule
 
 from gateway_project import bar_chart
 from gateway_project.db import pool
+from gateway_project.desk import contributions
 
 
 @dataclass(frozen=True)
@@ -74,10 +72,7 @@ class Panel:
 
 def declared() -> list[Panel]:
     """Return the panels of all apps, in the order of their places."""
-    packages = [import_module(f"{app.name}.desk") for app in apps.get_app_configs() if module_has_submodule(app.module, "desk")]
-    modules = [import_module(f"{each.__name__}.panels") for each in packages if module_has_submodule(each, "panels")]
-    found = [panel for module in modules for panel in getattr(module, "PANELS", [])]
-    return sorted(found, key=lambda panel: panel.place)
+    return sorted(contributions.collect("panels", "PANELS"), key=lambda panel: panel.place)
 
 
 def read(request: HttpRequest) -> list[tuple[Panel, Content]]:

@@ -6,19 +6,18 @@ are large. A secret may be pasted. It is replaced by the public id in it before 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.db import connection, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.module_loading import module_has_submodule
 from django.utils.text import capfirst
+
+from gateway_project.desk import contributions
 
 FOUND_MAX = 20
 TERM_CHARACTERS_MAX = 300
@@ -62,9 +61,7 @@ class Found:
 
 def finders() -> list[Finder]:
     """Return the finders of all apps, in the apps' order."""
-    packages = [import_module(f"{app.name}.desk") for app in apps.get_app_configs() if module_has_submodule(app.module, "desk")]
-    modules = [import_module(f"{each.__name__}.search") for each in packages if module_has_submodule(each, "search")]
-    return [finder for module in modules for finder in getattr(module, "FINDERS", [])]
+    return contributions.collect("search", "FINDERS")
 
 
 def conceal(text: str) -> str:

@@ -6,12 +6,11 @@ which reads an index, however many rows the account has.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from django.apps import apps
 from django.http import HttpRequest
-from django.utils.module_loading import module_has_submodule
+
+from gateway_project.desk import contributions
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,7 @@ class ShownSection:
 
 def declared() -> list[Section]:
     """Return the sections of all apps in their order."""
-    packages = [import_module(f"{app.name}.desk") for app in apps.get_app_configs() if module_has_submodule(app.module, "desk")]
-    modules = [import_module(f"{each.__name__}.sections") for each in packages if module_has_submodule(each, "sections")]
-    return sorted(
-        (section for module in modules for section in getattr(module, "SECTIONS", [])), key=lambda section: section.place
-    )
+    return sorted(contributions.collect("sections", "SECTIONS"), key=lambda section: section.place)
 
 
 def read(request: HttpRequest, account: Any) -> list[ShownSection]:

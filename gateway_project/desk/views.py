@@ -1,4 +1,4 @@
-"""The home page, and the page behind the search box, whose address is a contract for scripts: ``GET /admin/search/?q=...``."""
+"""The page behind the search box, whose address is a contract for scripts: ``GET /admin/search/?q=...``."""
 
 from urllib.parse import urlencode
 
@@ -9,12 +9,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from gateway_project.desk import panels, search
-
-
-def home_page(request: HttpRequest) -> HttpResponse:
-    """Show Django's home page, headed by the panels."""
-    return admin.site.index(request, {"title": "Today", "panels": panels.read(request)})
+from gateway_project.desk import search
 
 
 @require_http_methods(["GET", "POST"])
@@ -41,4 +36,4 @@ def search_page(request: HttpRequest) -> HttpResponse:
 
 
 def _address(term: str) -> str:
-    return f"{reverse('admin_search')}?{urlencode({'q': term})}"
+    return f"{reverse('admin:search')}?{urlencode({'q': term})}"

@@ -1,0 +1,74 @@
+"""The admin as a site: its home page, its search, how staff sign in, and what it asks before it changes something."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, URLResolver, path, reverse
+from django.utils.decorators import method_decorator
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+
+from billing.pages import ChangePassword
+from billing.sign_in.reauthentication import reauthenticates
+from gateway_project.desk import panels, search, views
+
+View = Callable[..., Any]
+
+# Leaving, stopping a leaked key and giving the password anyhow must not wait for a password. The search changes nothing.
+_WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke", "search"}
+
+
+class SupportSite(AdminSite):
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        return [path("search/", self.admin_view(views.search_page), name="search"), *super().get_urls()]
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        """Show Django's home page, headed by the panels."""
+        return super().index(request, {"title": "Today", "panels": panels.read(request), **(extra_context or {})})
+
+    def admin_view(self, view: View, cacheable: bool = False) -> View:  # type: ignore[override]
+        """Ask for a recent password before each POST, and lead whoever is not signed in to the sign-in page of all."""
+        plain = super().admin_view(view, cacheable)
+        asked = super().admin_view(reauthenticates(view), cacheable)
+
+        @never_cache
+        @functools.wraps(asked)
+        def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            name = request.resolver_match.url_name if request.resolver_match else None
+            address = request.get_full_path()
+            may_be_kept = search.conceal(address)
+            is_search = name == "search" and request.user.is_authenticated
+            if may_be_kept != address and request.method == "GET" and not is_search:
+                return redirect(may_be_kept)  # a browser keeps this address instead, and shows it
+            if not request.user.is_authenticated and name != "logout":
+                return redirect_to_login(address)  # where Django's own page would lead, in one step
+            return (plain if name in _WITHOUT_PASSWORD else asked)(request, *args, **kwargs)
+
+        return page
+
+    @method_decorator(never_cache)
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Lead to the page that signs in, and staff who are signed in to where they wanted to go."""
+        wanted = request.GET.get("next", "")
+        address = wanted if url_has_allowed_host_and_scheme(wanted, None) else reverse("admin:index")
+        if not request.user.is_authenticated:
+            return redirect_to_login(address)
+        if not (request.user.is_staff and request.user.is_active):
+            raise PermissionDenied
+        return redirect(address)
+
+    def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseBase:  # type: ignore[override]
+        """Show the owners' view in the admin's layout."""
+        return ChangePassword.as_view(
+            template_name="registration/password_change_form.html",
+            success_url=reverse("admin:index"),
+            extra_context={**self.each_context(request), **(extra_context or {})},
+        )(request)
