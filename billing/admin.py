@@ -164,7 +164,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 
 @admin.register(LedgerEntry)
 class LedgerEntryAdmin(NewestFirstAdmin):
-    list_display = ("short_id", "at", "of_account", "type", "amount", "balance_after", "booked_for")
+    list_display = ("short_id", "at", "of_account", "kind", "amount", "balance_after", "booked_for")
     list_filter = ("type",)
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
@@ -173,7 +173,7 @@ class LedgerEntryAdmin(NewestFirstAdmin):
         "id",
         "account",
         "seq",
-        "type",
+        "kind",
         "amount",
         "amount_cents",
         "balance_after",
@@ -183,20 +183,24 @@ class LedgerEntryAdmin(NewestFirstAdmin):
         "key",
         "metadata",
         "issued_by",
-        "created_at",
+        "at",
     )
 
     @admin.display(description="id")
     def short_id(self, entry: LedgerEntry) -> str:
         return short_ids.shorten(str(entry.pk))
 
-    @admin.display(description="when (UTC)")
+    @admin.display(description="when")
     def at(self, entry: LedgerEntry) -> str:
         return cells.moment(entry.created_at)
 
     @admin.display(description="account")
     def of_account(self, entry: LedgerEntry) -> str:
         return cells.link(entry.account)
+
+    @admin.display(description="type")
+    def kind(self, entry: LedgerEntry) -> str:
+        return cells.word(entry.title, entry.type)
 
     @admin.display(description="booked for")
     def booked_for(self, entry: LedgerEntry) -> str:
@@ -213,11 +217,11 @@ class LedgerEntryAdmin(NewestFirstAdmin):
 
     @admin.display(description="amount")
     def amount(self, entry: LedgerEntry) -> str:
-        return dollars.format_usd(entry.amount_nanos)
+        return cells.money(entry.amount_nanos)
 
     @admin.display(description="balance after")
     def balance_after(self, entry: LedgerEntry) -> str:
-        return dollars.format_usd(entry.balance_after_nanos)
+        return cells.money(entry.balance_after_nanos)
 
     @admin.display(description="amount in cents, as the API reports it")
     def amount_cents(self, entry: LedgerEntry) -> int:
@@ -230,11 +234,11 @@ class LedgerEntryAdmin(NewestFirstAdmin):
 
 @admin.register(Hold)
 class HoldAdmin(NewestFirstAdmin):
-    list_display = ("short_reference", "of_account", "state", "amount", "settled", "placed_at", "expires")
+    list_display = ("short_reference", "of_account", "in_words", "amount", "settled", "placed_at", "expires")
     list_filter = ("state",)
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
-    fields = ("reference", "completion", "account", "state", "amount", "settled", "created_at", "expires_at", "resolved_at")
+    fields = ("reference", "completion", "account", "in_words", "amount", "settled", "placed_at", "expires", "resolved")
 
     @admin.display(description="completion", ordering="reference")
     def short_reference(self, hold: Hold) -> str:
@@ -248,21 +252,29 @@ class HoldAdmin(NewestFirstAdmin):
     def completion(self, hold: Hold) -> str:
         return cells.search_link(hold.reference)
 
-    @admin.display(description="placed (UTC)")
+    @admin.display(description="placed")
     def placed_at(self, hold: Hold) -> str:
         return cells.moment(hold.created_at)
 
-    @admin.display(description="expires (UTC)")
+    @admin.display(description="expires")
     def expires(self, hold: Hold) -> str:
         return cells.moment(hold.expires_at)
 
+    @admin.display(description="resolved", empty_value="-")
+    def resolved(self, hold: Hold) -> str | None:
+        return cells.moment(hold.resolved_at) if hold.resolved_at else None
+
+    @admin.display(description="state")
+    def in_words(self, hold: Hold) -> str:
+        return cells.word(hold.state_in_words, hold.state)
+
     @admin.display(description="held")
     def amount(self, hold: Hold) -> str:
-        return dollars.format_usd(hold.amount_nanos)
+        return cells.money(hold.amount_nanos)
 
     @admin.display(description="cost", empty_value="-")
     def settled(self, hold: Hold) -> str | None:
-        return None if hold.settled_nanos is None else dollars.format_usd(hold.settled_nanos)
+        return None if hold.settled_nanos is None else cells.money(hold.settled_nanos)
 
 
 @admin.register(SignInLimit)

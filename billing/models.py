@@ -232,7 +232,17 @@ class LedgerEntry(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.type} {self.reference}"
+        return f"{self.title} {self.reference}"
+
+    @property
+    def title(self) -> str:
+        """The type as people read it."""
+        return {
+            self.Type.CREDIT_PURCHASE: "Payment",
+            self.Type.USAGE_DEBIT: "Usage",
+            self.Type.SUPPORT_CREDIT: "Support credit",
+            self.Type.REFUND_DEBIT: "Refund",
+        }[self.Type(self.type)]
 
 
 class CreditRequest(models.Model):
@@ -327,7 +337,11 @@ class Hold(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.state} {self.reference}"
+        return f"{self.reference}, {self.state_in_words}"
+
+    @property
+    def state_in_words(self) -> str:
+        return "open" if self.state == self.State.HELD else self.state.lower()
 
 
 class Payment(models.Model):

@@ -8,13 +8,6 @@ from billing import money
 from billing.models import LedgerEntry
 from gateway_project import dollars
 
-_TITLES = {
-    LedgerEntry.Type.CREDIT_PURCHASE: "Payment",
-    LedgerEntry.Type.USAGE_DEBIT: "Usage",
-    LedgerEntry.Type.SUPPORT_CREDIT: "Support credit",
-    LedgerEntry.Type.REFUND_DEBIT: "Refund",
-}
-
 
 @dataclass(frozen=True)
 class StatementLine:
@@ -38,7 +31,7 @@ def format_entry(entry: LedgerEntry, *, issued_by: str = "") -> StatementLine:
     return StatementLine(
         id=str(entry.pk),
         type=entry.type,
-        title=_TITLES[LedgerEntry.Type(entry.type)],
+        title=entry.title,
         detail=_detail(entry.metadata),
         amount=("+" if entry.amount_nanos > 0 else "") + dollars.format_usd(entry.amount_nanos),
         amount_cents=money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos),

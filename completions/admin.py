@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 
 from billing.desk import search
@@ -17,6 +17,15 @@ from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
+
+_SETTLEMENTS: dict[str, str] = {
+    Completion.Settlement.REPORTED: "reported by the provider",
+    Completion.Settlement.ESTIMATED: "estimated",
+    Completion.Settlement.PARTIAL: "cut short",
+    Completion.Settlement.RECOVERED: "recovered",
+    Completion.Settlement.RELEASED: "not charged",
+    Completion.Settlement.EXPIRED: "expired, not charged",
+}
 
 
 @admin.register(Completion)
@@ -42,7 +51,7 @@ class CompletionAdmin(NewestFirstAdmin):
             "state",
         ),
         *("prompt_tokens", "cached_tokens", "cache_write_tokens", "images", "completion_tokens", "cost", "entry", "hold"),
-        *("first_token_ms", "streamed_ms", "spending_day", "created_at", "finished_at"),
+        *("first_token_ms", "streamed_ms", "spending_day", "at", "finished"),
     )
 
     def get_search_results(
@@ -58,9 +67,13 @@ class CompletionAdmin(NewestFirstAdmin):
     def short_id(self, completion: Completion) -> str:
         return short_ids.shorten(completion.pk)
 
-    @admin.display(description="when (UTC)")
+    @admin.display(description="when")
     def at(self, completion: Completion) -> str:
         return cells.moment(completion.created_at)
+
+    @admin.display(description="finished", empty_value="-")
+    def finished(self, completion: Completion) -> str | None:
+        return cells.moment(completion.finished_at) if completion.finished_at else None
 
     @admin.display(description="account")
     def of_account(self, completion: Completion) -> str:
@@ -72,12 +85,14 @@ class CompletionAdmin(NewestFirstAdmin):
 
     @admin.display(description="Usage")
     def usage(self, completion: Completion) -> str:
-        """The settlement in one word, for the list."""
-        return format_html('<span title="{}">{}</span>', self.state(completion), completion.settlement or "running")
+        """The settlement in few words, for the list."""
+        return cells.word(_SETTLEMENTS[completion.settlement], completion.settlement) if completion.settlement else "running"
 
     @admin.display(description="Settlement")
     def state(self, completion: Completion) -> str:
-        return completion.get_settlement_display() if completion.settlement else "running"
+        if not completion.settlement:
+            return "running"
+        return cells.word(completion.get_settlement_display(), completion.settlement)
 
     @admin.display(description="model")
     def of_model(self, completion: Completion) -> str:
@@ -101,9 +116,9 @@ class CompletionAdmin(NewestFirstAdmin):
     def failures(self, completion: Completion) -> str:
         return format_html_join(mark_safe("<br>"), "{}", ((each,) for each in describe_failures(completion))) or "none"
 
-    @admin.display(description="Cost, $")
+    @admin.display
     def cost(self, completion: Completion) -> str:
-        return "" if completion.cost_nanos is None else dollars.format_plain(completion.cost_nanos)
+        return "" if completion.cost_nanos is None else cells.money(completion.cost_nanos)
 
     @admin.display(description="Price, $ per million")
     def price_used(self, completion: Completion) -> str:

@@ -25,7 +25,7 @@ class TrialForm(forms.Form):
     model = forms.CharField(max_length=schema.MODEL_CHARACTERS_MAX, help_text="As the caller sends it: an id or an alias.")
     max_tokens = forms.IntegerField(required=False, min_value=1, help_text="Empty: the caller sends none.")
     prompt_tokens = forms.IntegerField(
-        label="Prompt length in tokens", min_value=1, help_text="As the gateway estimates it: four bytes of text are a token."
+        label="Prompt tokens", min_value=1, help_text="As the gateway estimates it: four bytes of text are a token."
     )
 
     def clean_prompt_tokens(self) -> int:

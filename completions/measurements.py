@@ -54,8 +54,10 @@ NOTHING = Measured(0, 0, 0, None, None)
 
 
 def format_seconds(milliseconds: int | None) -> str:
-    """Return a duration in seconds, such as "0.42 s"; "-" for None."""
-    return "-" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
+    """Return a duration such as "0.42 s", or "4 ms" below ten; "-" for None."""
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds} ms" if milliseconds < 10 else f"{milliseconds / 1000:.2f} s"
 
 
 def measure(since: datetime) -> dict[Route, Measured]:

@@ -246,6 +246,7 @@ LANGUAGE_CODE = "en-us"
 USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
+DATETIME_FORMAT = "j M Y, H:i:s \\U\\T\\C"  # of the admin: no time without its zone
 
 STATIC_URL = "static/"
 STATIC_ROOT = GATEWAY_VAR / "static"

@@ -34,8 +34,9 @@ def _credits(now: datetime) -> Content:
 def _approvals(now: datetime) -> Content:
     waiting = support_credit.waiting().aggregate(number=Count("id"), cents=Sum("amount_cents"))
     number, cents = waiting["number"], waiting["cents"] or 0
-    words = f"credits wait for a second person, of {dollars.format_usd(money.nanos(cents))} in all"
-    return Content(f"{number:,}", words if number else "credits wait for a second person", needs_attention=number > 0)
+    words = "credit waits for a second person" if number == 1 else "credits wait for a second person"
+    of_all = f", of {dollars.format_usd(money.nanos(cents))} in all" if number else ""
+    return Content(f"{number:,}", words + of_all, needs_attention=number > 0)
 
 
 def _payments(now: datetime) -> Content:

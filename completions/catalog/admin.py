@@ -18,6 +18,7 @@ from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
 from gateway_project import dollars
+from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -198,7 +199,7 @@ class RouteInline(admin.TabularInline):
 class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
     form = LanguageModelForm
     change_form_template = "admin/completions/languagemodel/change_form.html"
-    list_display = ("id", "name", "maker", "category", "price", "served", "is_enabled")
+    list_display = ("id", "name", "maker", "category", "price", "serves", "is_enabled")
     list_filter = ("is_enabled", "category", "maker", "image_support", "function_calling", "commercial_use")
     search_fields = ("id", "name", "maker")
     inlines = (RouteInline, PriceInline)
@@ -219,6 +220,11 @@ class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
             for price in model.prices_in_force
         ]
         return "".join(prices) or "none"
+
+    @admin.display(description="Served")
+    def serves(self, model: LanguageModel) -> str:
+        obstacle = next(model.obstacles(), None)
+        return cells.word("no", f"It {obstacle}.") if obstacle else "yes"
 
     @admin.display(description="Served")
     def served(self, model: LanguageModel) -> str:

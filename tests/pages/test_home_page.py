@@ -87,7 +87,7 @@ def test_refusals_are_counted_by_reason_with_the_code_on_hover(superuser, caller
     shown = panel(superuser, "refusals")
     assert shown.startswith("Refusals 1,207 ")
     assert "Too many requests or tokens per minute, or too many bytes at a time 429 rate_limit_exceeded 1,200" in shown
-    assert '<dt title="429 rate_limit_exceeded" tabindex="0">' in home(superuser)
+    assert '<dt><span class="coded" title="429 rate_limit_exceeded" tabindex="0">' in home(superuser)
     assert "model_not_found" not in shown
 
 
@@ -120,10 +120,10 @@ def test_credits_are_summed_up_by_what_they_are(superuser, alice):
 def test_credits_that_wait_for_a_second_person_are_counted(superuser, alice):
     assert panel(superuser, "approvals") == "Approvals 0 credits wait for a second person"
     asker = factories.make_user("asker@example.org")
-    for number in range(2):
-        CreditRequest.objects.create(
-            reference=f"form-{number}", account=alice, amount_cents=30_050, reason="x", requested_by=asker
-        )
+    form = {"account": alice, "amount_cents": 30_050, "reason": "x", "requested_by": asker}
+    CreditRequest.objects.create(reference="form-0", **form)
+    assert panel(superuser, "approvals") == "Approvals 1 credit waits for a second person, of $300.50 in all"
+    CreditRequest.objects.create(reference="form-1", **form)
     assert panel(superuser, "approvals") == "Approvals 2 credits wait for a second person, of $601.00 in all"
 
 

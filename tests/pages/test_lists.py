@@ -180,3 +180,29 @@ def test_a_list_leads_only_to_pages_that_staff_may_view(alice):
     assert reader.get("/admin/completions/completion/").status_code == 200
     assert reader.get(f"/admin/billing/account/{alice.pk}/change/").status_code == 403
     assert Hold.objects.count() == 1
+
+
+def test_rows_say_in_words_what_is_stored_and_round_money_with_the_exact_amount_on_focus(root, alice):
+    [completion] = fill(alice, [1])
+    entry, hold = LedgerEntry.objects.get(reference=completion.pk), Hold.objects.get(pk=completion.pk)
+    money = '<span class="support-exact" tabindex="0">{}<span class="support-exact-value" role="note">exactly {}</span></span>'
+    ledger = root.get("/admin/billing/ledgerentry/").content.decode()
+    assert '<span title="USAGE_DEBIT">Usage</span>' in ledger
+    assert money.format("$0.00", "-$0.001") in ledger
+    holds = root.get("/admin/billing/hold/").content.decode()
+    assert '<span title="HELD">open</span>' in holds
+    assert money.format("$0.00", "$0.000000001") in holds
+    completions = root.get("/admin/completions/completion/").content.decode()
+    assert '<span title="reported">reported by the provider</span>' in completions
+    assert money.format("$0.00", "$0.001") in completions
+    assert (str(entry), str(hold)) == (f"Usage {completion.pk}", f"{completion.pk}, open")
+
+
+@pytest.mark.parametrize("page", ["billing/ledgerentry/{entry}/", "billing/hold/{hold}/", "completions/completion/{hold}/"])
+def test_no_time_is_shown_without_its_zone(root, alice, page):
+    [completion] = fill(alice, [1])
+    entry = LedgerEntry.objects.get(reference=completion.pk)
+    shown = root.get(f"/admin/{page.format(entry=entry.pk, hold=completion.pk)}change/").content.decode()
+    assert not re.search(r"\d [ap]\.m\.", shown)
+    assert re.search(r'<time datetime="[^"]+" title="[^"]+ UTC">[^<]+ UTC</time>', shown)
+    assert "dashboard/dashboard.js" in shown

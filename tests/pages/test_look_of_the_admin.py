@@ -3,11 +3,13 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.db import transaction
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from billing.models import CreditRequest, User
 from gateway_project import identifiers
 from keys import lifecycle
+from keys.models import RefusalCount
 from tests import factories, usage
 from tests.browser import fits, picture, sign_in
 from tests.pages.test_dashboard import use
@@ -30,6 +32,9 @@ PAGES = [
     "/admin/billing/account/{account}/correct/{entry}/",
     "/admin/keys/apikey/{key}/raise/",
     "/admin/billing/ledgerentry/",
+    "/admin/billing/hold/",
+    "/admin/keys/apikey/{key}/trial/",
+    "/admin/completions/languagemodel/",
     "/admin/billing/user/{user}/change/",
     "/admin/billing/user/add/",
     "/admin/auth/group/add/",
@@ -63,6 +68,8 @@ def paths(transactional_db, alice):
     with transaction.atomic():
         use(key, cost_nanos=1_234_567_891)
     usage.place(alice, 250_000_000, reference=identifiers.short_uuid7())
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    RefusalCount.objects.create(key=key, hour=hour, status=429, code="rate_limit_exceeded", error="RateLimited", number=3)
     ids = {"account": alice.pk, "key": key.pk, "user": alice.members.get().pk, "asked": asked.pk}
     ids["entry"] = alice.entries.get(seq=1).pk
     return [path.format(**ids) for path in PAGES]
