@@ -23,9 +23,13 @@ def format_usd(amount_nanos: int) -> str:
 
 
 def format_rounded_usd(amount_nanos: int) -> str:
-    """The amount for people who ask how much it is, rounded half up to cents: "$10.00", "-$1,234.00"."""
+    """The amount for people who ask how much it is: "$10.00", "-$1,234.00".
+
+    Rounded half up to cents; less than a cent to six decimals, as many requests cost no more: "$0.000195".
+    """
     cent_nanos = NANOS_PER_DOLLAR // 100
-    return format_usd((amount_nanos + cent_nanos // 2) // cent_nanos * cent_nanos)
+    step_nanos = cent_nanos if abs(amount_nanos) >= cent_nanos else NANOS_PER_DOLLAR // 1_000_000
+    return format_usd((amount_nanos + step_nanos // 2) // step_nanos * step_nanos)
 
 
 def format_computed_usd(amount_dollars: float) -> str:

@@ -44,3 +44,21 @@ def test_dollars_for_programs_and_for_people(nanos, plain, usd):
 )
 def test_computed_dollars_are_rounded_to_six_decimals(computed, usd):
     assert dollars.format_computed_usd(computed) == usd
+
+
+@pytest.mark.parametrize(
+    ("nanos", "usd"),
+    [
+        (0, "$0.00"),
+        (217_432_918_273, "$217.43"),
+        (5_000_000_000 + 5_000_000, "$5.01"),
+        (-1_234_000_195_000, "-$1,234.00"),
+        (10_000_000, "$0.01"),
+        (9_999_999, "$0.01"),
+        (195_499, "$0.000195"),
+        (-195_500, "-$0.000195"),
+        (499, "$0.00"),
+    ],
+)
+def test_amounts_are_rounded_to_cents_and_to_six_decimals_below_a_cent(nanos, usd):
+    assert dollars.format_rounded_usd(nanos) == usd
