@@ -408,7 +408,7 @@ mutant(
     "more_is_taken_back_than_was_paid",
     "A refund and a dispute of one payment are both booked whole.",
     code(
-        "billing.payments.booking:_book_debits",
+        "billing.payments.booking:_taken_back_cents",
         "min(payment.refunded_cents + payment.disputed_cents, payment.amount_cents)",
         "payment.refunded_cents + payment.disputed_cents",
     ),
@@ -444,8 +444,8 @@ mutant(
 mutant(
     "a_removed_members_card_is_charged",
     "Automatic top-ups go on with the card of someone who left the account.",
-    code("billing.payments.top_ups:_may_charge", "Q(_gave_card_and_stayed())", "Q()"),
-    f"{PAYMENTS}/test_top_ups.py::test_the_card_of_a_removed_member_is_not_charged_even_if_another_member_changed_the_amounts",
+    code("billing.payments.top_ups:_may_charge", "Q(_gave_card_and_may_pay())", "Q()"),
+    f"{PAYMENTS}/test_top_ups.py::test_the_card_of_who_may_not_pay_any_more_is_not_charged_though_another_changed_the_amounts[removed]",
 )
 mutant(
     "a_lost_charge_is_made_after_the_top_up_was_turned_off",
