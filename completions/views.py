@@ -1,7 +1,6 @@
 """The completion interface under /v1. Each view translates and makes one call inward."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from django.conf import settings
@@ -18,9 +17,8 @@ from completions.catalog.lookup import Listing
 from completions.chat import ChatRequest, RequestBody
 from completions.completion_object import describe_completion
 from completions.inbound import descriptions
-from completions.inbound.completion_view import CompletionView, RatedView, RequestView, receive_body
+from completions.inbound.completion_view import CompletionView, RatedView, RequestView
 from completions.quote_object import describe_quote
-from completions.relay import fair_queue
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
@@ -34,11 +32,9 @@ from completions.serializers import (
     UsageSerializer,
     model_object,
 )
-from gateway_project import compact_json, errors, large_work
+from gateway_project import compact_json, errors
 from gateway_project.cache import TTLCache
-from gateway_project.db import pool
-from gateway_project.web import openapi, query_parameters, strict_json, wrong_paths
-from gateway_project.web.bodies_in_flight import process_bodies
+from gateway_project.web import openapi, query_parameters, wrong_paths
 from keys.authentication import AnyCallerAuthentication, Caller
 from keys.models import ApiKey
 from keys.usage import describe_usage
@@ -58,16 +54,6 @@ _COMPLETION_DESCRIPTION = (
 _QUOTE_DESCRIPTION = (
     "Decides a chat completion as it would be decided now, and tells what it would hold, which is the most that it can cost, by"
     " which routes. No provider is asked; nothing is held, charged or counted against its limits. It counts as a read."
-)
-_QUOTE_ERRORS = (
-    errors.InvalidRequest,
-    errors.InvalidApiKey,
-    errors.ModelNotFound,
-    errors.RequestTimeout,
-    errors.LengthRequired,
-    errors.RequestTooLarge,
-    errors.UnsupportedMediaType,
-    errors.RateLimitExceeded,
 )
 
 
@@ -111,24 +97,12 @@ class QuoteView(RequestView):
         summary="Quote a completion",
         description=_QUOTE_DESCRIPTION,
         request=ChatCompletionRequestSerializer,
-        responses={200: QuoteSerializer, **openapi.error_responses(*_QUOTE_ERRORS)},
+        responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponse:
-        key = _key(request)
-        pool.release_connection()  # the body is yet to arrive
-        length = strict_json.content_length(request)
-        is_large = length > large_work.LARGE_BYTES
-        with (
-            process_bodies.counted(key.account_id, length) if is_large else nullcontext(self.body_arrived) as self.body_arrived
-        ):
-            received = receive_body(request)
-            with fair_queue.process_queue.start(key.pk):
-                described = self._quote(request, Caller(key.pk, key.account_id), received.take())
+        with self.reading(request) as (key, chat):
+            described = describe_quote(chat, eligibility.eligible_offers(chat), Caller(key.pk, key.account_id))
         return HttpResponse(compact_json.dumps(described), content_type="application/json")
-
-    def _quote(self, request: Request, caller: Caller, raw: bytes) -> dict[str, Any]:
-        _, chat = self.parse(request, raw, strict_json.work_bytes(raw))
-        return describe_quote(chat, eligibility.eligible_offers(chat), caller)
 
 
 class PastCompletionView(RatedView):

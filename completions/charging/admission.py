@@ -171,9 +171,7 @@ class AdmissionRequest:
 
     def _allowed_offers(self, key: ApiKey) -> list[Offer]:
         """Return the offers that the key may use, the requested one first. Raises ModelNotFound when it may not use that."""
-        requested = self.offers[0]
-        if not _is_allowed(key, requested):
-            raise lookup.model_not_found(requested.alias or requested.model_id)
+        require_allowed(key, self.offers[0])
         return [offer for offer in self.offers if _is_allowed(key, offer)]
 
     def _require_money(self, account: Account, window: SpendingWindow | None, now: datetime, charged_before_nanos: int) -> int:
@@ -235,6 +233,12 @@ class AdmissionRequest:
 def available_nanos(account: Account, window: SpendingWindow | None) -> int:
     """Return what the account and the key's spending limit leave for one more request."""
     return _min_nanos(account.available_nanos, window.available_nanos if window else None)
+
+
+def require_allowed(key: ApiKey, offer: Offer) -> None:
+    """Raise ModelNotFound when the key may not use the model of the offer."""
+    if not _is_allowed(key, offer):
+        raise lookup.model_not_found(offer.alias or offer.model_id)
 
 
 def _is_allowed(key: ApiKey, offer: Offer) -> bool:

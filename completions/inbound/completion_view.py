@@ -3,8 +3,8 @@
 A language adds how a request is read, and how replies are written.
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from django.conf import settings
@@ -26,10 +26,12 @@ from completions.relay.slots import Slot
 from completions.relay.stream import ReplyStream
 from completions.request.fields import Fields
 from gateway_project import errors, large_work
+from gateway_project.db import pool
 from gateway_project.web import strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from keys.authentication import Caller, CallerAuthentication
 from keys.limits import limit_state_cache, refusal_cache
+from keys.models import ApiKey
 
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its request waits
@@ -94,12 +96,30 @@ class RequestView(RatedView):
             request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
             return fields, self.read(fields, raw if len(raw) > _SMALL_BYTES else None, pause)
 
+    @contextmanager
+    def reading(self, request: Request) -> Iterator[tuple[ApiKey, ChatRequest]]:
+        """Receive and parse a body that no provider is asked with. The block runs in the turn of the key's requests."""
+        key = request.auth
+        assert isinstance(key, ApiKey)
+        pool.release_connection()  # the body may come slowly
+        with _counted(key, strict_json.content_length(request)) as self.body_arrived:
+            received = receive_body(request)
+            with fair_queue.process_queue.start(key.pk):
+                raw = received.take()
+                yield key, self.parse(request, raw, strict_json.work_bytes(raw))[1]
+
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
             return super().dispatch(request, *args, **kwargs)
         finally:
             # DRF's request and its view refer to each other through this. Without it they are freed now, not by the collector.
             self.request.parser_context.clear()
+
+
+def _counted(key: ApiKey, length_bytes: int) -> AbstractContextManager[Arrived]:
+    """Count the bytes of a large body, while it is in memory."""
+    is_large = length_bytes > large_work.LARGE_BYTES
+    return process_bodies.counted(key.account_id, length_bytes) if is_large else nullcontext(strict_json.uncounted)
 
 
 class CompletionView(RequestView):

@@ -43,3 +43,13 @@ ERRORS = (
     errors.UpstreamOverloaded,
     errors.UpstreamTimeout,
 )
+READ_ERRORS = (  # of an endpoint that reads the body of a completion, and asks no provider
+    errors.InvalidRequest,
+    errors.InvalidApiKey,
+    errors.ModelNotFound,
+    errors.RequestTimeout,
+    errors.LengthRequired,
+    errors.RequestTooLarge,
+    errors.UnsupportedMediaType,
+    errors.RateLimitExceeded,
+)

@@ -1,7 +1,6 @@
 """POST /v1/messages and /v1/messages/count_tokens. Each reply has Anthropic's headers, and each error its shape."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,9 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from completions.catalog import lookup
+from completions.charging import admission
 from completions.chat import ChatRequest, Offer
 from completions.inbound import descriptions
-from completions.inbound.completion_view import CompletionView, RatedView, RequestView, receive_body
+from completions.inbound.completion_view import CompletionView, RatedView, RequestView
 from completions.inbound.messages import places, rate_limits, reply
 from completions.inbound.messages import request as messages_request
 from completions.inbound.messages.places import MessagePlace
@@ -25,14 +25,10 @@ from completions.inbound.messages.serializers import (
     TokenCountSerializer,
 )
 from completions.pricing import cost
-from completions.relay import fair_queue
 from completions.request import schema
 from completions.request.fields import Fields
-from gateway_project import compact_json, errors, large_work
-from gateway_project.db import pool
-from gateway_project.web import error_replies, openapi, strict_json
-from gateway_project.web.bodies_in_flight import Arrived, process_bodies
-from keys.models import ApiKey
+from gateway_project import compact_json
+from gateway_project.web import error_replies, openapi
 
 _PATH = "/v1/messages"
 _BETAS = "HTTP_ANTHROPIC_BETA"
@@ -111,37 +107,14 @@ class CountTokensView(_AnthropicReplies, RequestView):
         request=TokenCountRequestSerializer,
         responses={
             200: TokenCountSerializer,
-            **openapi.error_responses(
-                errors.InvalidRequest,
-                errors.InvalidApiKey,
-                errors.ModelNotFound,
-                errors.RequestTimeout,
-                errors.LengthRequired,
-                errors.RequestTooLarge,
-                errors.UnsupportedMediaType,
-                errors.RateLimitExceeded,
-            ),
+            **openapi.error_responses(*descriptions.READ_ERRORS),
         },
     )
     def post(self, request: Request) -> Response:
-        key = request.auth
-        assert isinstance(key, ApiKey)
-        pool.release_connection()  # the body may come slowly
-        length = strict_json.content_length(request)
-        with self._counted(key, length) as self.body_arrived:
-            received = receive_body(request)
-            with fair_queue.process_queue.start(key.pk):
-                raw = received.take()
-                _, chat = self.parse(request, raw, strict_json.work_bytes(raw))
-        offer = lookup.find_offer(chat.model)
-        if key.allowed_models and not {offer.model_id, offer.alias} & set(key.allowed_models):
-            raise lookup.model_not_found(chat.model)
-        return Response({"input_tokens": _input_tokens(chat, offer)})
-
-    def _counted(self, key: ApiKey, length: int) -> AbstractContextManager[Arrived]:
-        """Count the bytes of a large body, while it is in memory."""
-        is_large = length > large_work.LARGE_BYTES
-        return process_bodies.counted(key.account_id, length) if is_large else nullcontext(strict_json.uncounted)
+        with self.reading(request) as (key, chat):
+            offer = lookup.find_offer(chat.model)
+            admission.require_allowed(key, offer)
+            return Response({"input_tokens": _input_tokens(chat, offer)})
 
 
 def _input_tokens(chat: ChatRequest, offer: Offer) -> int:
