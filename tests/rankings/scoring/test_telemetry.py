@@ -1,7 +1,6 @@
 """The speed of models, measured on this gateway's own streams."""
 
 import pytest
-from django.db import connection
 
 from completions.models import Completion
 from gateway_project.db import pool
@@ -9,6 +8,7 @@ from rankings.models import Entry, Source
 from rankings.publishing import publication
 from rankings.scoring import formula, parameters, telemetry
 from tests import factories
+from tests.plans import plan_of, repeat_completion
 from tests.rankings.snapshots import make_alias, make_snapshot
 from tests.rankings.streams import streamed
 
@@ -95,10 +95,8 @@ def test_only_the_newest_completions_are_read(caller, monkeypatch):
 
 
 def test_the_window_is_found_by_the_primary_key(caller):
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"EXPLAIN {telemetry._SPEEDS}", [Completion.least_id(pool.database_time()), 10, 32, 3, 3])
-        plan = "\n".join(line for (line,) in cursor.fetchall())
+    repeat_completion(streamed(caller, "acme/fast", 100, 0, 10, hours_ago=30).pk)
+    plan = plan_of(telemetry._SPEEDS, [Completion.least_id(pool.database_time()), 10, 32, 3, 3])
     assert "completions_completion_pkey" in plan
     assert "Index Cond: ((id)::text >= 'chatcmpl-" in plan
 
