@@ -48,6 +48,8 @@ class CompletionAdmin(NewestFirstAdmin):
             "failures",
             "price_used",
             "is_stream",
+            "end_user",
+            "tags",
             "state",
         ),
         *("prompt_tokens", "cached_tokens", "cache_write_tokens", "images", "completion_tokens", "cost", "entry", "hold"),

@@ -103,6 +103,14 @@ class ProviderPreferences:
 
 
 @dataclass(frozen=True, slots=True)
+class Labels:
+    """What the caller says of a request for its own books: the id of its end user, and tags by name. None: not said."""
+
+    end_user: str | None = None
+    tags: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check.
 
@@ -125,6 +133,7 @@ class ChatRequest:
     contents: Contents = Contents()
     provider_preferences: ProviderPreferences | None = None
     betas: tuple[str, ...] = ()  # of Anthropic's API, that the caller wants
+    labels: Labels = Labels()
 
     @property
     def messages_body(self) -> dict[str, Any] | None:

@@ -20,6 +20,8 @@ def describe_completion(completion_id: str, account_id: UUID) -> dict[str, Any]:
         "object": "completion",
         "created": int(found.created_at.timestamp()),
         "request_id": found.request_id,
+        "user": found.end_user,
+        "metadata": found.tags or {},
         "key": found.key_id,
         "model": found.model_id,
         "provider": found.provider_id,

@@ -152,7 +152,11 @@ _RESPONSE_FORMAT = {
     },
 }
 _LOGIT_BIAS = {"type": "object", "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}}
-_METADATA = {"type": "object", "maxProperties": 16, "additionalProperties": {"type": "string", "maxLength": 512}}
+_METADATA = {
+    "type": "object",
+    "maxProperties": schema.TAGS_MAX,
+    "additionalProperties": {"type": "string", "maxLength": schema.LABEL_CHARACTERS_MAX},
+}
 
 
 class SchemaField(serializers.JSONField):
@@ -248,9 +252,18 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
     response_format = _optional(SchemaField, _RESPONSE_FORMAT)
     reasoning_effort = _optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS)
     verbosity = _optional(serializers.ChoiceField, choices=schema.VERBOSITIES)
-    user = _optional(serializers.CharField)
-    metadata = _optional(SchemaField, _METADATA, help_text="Up to 16 strings, under names of at most 64 characters.")
-    store = _optional(serializers.BooleanField, help_text="Has no effect: nothing is stored.")
+    user = _optional(
+        serializers.CharField,
+        max_length=schema.LABEL_CHARACTERS_MAX,
+        help_text="Your own id of who asks. The usage page groups by it.",
+    )
+    metadata = _optional(
+        SchemaField,
+        _METADATA,
+        help_text=f"Up to {schema.TAGS_MAX} tags: strings, under names of 1 to {schema.TAG_NAME_CHARACTERS_MAX} characters. "
+        "The usage page groups by them.",
+    )
+    store = _optional(serializers.BooleanField, help_text="Has no effect: no prompt and no reply is stored.")
     stream = serializers.BooleanField(required=False, allow_null=True, default=False)
     stream_options = StreamOptionsSerializer(required=False, allow_null=True, help_text="Only with stream.")
 
@@ -333,6 +346,8 @@ class CompletionSerializer(serializers.Serializer[Any]):
     object = serializers.CharField(help_text="completion")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     request_id = serializers.CharField(allow_null=True, help_text="The x-request-id of its reply.")
+    user = serializers.CharField(allow_null=True, help_text="As its request said: user, or else safety_identifier.")
+    metadata = SchemaField(_METADATA, help_text="As its request said.")
     key = serializers.CharField(help_text="The id of the key that sent it.")
     model = serializers.CharField(help_text="The model that answered; while it runs, perhaps the one that was asked for.")
     provider = serializers.CharField(help_text="The provider that answered, or was asked last.")

@@ -420,7 +420,7 @@ def test_a_quote_matches_its_example(carol):
 
 
 def test_what_happened_to_a_completion_matches_its_example(carol):
-    [*_, done] = events = chat.events(chat.ask(carol, stream=True))
+    [*_, done] = events = chat.events(chat.ask(carol, stream=True, user="customer-7", metadata={"team": "search"}))
     assert done == "[DONE]"
     assert_as_shown(carol.get(f"/v1/completions/{events[0]['id']}"), example("## GET /v1/completions/{completion_id}"))
 

@@ -212,6 +212,8 @@ class AdmissionRequest:
             repeats=earlier.completion_id if earlier else None,
             charged_before_nanos=earlier.charged_nanos if earlier else 0,
             request_id=self.request_id,
+            end_user=self.request.labels.end_user,
+            tags=self.request.labels.tags,
         )
 
     def demand(self) -> AdmissionDemand:

@@ -34,6 +34,8 @@ class CompletionRecord:
     repeats: str | None = None  # the earlier run under its Idempotency-Key, if it went on after a process died
     charged_before_nanos: int = 0  # for the runs before it; it is charged only what it costs more
     request_id: str | None = None
+    end_user: str | None = None
+    tags: dict[str, str] | None = None
 
     def due_nanos(self, cost_nanos: int) -> int:
         """Return what is to be charged for a cost: all runs under one key cost together what the dearest of them costs."""
@@ -112,11 +114,11 @@ def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Sta
         INSERT INTO completions_completion
             (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
             prompt_estimate, images, limit_nanos, limit_since, created_at, repeats, charged_before_nanos,
-            request_id)
+            request_id, end_user, tags)
         SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
             price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
             prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
-            repeats text, charged_before_nanos bigint, request_id text)
+            repeats text, charged_before_nanos bigint, request_id text, end_user text, tags jsonb)
         """,
         [{name: getattr(each, name) for name in _COLUMNS} for each in completions],
     )

@@ -17,8 +17,8 @@ Adapters rely on the following and do not check it again; each field may also be
   of which nothing else is checked; ``functions`` has such functions without the wrapper
 ``tool_choice``  only with ``tools`` or ``functions``: a string of TOOL_CHOICES, or an object; if its type is function, its
   function is a declared one, and nothing else is checked of other types
-``user``, ``safety_identifier``, ``prompt_cache_key``  strings
-``metadata``  strings by name
+``user``, ``safety_identifier``, ``prompt_cache_key``  strings, the first two of at most LABEL_CHARACTERS_MAX
+``metadata``  at most TAGS_MAX strings by name
 
 ``messages`` tells what is guaranteed of the messages.
 """
@@ -28,7 +28,7 @@ from typing import Any
 
 from django.conf import settings
 
-from completions.chat import ChatRequest, ProviderPreferences, RequestBody
+from completions.chat import ChatRequest, Labels, ProviderPreferences, RequestBody
 from completions.request import messages, prompt
 from completions.request.fields import (
     Fields,
@@ -53,6 +53,9 @@ SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
 CHOICES_MAX = 16
 STOPS_MAX = 16
 TOOLS_MAX = 128
+TAGS_MAX = 5
+TAG_NAME_CHARACTERS_MAX = 64
+LABEL_CHARACTERS_MAX = 512  # of the value of a tag, and of the id of an end user
 FALLBACKS_MAX = 5
 PROVIDER_PREFERENCES = ("order", "only", "ignore")
 PROVIDERS_MAX = 20
@@ -72,7 +75,7 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
     _check_sampling(fields)
     _check_reply_format(fields)
     _check_tools(fields)
-    _check_labels(fields)
+    labels = _read_labels(fields)
     model, conversation = _read_model(fields), _read_messages(fields)
     contents = messages.check(
         conversation,
@@ -94,6 +97,7 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         fallbacks=_read_fallbacks(fields, model),
         contents=contents,
         provider_preferences=_read_provider_preferences(fields),
+        labels=labels,
     )
 
 
@@ -277,18 +281,24 @@ def _read_function_name(tool: Any, field: str, index: int) -> str:
 # --- Labels that the caller attaches --------------------------------------------------------------------------------
 
 
-def _check_labels(fields: Fields) -> None:
-    for name in ("user", "safety_identifier", "prompt_cache_key"):
-        if fields.get(name) is not None:
-            check_string(fields[name], name)
+def _read_labels(fields: Fields) -> Labels:
+    """Return the end user, by OpenAI's newer name where the older one is absent, and the tags. Empty ones count as absent."""
+    for name in ("user", "safety_identifier"):
+        if fields.get(name) is not None and len(check_string(fields[name], name)) > LABEL_CHARACTERS_MAX:
+            refuse(name, f"must have at most {LABEL_CHARACTERS_MAX} characters")
+    if fields.get("prompt_cache_key") is not None:
+        check_string(fields["prompt_cache_key"], "prompt_cache_key")
     read_boolean(fields, "store")
+    return Labels(fields.get("user") or fields.get("safety_identifier") or None, _read_tags(fields) or None)
+
+
+def _read_tags(fields: Fields) -> dict[str, str]:
     metadata = read_object(fields, "metadata")
-    if len(metadata) > 16:
-        refuse("metadata", "must have at most 16 entries")
+    if len(metadata) > TAGS_MAX:
+        refuse("metadata", f"must have at most {TAGS_MAX} entries")
     for name, value in metadata.items():
-        if not isinstance(value, str) or len(value) > 512 or len(name) > 64:
-            refuse(
-                f"metadata.{name[:64]}",
-                "must be a string of at most 512 characters, under a name of at most 64",
-                quotes_request=True,
-            )
+        is_text = isinstance(value, str) and len(value) <= LABEL_CHARACTERS_MAX
+        if not is_text or not 0 < len(name) <= TAG_NAME_CHARACTERS_MAX:
+            bounds = f"of at most {LABEL_CHARACTERS_MAX} characters, under a name of 1 to {TAG_NAME_CHARACTERS_MAX}"
+            refuse(f"metadata.{name[:TAG_NAME_CHARACTERS_MAX]}", f"must be a string {bounds}", quotes_request=True)
+    return metadata

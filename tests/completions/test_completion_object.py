@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from billing.models import LedgerEntry
 from completions import tasks
@@ -18,7 +20,7 @@ from tests.completions.routes import add
 from tests.completions.rows import ask, ask_streamed, begin, disconnect, events
 from tests.conftest import client_for
 from tests.test_promises import TIMESTAMP
-from tests.upstream import CLOSE, ROLE, refusal, stream, streamed, usage, words
+from tests.upstream import CLOSE, ROLE, refusal, stream, streamed, usage, whole, words
 
 
 def look_up(client, completion_id):
@@ -41,6 +43,8 @@ def test_a_whole_reply_can_be_looked_up_as_soon_as_it_is_there(api, alice, large
         "object": "completion",
         "created": told["created"],
         "request_id": reply["x-request-id"],
+        "user": None,
+        "metadata": {},
         "key": ApiKey.objects.get(account=alice).pk,
         "model": "acme/large",
         "provider": "scripted",
@@ -79,6 +83,43 @@ def test_a_stream_can_be_looked_up_when_done_has_arrived(api, large, upstream):
     ended = latest(api)
     assert (ended["settlement"], ended["usage"]["cost"]) == ("reported", Decimal("0.000057"))
     assert min(ended["timings"]["first_token_ms"], ended["timings"]["streamed_ms"]) >= 0
+
+
+TAGS = {"team": "search \N{DROMEDARY CAMEL}", "=cmd()": "'", "Ünï": ""}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_user_and_tags_of_a_request_are_kept_with_its_completion(api, large, upstream, stream):
+    upstream.will(streamed() if stream else whole())
+    reply = ask(api, user="u-1", metadata=TAGS, stream=stream)
+    assert reply.getvalue()
+    assert reply.status_code == 200
+    found = latest(api)
+    assert (found["user"], found["metadata"], found["stream"]) == ("u-1", TAGS, stream)
+
+
+@pytest.mark.parametrize(
+    ("fields", "user"),
+    [
+        ({"user": "u", "safety_identifier": "s"}, "u"),
+        ({"user": "", "safety_identifier": "s"}, "s"),
+        ({"user": None, "metadata": None}, None),
+        ({"user": "x" * 512, "metadata": {}}, "x" * 512),
+    ],
+)
+def test_the_user_is_named_by_either_of_openais_fields(api, echo_model, fields, user):
+    chat.ask(api, **fields)
+    assert (latest(api)["user"], latest(api)["metadata"]) == (user, {})
+
+
+def test_user_and_tags_cost_no_query(api, echo_model):
+    def queries(**fields):
+        with CaptureQueriesContext(connection) as captured:
+            assert chat.ask(api, **fields).status_code == 200
+        return len(captured)
+
+    queries()  # what a process reads once
+    assert queries(user="u", metadata=TAGS) == queries() > 0
 
 
 def test_attempts_that_failed_are_listed_with_the_one_that_answered(api, large, upstream, spare):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from completions.chat import ChatRequest, RequestBody
+from completions.chat import ChatRequest, Labels, RequestBody
 from completions.inbound.messages import content, places
 from completions.inbound.messages.content import Conversation, cache_control, check_members
 from completions.inbound.messages.places import MessagePlace
@@ -60,8 +60,13 @@ def parse(
         )
     except errors.InvalidRequest as error:
         raise places.in_words_of_caller(error, conversation.places) from None
-    prompt_tokens_max = request.prompt_tokens_max + conversation.unseen_tokens_max
-    return replace(request, prompt_tokens_max=prompt_tokens_max, betas=_read_betas(betas)), conversation.places
+    read = replace(
+        request,
+        prompt_tokens_max=request.prompt_tokens_max + conversation.unseen_tokens_max,
+        betas=_read_betas(betas),
+        labels=Labels(_read_user_id(body) or None),  # its metadata have no tags
+    )
+    return read, conversation.places
 
 
 def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Conversation]:

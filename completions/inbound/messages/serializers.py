@@ -81,7 +81,7 @@ class MessageRequestSerializer(TokenCountRequestSerializer):
     temperature = _optional(serializers.FloatField, min_value=0, max_value=1)
     top_p = _optional(serializers.FloatField, min_value=0, max_value=1)
     top_k = _optional(serializers.IntegerField, min_value=1, max_value=request.TOP_K_MAX)
-    metadata = _optional(SchemaField, _OBJECT, help_text="user_id, a string.")
+    metadata = _optional(SchemaField, _OBJECT, help_text="user_id, a string: your own id of who asks.")
     service_tier = _optional(serializers.ChoiceField, choices=("auto", "standard_only"), help_text="Has no effect.")
     stream = serializers.BooleanField(required=False, allow_null=True, default=False)
 

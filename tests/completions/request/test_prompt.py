@@ -59,8 +59,8 @@ def held_as_json(fields: dict[str, Any]) -> int:
     "fields",
     [
         {"metadata": {"session": "x" * 500}},
-        {"user": "x" * 5_000},
-        {"safety_identifier": "x" * 5_000, "prompt_cache_key": "x" * 5_000},
+        {"user": "x" * 500},
+        {"safety_identifier": "x" * 500, "prompt_cache_key": "x" * 5_000},
         {"temperature": 0.25, "top_p": 0.5, "seed": 123_456_789, "logit_bias": {str(token): -1 for token in range(200)}},
         {"stop": ["x" * 500], "n": None, "verbosity": "low"},
         {"prediction": {"type": "content", "content": "x" * 5_000}},  # never sent

@@ -201,6 +201,13 @@ def test_a_request_reaches_anthropic_as_it_came(api, alice, sonnet, upstream):
     assert_charged(alice, "reported", prompt=124, cached=100, completion=7, nanos=nanos, model="acme/sonnet")
 
 
+@pytest.mark.parametrize("fields", [{}, {"stream": True}])
+def test_the_user_id_is_kept_with_the_completion(api, large, upstream, fields):
+    upstream.will(streamed() if fields else whole())
+    assert ask(api, metadata={"user_id": "u-1"}, **fields).getvalue()
+    assert Completion.objects.values_list("end_user", "tags").get() == ("u-1", None)
+
+
 def test_a_reply_of_anthropic_comes_as_it_was_said(api, sonnet, upstream):
     content = [THINKING, REDACTED, claude.text_block("Hi")]
     upstream.will(claude.whole(*content, stop_reason="pause_turn"))
