@@ -25,6 +25,7 @@ from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.desk import sections, short_ids
+from gateway_project.templatetags.amounts import usd
 
 
 class ActiveMemberFilter(admin.SimpleListFilter):
@@ -103,12 +104,9 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
             "may_credit": self._may_credit(request, account),
             "has_active_member": Account.objects.filter(accounts.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
             "sums": [
-                (name, statement.round_usd(nanos), dollars.format_usd(nanos))
-                for name, nanos in (
-                    ("Balance", account.balance_nanos),
-                    ("Held by running requests", account.held_nanos),
-                    ("Available", account.available_nanos),
-                )
+                ("Balance", account.balance_nanos),
+                ("Held by running requests", account.held_nanos),
+                ("Available", account.available_nanos),
             ],
             "sections": sections.read(request, account),
         }
@@ -217,15 +215,15 @@ class LedgerEntryAdmin(NewestFirstAdmin):
 
     @admin.display(description="amount")
     def amount(self, entry: LedgerEntry) -> str:
-        return cells.money(entry.amount_nanos)
+        return usd(entry.amount_nanos)
 
     @admin.display(description="balance after")
     def balance_after(self, entry: LedgerEntry) -> str:
-        return cells.money(entry.balance_after_nanos)
+        return usd(entry.balance_after_nanos)
 
     @admin.display(description="amount in cents, as the API reports it")
     def amount_cents(self, entry: LedgerEntry) -> int:
-        return statement.format_entry(entry).amount_cents
+        return money.entry_cents(amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
 
     @admin.display(description="balance after in cents")
     def balance_after_cents(self, entry: LedgerEntry) -> int:
@@ -270,11 +268,11 @@ class HoldAdmin(NewestFirstAdmin):
 
     @admin.display(description="held")
     def amount(self, hold: Hold) -> str:
-        return cells.money(hold.amount_nanos)
+        return usd(hold.amount_nanos)
 
     @admin.display(description="cost", empty_value="-")
     def settled(self, hold: Hold) -> str | None:
-        return None if hold.settled_nanos is None else cells.money(hold.settled_nanos)
+        return None if hold.settled_nanos is None else usd(hold.settled_nanos)
 
 
 @admin.register(SignInLimit)

@@ -17,12 +17,12 @@ from django.urls import reverse_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
-from billing import ledger_csv, ledger_pages, money, statement
+from billing import ledger_csv, ledger_pages, statement
 from billing.forms import NewPasswordForm
 from billing.members.roles import ACTS, Act
 from billing.models import Account, Membership, Role, User
 from billing.sign_in import mails
-from gateway_project import dollars, errors
+from gateway_project import errors
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.web import error_handlers
@@ -141,8 +141,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     context = {
         "rows": [statement.format_entry(entry) for entry in entries],
         "pager": pager,
-        "balance": dollars.format_usd(account.balance_nanos),
-        "balance_cents": money.floor_cents(account.balance_nanos),
+        "balance_nanos": account.balance_nanos,
     }
     return render(request, "dashboard/statement.html", context)
 

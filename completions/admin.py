@@ -17,6 +17,7 @@ from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
+from gateway_project.templatetags.amounts import usd
 
 _SETTLEMENTS: dict[str, str] = {
     Completion.Settlement.REPORTED: "reported by the provider",
@@ -120,7 +121,7 @@ class CompletionAdmin(NewestFirstAdmin):
 
     @admin.display
     def cost(self, completion: Completion) -> str:
-        return "" if completion.cost_nanos is None else cells.money(completion.cost_nanos)
+        return "" if completion.cost_nanos is None else usd(completion.cost_nanos)
 
     @admin.display(description="Price, $ per million")
     def price_used(self, completion: Completion) -> str:

@@ -35,6 +35,7 @@ contracts are in pyproject.toml.
 - ``operator_command``  the base class of management commands
 - ``passwords``         password hashing that does not delay other requests
 - ``secretbox``         encryption of stored secrets
+- ``templatetags``      filters of templates: how pages show amounts
 - ``timestamps``        the API's time format
 """
 

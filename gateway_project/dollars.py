@@ -6,6 +6,7 @@ Amounts are whole nanodollars (1e-9 US dollar). Cents, roundings and prices are 
 from decimal import Decimal
 
 NANOS_PER_DOLLAR = 1_000_000_000
+_CENT_NANOS = NANOS_PER_DOLLAR // 100
 
 
 def format_plain(amount_nanos: int) -> str:
@@ -25,11 +26,18 @@ def format_usd(amount_nanos: int) -> str:
 def format_rounded_usd(amount_nanos: int) -> str:
     """The amount for people who ask how much it is: "$10.00", "-$1,234.00".
 
-    Rounded half up to cents; less than a cent to six decimals, as many requests cost no more: "$0.000195".
+    Rounded half up to cents; less than a cent to six decimals, as many requests cost no more: "$0.000195". Never rounded to
+    nothing: the least is "$0.000001".
     """
-    cent_nanos = NANOS_PER_DOLLAR // 100
-    step_nanos = cent_nanos if abs(amount_nanos) >= cent_nanos else NANOS_PER_DOLLAR // 1_000_000
+    step_nanos = _CENT_NANOS if abs(amount_nanos) >= _CENT_NANOS else NANOS_PER_DOLLAR // 1_000_000
+    if 0 < abs(amount_nanos) < step_nanos:
+        return format_usd(step_nanos if amount_nanos > 0 else -step_nanos)
     return format_usd((amount_nanos + step_nanos // 2) // step_nanos * step_nanos)
+
+
+def format_floored_usd(amount_nanos: int) -> str:
+    """The amount for people who ask how much there is, rounded down to cents, as the API reports balances: "$9.99"."""
+    return format_usd(amount_nanos // _CENT_NANOS * _CENT_NANOS)
 
 
 def format_computed_usd(amount_dollars: float) -> str:

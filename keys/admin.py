@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from django.forms import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, path
+from django.utils.html import format_html
 
 from billing import locks as account_locks
 from billing.desk import search
@@ -17,6 +18,7 @@ from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk.acts import act_once
+from gateway_project.templatetags.amounts import balance_usd, usd
 from keys import acts, locks, summaries
 from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
 from keys.models import ApiKey, RefusalCount, RefusedRequest, SpendingDay
@@ -89,9 +91,10 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         [summary] = summaries.summarize_keys([key], key.now)
         limit = summary.limit
         if limit is None:
-            return f"{summary.spent_in_total} spent in total"
+            return format_html("{} spent in total", usd(summary.spent_in_total_nanos))
         resets = f", resets {limit.resets_at:%Y-%m-%d %H:%M} UTC" if limit.resets_at else ""
-        return f"{limit.spent} spent, {limit.held or '$0.00'} held, {limit.left} left{resets}"
+        amounts = usd(limit.spent_nanos), usd(limit.held_nanos), balance_usd(limit.left_nanos)
+        return format_html("{} spent, {} held, {} left{}", *amounts, resets)
 
     @admin.display(description="limits in force (key, account, deployment)")
     def rates(self, key: ApiKey) -> str:

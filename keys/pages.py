@@ -8,13 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from billing import ledger_pages, money, statement
+from billing import ledger_pages, statement
 from billing import locks as account_locks
 from billing.members.roles import Act
 from billing.models import Account
 from billing.pages import Pager, member_page, requires
 from billing.sign_in.reauthentication import reauthenticates
-from gateway_project import dollars
 from gateway_project.db import pool
 from gateway_project.web import hosts
 from keys import acts, summaries
@@ -44,10 +43,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
 
 def _balance(account: Account) -> dict[str, Any]:
     return {
-        "balance": dollars.format_usd(account.balance_nanos),
-        "balance_cents": money.floor_cents(account.balance_nanos),
-        "held": dollars.format_usd(account.held_nanos),
-        "available": dollars.format_usd(account.available_nanos),
+        "account": account,
         "is_empty": account.available_nanos <= 0,
         "is_new": account.last_seq == 0,
     }

@@ -22,11 +22,11 @@ CHART_DAYS = 30
 class Limit:
     """A key's spending limit and what is left of it. ``used_percent`` is rounded down."""
 
-    amount: str
+    amount_nanos: int
     terms: str
-    spent: str
-    held: str
-    left: str
+    spent_nanos: int
+    held_nanos: int
+    left_nanos: int
     used_percent: int
     resets_at: datetime | None
     raised_until: datetime | None  # if it is raised now
@@ -34,7 +34,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Summary:
-    """One key, with formatted amounts."""
+    """One key. Templates format the amounts."""
 
     id: str
     name: str
@@ -44,7 +44,7 @@ class Summary:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used: date | None
-    spent_in_total: str
+    spent_in_total_nanos: int
     limit: Limit | None
     rates: str  # limits per minute and requests at a time, in words
 
@@ -113,7 +113,7 @@ def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None,
         expires_at=key.expires_at,
         revoked_at=key.revoked_at,
         last_used=totals.get("last_day"),
-        spent_in_total=dollars.format_usd(int(totals.get("total_nanos", 0))),
+        spent_in_total_nanos=int(totals.get("total_nanos", 0)),
         limit=_limit(key, window, now),
         rates=describe_rates(key),
     )
@@ -124,11 +124,11 @@ def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit |
         return None
     used_nanos = min(window.spent_nanos + window.held_nanos, window.limit_nanos)
     return Limit(
-        amount=dollars.format_usd(window.limit_nanos),
+        amount_nanos=window.limit_nanos,
         terms=_terms(key.spending_period),
-        spent=dollars.format_usd(window.spent_nanos),
-        held=dollars.format_usd(window.held_nanos) if window.held_nanos else "",
-        left=dollars.format_usd(window.available_nanos),
+        spent_nanos=window.spent_nanos,
+        held_nanos=window.held_nanos,
+        left_nanos=window.available_nanos,
         used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
         resets_at=window.resets_at,
         raised_until=key.raised_until if key.raised_until is not None and key.raised_until > now else None,
@@ -147,7 +147,7 @@ def _totals(keys: list[ApiKey]) -> dict[str, dict[str, Any]]:
 @dataclass(frozen=True)
 class DayBar(bar_chart.Bar):
     day: date
-    spent: str
+    spent_nanos: int
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ class Chart(bar_chart.Chart):
     """What was spent on each day, in all, and on the day with the most."""
 
     bars: list[DayBar]
-    total: str
-    highest: str
+    total_nanos: int
+    highest_nanos: int
 
 
 def build_chart(account: Account, today: date) -> Chart | None:
@@ -168,9 +168,9 @@ def build_chart(account: Account, today: date) -> Chart | None:
     if not highest_nanos:
         return None
     bars = [_bar(place, day, spent_nanos.get(day, 0), highest_nanos) for place, day in enumerate(days)]
-    return Chart(bars, total=dollars.format_usd(sum(spent_nanos.values())), highest=dollars.format_usd(highest_nanos))
+    return Chart(bars, total_nanos=sum(spent_nanos.values()), highest_nanos=highest_nanos)
 
 
 def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> DayBar:
     height, left = bar_chart.height_and_left(place, spent_nanos, highest_nanos)
-    return DayBar(height, left, day, dollars.format_usd(spent_nanos))
+    return DayBar(height, left, day, spent_nanos)

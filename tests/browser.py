@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from django.db import connections
 
 from tests import factories
@@ -23,6 +24,8 @@ _ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# Without "preload" axe does not fetch style sheets itself, which it does at wrong addresses.
+_AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
 _INSTALL = "no Chromium on the PATH; install it with `apt-get install chromium`, or your system's package of Chromium or Chrome"
 
 
@@ -106,3 +109,8 @@ def picture(page, name):
 
 def fits(page):
     return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def violations(page):
+    """Return what axe finds on the page that keeps somebody from reading or using it."""
+    return Axe().run(page, options=_AXE_OPTIONS).response["violations"]

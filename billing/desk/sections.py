@@ -8,7 +8,6 @@ from django.urls import reverse
 from billing import ledger, ledger_pages, staff_permissions, statement
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.people_admin import staff_of
-from gateway_project import dollars
 from gateway_project.activity.models import Activity
 from gateway_project.desk.sections import Section
 
@@ -24,7 +23,7 @@ def _holds(request: HttpRequest, account: Account) -> dict[str, Any]:
         "holds": [
             {
                 "reference": hold.pk,
-                "amount": dollars.format_usd(hold.amount_nanos),
+                "amount_nanos": hold.amount_nanos,
                 "created_at": hold.created_at,
                 "expires_at": hold.expires_at,
             }
@@ -45,7 +44,6 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
         "rows": [
             {
                 "line": statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")),
-                "rounded": statement.round_usd(entry.balance_after_nanos),
                 "completion": entry.reference if entry.type == LedgerEntry.Type.USAGE_DEBIT else "",
                 "of_entry": entry.metadata.get("entryId", ""),
                 "may_correct": may_correct and _is_correctable(entry, references),

@@ -20,7 +20,6 @@ from billing.pages import Page, Pager, member_page, requires
 from billing.payments import booking, configuration, purchases, reports, summaries, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.processor import ProcessorUnavailable
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -63,8 +62,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
     context = {
         "form": form if processor else None,
-        "balance": dollars.format_rounded_usd(account.balance_nanos),
-        "exact_balance": dollars.format_usd(account.balance_nanos),
+        "balance_nanos": account.balance_nanos,
         "is_empty": account.available_nanos <= 0,
         "is_owed": account.balance_nanos < 0,
         "pager": pager,

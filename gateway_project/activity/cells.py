@@ -1,4 +1,4 @@
-"""What the cells of lists in the admin show beside plain values: links between rows, times, words and money."""
+"""What the cells of lists in the admin show beside plain values: links between rows, times and words."""
 
 from datetime import UTC, datetime
 from urllib.parse import urlencode
@@ -8,8 +8,6 @@ from django.db.models import Model
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-
-from gateway_project import dollars
 
 
 def link(row: Model | None, text: str = "") -> SafeString | str:
@@ -35,12 +33,3 @@ def moment(at: datetime) -> SafeString:
 def word(text: str, stored: str) -> SafeString:
     """Return what people read, with the stored value on hover."""
     return format_html('<span title="{}">{}</span>', stored, text)
-
-
-def money(amount_nanos: int) -> SafeString | str:
-    """Return an amount rounded to cents, with the exact one on hover and focus where they differ."""
-    rounded, exact = dollars.format_rounded_usd(amount_nanos), dollars.format_usd(amount_nanos)
-    if rounded == exact:
-        return exact
-    note = format_html('<span class="support-exact-value" role="note">exactly {}</span>', exact)
-    return format_html('<span class="support-exact" tabindex="0">{}{}</span>', rounded, note)

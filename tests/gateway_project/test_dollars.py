@@ -57,8 +57,17 @@ def test_computed_dollars_are_rounded_to_six_decimals(computed, usd):
         (9_999_999, "$0.01"),
         (195_499, "$0.000195"),
         (-195_500, "-$0.000195"),
-        (499, "$0.00"),
+        (499, "$0.000001"),
+        (-1, "-$0.000001"),
     ],
 )
 def test_amounts_are_rounded_to_cents_and_to_six_decimals_below_a_cent(nanos, usd):
     assert dollars.format_rounded_usd(nanos) == usd
+
+
+@pytest.mark.parametrize(
+    ("nanos", "usd"),
+    [(0, "$0.00"), (9_999_999_999, "$9.99"), (9_999_999, "$0.00"), (-1, "-$0.01"), (1_234_000_000_000, "$1,234.00")],
+)
+def test_balances_are_rounded_down_to_cents_as_in_the_api(nanos, usd):
+    assert dollars.format_floored_usd(nanos) == usd

@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from billing import ledger, locks
 from billing.models import Account, LedgerEntry
-from gateway_project import dollars
 from keys import summaries
 from keys.limits import spending
 from keys.models import ApiKey
@@ -51,11 +50,15 @@ def test_without_the_database_a_page_replies_503_in_words(owner):
 # --- Overview ----------------------------------------------------------------------------------------------------
 
 
-def test_the_balance_is_shown_in_exact_dollars_and_whole_cents(owner, key):
+def test_the_balance_is_one_number_rounded_down_with_the_exact_one_at_hand(owner, key):
     use(key, cost_nanos=195_000)
-    page = text(owner.get("/dashboard/"))
-    assert "$9.999805" in page
-    assert "999 whole cents" in page
+    reply = owner.get("/dashboard/")
+    assert "Balance $9.99 exactly $9.999805 Held by running requests $0.00 Available $9.99" in text(reply)
+    assert "cents" not in text(reply)
+    shown = (
+        '<data class="usd usd-2" value="9.999805" tabindex="0">$9.99<span class="usd-exact"> exactly $9.999805</span></data>'
+    )
+    assert f'<p class="balance">{shown}</p>' in reply.content.decode()
 
 
 def test_what_running_requests_hold_is_shown(owner, alice):
@@ -91,7 +94,7 @@ def test_the_chart_has_a_bar_for_each_of_thirty_days(owner, key):
     page = owner.get("/dashboard/").content.decode()
     heights = [int(height) for height in re.findall(r'class="bar"[^>]* height="(\d+)"', page)]
     assert heights == [50, *[0] * 28, 100]
-    assert "<strong>$0.06</strong> in the last 30 days" in page
+    assert ">$0.06</data></strong> in the last 30 days" in page
 
 
 def test_a_day_with_the_least_spending_shows_a_bar(owner, key):
@@ -117,13 +120,13 @@ def test_the_overview_takes_as_many_queries_for_many_keys_and_entries_as_for_one
 # --- Statement ---------------------------------------------------------------------------------------------------
 
 
-def test_the_statement_shows_each_entry_in_dollars_and_cents(owner, key):
+def test_the_statement_shows_each_entry_in_rounded_dollars_with_the_exact_ones_at_hand(owner, key):
     use(key, cost_nanos=195_000, number=1)
-    use(key, cost_nanos=195_000, number=2)
+    use(key, cost_nanos=195_000_250, number=2)
     page = text(owner.get("/dashboard/ledger/"))
-    assert "Usage demo/echo, 14 tokens -$0.000195 0 ¢ $9.99961 999 ¢" in page
-    assert "Usage demo/echo, 14 tokens -$0.000195 -1 ¢ $9.999805 999 ¢" in page
-    assert "Support credit test +$10.00 1000 ¢ $10.00 1000 ¢" in page
+    assert "Usage demo/echo, 14 tokens -$0.20 exactly -$0.19500025 $9.80 exactly $9.80480475" in page
+    assert "Usage demo/echo, 14 tokens -$0.000195 $9.99 exactly $9.999805" in page
+    assert "Support credit test +$10.00 $10.00" in page
 
 
 def test_the_statement_pages_from_the_newest(owner, key):
@@ -346,11 +349,8 @@ def test_the_page_shows_the_same_window_as_admission(alice, type, period):
     usage.reserve(key, day=now.date(), amount_nanos=3)
     exact = spending.read_window(key)
     [summary] = summaries.summarize_keys([key], now)
-    assert (summary.limit.spent, summary.limit.held) == (
-        dollars.format_usd(exact.spent_nanos),
-        dollars.format_usd(exact.held_nanos),
-    )
-    assert (summary.limit.amount, summary.limit.left) == ("$5.00", dollars.format_usd(exact.available_nanos))
+    assert (summary.limit.spent_nanos, summary.limit.held_nanos) == (exact.spent_nanos, exact.held_nanos)
+    assert (summary.limit.amount_nanos, summary.limit.left_nanos) == (5_000_000_000, exact.available_nanos)
     assert summary.limit.resets_at == exact.resets_at
 
 

@@ -1,7 +1,6 @@
 """How the admin looks and works for everybody: light and dark, wide and narrow, with a screen reader. In a real Chromium."""
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.db import transaction
 from django.utils import timezone
 from playwright.sync_api import expect
@@ -11,11 +10,9 @@ from gateway_project import identifiers
 from keys import lifecycle
 from keys.models import RefusalCount
 from tests import factories, usage
-from tests.browser import fits, picture, sign_in
+from tests.browser import fits, picture, sign_in, violations
 from tests.pages.test_dashboard import use
 
-# Without "preload" it does not fetch style sheets itself, which it does at wrong addresses.
-AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
 IDS = "[...document.querySelectorAll('[id]')].map(element => element.id)"
 PAGES = [
     "/admin/",
@@ -81,7 +78,7 @@ def test_screen_readers_and_weak_eyes_can_use_the_pages(open_page, paths, scheme
     sign_in(page, "root@example.org", "/admin/")
     for path in paths:
         page.goto(path)
-        assert Axe().run(page, options=AXE_OPTIONS).response["violations"] == [], path
+        assert violations(page) == [], path
         ids = page.evaluate(IDS)
         assert sorted(ids) == sorted(set(ids)), path
         picture(page, f"look-{scheme}-{path.strip('/').replace('/', '-')[:40]}")

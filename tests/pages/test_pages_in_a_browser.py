@@ -15,7 +15,7 @@ from billing.models import LedgerEntry
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey
 from tests import factories, usage
-from tests.browser import PHONE, fits, picture, sign_in
+from tests.browser import PHONE, fits, picture, sign_in, violations
 from tests.conftest import client_for
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, owner_of
 
@@ -196,6 +196,35 @@ def test_times_are_in_the_readers_zone_with_utc_at_hand(transactional_db, alice,
     expect(shown).to_have_text(re.compile(f"{booked + timedelta(hours=9):%H:%M}$"))
 
 
+def test_the_exact_amount_shows_on_a_tap_without_scripts(busy, open_page):
+    page = open_page(java_script_enabled=False, **PHONE)
+    sign_in(page, "alice@example.org")
+    balance, exact = page.locator(".balance .usd"), page.locator(".balance .usd-exact")
+    expect(exact).to_be_hidden()
+    balance.tap()
+    expect(exact).to_be_in_viewport(ratio=1)
+    picture(page, "phone-exact-balance")
+    page.locator("h2").first.tap()
+    expect(exact).to_be_hidden()
+
+
+def test_the_exact_amount_shows_on_hover_and_keyboard_focus_until_escape(busy, open_page):
+    page = open_page(viewport={"width": 1200, "height": 800})
+    sign_in(page, "alice@example.org")
+    balance, exact = page.locator(".balance .usd"), page.locator(".balance .usd-exact")
+    balance.hover()
+    expect(exact).to_be_visible()
+    page.mouse.move(0, 0)
+    expect(exact).to_be_hidden()
+    page.locator("main").focus()
+    page.keyboard.press("Tab")
+    expect(exact).to_be_in_viewport(ratio=1)
+    assert violations(page) == []
+    picture(page, "exact-balance")
+    page.keyboard.press("Escape")
+    expect(exact).to_be_hidden()
+
+
 def test_the_keyboard_reaches_the_content_first(transactional_db, alice, open_page):
     page = open_page()
     sign_in(page, "alice@example.org")
@@ -241,6 +270,7 @@ def test_no_page_is_wider_than_its_window(busy, open_page, scheme, options):
         page.goto(f"/dashboard/{path}")
         picture(page, f"{size}-{scheme}-{name}")
         assert fits(page), name
+        assert name not in ("overview", "ledger") or size == "phone" or violations(page) == [], name
 
 
 # --- Support -------------------------------------------------------------------------------------------------------

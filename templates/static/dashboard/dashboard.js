@@ -17,6 +17,11 @@ for (const form of document.querySelectorAll("form[method=post]")) {
   });
 }
 
+// Close the exact amount that focus opened.
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && document.activeElement.matches(".usd")) document.activeElement.blur();
+});
+
 for (const button of document.querySelectorAll("button[data-copy]")) {
   if (!navigator.clipboard) continue;
   button.hidden = false;
