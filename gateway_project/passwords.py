@@ -27,6 +27,7 @@ _WAITING_MAX = 8
 _WAIT_SECONDS_MAX = 10
 _SHARE = 0.025  # of a core
 _BURST_SECONDS = 2  # of a core, above the share: ten passwords on an idle host
+_PRESENT_SECONDS = 0.1  # a client that leaves sooner has cost no hash
 _NICENESS = 10  # a busy core then gives a completion nine times as much time as a password
 
 _client: ContextVar[Any] = ContextVar("client", default=None)
@@ -57,15 +58,22 @@ def hash_for(client: Any) -> Iterator[None]:
 def turn_within_share(client: Any) -> Iterator[None]:
     """Let one request at a time into the block, and only while hashing has not used up its share of a core.
 
+    A client must have stayed for _PRESENT_SECONDS, so that a flood that waits for no reply has no password hashed.
     ``client`` is as in ``hash_for``. Raises ServiceUnavailable if that takes too long, RequestTimeout for a client that left.
     """
     with _turns_within_share.turn(client):
-        pause_seconds = _share.seconds_until_free()
-        if pause_seconds > _WAIT_SECONDS_MAX:
-            raise _busy()
-        with disconnects.raise_on_disconnect(client, _gone()):
-            gevent.sleep(pause_seconds)
+        _wait_for_share(client)
         yield
+
+
+def _wait_for_share(client: Any) -> None:
+    seconds = _share.seconds_until_free()
+    if seconds > _WAIT_SECONDS_MAX:
+        raise _busy()
+    if client is not None:
+        seconds = max(seconds, _PRESENT_SECONDS)
+    with disconnects.raise_on_disconnect(client, _gone()):
+        gevent.sleep(seconds)
 
 
 class _Share:

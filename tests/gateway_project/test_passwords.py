@@ -121,3 +121,21 @@ def test_a_request_that_waits_for_its_share_gets_in_once_those_before_it_have_le
     for here, there in pairs:
         here.close()
         there.close()
+
+
+def test_a_client_that_leaves_at_once_does_not_get_its_turn(share):
+    here, there = socket.socketpair()
+    let_in = []
+
+    def enter() -> None:
+        with passwords.turn_within_share(here):
+            let_in.append("let in")
+
+    with closing(here), closing(there):
+        waiting = gevent.spawn(enter)
+        gevent.sleep(0)
+        there.close()
+        gevent.joinall([waiting])
+    assert let_in == []
+    assert type(waiting.exception) is errors.RequestTimeout
+    assert passwords._turns_within_share._free.counter == 1  # the next one has it
