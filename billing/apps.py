@@ -5,4 +5,5 @@ class BillingConfig(AppConfig):
     name = "billing"
 
     def ready(self) -> None:
-        from billing.payments import checks  # noqa: F401  registers its checks
+        from billing.payments import checks as payment_checks  # noqa: F401  registers its checks
+        from billing.sign_in import checks as sign_in_checks  # noqa: F401

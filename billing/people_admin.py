@@ -6,6 +6,7 @@ from typing import Any
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from allauth.usersessions.models import UserSession
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
@@ -223,7 +224,8 @@ class PasswordLinkAdmin(ShowsCreation, ReadOnlyAdmin):
         messages.success(request, f"{revoked} open link{'s are' if revoked != 1 else ' is'} revoked.")
 
 
-admin.site.unregister([Group, EmailAddress, Authenticator, UserSession])  # the last three are their owners' own
+admin.site.unregister(Group)
+admin.site.unregister([EmailAddress, Authenticator, UserSession, SocialAccount, SocialApp, SocialToken])  # their owners' own
 
 
 @admin.register(Group)

@@ -86,6 +86,9 @@ INSTALLED_APPS = [
     "corsheaders",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.github",
+    "allauth.socialaccount.providers.google",
     "allauth.usersessions",
     "gateway_project.apps.GatewayConfig",
     "gateway_project.activity.apps.ActivityConfig",
@@ -137,6 +140,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "gateway_project.mail.context",
+                "billing.sign_in.identities.context",
             ],
         },
     }
@@ -194,6 +198,23 @@ MFA_TOTP_TOLERANCE = 1  # steps of 30 seconds that a telephone's clock may be wr
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # whoever could not verify an address cannot sign in
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = GATEWAY_DEVELOPMENT
 MFA_RATE_LIMITS = False
+
+# Sign-in with accounts at others: see billing.sign_in.identities.
+SOCIALACCOUNT_ADAPTER = "billing.sign_in.identities.IdentityAdapter"
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # that an address is the same joins nobody to a user
+SOCIALACCOUNT_LOGIN_ON_GET = False  # another site could sign somebody in
+SOCIALACCOUNT_STORE_TOKENS = False
+IDENTITY_CLIENTS = {
+    "google": (environment.text("GATEWAY_GOOGLE_CLIENT_ID"), environment.text("GATEWAY_GOOGLE_CLIENT_SECRET")),
+    "github": (environment.text("GATEWAY_GITHUB_CLIENT_ID"), environment.text("GATEWAY_GITHUB_CLIENT_SECRET")),
+}
+_SCOPES = {"google": ["openid", "email"], "github": ["user:email"]}  # only who it is, and the address
+SOCIALACCOUNT_PROVIDERS = {
+    provider: {"APPS": [{"client_id": id, "secret": secret}], "SCOPE": _SCOPES[provider], "OAUTH_PKCE_ENABLED": True}
+    for provider, (id, secret) in IDENTITY_CLIENTS.items()
+    if id and secret
+}
+
 STAFF_NEED_SECOND_FACTOR = not GATEWAY_DEVELOPMENT
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GATEWAY_DEVELOPMENT

@@ -17,9 +17,11 @@ from billing.members import invitations
 from billing.members.invitations import InvitationEnded, InvitationRefused
 from billing.models import Invitation, Role, User
 from billing.pages import select_account
+from billing.sign_in.identities import leads_to_providers
 
 
 @never_cache
+@leads_to_providers
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters()
 def join(request: HttpRequest) -> HttpResponse:
@@ -56,7 +58,7 @@ def _sign_up(request: HttpRequest, secret: str, invitation: Invitation) -> HttpR
     user: AbstractBaseUser = User(email=invitation.email)
     form: Any = SetPasswordForm(user, request.POST if request.method == "POST" else None)
     if not form.is_valid():
-        context = {**_context(secret, invitation), "form": form}
+        context = {**_context(secret, invitation), "form": form, "here": _here(secret)}
         return render(request, "members/choose_password.html", context)
     form.save(commit=False)  # hashes, outside of any transaction
     invitations.sign_up(request, secret, user.password)
@@ -75,8 +77,11 @@ def _context(secret: str, invitation: Invitation) -> dict[str, str]:
 
 def _sign_in_address(secret: str) -> str:
     """Return the address of the sign-in, which leads back here."""
-    here = f"{reverse('join')}?{urlencode({'key': secret})}"
-    return f"{reverse('account_login')}?{urlencode({'next': here})}"
+    return f"{reverse('account_login')}?{urlencode({'next': _here(secret)})}"
+
+
+def _here(secret: str) -> str:
+    return f"{reverse('join')}?{urlencode({'key': secret})}"
 
 
 def _ended(request: HttpRequest) -> HttpResponse:

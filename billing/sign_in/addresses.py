@@ -13,10 +13,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from billing import accounts
-from billing.models import User
+from billing.models import Invitation, User
 from billing.sign_in import mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
 from gateway_project.web import hosts
 
 _SIGN_UP, _CHANGE = "billing.sign_in.sign_up", "billing.sign_in.change_of_address"  # salts
@@ -27,6 +28,12 @@ def may_sign_up(email: str) -> bool:
     """Return whether people with such an address may sign up without an invitation."""
     domains = settings.SIGN_UP_DOMAINS
     return settings.SIGN_UP and (not domains or email.rpartition("@")[2] in domains)
+
+
+def is_invited(email: str) -> bool:
+    """Return whether an invitation to join an account waits for somebody with this address."""
+    waiting = Invitation.objects.filter(email=email, accepted_at=None, revoked_at=None)
+    return waiting.filter(expires_at__gt=pool.database_time()).exists()
 
 
 def send_sign_up(request: HttpRequest, email: str) -> None:

@@ -65,6 +65,11 @@ def passkey_limit(network: str) -> Limit:
     return Limit(f"passkey {network}", ADDRESS)
 
 
+def identity_limit(network: str) -> Limit:
+    """Return the limit of an address on beginning to sign in with an identity, each time of which stores a session."""
+    return Limit(f"identity {network}", ADDRESS)
+
+
 def mail_limits(network: str, email: str) -> list[Limit]:
     """Return the limits of asking for a mail: of a client's address, and of the one that the mail would go to."""
     return [Limit(f"mails asked for by {network}", ADDRESS), Limit(f"mails to {email}", MAIL)]

@@ -5,13 +5,14 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
+from allauth.socialaccount.models import SocialAccount
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
 from billing.models import PasswordLink, User
-from billing.sign_in import mails
+from billing.sign_in import identities, mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -63,9 +64,15 @@ def use(request: HttpRequest, secret: str, password_hash: str) -> bool:
         User.objects.filter(pk=link.user_id).update(password=password_hash)
         _end([link.pk], used_at=pool.database_time())
         sender = f"that {link.sent_by} had sent" if link.sent_by else "that was asked for on the page of sign-in"
-        mails.notify(link.user, "The password was set with a link.")
+        mails.notify(link.user, " ".join(["The password was set with a link.", *_other_ways(link.user)]))
         log.record(request, Activity.Act.PASSWORD_CHANGED, link.user, f"Set the password with a link {sender}.")
     return True
+
+
+def _other_ways(user: User) -> list[str]:
+    """Say what else signs the user in: somebody else may have connected it."""
+    found = [identities.describe(identity) for identity in SocialAccount.objects.filter(user=user)]
+    return [f"Who is signed in at {' or '.join(found)} signs in as you, too."] if found else []
 
 
 def revoke(request: HttpRequest, links: QuerySet[PasswordLink]) -> int:

@@ -1,7 +1,8 @@
 """Asks for the password again before an act that a stranger at an unattended browser must not do.
 
-A code of an app does as well. It counts for 15 minutes, and signing in gives one. Otherwise a page asks for it, and carries
-what the form had, so that nothing is typed twice. Attempts are limited as those to sign in are.
+A code of an app does as well. It counts for 15 minutes, and signing in gives one: whoever has no password signs in again.
+Otherwise a page asks for it, and carries what the form had, so that nothing is typed twice. Attempts are limited as those to
+sign in are.
 """
 
 import functools
@@ -18,6 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
 from billing.sign_in.forms import CodeForm
+from billing.sign_in.identities import leads_to_providers
 
 RECENT_SECONDS = 15 * 60
 FIELD, CODE_FIELD = "current_password", "current_code"
@@ -73,6 +75,7 @@ def _form(request: HttpRequest) -> QueryDict:
     return form
 
 
+@leads_to_providers
 def _ask(request: HttpRequest) -> HttpResponse:
     """Ask for the password, and carry what the form had, but no other password: a page must not show one."""
     form = [(name, values) for name, values in _form(request).lists() if not name.startswith(_NOT_CARRIED)]
@@ -82,6 +85,7 @@ def _ask(request: HttpRequest) -> HttpResponse:
         "field": FIELD,
         "code_field": CODE_FIELD,
         "has_codes": is_mfa_enabled(request.user, [Authenticator.Type.TOTP]),
+        "has_password": request.user.has_usable_password(),  # type: ignore[union-attr]
         "is_wrong": FIELD in request.POST or CODE_FIELD in request.POST,
         "email": request.user.get_username(),
     }

@@ -19,7 +19,8 @@ from django.urls import path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
-from billing.sign_in import address_pages, limits, password_pages, session_pages
+from billing.sign_in import address_pages, identity_pages, limits, password_pages, session_pages
+from billing.sign_in.identities import leads_to_providers
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.web.client_address import client_address, client_network
 
@@ -46,11 +47,11 @@ def _limited(view: View) -> View:
 
 
 urlpatterns = [
-    path("login/", account.login, name="account_login"),
+    path("login/", leads_to_providers(account.login), name="account_login"),
     path("logout/", account.logout, name="account_logout"),
     path("password/reset/", password_pages.AskForReset.as_view(), name="account_reset_password"),
     path("password/link/", password_pages.set_password, name="password-link"),
-    path("signup/", address_pages.AskForSignUp.as_view(), name="account_signup"),
+    path("signup/", leads_to_providers(address_pages.AskForSignUp.as_view()), name="account_signup"),
     path("signup/link/", address_pages.sign_up, name="sign-up-link"),
     path("email/", _act(address_pages.ChangeAddress.as_view()), name="account_email"),
     path("confirm-email/", address_pages.confirm_address, name="account_confirm_email"),
@@ -66,5 +67,7 @@ urlpatterns = [
     path("2fa/webauthn/add/", _act(webauthn.add_webauthn), name="mfa_add_webauthn"),
     path("2fa/webauthn/keys/<int:pk>/remove/", _act(webauthn.remove_webauthn), name="mfa_remove_webauthn"),
     path("2fa/webauthn/login/", _limited(webauthn.login_webauthn), name="mfa_login_webauthn"),
+    path("3rdparty/", leads_to_providers(_act(identity_pages.Connections.as_view())), name="socialaccount_connections"),
+    *identity_pages.provider_paths(),
     path("sessions/", _page(session_pages.SessionList.as_view()), name="usersessions_list"),
 ]

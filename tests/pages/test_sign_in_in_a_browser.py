@@ -4,6 +4,7 @@ import pytest
 from allauth.mfa.models import Authenticator
 
 from tests import browser, factories, second_factors
+from tests.billing.sign_in import identity_server
 
 STAFF = "support@example.org"
 
@@ -170,3 +171,32 @@ def test_a_person_signs_up_and_changes_the_address(open_page, settings, tmp_path
     browser.picture(page, f"confirm-{name}")
     page.get_by_role("button", name="Change it").click()
     page.get_by_text("From now on you sign in as ann@example.com").wait_for()
+
+
+@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, browser.PHONE], ids=["dark", "phone"])
+def test_a_person_signs_up_with_google_and_connects_github(open_page, settings, monkeypatch, options):
+    settings.SIGN_UP, settings.SIGN_UP_DOMAINS = True, []
+    name = "phone" if "is_mobile" in options else "dark"
+    with identity_server.serving(settings, monkeypatch) as elsewhere:
+        elsewhere.person = identity_server.Person("101", [("ann@example.org", True)])
+        page = open_page(**options)
+        page.goto("/accounts/signup/")
+        browser.picture(page, f"identity-sign-up-{name}")
+        page.goto("/accounts/login/")
+        browser.picture(page, f"identity-login-{name}")
+        page.get_by_role("button", name="Continue with Google").click()
+        page.wait_for_url("**/dashboard/")
+        page.goto("/accounts/3rdparty/")
+        page.get_by_role("button", name="Connect GitHub").click()
+        page.get_by_text("From now on you can sign in with GitHub (ann).").wait_for()
+        browser.picture(page, f"identities-{name}")
+        assert browser.fits(page)
+        page.get_by_role("button", name="Disconnect Google (ann@example.org)").click()
+        page.get_by_text("does not sign you in any more").wait_for()
+        page.get_by_role("button", name="Disconnect GitHub (ann)").click()
+        page.get_by_text("This is your only way to sign in.").wait_for()
+        browser.picture(page, f"identity-last-{name}")
+        elsewhere.person = None
+        page.goto("/accounts/3rdparty/")
+        page.get_by_role("button", name="Connect Google").click()
+        page.get_by_text("Google did not confirm who you are.").wait_for()
