@@ -1,12 +1,13 @@
 """Routes of the host GATEWAY_BASE_HOST: the APIs of billing and rankings, and the pages."""
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
 from gateway_project import urls_health
 from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
-from gateway_project.web import mailbox, openapi
+from gateway_project.web import crawlers, mailbox, openapi
 
 base = [
     path("", RedirectView.as_view(pattern_name="dashboard")),
@@ -16,6 +17,8 @@ base = [
     path("", include("rankings.pages.urls")),
     path("dashboard/", include("billing.page_urls")),
     path("dashboard/", include("keys.page_urls")),
+    path("robots.txt", crawlers.robots),
+    path("favicon.ico", RedirectView.as_view(url=static("dashboard/icon.png"))),
     path("mails/", mailbox.show, name="mailbox"),
     path("accounts/", include("billing.sign_in.urls")),
     path("admin/", admin.site.urls),

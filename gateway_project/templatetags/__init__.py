@@ -1,1 +1,1 @@
-"""Filters for templates of all apps."""
+"""Filters and tags for templates of all apps."""

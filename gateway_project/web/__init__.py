@@ -4,7 +4,8 @@
 - ``security_headers``    headers for browsers that every reply has
 - ``client_address``      the IP address of a client, behind any number of proxies
 - ``hosts``               routes by host name; which requests are for the API
-- ``mailbox``           the mails of a machine without a mail server, as a page
+- ``crawlers``            what search engines may read
+- ``mailbox``             the mails of a machine without a mail server, as a page
 - ``cors``                requests of pages of other origins
 - ``page_middleware``     Django's middleware for pages, skipped for API requests
 - ``strict_json``         the parser of request bodies

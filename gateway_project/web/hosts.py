@@ -31,6 +31,12 @@ def base_url(request: HttpRequest) -> str:
     return f"{request.scheme}://{settings.GATEWAY_BASE_HOST or request.get_host()}"
 
 
+def configured_base_url() -> str:
+    """Return what ``base_url`` does without a request, for pages that are the same for everybody; "" if no host is set."""
+    scheme = "http" if settings.GATEWAY_DEVELOPMENT else "https"
+    return f"{scheme}://{settings.GATEWAY_BASE_HOST}" if settings.GATEWAY_BASE_HOST else ""
+
+
 class AddressMiddleware:
     """Chooses the routes by address and host. Other hosts than the two get 400 by ALLOWED_HOSTS, or find only the probes."""
 

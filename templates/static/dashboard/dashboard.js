@@ -9,6 +9,19 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   time.textContent = format.format(new Date(time.dateTime));
 }
 
+// On a phone the navigation is one line, which is moved sideways: show where the reader is.
+document.querySelector(".pages [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+// A menu closes when the reader turns to something else.
+for (const menu of document.querySelectorAll("details.menu")) {
+  document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
 // Ignore a second click while a form is being sent.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {
