@@ -225,6 +225,8 @@ SESSION_COOKIE_NAME = f"{_COOKIE_PREFIX}sessionid"
 CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}csrftoken"
 DEVICE_COOKIE_NAME = f"{_COOKIE_PREFIX}device"  # see billing.sign_in.devices
 SESSION_COOKIE_AGE = 7 * 86_400  # idle; those of staff end earlier: see billing.sign_in.sessions
+SESSION_HOURS_MAX = environment.integer("GATEWAY_SESSION_HOURS_MAX", 336, minimum=1, maximum=8_760)  # however much it is used
+STAFF_SESSION_HOURS_MAX = environment.integer("GATEWAY_STAFF_SESSION_HOURS_MAX", 24, minimum=1, maximum=8_760)
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # no cookie more
 SECURE_SSL_REDIRECT = False  # the proxy in front terminates TLS
 SECURE_HSTS_SECONDS = 0 if GATEWAY_DEVELOPMENT else 31_536_000

@@ -12,7 +12,7 @@ def sign_in(client: Client, user: User) -> None:
     """Sign in the user, who has given the password just now."""
     client.force_login(user)
     now = int(time.time())
-    update(client, password_given_at=now, used_at=now)
+    update(client, password_given_at=now, signed_in_at=now, used_at=now)
 
 
 def update(client: Client, **items: Any) -> None:

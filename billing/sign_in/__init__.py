@@ -4,8 +4,8 @@
 - ``devices``           the cookie by which a browser is known to have signed in before
 - ``backend``           Django's authentication, which counts attempts before it hashes, and logs those that fail
 - ``floods``            refuses a flood of attempts before it costs much
-- ``sessions``          sessions end when they are idle
-- ``session_pages``     the list of one's sessions
+- ``sessions``          sessions end when they are idle, or old
+- ``session_pages``     the list of one's sessions, to end them
 - ``reauthentication``  the password once more before some acts
 - ``adapter``           what allauth asks of the project
 - ``second_factor``     staff need one; changes are recorded

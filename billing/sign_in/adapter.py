@@ -30,7 +30,7 @@ class SignInAdapter(DefaultAccountAdapter):
         response: HttpResponse = super().post_login(request, user, **kwargs)
         devices.remember(request, response, user.email)
         reauthentication.note_password(request)
-        sessions.note_use(request)
+        sessions.note_sign_in(request)
         return response
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:

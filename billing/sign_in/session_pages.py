@@ -1,8 +1,15 @@
-"""The list of one's sessions, with browsers in words."""
+"""The list of one's sessions, with browsers in words, where each can be ended."""
 
 from typing import Any
 
+from allauth.usersessions.models import UserSession
 from allauth.usersessions.views import ListUserSessionsView
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.http import require_POST
+
+from billing.sign_in import sessions
 
 _CHARACTERS_MAX = 60
 
@@ -26,7 +33,30 @@ class SessionList(ListUserSessionsView):
         context: dict[str, Any] = super().get_context_data(**kwargs)
         for session in context["sessions"]:
             session.browser = describe_browser(session.user_agent)
+        user = self.request.user
+        context["idle_time"], context["whole_time"] = map(
+            _in_words, (sessions.idle_seconds_max(user), sessions.seconds_max(user))
+        )
         return context
+
+
+@require_POST
+def end(request: HttpRequest, session_id: int) -> HttpResponse:
+    """End one of the user's sessions. Stopping one must not wait for a password."""
+    session = get_object_or_404(UserSession, pk=session_id, user=request.user)
+    is_current = session.is_current()
+    session.end()
+    if is_current:
+        request.session.flush()
+        return redirect("account_login")
+    messages.success(request, f"{describe_browser(session.user_agent)} is signed out.")
+    return redirect("usersessions_list")
+
+
+def _in_words(seconds: int) -> str:
+    hours = seconds // 3_600
+    number, unit = (hours, "hour") if hours % 24 or hours == 24 else (hours // 24, "day")
+    return f"{number} {unit}{'s' if number != 1 else ''}"
 
 
 def describe_browser(user_agent: str) -> str:

@@ -1,4 +1,4 @@
-"""Sessions end when nobody has used them for a while: those of staff after 12 hours, of others after 7 days."""
+"""Sessions end when nobody uses them for a while (staff: 12 hours, others: 7 days), and old ones in any case."""
 
 import time
 from typing import Any
@@ -14,16 +14,23 @@ from django.utils.functional import SimpleLazyObject
 from gateway_project.web.page_middleware import PageAuthenticationMiddleware
 
 STAFF_IDLE_SECONDS = 12 * 3_600
+_SIGNED_IN_AT = "signed_in_at"  # session key
 _USED_AT = "used_at"  # session key: when the session was last used, to within the precision
 _PRECISION_SECONDS = 300  # so that a page is seldom a write
 
 
 class PageIdleSessionMiddleware(PageAuthenticationMiddleware):
-    """Django's ``request.user``, which is nobody once the session was idle for too long."""
+    """Django's ``request.user``, which is nobody once the session was idle for too long, or is too old."""
 
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)
         request.user = SimpleLazyObject(lambda: _user_of(request))  # type: ignore[assignment]
+
+
+def note_sign_in(request: HttpRequest) -> None:
+    """Begin the session's times now."""
+    request.session[_SIGNED_IN_AT] = int(time.time())
+    note_use(request)
 
 
 def note_use(request: HttpRequest) -> None:
@@ -36,14 +43,22 @@ def _user_of(request: HttpRequest) -> Any:
     user = auth.get_user(request)
     if not user.is_authenticated:
         return user
-    idle_seconds = time.time() - request.session.get(_USED_AT, 0) if _USED_AT in request.session else None
-    if idle_seconds is not None and idle_seconds > _idle_seconds_max(user):
+    if _SIGNED_IN_AT not in request.session or _USED_AT not in request.session:  # from before the gateway kept both
+        note_sign_in(request)
+    age_seconds, idle_seconds = (time.time() - request.session[moment] for moment in (_SIGNED_IN_AT, _USED_AT))
+    if idle_seconds > idle_seconds_max(user) or age_seconds > seconds_max(user):
         request.session.flush()
         return AnonymousUser()
-    if idle_seconds is None or idle_seconds > _PRECISION_SECONDS:
+    if idle_seconds > _PRECISION_SECONDS:
         note_use(request)
     return user
 
 
-def _idle_seconds_max(user: Any) -> int:
+def idle_seconds_max(user: Any) -> int:
+    """Return after how long without use a session of the user ends."""
     return STAFF_IDLE_SECONDS if user.is_staff else settings.SESSION_COOKIE_AGE
+
+
+def seconds_max(user: Any) -> int:
+    """Return after how long a session of the user ends, however much it is used."""
+    return 3_600 * (settings.STAFF_SESSION_HOURS_MAX if user.is_staff else settings.SESSION_HOURS_MAX)

@@ -70,4 +70,5 @@ urlpatterns = [
     path("3rdparty/", leads_to_providers(_act(identity_pages.Connections.as_view())), name="socialaccount_connections"),
     *identity_pages.provider_paths(),
     path("sessions/", _page(session_pages.SessionList.as_view()), name="usersessions_list"),
+    path("sessions/<int:session_id>/end/", _page(session_pages.end), name="end-session"),
 ]

@@ -34,6 +34,47 @@ def test_a_session_of_an_owner_ends_after_7_idle_days(owner, days, status):  # n
     assert settings.SESSION_COOKIE_AGE == 7 * DAY
 
 
+def use_for(client, seconds):
+    """Make the session that old, and in constant use."""
+    sessions.update(client, signed_in_at=int(time.time()) - seconds)
+
+
+@pytest.mark.parametrize(("hours", "status"), [(23, 200), (25, 302)])
+def test_a_session_of_staff_ends_after_24_hours_however_much_it_is_used(support, hours, status):  # noqa: F811
+    use_for(support, hours * HOUR)
+    assert [support.get("/admin/").status_code for _ in range(2)] == [status, status]
+
+
+@pytest.mark.parametrize(("days", "status"), [(13, 200), (15, 302)])
+def test_a_session_of_an_owner_ends_after_14_days_however_much_it_is_used(owner, days, status):  # noqa: F811
+    use_for(owner, days * DAY)
+    assert [owner.get("/dashboard/").status_code for _ in range(2)] == [status, status]
+
+
+def test_the_longest_time_of_a_session_is_a_setting(owner, settings):  # noqa: F811
+    use_for(owner, 3 * HOUR)
+    page = owner.get("/accounts/sessions/").content.decode()
+    assert "nobody uses it for 7 days, and 14 days after you sign in at the latest" in page
+    settings.SESSION_HOURS_MAX = 2
+    assert owner.get("/dashboard/").status_code == 302
+
+
+def test_signing_in_again_begins_the_time_of_a_session_anew(alice):
+    client = browser("Laptop/1.0")
+    use_for(client, 15 * DAY)
+    assert client.get("/dashboard/").status_code == 302
+    client.post("/accounts/login/", {"login": "alice@example.org", "password": factories.PASSWORD})
+    assert client.get("/dashboard/").status_code == 200
+
+
+def test_a_session_from_before_the_upgrade_begins_its_time_now(owner):  # noqa: F811
+    session = owner.session
+    del session["signed_in_at"]
+    session.save()
+    assert owner.get("/dashboard/").status_code == 200
+    assert owner.session["signed_in_at"] > time.time() - 60
+
+
 def test_a_page_seldom_writes_the_session(owner):  # noqa: F811
     idle(owner, 60)
     before = owner.session["used_at"]
@@ -64,6 +105,29 @@ def test_a_user_sees_their_sessions_and_ends_the_others(alice, other_owner):  # 
     assert telephone.get("/dashboard/").status_code == 302
     assert [client.get("/dashboard/").status_code for client in (laptop, other_owner)] == [200, 200]
     assert "You are signed in nowhere else." in laptop.get(LIST).content.decode()
+
+
+def end(client, name):
+    return client.post(f"{LIST}{UserSession.objects.get(user_agent=name).pk}/end/")
+
+
+def test_a_user_ends_one_of_their_sessions(alice):
+    laptop, telephone, tablet = map(browser, ("Laptop/1.0", "Telephone/1.0", "Tablet/1.0"))
+    page = laptop.get(LIST).content.decode()
+    assert page.count("/end/") == 2  # this one is signed out by the button of every page
+    assert "Telephone/1.0 is signed out." in laptop.get(end(laptop, "Telephone/1.0")["Location"]).content.decode()
+    assert [client.get("/dashboard/").status_code for client in (laptop, telephone, tablet)] == [200, 302, 200]
+    assert "Telephone/1.0" not in laptop.get(LIST).content.decode()
+    assert end(laptop, "Laptop/1.0")["Location"] == "/accounts/login/"
+    assert laptop.get("/dashboard/").status_code == 302
+
+
+def test_nobody_ends_the_session_of_somebody_else(alice, other_owner):  # noqa: F811
+    laptop = browser("Laptop/1.0")
+    assert end(other_owner, "Laptop/1.0").status_code == 404
+    assert end(Client(), "Laptop/1.0").status_code == 302
+    assert laptop.get(f"{LIST}1/end/").status_code == 405
+    assert laptop.get("/dashboard/").status_code == 200
 
 
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
