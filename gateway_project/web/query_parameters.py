@@ -126,12 +126,12 @@ class Parameter(django_filters.Filter):
 class WholeNumber(Parameter):
     field_class = _WholeNumberField
 
-    def __init__(self, minimum: int, maximum: int | None, *, default: int, **options: Any) -> None:
+    def __init__(self, minimum: int, maximum: int | None, *, default: int | None = None, **options: Any) -> None:
         schema = {
             "type": "integer",
             "minimum": minimum,
             **({} if maximum is None else {"maximum": maximum}),
-            "default": default,
+            **({} if default is None else {"default": default}),
         }
         super().__init__(schema, minimum=minimum, maximum=maximum, **options)
 

@@ -1,18 +1,22 @@
 """The query parameters of GET /api/rankings, declared once: for checks, for defaults and for the OpenAPI description."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from django.http import QueryDict
 
 from completions.models import Category
+from gateway_project import dollars
 from gateway_project.web.query_parameters import Boolean, Choice, ParameterSet, Text, WholeNumber
 from rankings.models import Source
-from rankings.publishing.listing import SORTS, Leaderboard
+from rankings.publishing.listing import SORTS, Leaderboard, RankedEntry
 
 LIMIT_MAX = 100
 OFFSET_MAX = 1_000_000
 SEARCH_CHARACTERS_MAX = 200
+NUMBER_MAX = 1_000_000_000
 ORDERS = ("asc", "desc")
+_NANOS_PER_CENT = dollars.NANOS_PER_DOLLAR // 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,11 @@ class RankingsQuery:
     search: str = ""
     commercial_only: bool = False
     available_only: bool = False
+    provider: str = ""
+    images_only: bool = False
+    tools_only: bool = False
+    context_min: int = 0
+    price_max_in_cents: int | None = None
 
 
 DEFAULTS = RankingsQuery()
@@ -56,6 +65,20 @@ class RankingFilter(ParameterSet):
     )
     commercialOnly = Boolean(attribute="commercial_only", description="Only models that may be used commercially.")
     availableOnly = Boolean(attribute="available_only", description="Only models that can be called now.")
+    provider = Text(
+        SEARCH_CHARACTERS_MAX, allow_empty=True, strip=True, description="Only models of this provider, in any case."
+    )
+    imagesOnly = Boolean(attribute="images_only", description="Only models that read images.")
+    toolsOnly = Boolean(attribute="tools_only", description="Only models that call functions or tools.")
+    contextMin = WholeNumber(
+        0, NUMBER_MAX, attribute="context_min", description="Only models with a context window of so many tokens, or more."
+    )
+    priceMaxInCents = WholeNumber(
+        0,
+        NUMBER_MAX,
+        attribute="price_max_in_cents",
+        description="Only models that cost at most so much per million tokens, three input to one output token.",
+    )
 
 
 def parse(parameters: QueryDict) -> RankingsQuery:
@@ -69,12 +92,27 @@ def parse(parameters: QueryDict) -> RankingsQuery:
 
 def apply(query: RankingsQuery, leaderboard: Leaderboard) -> Leaderboard:
     """Return the entries that match the query, in its order. The caller cuts the page (``limit``, ``offset``)."""
-    if query.search:
-        leaderboard = leaderboard.search(query.search)
-    if query.category:
-        leaderboard = leaderboard.in_category(query.category)
-    if query.commercial_only:
-        leaderboard = leaderboard.commercial_only()
-    if query.available_only:
-        leaderboard = leaderboard.available_only()
+    for condition in _conditions(query):
+        leaderboard = leaderboard.where(condition)
     return leaderboard.sort(query.sort_by, is_descending=query.sort_order == "desc")
+
+
+def _conditions(query: RankingsQuery) -> Iterator[Callable[[RankedEntry], bool]]:
+    if query.search:
+        yield lambda entry: entry.contains(query.search)
+    if query.category:
+        yield lambda entry: entry.category == query.category
+    if query.provider:
+        yield lambda entry: entry.maker.casefold() == query.provider.casefold()
+    if query.commercial_only:
+        yield lambda entry: entry.is_commercial
+    if query.available_only:
+        yield lambda entry: entry.is_available
+    if query.images_only:
+        yield lambda entry: entry.reads_images
+    if query.tools_only:
+        yield lambda entry: entry.calls_tools
+    if query.context_min:
+        yield lambda entry: entry.context_window >= query.context_min
+    if (cents_max := query.price_max_in_cents) is not None:
+        yield lambda entry: entry.price_nanos <= cents_max * _NANOS_PER_CENT

@@ -1,4 +1,4 @@
-"""What ranking pages show beside the entries: prices, source status, attributions, aliases. Read together every few seconds.
+"""What ranking pages show beside the entries: source status, attributions, aliases. Read together every few seconds.
 
 While the database is unavailable, what was read last is shown.
 """
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from completions.models import LanguageModel, Price, RoutableAlias
+from completions.models import RoutableAlias
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from rankings.identity import mapping
 from rankings.models import Source
-from rankings.publishing import health, routable_aliases
+from rankings.publishing import health, listing, routable_aliases
 from rankings.sources import registry
 from rankings.sources.base import License
 
@@ -44,10 +44,6 @@ class AliasTarget:
 
 @dataclass(frozen=True)
 class Facts:
-    """``prices`` are those in force, of all models that have one. ``unavailable_models``: how many of them cannot be called."""
-
-    prices: dict[str, Price]
-    unavailable_models: int
     sources: list[SourceStatus]
     aliases: list[AliasTarget]
 
@@ -67,14 +63,9 @@ def forget() -> None:
 
 def _read(previous: Facts | None) -> Facts:
     with pool.time_limit():
-        models = [
-            model for model in LanguageModel.objects.filter(is_enabled=True).with_price_and_routes() if model.prices_in_force
-        ]
-        available = {model.pk for model in models if model.is_available}
+        available = {model.id for model in listing.published().models.values() if model.is_available}
         now = pool.database_time()
         return Facts(
-            prices={model.pk: model.prices_in_force[0] for model in models},
-            unavailable_models=len(models) - len(available),
             sources=[_source_status(each) for each in health.report(now)],
             aliases=_alias_targets(available),
         )
@@ -88,7 +79,7 @@ def _source_status(report: health.SourceHealth) -> SourceStatus:
         home=spec.home_url,
         is_healthy=report.is_healthy,
         is_off=bool(spec.access().obstacle),
-        reason=report.reason.removeprefix("off: "),  # the page shows that state beside the reason
+        reason=report.public_reason,
         last_sync_at=report.last_sync_at,
         as_of=snapshot.as_of if snapshot else None,
         attribution=snapshot.attribution if snapshot else "",

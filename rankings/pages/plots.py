@@ -1,21 +1,44 @@
 """Lays out charts: where each point, label and axis line goes. Pure; templates write the SVG.
 
-Coordinates are SVG user units in a chart of WIDTH by HEIGHT, with the origin at the top left.
+Coordinates are SVG user units in a frame, with the origin at the top left. A page has a chart in each of FRAMES, and shows the
+one that fits the window, so that its text has the same size in each.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from itertools import pairwise
 
-WIDTH, HEIGHT = 720, 380
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 704, 28, 332
 _FREE_ROOM = 56  # left of a logarithmic axis, for models that cost nothing: a logarithm has no 0
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 6.4, 13, 8
 _POINT_RADIUS = 5
 
 Scale = Callable[[float], float]  # from a value to a coordinate
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The size of a chart, and the edges of its axes. Up to ``decades_max`` decades are labelled with 1, 2 and 5."""
+
+    name: str
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+    decades_max: float
+
+    @property
+    def middle(self) -> float:
+        return (self.left + self.right) / 2
+
+
+WIDE = Frame("for-wide", 720, 380, left=48, right=704, top=28, bottom=332, decades_max=2.5)
+NARROW = Frame("for-narrow", 340, 300, left=30, right=332, top=28, bottom=252, decades_max=1.2)
+FRAMES = (WIDE, NARROW)
 
 
 @dataclass(frozen=True)
@@ -28,11 +51,15 @@ class Datum:
     y: float
     x_text: str
     y_text: str
+    is_available: bool = True
 
 
 @dataclass(frozen=True)
 class Point:
-    """A datum with its coordinates. ``anchor`` is SVG's text-anchor of the label. A label without room shows on hover."""
+    """A datum with its coordinates. ``anchor`` is SVG's text-anchor of the label. A label without room shows on hover.
+
+    ``is_best``: it is on the frontier, that is, no other has more of y for the same x or less.
+    """
 
     datum: Datum
     left: float
@@ -41,6 +68,7 @@ class Point:
     label_top: float
     anchor: str
     has_room: bool
+    is_best: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,58 +79,72 @@ class Tick:
 
 @dataclass(frozen=True)
 class Plot:
+    frame: Frame
     points: list[Point]
     x_ticks: list[Tick]
     y_ticks: list[Tick]
-    line: str = ""  # the points attribute of an SVG polyline through them
-    width: int = WIDTH
-    height: int = HEIGHT
-    left: int = _LEFT
-    right: int = _RIGHT
-    top: int = _TOP
-    bottom: int = _BOTTOM
-
-    @property
-    def middle(self) -> float:
-        return (self.left + self.right) / 2
+    line: str = ""  # the points attribute of an SVG polyline: through them, or the frontier
 
 
-def price_plot(data: Sequence[Datum]) -> Plot:
-    """Lay out data with a logarithmic x axis, with 0 beside it, and a y axis up to 100."""
-    scale, ticks = _logarithmic([datum.x for datum in data])
-    return _plot(data, scale, ticks)
+def price_plot(data: Sequence[Datum], frame: Frame) -> Plot:
+    """Lay out data with a logarithmic x axis, with 0 beside it, a y axis up to 100, and the frontier: the best y at each x."""
+    scale, ticks = _logarithmic([datum.x for datum in data], frame)
+    best = _frontier(data)
+    points, y_ticks = _points(data, scale, frame, best)
+    return Plot(frame, points, ticks, y_ticks, line=_steps([points[index] for index in best], frame))
 
 
-def score_plot(data: Sequence[Datum]) -> Plot:
+def score_plot(data: Sequence[Datum], frame: Frame) -> Plot:
     """Lay out data with both axes up to 100."""
     low = _low(datum.x for datum in data)
-    scale = _linear(low, 100, _LEFT, _RIGHT)
-    return _plot(data, scale, [Tick(round(scale(value), 1), str(value)) for value in _tens(low)])
+    scale = _linear(low, 100, frame.left, frame.right)
+    points, y_ticks = _points(data, scale, frame)
+    return Plot(frame, points, [Tick(round(scale(value), 1), str(value)) for value in _tens(low)], y_ticks)
 
 
-def history_plot(days: Sequence[tuple[date, int]]) -> Plot:
+def history_plot(days: Sequence[tuple[date, int]], frame: Frame) -> Plot:
     """Lay out one rank per day, oldest day first, the best rank on top."""
     ranks = [rank for _, rank in days]
     best, worst = max(min(ranks) - 1, 1), max(ranks) + 1
     first, last = days[0][0], days[-1][0]
-    x = _linear(first.toordinal(), max(last.toordinal(), first.toordinal() + 1), _LEFT, _RIGHT)
-    y = _linear(best, worst, _TOP, _BOTTOM)
+    x = _linear(first.toordinal(), max(last.toordinal(), first.toordinal() + 1), frame.left, frame.right)
+    y = _linear(best, worst, frame.top, frame.bottom)
     data = [Datum(f"{day:%Y-%m-%d}", "", day.toordinal(), rank, f"{day:%Y-%m-%d}", str(rank)) for day, rank in days]
     points = [_unlabelled(datum, x, y) for datum in data]
     step = max(-(-(worst - best) // 6), 1)
     return Plot(
-        points=points,
+        frame,
+        points,
         x_ticks=[Tick(round(x(day.toordinal()), 1), f"{day:%Y-%m-%d}") for day in dict.fromkeys([first, last])],
         y_ticks=[Tick(round(y(rank), 1), str(rank)) for rank in range(best, worst + 1, step)],
         line=" ".join(f"{point.left},{point.top}" for point in points),
     )
 
 
-def _plot(data: Sequence[Datum], x: Scale, x_ticks: list[Tick]) -> Plot:
+def _points(data: Sequence[Datum], x: Scale, frame: Frame, best: Sequence[int] = ()) -> tuple[list[Point], list[Tick]]:
+    """Return the points with their labels, and the ticks of the y axis. ``best``: the indexes of the data on the frontier."""
     low = _low(datum.y for datum in data)
-    y = _linear(low, 100, _BOTTOM, _TOP)
-    y_ticks = [Tick(round(y(value), 1), str(value)) for value in _tens(low)]
-    return Plot(_labelled([_unlabelled(datum, x, y) for datum in data]), x_ticks, y_ticks)
+    y = _linear(low, 100, frame.bottom, frame.top)
+    points = [replace(_unlabelled(datum, x, y), is_best=index in best) for index, datum in enumerate(data)]
+    return _labelled(points, frame), [Tick(round(y(value), 1), str(value)) for value in _tens(low)]
+
+
+# --- The frontier -------------------------------------------------------------------------------------------------
+
+
+def _frontier(data: Sequence[Datum]) -> list[int]:
+    """Return the indexes of the data that none beats by more y for the same x or less, by rising x."""
+    best: list[int] = []
+    for index in sorted(range(len(data)), key=lambda each: (data[each].x, -data[each].y)):
+        if not best or data[index].y > data[best[-1]].y:
+            best.append(index)
+    return best
+
+
+def _steps(points: Sequence[Point], frame: Frame) -> str:
+    """Return a line that goes right from each point and up to the next one, and then to the edge."""
+    corners = [f"{point.left},{before.top} {point.left},{point.top}" for before, point in pairwise([points[0], *points])]
+    return f"{' '.join(corners)} {frame.right},{points[-1].top}"
 
 
 # --- Axes ---------------------------------------------------------------------------------------------------------
@@ -112,25 +154,25 @@ def _linear(low: float, high: float, start: float, end: float) -> Scale:
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
-def _logarithmic(values: Iterable[float]) -> tuple[Scale, list[Tick]]:
+def _logarithmic(values: Iterable[float], frame: Frame) -> tuple[Scale, list[Tick]]:
     values = list(values)
     positive = [value for value in values if value > 0] or [1.0]
     has_free = 0 in values
     low, high = math.log10(min(positive)) - 0.1, math.log10(max(positive)) + 0.1
-    start = _LEFT + (_FREE_ROOM if has_free else 0)
-    linear = _linear(low, high, start, _RIGHT)
-    free = _LEFT + _FREE_ROOM / 4
+    start = frame.left + (_FREE_ROOM if has_free else 0)
+    linear = _linear(low, high, start, frame.right)
+    free = frame.left + _FREE_ROOM / 4
 
     def scale(value: float) -> float:
         return linear(math.log10(value)) if value > 0 else free
 
-    ticks = [Tick(round(scale(dollars), 1), f"${dollars:g}") for dollars in _round_dollars(low, high)]
+    ticks = [Tick(round(scale(dollars), 1), f"${dollars:g}") for dollars in _round_dollars(low, high, frame)]
     return scale, [*([Tick(free, "free")] if has_free else []), *ticks]
 
 
-def _round_dollars(low: float, high: float) -> list[float]:
+def _round_dollars(low: float, high: float, frame: Frame) -> list[float]:
     """Return 1, 2, 5, 10 ... between two powers of ten; on a long axis 1, 10, 100 ..."""
-    digits = [1] if high - low > 2.5 else [1, 2, 5]
+    digits = [1] if high - low > frame.decades_max else [1, 2, 5]
     candidates = [digit * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
     return [dollars for dollars in candidates if low <= math.log10(dollars) <= high]
 
@@ -152,32 +194,36 @@ def _unlabelled(datum: Datum, x: Scale, y: Scale) -> Point:
     return Point(datum, left, top, label_left=left, label_top=top - _GAP, anchor="middle", has_room=False)
 
 
-def _labelled(points: Sequence[Point]) -> list[Point]:
-    """Place the labels, of the highest points first. A label that would overlap another has no room."""
+def _labelled(points: Sequence[Point], frame: Frame) -> list[Point]:
+    """Place the labels, those of the frontier and of high points first. A label that would overlap another has no room."""
     taken = [_around(point) for point in points]
     placed: dict[int, Point] = {}
-    for number, point in sorted(enumerate(points), key=lambda each: each[1].top):
+    for number, point in sorted(enumerate(points), key=lambda each: (not each[1].is_best, each[1].top)):
         others = [box for index, box in enumerate(taken) if index != number]
-        options = (option for option in _label_options(point) if _is_free(_box(option), others))
-        placed[number] = next(options, _with_hover_label(point))
+        options = (option for option in _label_options(point) if _is_free(_box(option), others, frame))
+        placed[number] = next(options, _with_hover_label(point, frame))
         if placed[number].has_room:
             taken.append(_box(placed[number]))
     return [placed[number] for number in range(len(points))]
 
 
 def _label_options(point: Point) -> list[Point]:
-    """Return the point with its label on the right, on the left, above and below."""
+    """Return the point with its label on the right, on the left, above and below. The frontier goes on to the right."""
     sides = [(_GAP, 4, "start"), (-_GAP, 4, "end"), (0, -_GAP, "middle"), (0, _GAP + 9, "middle")]
-    return [
-        Point(point.datum, point.left, point.top, round(point.left + across, 1), round(point.top + down, 1), anchor, True)
-        for across, down, anchor in sides
-    ]
+    if point.is_best:
+        sides = [*sides[1:], sides[0]]
+    return [_with_label(point, across, down, anchor, has_room=True) for across, down, anchor in sides]
 
 
-def _with_hover_label(point: Point) -> Point:
+def _with_label(point: Point, across: float, down: float, anchor: str, *, has_room: bool) -> Point:
+    left, top = round(point.left + across, 1), round(point.top + down, 1)
+    return replace(point, label_left=left, label_top=top, anchor=anchor, has_room=has_room)
+
+
+def _with_hover_label(point: Point, frame: Frame) -> Point:
     """Return the point with a label that shows on hover, on the side where it stays within the chart."""
-    across, anchor = (_GAP, "start") if point.left < (_LEFT + _RIGHT) / 2 else (-_GAP, "end")
-    return Point(point.datum, point.left, point.top, round(point.left + across, 1), round(point.top + 4, 1), anchor, False)
+    across, anchor = (_GAP, "start") if point.left < frame.middle else (-_GAP, "end")
+    return _with_label(point, across, 4, anchor, has_room=False)
 
 
 def _box(point: Point) -> _Box:
@@ -195,8 +241,8 @@ def _around(point: Point) -> _Box:
     )
 
 
-def _is_free(box: _Box, taken: Iterable[_Box]) -> bool:
+def _is_free(box: _Box, taken: Iterable[_Box], frame: Frame) -> bool:
     left, top, right, bottom = box
-    if left < _LEFT or right > WIDTH or top < 0 or bottom > _BOTTOM:
+    if left < frame.left or right > frame.width or top < 0 or bottom > frame.bottom:
         return False
     return not any(left < other[2] and other[0] < right and top < other[3] and other[1] < bottom for other in taken)

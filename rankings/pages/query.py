@@ -3,6 +3,7 @@
 A form sends every field it has. A field that was left empty counts as not given.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +12,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from completions.models import Category
+from gateway_project import dollars
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery
 from rankings.models import Source
@@ -18,13 +20,28 @@ from rankings.publishing.listing import SORTS
 from rankings.sources import registry
 
 BOARD_TITLES = {category.value: category.value.replace("_", " ").capitalize() for category in Category}
-SORT_TITLES = {"rank": "Rank", "score": "Score", "name": "Name", "change": "Change"}
+SORT_TITLES = {
+    "rank": "Rank",
+    "score": "Score",
+    "quality": "Quality",
+    "speed": "Speed",
+    "price": "Price",
+    "context": "Context window",
+    "name": "Name",
+    "change": "Change",
+}
 ORDER_TITLES = {"asc": "Ascending", "desc": "Descending"}
 LIMITS = [25, 50, 100]
+CONTEXTS = [32_000, 128_000, 200_000, 1_000_000]  # tokens
+PRICES = [25, 100, 300, 1_000]  # cents per million tokens
 
 _DEFAULT_ORDER = ("rank", "asc")
-_FIELDS = {"source", "board", "category", "search", "commercialOnly", "availableOnly", "sortBy", "sortOrder", "limit"}
-_SORT_ORDERS = {"rank": "asc", "score": "desc", "name": "asc", "change": "desc"}  # of each sort, at the first click
+_FIELDS = {
+    *("source", "board", "category", "search", "provider", "contextMin", "priceMaxInCents", "sortBy", "sortOrder", "limit"),
+    *("commercialOnly", "availableOnly", "imagesOnly", "toolsOnly"),
+}
+_RISING = {"rank", "name", "price"}  # of the sorts
+_SORT_ORDERS = {sort: "asc" if sort in _RISING else "desc" for sort in SORTS}  # at the first click
 
 
 def read(parameters: QueryDict) -> RankingsQuery:
@@ -73,6 +90,11 @@ def _address(view: str, query: RankingsQuery) -> str:
             "search": (query.search, ""),
             "commercialOnly": ("true" if query.commercial_only else "", ""),
             "availableOnly": ("true" if query.available_only else "", ""),
+            "provider": (query.provider, ""),
+            "imagesOnly": ("true" if query.images_only else "", ""),
+            "toolsOnly": ("true" if query.tools_only else "", ""),
+            "contextMin": (query.context_min, filters.DEFAULTS.context_min),
+            "priceMaxInCents": (query.price_max_in_cents, filters.DEFAULTS.price_max_in_cents),
             "sortBy": (query.sort_by if has_order else "", ""),
             "sortOrder": (query.sort_order if has_order else "", ""),
             "limit": (query.limit, filters.DEFAULTS.limit),
@@ -98,19 +120,30 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Check:
+    """A checkbox of the form."""
+
+    name: str
+    title: str
+    is_checked: bool
+
+
+@dataclass(frozen=True)
 class Form:
     """The filled-in form. ``invalid_parameter`` and ``message`` are empty unless a parameter is wrong."""
 
     sources: list[Option]
     boards: list[Option]
     categories: list[Option]
+    makers: list[Option]
+    contexts: list[Option]
+    prices: list[Option]
     sorts: list[Option]
     orders: list[Option]
     limits: list[Option]
+    checks: list[Check]
     search: str
     search_characters_max: int
-    commercial_only: bool
-    available_only: bool
     invalid_parameter: str = ""
     message: str = ""
 
@@ -120,7 +153,16 @@ class Form:
         return bool(self.message) and self.invalid_parameter not in _FIELDS
 
 
-def form(query: RankingsQuery) -> Form:
+_CHECKS = {
+    "availableOnly": ("Available now only", "available_only"),
+    "imagesOnly": ("Reads images", "images_only"),
+    "toolsOnly": ("Calls tools", "tools_only"),
+    "commercialOnly": ("Commercial use only", "commercial_only"),
+}
+
+
+def form(query: RankingsQuery, makers: Iterable[str]) -> Form:
+    """Return the form of a query. ``makers``: those of all models."""
     order = (query.sort_by, query.sort_order)
     sort_by = "" if order == _DEFAULT_ORDER else query.sort_by
     sort_order = "" if not sort_by or query.sort_order == _SORT_ORDERS[query.sort_by] else query.sort_order
@@ -128,24 +170,30 @@ def form(query: RankingsQuery) -> Form:
         source=query.source,
         board=query.board,
         category=query.category or "",
+        maker=query.provider,
+        makers=makers,
+        context_min=query.context_min or None,
+        price_max_in_cents=query.price_max_in_cents,
         search=query.search,
-        commercial_only=query.commercial_only,
-        available_only=query.available_only,
+        checks={name for name, (_, attribute) in _CHECKS.items() if getattr(query, attribute)},
         sort_by=sort_by,
         sort_order=sort_order,
         limit=query.limit,
     )
 
 
-def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str) -> Form:
+def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str, makers: Iterable[str]) -> Form:
     """Return the form as it was sent. A value that is not among a field's choices is not chosen there."""
     return _form(
         source=parameters.get("source", ""),
         board=parameters.get("board", ""),
         category=parameters.get("category", ""),
+        maker="",
+        makers=makers,
+        context_min=None,
+        price_max_in_cents=None,
         search=parameters.get("search", ""),
-        commercial_only=parameters.get("commercialOnly") == "true",
-        available_only=parameters.get("availableOnly") == "true",
+        checks={name for name in _CHECKS if parameters.get(name) == "true"},
         sort_by=parameters.get("sortBy", ""),
         sort_order=parameters.get("sortOrder", ""),
         limit=filters.DEFAULTS.limit,
@@ -154,17 +202,47 @@ def form_with_error(parameters: QueryDict, invalid_parameter: str, message: str)
     )
 
 
-def _form(*, source: str, board: str, category: str, sort_by: str, sort_order: str, limit: int, **values: Any) -> Form:
+def _form(
+    *,
+    source: str,
+    board: str,
+    category: str,
+    maker: str,
+    makers: Iterable[str],
+    context_min: int | None,
+    price_max_in_cents: int | None,
+    checks: set[str],
+    sort_by: str,
+    sort_order: str,
+    limit: int,
+    **values: Any,
+) -> Form:
+    known_makers = {each.casefold(): each for each in makers}
+    maker = known_makers.get(maker.casefold(), maker)
     return Form(
         sources=_options({spec.source.value: spec.title for spec in registry.specs()}, source),
         boards=_options(BOARD_TITLES, board),
         categories=_options({"": "All", **BOARD_TITLES}, category),
+        makers=_bounds("All", {*known_makers.values()}, maker or None, str),
+        contexts=_bounds("Any", {*CONTEXTS}, context_min, lambda tokens: f"{tokens:,} tokens or more"),
+        prices=_bounds("Any", {*PRICES}, price_max_in_cents, _price_title),
         sorts=_options({"": "As ranked", **SORT_TITLES}, sort_by),
         orders=_options({"": "Default", **ORDER_TITLES}, sort_order),
         limits=_options({number: str(number) for number in sorted({*LIMITS, limit})}, limit),
+        checks=[Check(name, title, name in checks) for name, (title, _) in _CHECKS.items()],
         search_characters_max=filters.SEARCH_CHARACTERS_MAX,
         **values,
     )
+
+
+def _bounds(nothing: str, offered: set[Any], chosen: Any, title: Callable[[Any], str]) -> list[Option]:
+    """Return an option for no bound, those on offer, and the chosen one, which may be another. None: there is no bound."""
+    known = sorted(offered if chosen is None else {*offered, chosen})
+    return _options({"": nothing, **{bound: title(bound) for bound in known}}, "" if chosen is None else chosen)
+
+
+def _price_title(cents: int) -> str:
+    return f"up to {dollars.format_usd(cents * dollars.NANOS_PER_DOLLAR // 100)} per million tokens"
 
 
 def _options(titles: dict[Any, str], chosen: object) -> list[Option]:

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from completions.models import Price
 from gateway_project import dollars
 from rankings.models import Entry
 from rankings.pages import plots
-from rankings.pages.facts import Facts
 from rankings.pages.plots import Datum, Plot
 from rankings.pages.query import BOARD_TITLES, model_address
 from rankings.publishing.listing import RankedEntry
@@ -39,6 +37,9 @@ class RankedModelRow:
     license: str
     is_commercial: bool
     is_available: bool
+    waits_for_key: bool
+    abilities: str
+    context_window: int
     category: str
     rank: int
     category_rank: int
@@ -48,15 +49,28 @@ class RankedModelRow:
     confidence: str
     input_price: str
     output_price: str
+    price_nanos: int
     updated_at: datetime
 
     @property
     def ranks_lost(self) -> int:
         return -self.change
 
+    @property
+    def context(self) -> str:
+        """The context window, rounded: "128K", "1M"."""
+        return plain_thousands(self.context_window)
 
-def row(entry: RankedEntry, *, source: str, board: str, facts: Facts) -> RankedModelRow:
-    price = facts.prices.get(entry.model_id)
+
+def plain_thousands(count: int) -> str:
+    """Return a count of tokens, rounded for people: "8K", "128K", "1M", "1.05M"."""
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1_000_000:.3g}M" if count >= 999_500 else f"{count / 1_000:.0f}K"
+
+
+def row(entry: RankedEntry, *, source: str, board: str) -> RankedModelRow:
+    abilities = {"images": entry.reads_images, "tools": entry.calls_tools}
     return RankedModelRow(
         href=model_address(entry.model_id, source=source, board=board),
         model_id=entry.model_id,
@@ -65,6 +79,9 @@ def row(entry: RankedEntry, *, source: str, board: str, facts: Facts) -> RankedM
         license=entry.license or "",
         is_commercial=entry.is_commercial,
         is_available=entry.is_available,
+        waits_for_key=entry.waits_for_key,
+        abilities=", ".join(name for name, has_it in abilities.items() if has_it),
+        context_window=entry.context_window,
         category=BOARD_TITLES[entry.category],
         rank=entry.rank,
         category_rank=entry.category_rank,
@@ -72,8 +89,9 @@ def row(entry: RankedEntry, *, source: str, board: str, facts: Facts) -> RankedM
         scores=_scores(entry),
         elo=entry.elo,
         confidence=f"{entry.confidence:.2f}",
-        input_price=dollars.format_usd(price.input_nanos) if price else "",
-        output_price=dollars.format_usd(price.output_nanos) if price else "",
+        input_price=dollars.format_usd(entry.input_nanos),
+        output_price=dollars.format_usd(entry.output_nanos),
+        price_nanos=entry.price_nanos,
         updated_at=entry.last_updated,
     )
 
@@ -122,36 +140,32 @@ def board_scores(entry: Entry, *, is_shown: bool) -> BoardScores:
 class Plots:
     """Each is None where no model has both figures. ``omitted``: the number of models left out because there are too many."""
 
-    price: Plot | None
-    speed: Plot | None
+    price: list[Plot] | None
+    speed: list[Plot] | None
     omitted: int
 
 
-def draw_plots(rows: list[RankedModelRow], facts: Facts) -> Plots:
-    """Draw quality against price, and speed against quality. Of more than PLOTTED_MAX models the best are drawn."""
+def draw_plots(rows: list[RankedModelRow]) -> Plots:
+    """Draw quality against price, and speed against quality, for each width. Of more than PLOTTED_MAX models the best."""
     drawn = sorted(rows, key=lambda each: -(each.scores[0].value or 0))[:PLOTTED_MAX]
-    by_price = [_by_price(each, price) for each in drawn if (price := facts.prices.get(each.model_id))]
-    by_quality = [_by_quality(each) for each in drawn]
-    prices, speeds = list(filter(None, by_price)), list(filter(None, by_quality))
+    prices, speeds = list(filter(None, map(_by_price, drawn))), list(filter(None, map(_by_quality, drawn)))
     return Plots(
-        price=plots.price_plot(prices) if prices else None,
-        speed=plots.score_plot(speeds) if speeds else None,
+        price=[plots.price_plot(prices, frame) for frame in plots.FRAMES] if prices else None,
+        speed=[plots.score_plot(speeds, frame) for frame in plots.FRAMES] if speeds else None,
         omitted=len(rows) - len(drawn),
     )
 
 
-def _by_price(row: RankedModelRow, price: Price) -> Datum | None:
-    """Blend the prices as the formula does: three input tokens to one output token."""
+def _by_price(row: RankedModelRow) -> Datum | None:
     quality = row.scores[1]
     if quality.value is None:
         return None
-    blended_nanos = (3 * price.input_nanos + price.output_nanos) // 4
-    x = blended_nanos / dollars.NANOS_PER_DOLLAR
-    return Datum(row.name, row.href, x, quality.value, dollars.format_usd(blended_nanos), quality.text)
+    x, x_text = row.price_nanos / dollars.NANOS_PER_DOLLAR, dollars.format_usd(row.price_nanos)
+    return Datum(row.name, row.href, x, quality.value, x_text, quality.text, row.is_available)
 
 
 def _by_quality(row: RankedModelRow) -> Datum | None:
     quality, speed = row.scores[1], row.scores[2]
     if quality.value is None or speed.value is None:
         return None
-    return Datum(row.name, row.href, quality.value, speed.value, quality.text, speed.text)
+    return Datum(row.name, row.href, quality.value, speed.value, quality.text, speed.text, row.is_available)

@@ -117,19 +117,24 @@ def ranking(request: HttpRequest) -> HttpResponseBase:
 
 
 def _form_error_page(request: HttpRequest, error: errors.InvalidRequest) -> HttpResponse:
-    form = page_query.form_with_error(request.GET, error.param or "", error.message)
+    makers = _makers(listing.published())
+    form = page_query.form_with_error(request.GET, error.param or "", error.message, makers)
     html = render_to_string("rankings/ranking.html", {"form": form})
     return HttpResponse(html, status=error.status, headers={"Cache-Control": "no-store"})
+
+
+def _makers(published: PublishedRankings) -> set[str]:
+    return {model.maker for model in published.models.values()}
 
 
 def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
     facts, used = page_facts.current(), parameters.in_force()
     leaderboard = published.leaderboard(query.source, query.board)
     entries = filters.apply(query, leaderboard).entries
-    rows = [page_rows.row(each, source=query.source, board=query.board, facts=facts) for each in entries]
+    rows = [page_rows.row(each, source=query.source, board=query.board) for each in entries]
     context = {
         "query": query,
-        "form": page_query.form(query),
+        "form": page_query.form(query, _makers(published)),
         "headings": page_query.headings(query),
         "rows": rows[query.offset : query.offset + query.limit],
         "pager": page_query.pager(query, len(rows)),
@@ -138,7 +143,9 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
         "board": page_query.BOARD_TITLES[query.board],
         "board_is_empty": not leaderboard.entries,
         "is_internal": query.source == Source.INTERNAL,
-        "plots": page_rows.draw_plots(rows, facts),
+        "has_quality": any(entry.quality is not None for entry in leaderboard.entries),
+        "unavailable_models": sum(not entry.is_available for entry in leaderboard.entries),
+        "plots": page_rows.draw_plots(rows),
         "api_address": page_query.api_address(query),
         "aliases": [each for each in facts.aliases if each.alias.endswith(f"/{query.board.lower()}")],
         "facts": facts,
@@ -179,6 +186,7 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     days = _days(model, query)
     context = {
         "model": model,
+        "waits_for_key": listing.waits_for_key(model),
         "category": page_query.BOARD_TITLES[model.category],
         "context_window": f"{model.context_window:,}",
         "max_output_tokens": f"{model.max_output_tokens:,}",
@@ -189,7 +197,7 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
         "entry": shown,
         "explanation": explanation.explain(shown) if shown else None,
         "days": days,
-        "history": _history(days),
+        "histories": _histories(days),
         "aliases": [each.alias for each in facts.aliases if each.model_id == model.pk],
         "api_url": api_url,
     }
@@ -218,8 +226,9 @@ def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:
     return list(days.order_by("-day")[:HISTORY_DAYS])
 
 
-def _history(days: list[DailyRank]) -> Plot | None:
-    """Return the drawing, or None: a line needs two days."""
+def _histories(days: list[DailyRank]) -> list[Plot]:
+    """Return the drawing for each width, or none: a line needs two days."""
     if len(days) < 2:
-        return None
-    return plots.history_plot([(each.day, each.rank) for each in reversed(days)])
+        return []
+    ranks = [(each.day, each.rank) for each in reversed(days)]
+    return [plots.history_plot(ranks, frame) for frame in plots.FRAMES]

@@ -16,11 +16,15 @@ FAILURES_MAX = 2  # in a row
 
 @dataclass(frozen=True)
 class SourceHealth:
-    """The health of one source. ``reason`` tells people why it is not healthy, without secrets; empty if it is healthy."""
+    """The health of one source. Both reasons are empty if it is healthy.
+
+    ``reason`` tells staff why it is not, without secrets, but with names of settings and hosts. ``public_reason`` has neither.
+    """
 
     source: Source
     last_sync_at: datetime | None
     reason: str
+    public_reason: str
 
     @property
     def is_healthy(self) -> bool:
@@ -47,21 +51,24 @@ def report_for_api(now: datetime | None = None) -> list[dict[str, Any]]:
 
 
 def _health(spec: SourceSpec, state: SourceState, now: datetime) -> SourceHealth:
-    return SourceHealth(spec.source, state.last_success_at, _reason(spec, state, now))
+    return SourceHealth(spec.source, state.last_success_at, *_reasons(spec, state, now))
 
 
-def _reason(spec: SourceSpec, state: SourceState, now: datetime) -> str:
+def _reasons(spec: SourceSpec, state: SourceState, now: datetime) -> tuple[str, str]:
+    """Return the reason for staff, and the one for the public."""
     if obstacle := spec.access().obstacle:
-        return f"off: {obstacle}"
+        return f"off: {obstacle}", "this gateway does not read it"
     if state.is_refused:
-        return f"refused: {state.error}"
+        return f"refused: {state.error}", "this gateway cannot read it at the moment"
     if state.last_success_at is None:
-        return f"never read: {state.error}" if state.error else "never read"
+        return (f"never read: {state.error}" if state.error else "never read"), "it has not been read yet"
     if state.failures > FAILURES_MAX:
-        return f"failed {state.failures} times in a row: {state.error}"
+        return f"failed {state.failures} times in a row: {state.error}", "it could not be read the last few times"
     if now - state.last_success_at > spec.age_max:
-        return f"not read since {state.last_success_at:%Y-%m-%d %H:%M} UTC"
-    return _reason_of_old_data(spec, now)
+        since = f"not read since {state.last_success_at:%Y-%m-%d %H:%M} UTC"
+        return since, since
+    old_data = _reason_of_old_data(spec, now)
+    return old_data, old_data
 
 
 def _reason_of_old_data(spec: SourceSpec, now: datetime) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from completions.models import LanguageModel
+from completions.models import LanguageModel, Obstacle
 from gateway_project import compact_json, timestamps
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
@@ -27,6 +27,7 @@ class RankedEntry:
     """An entry with what the catalog says of its model. Scores are exact, of 100; None where no source has measured it.
 
     ``rank`` is the rank on the leaderboard, ``category_rank`` the one among the models of the same category on it.
+    Prices are nanodollars per million tokens; ``price_nanos`` is the blended one, of three input tokens to one output token.
     ``json_head`` is its JSON in the API, up to the one field that depends on the time of the reply.
     """
 
@@ -36,6 +37,13 @@ class RankedEntry:
     license: str | None
     is_commercial: bool
     is_available: bool
+    waits_for_key: bool
+    reads_images: bool
+    calls_tools: bool
+    context_window: int
+    input_nanos: int
+    output_nanos: int
+    price_nanos: int
     category: str
     rank: int
     category_rank: int
@@ -49,6 +57,10 @@ class RankedEntry:
     last_updated: datetime
     search_text: str  # name, maker and id, casefolded
     json_head: bytes
+
+    def contains(self, text: str) -> bool:
+        """Whether the model's name, maker or id contains the text, ignoring case."""
+        return text.strip().casefold() in self.search_text
 
     def json(self, now: datetime) -> bytes:
         """Return the ranking entry of the API, with its freshness as of ``now``."""
@@ -65,6 +77,10 @@ SORTS: dict[str, Callable[[RankedEntry], Any]] = {
     "score": lambda entry: entry.overall,
     "name": _by_name,
     "change": lambda entry: entry.change,
+    "quality": lambda entry: entry.quality,
+    "speed": lambda entry: entry.speed,
+    "price": lambda entry: entry.price_nanos,
+    "context": lambda entry: entry.context_window,
 }
 
 
@@ -74,20 +90,9 @@ class Leaderboard:
 
     entries: tuple[RankedEntry, ...]
 
-    def search(self, text: str) -> "Leaderboard":
-        """Return those whose model's name, maker or id contains the text, ignoring case."""
-        sought = text.strip().casefold()
-        return Leaderboard(tuple(entry for entry in self.entries if sought in entry.search_text))
-
-    def commercial_only(self) -> "Leaderboard":
-        return Leaderboard(tuple(entry for entry in self.entries if entry.is_commercial))
-
-    def in_category(self, category: str) -> "Leaderboard":
-        """Return those whose model is of the category. Their ranks stay those of the whole leaderboard."""
-        return Leaderboard(tuple(entry for entry in self.entries if entry.category == category))
-
-    def available_only(self) -> "Leaderboard":
-        return Leaderboard(tuple(entry for entry in self.entries if entry.is_available))
+    def where(self, condition: Callable[[RankedEntry], bool]) -> "Leaderboard":
+        """Return the entries that meet the condition. Their ranks stay those of the whole leaderboard."""
+        return Leaderboard(tuple(filter(condition, self.entries)))
 
     def sort(self, sort: str, *, is_descending: bool) -> "Leaderboard":
         """Return the entries in the order ``sort``. The order is total, so pages neither repeat nor miss an entry.
@@ -115,6 +120,14 @@ class CatalogModel:
     function_calling: bool
     commercial_use: bool
     is_available: bool
+    waits_for_key: bool  # nothing but the key of a provider is missing
+    input_nanos: int  # per million tokens
+    output_nanos: int
+
+    @property
+    def price_nanos(self) -> int:
+        """The blended price: of three input tokens to one output token."""
+        return (3 * self.input_nanos + self.output_nanos) // 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +178,7 @@ def _read_catalog() -> dict[str, CatalogModel]:
 
 
 def _catalog_model(model: LanguageModel) -> CatalogModel:
+    [price] = model.prices_in_force
     return CatalogModel(
         id=model.pk,
         name=model.name,
@@ -176,7 +190,15 @@ def _catalog_model(model: LanguageModel) -> CatalogModel:
         function_calling=model.function_calling,
         commercial_use=model.commercial_use,
         is_available=model.is_available,
+        waits_for_key=waits_for_key(model),
+        input_nanos=price.input_nanos,
+        output_nanos=price.output_nanos,
     )
+
+
+def waits_for_key(model: LanguageModel) -> bool:
+    """Return whether only the key of a provider is missing, or another than the one that it refused."""
+    return set(model.obstacles()) == {Obstacle.UNREACHABLE} and any(route.provider.is_enabled for route in model.enabled_routes)
 
 
 def _read_leaderboards(models: dict[str, CatalogModel]) -> dict[tuple[str, str], Leaderboard]:
@@ -216,6 +238,13 @@ def _ranked_entry(entry: Entry, model: CatalogModel, *, category_rank: int) -> R
         license=model.license,
         is_commercial=model.commercial_use,
         is_available=model.is_available,
+        waits_for_key=model.waits_for_key,
+        reads_images=model.image_support,
+        calls_tools=model.function_calling,
+        context_window=model.context_window,
+        input_nanos=model.input_nanos,
+        output_nanos=model.output_nanos,
+        price_nanos=model.price_nanos,
         category=model.category,
         rank=entry.board_rank,
         category_rank=category_rank,

@@ -51,11 +51,17 @@ def listed(db):
             "license": "Proprietary",
         },
     )
-    beta = {"name": "beta", "maker": "Acme", "commercial_use": True, "category": "CODING"}
+    beta = {"name": "beta", "maker": "Acme", "commercial_use": True, "category": "CODING", "input": "3.00", "output": "15.00"}
     list_model("acme/beta", rank=2, change=3, overall=70.0, model=beta)
     gamma = {"name": "Gamma", "maker": "Étoile Lab", "category": "CODING"}
     list_model("lab/gamma", rank=3, change=-1, overall=70.0, model=gamma)
-    list_model("lab/delta", rank=4, change=-2, overall=None, model={"name": "Delta", "maker": "Étoile Lab"})
+    list_model(
+        "lab/delta",
+        rank=4,
+        change=-2,
+        overall=None,
+        model={"name": "Delta", "maker": "Étoile Lab", "input": "0.01", "output": "0.05"},
+    )
     list_model("zed/epsilon", rank=5, change=0, overall=10.0, model={"name": "100% Epsilon", "maker": "Zed"})
     list_model("lab/gamma", rank=3, board="CODING", board_rank=1, overall=81.0)
     list_model("acme/alpha", rank=1, board="CODING", board_rank=2, overall=80.0)
@@ -270,6 +276,11 @@ def test_board_that_a_source_lacks_gives_an_empty_list(listed):
         ("name", "desc", ["lab/gamma", "lab/delta", "acme/beta", "acme/alpha", "zed/epsilon"]),
         ("change", "asc", ["lab/delta", "lab/gamma", "acme/alpha", "zed/epsilon", "acme/beta"]),  # ties by id
         ("change", "desc", ["acme/beta", "acme/alpha", "zed/epsilon", "lab/gamma", "lab/delta"]),
+        ("quality", "desc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),  # unmeasured: last
+        ("speed", "asc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),
+        ("price", "asc", ["lab/delta", "acme/alpha", "lab/gamma", "zed/epsilon", "acme/beta"]),
+        ("price", "desc", ["acme/beta", "acme/alpha", "lab/gamma", "zed/epsilon", "lab/delta"]),
+        ("context", "desc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),
     ],
 )
 def test_sort_order_is_total_and_stable(listed, sort, order, expected):
@@ -300,6 +311,29 @@ def test_search_matches_names_providers_and_ids_in_any_case(listed, search, expe
 )
 def test_commercial_only_keeps_models_with_commercial_use(listed, given, expected):
     assert ids(get(commercialOnly=given))[:3] == expected
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"provider": "acme"}, ["acme/alpha", "acme/beta"]),
+        ({"provider": "ÉTOILE LAB"}, ["lab/gamma", "lab/delta"]),
+        ({"provider": "Étoile"}, []),  # the whole name
+        ({"imagesOnly": "true"}, ["acme/alpha"]),
+        ({"toolsOnly": "true"}, ["acme/alpha"]),
+        ({"contextMin": "200000"}, ["acme/alpha"]),
+        ({"contextMin": "200001"}, []),
+        ({"priceMaxInCents": "2"}, ["lab/delta"]),  # (3 x $0.01 + $0.05) / 4 = $0.02
+        ({"priceMaxInCents": "1"}, []),
+        ({"priceMaxInCents": "599"}, ["acme/alpha", "lab/gamma", "lab/delta", "zed/epsilon"]),  # beta costs $6
+        ({"priceMaxInCents": "600", "provider": "Acme", "sortBy": "price"}, ["acme/alpha", "acme/beta"]),
+        ({"imagesOnly": "false", "toolsOnly": "false", "contextMin": "0", "provider": "Zed"}, ["zed/epsilon"]),
+    ],
+)
+def test_models_are_filtered_by_what_the_catalog_says_of_them(listed, filters, expected):
+    reply = get(**filters)
+    assert ids(reply) == expected
+    assert reply.json()["pagination"]["total"] == len(expected)
 
 
 def test_total_and_has_more_follow_the_filters(listed):
@@ -346,7 +380,12 @@ def test_filters_commute(listed):
         ("limit", "9" * 400, "must be an integer"),
         ("offset", "-1", "must be an integer between 0 and 1000000"),
         ("offset", "1000001", "must be an integer between 0 and 1000000"),
-        ("sortBy", "elo", "must be one of rank, score, name, change"),
+        ("sortBy", "elo", "must be one of rank, score, name, change, quality, speed, price, context"),
+        ("imagesOnly", "yes", "must be true or false"),
+        ("toolsOnly", "", "must not be empty"),
+        ("contextMin", "128k", "must be an integer between 0 and 1000000000"),
+        ("priceMaxInCents", "0.5", "must be an integer between 0 and 1000000000"),
+        ("provider", "x" * 201, "at most 200 characters"),
         ("sortOrder", "ascending", "must be one of asc, desc"),
         ("search", "x" * 201, "at most 200 characters"),
         ("search", "a\x00b", "must not contain NUL characters"),

@@ -125,7 +125,7 @@ def test_reader_without_scripts_finds_the_best_model_for_coding(listed, open_pag
 def test_reader_leaves_out_models_that_cannot_be_called(listed, open_page):
     page = open_page()
     page.goto("/rankings")
-    expect(page.get_by_role("rowheader", name="Model 5 Turbo")).to_contain_text("not available")
+    expect(page.get_by_role("rowheader", name="Model 5 Turbo")).to_contain_text("waits for a provider's key")
     page.get_by_label("Available now only").check()
     page.get_by_role("button", name="Show").click()
     expect(page).to_have_url(re.compile(r"/rankings\?availableOnly=true$"))
@@ -194,6 +194,29 @@ def test_pages_fit_a_phone(listed, open_page, scheme):
         assert fits(page), path
 
 
+def test_charts_are_drawn_for_a_phone_and_stand_above_the_list(listed, open_page):
+    page = open_page(**PHONE)
+    page.goto("/rankings")
+    chart = page.locator(".plot svg:visible").first
+    assert page.locator(".plot svg:visible").count() == 2
+    width, text_pixels = chart.evaluate("svg => [svg.viewBox.baseVal.width, svg.getScreenCTM().a * 12]")
+    assert (width, text_pixels >= 10) == (340, True)
+    assert chart.bounding_box()["y"] < page.locator(".ranking").bounding_box()["y"]
+    assert fits(page)
+
+
+def test_heading_explains_itself_on_a_tap_and_on_focus(listed, open_page):
+    page = open_page(java_script_enabled=False, **PHONE)
+    page.goto("/rankings")
+    words = page.get_by_text("How soon a reply begins and how fast it goes on.")
+    expect(words).to_be_hidden()
+    page.get_by_role("button", name="What is speed?").tap()
+    expect(words).to_be_visible()
+    assert fits(page)
+    page.get_by_role("button", name="What is quality?").focus()
+    expect(page.get_by_text("How much better the answers are")).to_be_visible()
+
+
 def test_headings_sort_the_list_on_a_phone(listed, open_page):
     page = open_page(**PHONE)
     page.goto("/rankings")
@@ -207,7 +230,7 @@ def test_model_page_explains_the_score_and_shows_its_history(explained, open_pag
     page.goto("/rankings/acme/best")
     picture(page, "rankings-model")
     expect(page.get_by_text("rank 1 of 101, at 1,500, as best")).to_be_visible()
-    expect(page.locator("polyline")).to_have_count(1)
+    expect(page.locator("polyline:visible")).to_have_count(1)
     page.get_by_text("As a table").click()
     expect(page.get_by_role("table", name="Rank per day").get_by_role("row")).to_have_count(32)
     page.get_by_role("link", name="Coding").click()

@@ -53,7 +53,14 @@ def listed(db):
         cost=40.0,
         elo=1480,
         confidence=0.664,
-        model={"name": "Alpha", "maker": "Acme", "commercial_use": True, "input": "0.15", "output": "0.60"},
+        model={
+            "name": "Alpha",
+            "maker": "Acme",
+            "commercial_use": True,
+            "function_calling": True,
+            "input": "0.15",
+            "output": "0.60",
+        },
     )
     list_model(
         "acme/beta",
@@ -110,7 +117,8 @@ def test_row_shows_every_field_of_a_model(listed):
     page = text(get())
     row = page[page.index("1 ▲") : page.index("2 ▼")]
     assert row.startswith(
-        "1 ▲ up 2 Alpha Acme acme/alpha Copy General #1 90.0 88.0 70.0 40.0 1480 0.66 $0.15 in $0.60 out 20 Nov 2026, 12:00 UTC"
+        "1 ▲ up 2 Alpha Acme acme/alpha Copy General #1 90.0 88.0 70.0 40.0 1480 0.66 "
+        "$0.15 in $0.60 out 128K tools 20 Nov 2026, 12:00 UTC"
     )
     assert "▼ down 3 beta" in page
     assert "– no change Gamma" in page
@@ -132,6 +140,11 @@ def test_page_lists_the_same_models_as_the_api(listed):
         "sortBy=name",
         "sortBy=score&sortOrder=desc",
         "limit=2&offset=1",
+        "provider=Acme&toolsOnly=true",
+        "imagesOnly=true",
+        "priceMaxInCents=100",
+        "contextMin=128000&sortBy=price&sortOrder=desc",
+        "sortBy=quality&sortOrder=desc",
     ]
     for query in [*queries, "sortBy=change&limit=3"]:
         given = dict(parse_qsl(query))
@@ -159,9 +172,9 @@ def test_unavailable_model_is_marked_and_can_be_left_out(listed):
     Route.objects.filter(model="acme/beta").update(provider=factories.make_provider("later", api_key_env="NO_SUCH_KEY"))
     show()
     page = text(get())
-    assert "acme/beta Copy not available" in page
-    assert page.count("Copy not available") == 1
-    assert "1 model in the catalog cannot be called now, because no provider of it is available." in page
+    assert "acme/beta Copy waits for a provider's key" in page
+    assert page.count("Copy waits") == 1
+    assert "1 model of this leaderboard cannot be called now: the list says why." in page
     assert '<a href="/rankings?availableOnly=true">List the available ones only</a>' in html(get())
     only = get(availableOnly="true")
     assert models(only) == ["acme/alpha", "lab/gamma", "lab/delta"]
@@ -252,6 +265,31 @@ def test_offset_beyond_the_end_links_to_the_last_page(listed):
     assert '<a href="/rankings?limit=3&amp;offset=3">Go to its last page</a>' in html(page)
 
 
+def test_form_offers_every_maker_and_keeps_the_filters(listed):
+    page = html(get(provider="acme", contextMin=5000, priceMaxInCents=77, imagesOnly="true", sortBy="price"))
+    [makers] = re.findall(r'<select id="provider".*?</select>', page, re.DOTALL)
+    assert re.findall(r'<option value="([^"]*)"', makers) == ["", "Acme", "Étoile Lab"]
+    assert [chosen(page, name) for name in ("provider", "contextMin", "priceMaxInCents", "sortBy")] == [
+        ["Acme"],
+        ["5000"],
+        ["77"],
+        ["price"],
+    ]
+    assert "5,000 tokens or more" in page
+    assert "up to $0.77 per million tokens" in page
+    assert re.search(r'name="imagesOnly"[^>]* checked', page)
+    assert not re.search(r'name="toolsOnly"[^>]* checked', page)
+
+
+def test_every_heading_says_what_it_means_without_a_script(listed):
+    page = html(get())
+    headings = re.findall(r'<table class="ranking".*?</thead>', page, re.DOTALL)[0]
+    described = re.findall(r'aria-describedby="([^"]+)"', headings)
+    assert len(described) == headings.count("<th ") == 13
+    for id in described:
+        assert len(re.findall(rf'id="{id}" role="tooltip">[^<]{{20,}}<', page)) == 1
+
+
 # --- Invalid requests ---------------------------------------------------------------------------------------------
 
 
@@ -264,7 +302,12 @@ def test_offset_beyond_the_end_links_to_the_last_page(listed):
         ("availableOnly", "yes"),
         ("search", "x" * (filters.SEARCH_CHARACTERS_MAX + 1)),
         ("commercialOnly", "yes"),
-        ("sortBy", "price"),
+        ("sortBy", "elo"),
+        ("provider", "x" * (filters.SEARCH_CHARACTERS_MAX + 1)),
+        ("contextMin", "many"),
+        ("priceMaxInCents", "-1"),
+        ("imagesOnly", "yes"),
+        ("toolsOnly", "yes"),
         ("sortOrder", "up"),
         ("limit", "0"),
     ],
@@ -373,7 +416,8 @@ def test_list_of_fifty_models_is_small(db):
     for number in range(60):
         list_model(f"acme/model-{number}", rank=number + 1, quality=99.0 - number, speed=50.0, cost=50.0, elo=1400)
     show()
-    assert len(get().content) < 160_000
+    assert len(get().content) < 200_000
+    assert len(Client().get("/rankings", headers={"Accept-Encoding": "gzip"}).content) < 20_000
 
 
 def test_database_outage_shows_the_last_data_or_an_error_page(listed, settings):
@@ -388,7 +432,9 @@ def test_database_outage_shows_the_last_data_or_an_error_page(listed, settings):
 
 
 def test_empty_ranking_says_what_to_do(db):
-    assert "manage.py refresh_rankings" in text(get())
+    page = text(get())
+    assert "No model is ranked here yet." in page
+    assert "manage.py" not in page
 
 
 def test_empty_source_links_to_the_gateways_own_ranking(listed):
@@ -403,17 +449,28 @@ def test_charts_without_figures_say_why_they_are_missing(db):
     list_model("acme/alpha", rank=1)
     show()
     page = text(get())
-    assert "No model of this list has both a quality score and a price" in page
+    assert "No source of quality has been read yet, so this order follows prices and speeds alone." in page
+    assert "<svg" not in html(get())
+    list_model("acme/beta", rank=2, quality=50.0)
+    show()
+    page = text(get())
+    assert "No source of quality" not in page
     assert "No model of this list has both a quality score and a speed." in page
 
 
 # --- Charts -------------------------------------------------------------------------------------------------------
 
 
-def points(page, number):
+def drawing(page, frame, number):
+    """Return a chart, as it is drawn for a width."""
+    return re.findall(rf'<svg class="{frame}".*?</svg>', page, re.DOTALL)[number]
+
+
+def points(page, frame, number):
     """Return the link and the coordinates of each point of a chart, by the point's title."""
-    drawing = re.findall(r"<svg.*?</svg>", page, re.DOTALL)[number]
-    found = re.findall(r'href="([^"]+)"[^>]*><title>([^<]+)</title><circle cx="([\d.]+)" cy="([\d.]+)"', drawing)
+    found = re.findall(
+        r'href="([^"]+)"[^>]*><title>([^<]+)</title><circle cx="([\d.]+)" cy="([\d.]+)"', drawing(page, frame, number)
+    )
     return {title: (href, float(left), float(top)) for href, title, left, top in found}
 
 
@@ -425,7 +482,8 @@ def test_quality_is_drawn_against_price_on_a_logarithmic_scale(db):
     list_model("acme/untested", rank=9)
     show()
     page = html(get())
-    found = points(page, 0)
+    found = points(page, "for-wide", 0)
+    assert points(page, "for-narrow", 0).keys() == found.keys()
     assert list(found) == [
         "M0: quality 50.0, price $0.00",
         "M1: quality 60.0, price $0.10",
@@ -442,22 +500,49 @@ def test_quality_is_drawn_against_price_on_a_logarithmic_scale(db):
 
 
 def test_speed_is_drawn_against_quality(listed):
-    assert list(points(html(get()), 1)) == ["Alpha: speed 70.0, quality 88.0"]
+    assert list(points(html(get()), "for-wide", 1)) == ["Alpha: speed 70.0, quality 88.0"]
 
 
 def test_charts_show_the_whole_filtered_list(listed):
-    assert len(points(html(get(limit=1)), 0)) == 2
-    assert list(points(html(get(search="beta")), 0)) == ["beta: quality 60.0, price $6.00"]
+    assert len(points(html(get(limit=1)), "for-wide", 0)) == 2
+    assert list(points(html(get(search="beta")), "for-wide", 0)) == ["beta: quality 60.0, price $6.00"]
 
 
-def test_chart_labels_do_not_overlap(db):
+def test_frontier_joins_the_best_models_for_their_price(db):
+    worth = {
+        "cheap": ("0.10", 50.0),
+        "beaten": ("0.50", 45.0),
+        "good": ("1.00", 80.0),
+        "near": ("1.00", 80.0),
+        "dear": ("9.00", 79.0),
+    }
+    for rank, (name, (price, quality)) in enumerate(worth.items(), start=1):
+        list_model(f"acme/{name}", rank=rank, quality=quality, model={"name": name, "input": price, "output": price})
+    show()
+    for frame in ("for-wide", "for-narrow"):
+        chart = drawing(html(get()), frame, 0)
+        assert re.findall(r'class="point[^"]* best"[^>]*><title>(\w+)', chart) == ["cheap", "good"]
+        [line] = re.findall(r'<polyline points="([^"]+)"', chart)
+        corners = [tuple(map(float, pair.split(","))) for pair in line.split()]
+        assert corners == sorted(corners, key=lambda corner: (corner[0], -corner[1]))  # only to the right and up
+
+
+def test_models_that_cannot_be_called_are_drawn_hollow_and_say_so(listed):
+    Provider.objects.update(is_enabled=False)
+    show()
+    chart = drawing(html(get()), "for-wide", 0)
+    assert chart.count(" waiting") == chart.count(", not available now</title>") == 2
+
+
+@pytest.mark.parametrize("frame", ["for-wide", "for-narrow"])
+def test_chart_labels_do_not_overlap(db, frame):
     for number in range(40):
         list_model(f"acme/m{number}", rank=number + 1, quality=80.0 + number % 7, model={"name": f"A model called {number}"})
     show()
-    drawing = re.findall(r"<svg.*?</svg>", html(get()), re.DOTALL)[0]
-    shown = re.findall(r'class="point" .*?<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', drawing)
+    chart = drawing(html(get()), frame, 0)
+    shown = re.findall(r'class="point(?: best)?" .*?<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', chart)
     assert 0 < len(shown) < 40
-    assert drawing.count("A model called") == 2 * 40  # each has its title, and its label for hovering
+    assert chart.count("A model called") == 2 * 40  # each has its title, and its label for hovering
     boxes = []
     for x, y, anchor, name in shown:
         width = 6 * len(name)
@@ -474,14 +559,16 @@ def test_chart_labels_do_not_overlap(db):
 def test_every_source_shows_its_health_and_the_reason(listed):
     now = pool.database_time()
     SourceState.objects.create(source=INTERNAL, last_success_at=now)
-    SourceState.objects.create(source=ARENA, last_success_at=now - timedelta(days=1), failures=5, error="timed <out>")
+    SourceState.objects.create(source=ARENA, last_success_at=now - timedelta(days=1), failures=5, error="not.this.host refused")
     pages.forget()
     page = text(get())
-    assert "This gateway healthy Last computed" in page
-    assert "LMArena unhealthy Failed 5 times in a row: timed &lt;out&gt;. Last read" in page
-    assert "Hugging Face unhealthy Never read." in page
-    assert "Artificial Analysis off GATEWAY_AA_API_KEY is not set." in page
-    assert "OpenRouter off GATEWAY_OPENROUTER_API_KEY is not set." in page
+    assert "This gateway up to date Last computed" in page
+    assert "LMArena not up to date It could not be read the last few times. Last read" in page
+    assert "Hugging Face not up to date It has not been read yet." in page
+    assert "Artificial Analysis not available This gateway does not read it." in page
+    assert "OpenRouter not available This gateway does not read it." in page
+    for secret in ("GATEWAY_", "not.this.host", "refused"):
+        assert secret not in page
 
 
 def test_shown_source_is_credited_with_its_licence(listed, settings):
@@ -667,7 +754,7 @@ def test_history_is_drawn_and_listed_by_day(scored):
         DailyRank.objects.create(**place, day=today - timedelta(days=ago), rank=rank, overall=overall)
     DailyRank.objects.create(**{**place, "source": ARENA}, day=today - timedelta(days=3), rank=77)
     reply = get("/rankings/acme/best")
-    [line] = re.findall(r'<polyline points="([^"]+)"', html(reply))
+    line, _ = re.findall(r'<polyline points="([^"]+)"', html(reply))
     (left, old), (middle, best), (right, last) = [tuple(map(float, pair.split(","))) for pair in line.split()]
     assert left < middle < right
     assert middle - left == pytest.approx(7 * (right - middle), abs=1)
@@ -694,6 +781,14 @@ def test_unknown_model_gives_404(listed, path):
     assert "There is no model" in text(reply, 404)
     assert "<script>" not in html(reply, 404)
     assert reply["Cache-Control"] == "no-store"
+
+
+def test_model_without_a_provider_in_use_is_not_said_to_wait_for_a_key(listed):
+    Provider.objects.update(is_enabled=False)
+    show()
+    page = text(get())
+    assert "acme/beta Copy not available now" in page
+    assert "Copy waits" not in page
 
 
 def test_page_of_a_model_that_cannot_be_called_says_so_beside_its_scores(listed):
