@@ -334,6 +334,10 @@ class Hold(models.Model):
         indexes = [
             models.Index(fields=["expires_at"], condition=Q(state="HELD"), name="open_holds_by_expiry"),
             models.Index(fields=["account"], condition=Q(state="HELD"), name="open_holds_by_account"),
+            # Of those that cost nothing, which are few. The others are found by their ledger entries.
+            models.Index(
+                fields=["account", "resolved_at"], condition=Q(state__in=["RELEASED", "EXPIRED"]), name="failed_holds_by_time"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -148,6 +148,72 @@ ACCOUNTS_COUNT_THEIR_STORED_REPLIES = Invariant(
     tables=COMPLETION_TABLES,
 )
 
+# --- Usage by hour: what ``completions.usage.sums`` has summed up, up to the mark of each account --------------------------
+
+USAGE_TABLES = {
+    **COMPLETION_TABLES,
+    "usage": "SELECT * FROM completions_usagehour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "label": "SELECT * FROM completions_labelhour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "mark": "SELECT * FROM completions_usagemark WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "debit": """SELECT entry.*, date_trunc('hour', created_at, 'UTC') AS hour,
+        (metadata ->> 'promptTokens')::bigint AS prompt_tokens, (metadata ->> 'completionTokens')::bigint AS completion_tokens
+        FROM entry JOIN mark ON mark.account_id = entry.account_id AND seq <= mark.last_seq WHERE type = 'USAGE_DEBIT'""",
+}
+
+USAGE_SUMS_TO_THE_LEDGER = Invariant(
+    "usage_sums_to_the_ledger",
+    "The usage of an hour, key and model is the sum of its ledger entries.",
+    """
+    SELECT account_id, hour, key_id, model_id, says, sums FROM (
+        SELECT account_id, hour, key_id, model_id, jsonb_build_object('requests', requests - errors, 'nanos', cost_nanos,
+            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens) AS says
+        FROM usage WHERE (requests - errors, cost_nanos, prompt_tokens, completion_tokens) <> (0, 0, 0, 0)
+    ) AS summed FULL JOIN (
+        SELECT account_id, hour, coalesce(spender, '') AS key_id, metadata ->> 'model' AS model_id, jsonb_build_object(
+            'requests', count(*), 'nanos', -sum(amount_nanos),
+            'prompt_tokens', sum(prompt_tokens), 'completion_tokens', sum(completion_tokens)) AS sums
+        FROM debit GROUP BY account_id, hour, spender, metadata ->> 'model'
+    ) AS booked USING (account_id, hour, key_id, model_id)
+    WHERE says IS DISTINCT FROM sums
+    """,
+    tables=USAGE_TABLES,
+)
+
+USAGE_COUNTS_WHAT_FAILED = Invariant(
+    "usage_counts_what_failed",
+    "The errors of an hour are the holds that were released or expired in it.",
+    """
+    SELECT account_id, hour, says, counted FROM (
+        SELECT account_id, hour, sum(errors) AS says FROM usage GROUP BY account_id, hour HAVING sum(errors) <> 0
+    ) AS summed FULL JOIN (
+        SELECT hold.account_id, date_trunc('hour', resolved_at, 'UTC') AS hour, count(*) AS counted
+        FROM hold JOIN mark ON mark.account_id = hold.account_id AND resolved_at <= failures_until
+        WHERE state IN ('RELEASED', 'EXPIRED') GROUP BY 1, 2
+    ) AS resolved USING (account_id, hour)
+    WHERE says IS DISTINCT FROM counted
+    """,
+    tables=USAGE_TABLES,
+)
+
+LABELS_SUM_TO_THE_LEDGER = Invariant(
+    "labels_sum_to_the_ledger",
+    "What the requests of an hour cost, once for each of their labels, is the sum over its labels.",
+    """
+    SELECT account_id, hour, says_nanos, sum_nanos FROM (
+        SELECT account_id, hour, sum(cost_nanos) AS says_nanos FROM label GROUP BY account_id, hour HAVING sum(cost_nanos) <> 0
+    ) AS summed FULL JOIN (
+        SELECT debit.account_id, hour, -sum(amount_nanos * labels) AS sum_nanos
+        FROM debit JOIN (
+            SELECT id, (end_user IS NOT NULL)::int + (SELECT count(*) FROM jsonb_object_keys(coalesce(tags, '{}'))) AS labels
+            FROM completion WHERE end_user IS NOT NULL OR tags IS NOT NULL
+        ) AS labelled ON labelled.id = reference
+        GROUP BY debit.account_id, hour HAVING sum(amount_nanos * labels) <> 0
+    ) AS booked USING (account_id, hour)
+    WHERE says_nanos IS DISTINCT FROM sum_nanos
+    """,
+    tables=USAGE_TABLES,
+)
+
 INVARIANTS = [
     COMPLETIONS_ARE_THEIR_ACCOUNTS,
     COMPLETIONS_END_AS_THEIR_HOLDS_DO,
@@ -156,4 +222,7 @@ INVARIANTS = [
     ADMISSIONS_FIT_THEIR_LIMITS,
     RERUNS_PAY_THE_DIFFERENCE,
     ACCOUNTS_COUNT_THEIR_STORED_REPLIES,
+    USAGE_SUMS_TO_THE_LEDGER,
+    USAGE_COUNTS_WHAT_FAILED,
+    LABELS_SUM_TO_THE_LEDGER,
 ]

@@ -492,6 +492,76 @@ class CompletionHour(models.Model):
         return f"{self.hour:%Y-%m-%d %H:%M} UTC"
 
 
+class UsageSums(models.Model):
+    """What the completions of an account that ended in one hour used. The hour is that of their ledger entry, or of their end.
+
+    Only ``completions.usage.sums`` writes it, from what is booked.
+    """
+
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
+    hour = models.DateTimeField()
+    requests = models.BigIntegerField(help_text="All that ended.")
+    errors = models.BigIntegerField(help_text="Those that cost nothing and have no ledger entry.")
+    prompt_tokens = models.BigIntegerField()
+    completion_tokens = models.BigIntegerField()
+    cost_nanos = models.BigIntegerField()
+    first_tokens = models.BigIntegerField(help_text="Streams whose first token was timed.")
+    first_token_ms = models.BigIntegerField(help_text="The sum of their times.")
+
+    class Meta:
+        abstract = True
+        default_permissions = ()
+
+
+class UsageHour(UsageSums):
+    """By the key that asked and the model that answered."""
+
+    key_id = models.CharField(max_length=64, db_collation="C")
+    model_id = models.CharField(max_length=200, db_collation="C")
+
+    class Meta(UsageSums.Meta):
+        constraints = [
+            models.UniqueConstraint(fields=["account", "hour", "key_id", "model_id"], name="usage_is_summed_up_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key_id} with {self.model_id}, {self.hour:%Y-%m-%d %H:%M} UTC"
+
+
+class LabelHour(UsageSums):
+    """By what requests were labelled with: their end user, under an empty name, or one of their tags.
+
+    A value of null stands for those that are not told apart, and so does a name of null: ``completions.usage.sums`` says when.
+    """
+
+    name = models.CharField(max_length=64, null=True, db_collation="C")
+    value = models.CharField(max_length=512, null=True, db_collation="C")
+
+    class Meta(UsageSums.Meta):
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "hour", "name", "value"], nulls_distinct=False, name="labels_are_summed_up_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.value}, {self.hour:%Y-%m-%d %H:%M} UTC"
+
+
+class UsageMark(models.Model):
+    """How far the usage of an account is summed up: by the seq of its ledger; of what has no entry, by the time of its end."""
+
+    account = models.OneToOneField(Account, on_delete=models.PROTECT, primary_key=True, related_name="+")
+    last_seq = models.BigIntegerField(default=0, db_default=0)
+    failures_until = models.DateTimeField(null=True, help_text="Empty: none was summed up.")
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.account_id} to {self.last_seq}"
+
+
 class RoutableAlias(models.Model):
     """An id that callers may send instead of a model's: it selects the first available model of ``model_ids``.
 

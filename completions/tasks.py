@@ -14,6 +14,7 @@ from completions import hours
 from completions.catalog.sync import proposals
 from completions.charging import checkpoints, idempotency, outbox, settlement
 from completions.models import Completion, Provider
+from completions.usage import sums
 from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
@@ -91,6 +92,13 @@ def forget_idempotent_requests() -> int:
 def sum_up_hours() -> int:
     """Sum up the completions of the last hours, which pages show. Return how many hours."""
     return hours.sum_up(pool.database_time())
+
+
+@shared_task(name="completions.tasks.sum_up_usage", **pool.task_retries(3))
+@task_runs.recorded
+def sum_up_usage() -> int:
+    """Sum up what accounts used since the last run, for their usage pages. Return how many requests."""
+    return sums.sum_up()
 
 
 @shared_task(name="completions.tasks.sync_catalog", **pool.task_retries(20))  # its next turn is a day later

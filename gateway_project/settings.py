@@ -410,6 +410,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE = {
     "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},
     "sum-up-hours": {"task": "completions.tasks.sum_up_hours", "schedule": 60.0, "options": {"expires": 60}},
+    "sum-up-usage": {"task": "completions.tasks.sum_up_usage", "schedule": 60.0, "options": {"expires": 60}},
     "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
     "correct-open-holds": {"task": "billing.tasks.correct_open_holds", "schedule": 3_600.0},
     "forget-sign-in-attempts": {"task": "billing.tasks.forget_sign_in_attempts", "schedule": 3_600.0},

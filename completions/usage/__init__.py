@@ -1,0 +1,12 @@
+"""What an account used: summed up by hour from its ledger, shown on its usage page, and as files.
+
+May import ``completions.models``; the pages also ``keys`` and ``billing``.
+
+page_urls  the paths
+pages      the page and its files
+files      CSV, of what the page shows and in FOCUS columns
+plot       the plot, its table, and the headline figures
+ranges     the time that is shown, and the time before that it is compared with
+figures    reads the sums, and what is booked since
+sums       sums up what is booked, by hour
+"""

@@ -1,0 +1,161 @@
+"""Sums up what accounts used, by hour, from what is booked: each ledger entry, and each request that cost nothing, once.
+
+The hour of a request is that of its ledger entry, so that the sums of an hour are those of the ledger. A request that cost
+nothing has no entry: its hour is that of its end. Settlements do not wait for this, and write nothing for it.
+
+A mark for each account says how far it is summed up. Both orders have no late comers: an account is locked while an entry
+gets the next ``seq``, or a hold its time, until the commit. So what is visible has smaller ones than what is not, and a
+settlement that comes late counts when it is booked.
+
+Callers choose labels, and could choose new ones for each request. So of an hour of an account only NAMES_MAX names of tags are
+told apart, and VALUES_MAX values of each and of end users: the first to come, of those that come together the dearest.
+"""
+
+import time
+
+from django.db import connection, transaction
+
+NAMES_MAX = 10
+VALUES_MAX = 50
+ENTRIES_MAX = 10_000  # of an account in one statement, and as many failures
+_ACCOUNTS_MAX = 100  # in one statement
+_RUN_SECONDS = 45  # the next run goes on
+END_USER = ""  # instead of the name of a tag, which is never empty
+
+# What is not summed up of accounts, for a query with a table ``span`` that says from where to where, for each account.
+# LIMIT 1 makes PostgreSQL look each completion up by its id, whatever it believes of how many there are.
+ENDED = """
+    SELECT span.account_id, date_trunc('hour', at, 'UTC') AS hour, coalesce(spender, completion.key_id, '') AS key_id,
+        coalesce(model, completion.model_id, '') AS model_id, 1 AS requests, errors,
+        booked.prompt_tokens, booked.completion_tokens, booked.cost_nanos,
+        CASE WHEN first_token_ms IS NULL THEN 0 ELSE 1 END AS first_tokens, coalesce(first_token_ms, 0) AS first_token_ms,
+        end_user, tags
+    FROM span CROSS JOIN LATERAL (
+        SELECT reference, created_at AS at, spender, metadata ->> 'model' AS model, 0 AS errors,
+            (metadata ->> 'promptTokens')::bigint AS prompt_tokens,
+            (metadata ->> 'completionTokens')::bigint AS completion_tokens, -amount_nanos AS cost_nanos
+        FROM billing_ledgerentry AS entry
+        WHERE entry.account_id = span.account_id AND seq > after_seq AND seq <= until_seq AND type = 'USAGE_DEBIT'
+        UNION ALL
+        SELECT reference, resolved_at, NULL, NULL, 1, 0, 0, 0 FROM billing_hold AS hold
+        WHERE hold.account_id = span.account_id AND state IN ('RELEASED', 'EXPIRED')
+            AND resolved_at > after_failure AND resolved_at <= until_failure
+    ) AS booked
+    LEFT JOIN LATERAL (
+        SELECT key_id, model_id, first_token_ms, end_user, tags FROM completions_completion WHERE id = reference LIMIT 1
+    ) AS completion ON true
+"""
+# The same table for accounts of ``completions_usagemark``, and what limits how much one statement reads.
+SPAN = """
+    SELECT account.id AS account_id, coalesce(mark.last_seq, 0) AS after_seq,
+        least(account.last_seq, coalesce(mark.last_seq, 0) + %(entries_max)s) AS until_seq, account.last_seq,
+        coalesce(failures_until, '-infinity') AS after_failure, (
+            SELECT max(resolved_at) FROM (
+                SELECT resolved_at FROM billing_hold
+                WHERE account_id = account.id AND state IN ('RELEASED', 'EXPIRED')
+                    AND resolved_at > coalesce(failures_until, '-infinity')
+                ORDER BY resolved_at LIMIT %(entries_max)s
+            ) AS next
+        ) AS until_failure
+    FROM billing_account AS account LEFT JOIN completions_usagemark AS mark ON mark.account_id = account.id
+"""
+LABELS = """
+    SELECT '' AS name, end_user AS value WHERE end_user IS NOT NULL
+    UNION ALL SELECT * FROM jsonb_each_text(coalesce(tags, '{}'))
+"""
+COLUMNS = ("requests", "errors", "prompt_tokens", "completion_tokens", "cost_nanos", "first_tokens", "first_token_ms")
+SUMS = ", ".join(f"sum({column})::bigint AS {column}" for column in COLUMNS)
+_COLUMNS = ", ".join(COLUMNS)
+
+
+def _added_to(table: str) -> str:
+    return ", ".join(f"{column} = {table}.{column} + EXCLUDED.{column}" for column in COLUMNS)
+
+
+def sum_up() -> int:
+    """Sum up what was booked since the last run. Return how many requests. Safe at any time and concurrently."""
+    stop_at, number = time.monotonic() + _RUN_SECONDS, 0
+    with connection.cursor() as cursor:
+        cursor.execute(_BEGIN_MARKS)
+    while (summed := _sum_up_some()) is not None:
+        number += summed
+        if time.monotonic() > stop_at:
+            break
+    return number
+
+
+def _sum_up_some() -> int | None:
+    """Sum up some of some accounts, in one transaction. Return how many requests; None when there was nothing."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_LOCK_MARKS)
+        account_ids = [account_id for (account_id,) in cursor.fetchall()]
+        if not account_ids:
+            return None
+        cursor.execute(_SUM_UP, {"accounts": account_ids, "entries_max": ENTRIES_MAX})
+        number: int = cursor.fetchone()[0]
+        return number
+
+
+_BEGIN_MARKS = """
+    INSERT INTO completions_usagemark (account_id)
+    SELECT id FROM billing_account WHERE NOT EXISTS (SELECT FROM completions_usagemark WHERE account_id = billing_account.id)
+    ON CONFLICT DO NOTHING
+"""
+_LOCK_MARKS = f"""
+    SELECT mark.account_id FROM completions_usagemark AS mark JOIN billing_account AS account ON account.id = mark.account_id
+    WHERE account.last_seq > mark.last_seq OR EXISTS (
+        SELECT FROM billing_hold WHERE account_id = mark.account_id AND state IN ('RELEASED', 'EXPIRED')
+            AND resolved_at > coalesce(failures_until, '-infinity')
+    )
+    ORDER BY mark.account_id LIMIT {_ACCOUNTS_MAX} FOR NO KEY UPDATE OF mark SKIP LOCKED
+"""  # noqa: S608  a constant of this module
+# A label that has its row keeps it; a new one gets a row if there is room. ``told`` are those that have theirs.
+_SUM_UP = f"""
+    WITH span AS MATERIALIZED ({SPAN} WHERE account.id = ANY(%(accounts)s)),
+    ended AS MATERIALIZED ({ENDED}),
+    hours AS (
+        INSERT INTO completions_usagehour (account_id, hour, key_id, model_id, {_COLUMNS})
+        SELECT account_id, hour, key_id, model_id, {SUMS} FROM ended GROUP BY account_id, hour, key_id, model_id
+        ON CONFLICT (account_id, hour, key_id, model_id) DO UPDATE SET {_added_to("completions_usagehour")}
+    ),
+    labelled AS MATERIALIZED (
+        SELECT account_id, hour, name, value, {SUMS} FROM ended CROSS JOIN LATERAL ({LABELS}) AS label
+        GROUP BY account_id, hour, name, value
+    ),
+    told AS MATERIALIZED (
+        SELECT account_id, hour, name, value FROM completions_labelhour
+        JOIN (SELECT DISTINCT account_id, hour FROM labelled) AS touched USING (account_id, hour) WHERE name IS NOT NULL
+    ),
+    label AS (
+        SELECT account_id, hour, name, value, 0 AS cost_nanos, true AS is_told FROM told
+        UNION ALL SELECT account_id, hour, name, value, cost_nanos, false FROM labelled
+    ),
+    names AS (
+        SELECT account_id, hour, name, row_number() OVER (
+            PARTITION BY account_id, hour ORDER BY name = '', bool_or(is_told) DESC, sum(cost_nanos) DESC, name
+        ) AS place
+        FROM label GROUP BY account_id, hour, name
+    ),
+    named AS (
+        SELECT account_id, hour, name, value, row_number() OVER (
+            PARTITION BY account_id, hour, name ORDER BY bool_or(is_told) DESC, sum(cost_nanos) DESC, value
+        ) AS place
+        FROM label WHERE value IS NOT NULL GROUP BY account_id, hour, name, value
+    ),
+    labels AS (
+        INSERT INTO completions_labelhour (account_id, hour, name, value, {_COLUMNS})
+        SELECT account_id, hour, CASE WHEN is_named THEN name END AS told_name,
+            CASE WHEN is_named AND named.place <= {VALUES_MAX} THEN value END AS told_value, {SUMS}
+        FROM labelled JOIN named USING (account_id, hour, name, value)
+            JOIN (SELECT account_id, hour, name, name = '' OR place <= {NAMES_MAX} AS is_named FROM names) AS names
+            USING (account_id, hour, name)
+        GROUP BY account_id, hour, told_name, told_value
+        ON CONFLICT (account_id, hour, name, value) DO UPDATE SET {_added_to("completions_labelhour")}
+    ),
+    marks AS (
+        UPDATE completions_usagemark AS mark
+        SET last_seq = until_seq, failures_until = coalesce(until_failure, failures_until)
+        FROM span WHERE mark.account_id = span.account_id
+    )
+    SELECT count(*) FROM ended
+"""  # noqa: S608  constants of this module
