@@ -3,6 +3,7 @@
 - ``roles``             what each role may do, for every page and act
 - ``invitations``       links by mail by which people join, once and within their time
 - ``changes``           another role for a member, and the end of a membership; an account keeps an owner
+- ``notices``           mails about who is a member
 - ``forms``             the forms of an invitation and of a role
 - ``pages``             /dashboard/members/
 - ``invitation_pages``  where an invitation leads

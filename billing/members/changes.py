@@ -7,7 +7,7 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from billing import accounts, locks
-from billing.members import invitations, roles
+from billing.members import invitations, notices, roles
 from billing.members.roles import Act
 from billing.models import Membership, Role
 from billing.staff_permissions import OWN_MEMBERSHIP
@@ -31,6 +31,8 @@ def change_role(request: HttpRequest, membership: Membership, role: Role) -> Non
         member.save(update_fields=["role"])
         summary = f"Changed the role of {member.user} from {former.label} to {role.label}."
         _record(request, Activity.Act.MEMBER_CHANGED, member, summary, before={"role": former}, after={"role": role})
+        change = f"Your role is now {role.label}, no longer {former.label}. {_by(request)}"
+        notices.tell_member(member.user, member.account, change)
 
 
 def end_membership(request: HttpRequest, membership: Membership) -> None:
@@ -43,6 +45,10 @@ def end_membership(request: HttpRequest, membership: Membership) -> None:
             _give_up_ownership(request, member)
             summary = "Left the account." if is_own(request, member) else f"Removed {member.user} from the account."
             _record(request, Activity.Act.MEMBER_REMOVED, member, summary, before={"role": member.role})
+            if is_own(request, member):
+                notices.tell_owners(member.account, f"{member.user} has left.", but=member.user)
+            else:
+                notices.tell_member(member.user, member.account, f"You are no member any more. {_by(request)}")
             member.delete()
         for account in closed:
             text = "Closed, because no member is active any more."
@@ -58,6 +64,10 @@ def is_last_owner(membership: Membership) -> bool:
     """Say whether the account would have no active owner without this one. Certain only under the account's lock."""
     owners = Membership.objects.filter(account=membership.account_id, role=Role.OWNER, user__is_active=True)
     return membership.role == Role.OWNER and not owners.exclude(pk=membership.pk).exists()
+
+
+def _by(request: HttpRequest) -> str:
+    return f"{request.user} decided so."
 
 
 def _lock(request: HttpRequest, membership: Membership) -> Membership:

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from billing import locks, staff_permissions
-from billing.members import roles
+from billing.members import notices, roles
 from billing.members.roles import Act
 from billing.models import Account, Invitation, Membership, Role, User
 from billing.sign_in import mails
@@ -102,6 +102,7 @@ def accept(request: HttpRequest, secret: str, user: User) -> Account:
         if is_new:
             summary = f"{user} joined as {Role(invitation.role).label}, invited by {invitation.invited_by}."
             log.record(request, Activity.Act.MEMBER_JOINED, membership, summary, account_id=account.pk)
+            notices.tell_owners(account, summary, but=user)
     return account
 
 

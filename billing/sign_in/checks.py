@@ -4,6 +4,8 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 
 
 @register()
@@ -18,3 +20,15 @@ def check_identities(**kwargs: Any) -> list[CheckMessage]:
         for provider, client in settings.IDENTITY_CLIENTS.items()
         if any(client) and not all(client)
     ]
+
+
+@register()
+def check_support_address(**kwargs: Any) -> list[CheckMessage]:
+    """E031: what pages and mails tell people to write to is no address."""
+    try:
+        if settings.SUPPORT_ADDRESS:
+            validate_email(settings.SUPPORT_ADDRESS)
+    except ValidationError:
+        hint = "It is such as help@example.com, or empty."
+        return [Error("GATEWAY_SUPPORT_ADDRESS is no e-mail address.", hint=hint, id="gateway.E031")]
+    return []

@@ -7,6 +7,7 @@ sign-ins on known devices. An attempt whose client leaves while it waits costs l
 
 from functools import cache, lru_cache
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -52,4 +53,5 @@ def _sign_in_path() -> str:
 
 @lru_cache(maxsize=64)  # one for each second that an attempt may have to wait
 def _page(status: int, message: str) -> bytes:
-    return render_to_string("error.html", {"error": {"status": status, "message": message}}).encode()
+    error = {"status": status, "message": message}
+    return render_to_string("error.html", {"error": error, "support_address": settings.SUPPORT_ADDRESS}).encode()

@@ -18,14 +18,18 @@ logger = logging.getLogger("gateway.sign_in")
 
 def send(email: str, template: str, **context: Any) -> bool:
     """Send the mail. Return False, and log why, if that was not possible."""
-    text = render_to_string(f"mail/{template}.txt", {"email": email, "support_address": settings.SUPPORT_ADDRESS, **context})
+    text = render_to_string(f"mail/{template}.txt", {"email": email, **context})
     subject, _, body = text.partition("\n")
     try:
-        send_mail(subject.strip(), body.strip() + "\n", None, [email])
+        send_mail(subject.strip(), f"{body.strip()}\n{_help()}", None, [email])
     except (OSError, SMTPException, mail.NoMailServer) as error:
         logger.error("a mail to %s could not be sent: %s", email, error, extra={"user": email})
         return False
     return True
+
+
+def _help() -> str:
+    return f"\nQuestions? Write to {settings.SUPPORT_ADDRESS}.\n" if settings.SUPPORT_ADDRESS else ""
 
 
 def notify(user: User, change: str) -> None:

@@ -1,1 +1,5 @@
-"""Filters and tags for templates of all apps."""
+"""Filters and tags for templates of all apps.
+
+- ``amounts``  amounts of money, rounded, with the exact one at hand
+- ``site``     the frame of pages
+"""

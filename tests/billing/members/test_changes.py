@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.core import mail
 from django.db import connection
 from django.test import RequestFactory
 
@@ -164,6 +165,25 @@ def test_an_account_whose_last_active_member_leaves_is_closed(alice):
     alice.refresh_from_db()
     assert not alice.is_active
     assert list(Activity.objects.order_by("pk").values_list("act", flat=True)) == ["MEMBER_REMOVED", "CLOSED"]
+
+
+def test_members_are_told_of_what_others_change(owner, alice, second, django_capture_on_commit_callbacks):  # noqa: F811
+    def told(act):
+        mail.outbox.clear()
+        with django_capture_on_commit_callbacks(execute=True):
+            act()
+        return [(*message.to, str(message.body)) for message in mail.outbox]
+
+    [(address, text)] = told(lambda: change(owner, second, "VIEWER"))
+    assert address == "second@example.org"
+    assert "the account Alice:\n\nYour role is now Viewer, no longer Owner. alice@example.org decided so.\n" in text
+    assert told(lambda: change(owner, second, "VIEWER")) == []  # as before
+    [(address, text)] = told(lambda: end(owner, second))
+    assert (address, "You are no member any more." in text) == ("second@example.org", True)
+    third = Membership.objects.create(account=alice, user=factories.make_user("third@example.org"), role=Role.OWNER)
+    Membership.objects.create(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
+    [(address, text)] = told(lambda: end(signed_in(third.user), third))
+    assert (address, "third@example.org has left." in text) == ("alice@example.org", True)
 
 
 @pytest.mark.parametrize("act", [end, lambda client, membership: change(client, membership, "VIEWER")])

@@ -211,6 +211,17 @@ def test_who_is_a_member_already_keeps_the_role(alice, charlie, owner):  # noqa:
     assert Invitation.objects.get().accepted_at is not None
 
 
+def test_owners_are_told_who_joined(alice, path, django_capture_on_commit_callbacks):
+    alice.memberships.create(user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
+    alice.memberships.create(user=factories.make_user("gone@example.org", is_active=False), role=Role.OWNER)
+    mail.outbox.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        sign_up(path)
+    [told] = mail.outbox
+    assert told.to == ["alice@example.org"]
+    assert "new@example.org joined as Developer, invited by alice@example.org." in told.body
+
+
 def test_joining_is_recorded(alice, path):
     sign_up(path)
     act = Activity.objects.get(act="MEMBER_JOINED")

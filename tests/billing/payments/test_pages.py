@@ -193,7 +193,7 @@ def test_payments_are_listed_with_their_state_in_words(stripe, owner):
 
 
 def test_a_receipt_names_seller_and_payer_and_what_was_taken_back(stripe, owner, bob, settings):
-    settings.SELLER_LINES = ["Gateway Ltd", "Tax id GB999"]
+    settings.SELLER_LINES, settings.SUPPORT_ADDRESS = ["Gateway Ltd", "Tax id GB999"], "help@example.com"
     owner.post(DETAILS, FORM)
     session = begin(owner).session_id
     assert outcome(stripe.pay(session)) == "APPLIED"
@@ -204,6 +204,7 @@ def test_a_receipt_names_seller_and_payer_and_what_was_taken_back(stripe, owner,
     assert f"Receipt {bob.pk.hex[-8:].upper()}-0001" in page
     assert "From Gateway Ltd Tax id GB999 For Example GmbH Street 1 12345 Berlin Tax id DE123456789" in page
     assert "Credit for the Model Gateway $20.00 Taken back (refund or dispute) -$5.00 Total in US dollars $15.00" in page
+    assert "Questions about this receipt? help@example.com" in page
 
 
 def test_a_payment_that_is_not_paid_has_no_receipt(stripe, owner):

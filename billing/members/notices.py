@@ -1,0 +1,26 @@
+"""Mails about who is a member. They are sent once the transaction is committed."""
+
+from functools import partial
+
+from django.conf import settings
+from django.db import transaction
+
+from billing.models import Account, Role, User
+from billing.sign_in import mails
+
+
+def tell_member(user: User, account: Account, change: str) -> None:
+    """Tell a member, or former one, such as "You are now Viewer."."""
+    _send([user.email], account, change)
+
+
+def tell_owners(account: Account, change: str, *, but: User) -> None:
+    """Tell the active owners, but the one whom the change is about."""
+    owners = User.objects.filter(memberships__account=account, memberships__role=Role.OWNER, is_active=True)
+    _send(list(owners.exclude(pk=but.pk).order_by("pk").values_list("email", flat=True)), account, change)
+
+
+def _send(emails: list[str], account: Account, change: str) -> None:
+    if settings.SENDS_MAIL:
+        for email in emails:
+            transaction.on_commit(partial(mails.send, email, "members_changed", account=account.name, change=change))
