@@ -79,6 +79,10 @@ class InvalidApiKey(InvalidRequest):
     fixed_headers = {"WWW-Authenticate": "Bearer"}
 
 
+class SecretEnded(InvalidApiKey):
+    """The key was rotated, and this former secret of it works no longer. Other requests of the key are not affected."""
+
+
 class Forbidden(InvalidRequest):
     status = 403
 

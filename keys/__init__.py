@@ -3,18 +3,21 @@
 Owns keys with their secrets, authentication, spending limits, limits per minute, and the dashboard where owners manage keys.
 May import ``billing`` and ``gateway_project``. In reading order:
 
-- ``models``             ApiKey; SpendingDay, what a key spent on one UTC day
+- ``models``             ApiKey; FormerSecret, of before a rotation; SpendingDay, what a key spent on one UTC day
 - ``secret``             the format of a secret: mint, parse, digest, compare; pure
 - ``authentication``     ``Authorization: Bearer`` -> caller, or account and key; caches whose key it is, never its status
 - ``locks``              row locks of keys, taken after those of their accounts
 - ``limits``             money per period, requests and tokens per minute, requests in flight: decide, count, report
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
-- ``lifecycle``          issue a key, set its spending limit, revoke it
+- ``lifecycle``          issue a key, change it, set its spending limit, pause and revoke it
+- ``rotation``           give a key a new secret, end the former ones, find the key of a secret
+- ``allowed_models``     the models that a key may use: which there are
 - ``usage``              the body of GET /v1/usage
 - ``summaries``          keys and their spending as the pages show them
 - ``acts``               what people do with keys, recorded in the activity log
-- ``forms``              HTML forms for a spending limit and a new key
+- ``forms``              HTML forms for a spending limit, a new key, and what an owner changes of one
 - ``pages``              the dashboard; ``page_urls`` are its addresses
+- ``key_pages``          its pages of one key
 - ``desk``               what keys contribute to the support desk
 - ``admin``              the support pages of keys
 - ``audit``              invariants of keys, which ``billing.audit`` checks
@@ -22,6 +25,6 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``openapi``            the security scheme and the rate-limit headers of the API description
 - ``management``         commands: create_key, revoke_key, prepare_quickstart
 
-Which key and account a secret belongs to never changes, so it is cached. Whether the key may be used is read in the
-transaction that admits the request: a revoked key stops working at once.
+Which key and account a secret belongs to never changes, so it is cached. Whether the key may be used, and with this secret, is
+read in the transaction that admits the request: a paused or revoked key and an ended secret stop working at once.
 """

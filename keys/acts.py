@@ -1,6 +1,8 @@
 """What people do with keys, each in one transaction with its record in the activity log: owners on the dashboard, and staff."""
 
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -10,11 +12,23 @@ from billing import locks as account_locks
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from keys import lifecycle, summaries
+from keys import lifecycle, locks, rotation, summaries
 from keys.models import ApiKey
 
 _LIMIT = ("spending_limit_cents", "spending_type", "spending_period", "raised_limit_cents", "raised_until")
 _RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
+_NAMES = {
+    "name": "name",
+    "expires_at": "expiry",
+    "allowed_models": "models",
+    "tags": "tags",
+    "requests_per_minute": "requests per minute",
+    "tokens_per_minute": "tokens per minute",
+}
+
+
+class KeyRevoked(Exception):
+    """The key was revoked in the meantime: it cannot be changed any more."""
 
 
 def record_made(request: HttpRequest, key: ApiKey) -> None:
@@ -57,6 +71,63 @@ def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], *
         summary = f"Set the rates to {words}; they were {before_words}."
         _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *_RATES), **said)
     return words
+
+
+def change(request: HttpRequest, key: ApiKey, fields: dict[str, Any]) -> list[str]:
+    """Set the fields, which are given as the arguments of ``lifecycle.change_key``. Return the names of those that changed."""
+    with _locked(key):
+        changed = {name: value for name, value in fields.items() if value != getattr(key, name)}
+        if changed:
+            before = _values(key, *changed)
+            lifecycle.change_key(key, **changed)
+            what = ", ".join(_NAMES[name] for name in changed)
+            _record(request, Activity.Act.KEY_CHANGED, key, f"Changed the {what}.", before=before, after=_values(key, *changed))
+    return list(changed)
+
+
+def pause(request: HttpRequest, key: ApiKey) -> None:
+    """Pause the key. Nothing is recorded if it was paused before."""
+    with _locked(key):
+        if key.paused_at is None:
+            lifecycle.pause_key(key)
+            _record(request, Activity.Act.KEY_PAUSED, key, "Paused the key.")
+
+
+def resume(request: HttpRequest, key: ApiKey) -> None:
+    """Resume the key. Nothing is recorded if it was not paused."""
+    with _locked(key):
+        if key.paused_at is not None:
+            lifecycle.resume_key(key)
+            _record(request, Activity.Act.KEY_RESUMED, key, "Resumed the key.")
+
+
+def rotate(request: HttpRequest, key: ApiKey, grace: timedelta) -> str:
+    """Give the key a new secret, and return it. Raises TooManySecrets."""
+    with _locked(key):
+        minted = rotation.rotate_secret(key, grace=grace)
+        ends = pool.database_time() + grace
+        until = f"work until {ends:%Y-%m-%d %H:%M} UTC at the latest" if grace else "work no longer"
+        _record(request, Activity.Act.KEY_ROTATED, key, f"Rotated the key. Its former secrets {until}.")
+    return minted
+
+
+def end_former_secrets(request: HttpRequest, key: ApiKey) -> None:
+    """Let only the newest secret of the key work. Nothing is recorded if it was so already."""
+    with _locked(key):
+        if rotation.end_former_secrets(key):
+            _record(request, Activity.Act.KEY_ROTATED, key, "Ended the former secrets of the key.")
+
+
+@contextmanager
+def _locked(key: ApiKey) -> Iterator[None]:
+    """A transaction with the key's rows locked and ``key`` as it is now. Raises KeyRevoked."""
+    with transaction.atomic():
+        account_locks.lock_account(key.account_id)
+        locks.lock_key(key.pk)
+        key.refresh_from_db(fields=[*lifecycle.CHANGEABLE, "paused_at", "revoked_at"])
+        if key.revoked_at is not None:
+            raise KeyRevoked
+        yield
 
 
 def revoke(request: HttpRequest, key: ApiKey, **said: str) -> bool:

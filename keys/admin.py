@@ -19,9 +19,9 @@ from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk.acts import act_once
 from gateway_project.templatetags.amounts import balance_usd, usd
-from keys import acts, locks, summaries
+from keys import acts, locks, rotation, summaries
 from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
-from keys.models import ApiKey, RefusalCount, RefusedRequest, SpendingDay
+from keys.models import ApiKey, FormerSecret, RefusalCount, RefusedRequest, SpendingDay
 from keys.refusal_history import summaries as refusal_summaries
 from keys.refusal_history import tables
 
@@ -37,7 +37,7 @@ _PERMISSIONS = {
 class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     change_form_template = "admin/keys/apikey/change_form.html"
     list_display = ("name", "hint", "account", "state", "limit", "created_at", "expires_at")
-    list_filter = (("revoked_at", admin.EmptyFieldListFilter), "spending_type")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter), ("paused_at", admin.EmptyFieldListFilter), "spending_type")
     list_select_related = ("account",)
     search_fields = ("name", "id__exact", "last_four__exact")
     search_help_text = "A member's e-mail address, the account's or the key's name, its id or the last four of its secret."
@@ -46,6 +46,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         "name",
         "id",
         "hint",
+        "former",
         "account",
         "state",
         "limit",
@@ -55,9 +56,11 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         "requests_in_flight_max",
         "rates",
         "allowed_models",
+        "tags",
         "created_by",
         "created_at",
         "expires_at",
+        "paused_at",
         "revoked_at",
     )
     ordering = ("-id",)
@@ -77,6 +80,12 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     @admin.display(description="secret")
     def hint(self, key: ApiKey) -> str:
         return summaries.mask_secret(key)
+
+    @admin.display(description="former secrets")
+    def former(self, key: Any) -> str:
+        former = key.former_secrets.order_by("-id")[: rotation.WORKING_MAX]
+        words = [f"{summaries.mask(each.last_four)} until {each.ends_at:%Y-%m-%d %H:%M} UTC" for each in former]
+        return ", ".join(words) or "none"
 
     @admin.display()
     def state(self, key: Any) -> str:
@@ -186,6 +195,18 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
             return self.back_to(key)
         context = {"form": form, "limit": self.limit(key), "rates": self.rates(key)}
         return self.show_action(request, f"admin/keys/apikey/{name}.html", title, key, **context)
+
+
+@admin.register(FormerSecret)
+class FormerSecretAdmin(NewestFirstAdmin):
+    list_display = fields = ("hint", "key", "rotated_at", "ends_at")
+    list_select_related = ("key",)
+    search_fields = ("key__id__exact", "last_four__exact")
+    search_help_text = "The key's id or the last four of the secret."
+
+    @admin.display(description="secret")
+    def hint(self, former: FormerSecret) -> str:
+        return summaries.mask(former.last_four)
 
 
 @admin.register(SpendingDay)

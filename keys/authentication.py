@@ -5,7 +5,7 @@ Settings name these classes by path, so that billing, which imports no app, can 
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -33,16 +33,22 @@ INVALID_KEY_MESSAGE = (
     "Send a key from the dashboard's Keys page as Authorization: Bearer <API_KEY>."
 )
 
-# Only who has the secret of a key that would work otherwise gets it.
+# Only who has the secret of a key that would work otherwise gets these.
+PAUSED_MESSAGE = "Incorrect API key provided: it is paused. Resume it on the dashboard's Keys page."
 CLOSED_ACCOUNT_MESSAGE = "Incorrect API key provided: its account is closed. Ask support to reopen it."
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The key and account that a secret belongs to. They never change and may be cached; the key's status is not included."""
+    """The key and account that a secret belongs to. They never change and may be cached; the key's status is not included.
+
+    Nor is whether the secret still works: ``digest`` is the stored one, which the key's row says. Empty: no secret was given.
+    """
 
     key_id: str
     account_id: UUID
+    digest: str = ""
+    cached_under: str = ""  # its key in the cache
 
     is_authenticated = True
 
@@ -81,27 +87,32 @@ class BearerKeyAuthentication(CallerAuthentication):
         reads.reads.require_allowed(caller.key_id)
         reads.in_flight.begin(request._request, caller.account_id)
         with refusal_cache.replay_or_record_before_admission(caller.key_id):
-            key = _read(caller.key_id)
+            key = _read(caller)
         reads.reads.count(caller.key_id)
         return key.account, key
 
 
-def _read(key_id: str) -> Any:
+def _read(caller: Caller) -> Any:
     rows = ApiKey.objects.select_related("account").annotate(now=Now(), running=requests_in_flight.OPEN_HOLDS)
-    key = pool.read(rows.filter(pk=key_id).first)
+    key = pool.read(rows.filter(pk=caller.key_id).first)
     if key is None:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-    require_active(key, key.account, key.now)
+    require_active(key, key.account, key.now, caller)
     key.open_holds = key.running
     limit_state_cache.store(key, key.account, key.now)
     return key
 
 
-def require_active(key: ApiKey, account: Account, now: datetime) -> None:
-    """Raises InvalidApiKey if the key is revoked or expired, or its account is closed."""
+def require_active(key: ApiKey, account: Account, now: datetime, caller: Caller) -> None:
+    """Raises InvalidApiKey if the key is revoked, expired or paused, the secret has ended, or the account is closed."""
     expired = key.expires_at is not None and key.expires_at <= now
     if key.revoked_at is not None or expired:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+    if caller.digest and not key.accepts(caller.digest, now):
+        _forget(caller)
+        raise errors.SecretEnded(INVALID_KEY_MESSAGE)
+    if key.paused_at is not None:
+        raise errors.InvalidApiKey(PAUSED_MESSAGE)
     if not account.is_active:
         raise errors.InvalidApiKey(CLOSED_ACCOUNT_MESSAGE)
 
@@ -144,14 +155,20 @@ def _identify(given: str) -> Caller:
 
 
 def _look_up_and_cache(given: str, digest: str) -> Caller:
-    caller = _lookups.submit(given)
-    if caller is None:
+    found = _lookups.submit(given)
+    if found is None:
         _unknown_secrets.put(digest, True)
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     if len(_callers) >= _CALLERS_MAX:
         _callers.pop(next(iter(_callers)), None)
-    _callers[digest] = caller
+    caller = _callers[digest] = replace(found, cached_under=digest)
     return caller
+
+
+def _forget(caller: Caller) -> None:
+    """Refuse the caller's secret from now on as any that no key has: a flood of it costs no query."""
+    if _callers.pop(caller.cached_under, None):
+        _unknown_secrets.put(caller.cached_under, True)
 
 
 def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | Exception]:
@@ -159,8 +176,8 @@ def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | E
     _keep_pace()
     ids = [secret.key_id(given) for given in secrets]
     try:
-        rows = ApiKey.objects.filter(pk__in=ids).values("pk", "digest", "account_id")
-        found = pool.read(lambda: {row["pk"]: row for row in rows.all()})
+        rows = ApiKey.objects.filter(pk__in=ids).annotate(now=Now()).only("pk", "digest", "former_digests", "account_id")
+        found = pool.read(lambda: {key.pk: key for key in rows.all()})
     except pool.UNAVAILABLE as error:
         return [error] * len(secrets)  # trying each of them alone would only take longer
     # The request bodies are yet to arrive, perhaps slowly; meanwhile others need the connection.
@@ -179,10 +196,11 @@ def _keep_pace() -> None:
         gevent.sleep(_PACE_SECONDS)
 
 
-def _caller_for(given: str, row: Any) -> Caller | None:
-    if row is None or not secret.matches(given, row["digest"], settings.KEY_PEPPERS):
-        return None
-    return Caller(key_id=row["pk"], account_id=row["account_id"])
+def _caller_for(given: str, key: Any) -> Caller | None:
+    for digest in [key.digest, *key.working_former_digests(key.now)] if key else []:
+        if secret.matches(given, digest, settings.KEY_PEPPERS):
+            return Caller(key.pk, key.account_id, digest)
+    return None
 
 
 _lookups: GroupCommit[str, Caller | None] = GroupCommit(_look_up_batch)

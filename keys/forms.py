@@ -1,24 +1,30 @@
-"""Forms for a spending limit and a new key."""
+"""Forms for a spending limit, a new key, and what an owner changes of one."""
 
+import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django import forms
+from django.utils.text import capfirst
 
 from billing import money
 from billing.forms import DollarsField
 from billing.models import Account
 from gateway_project.db import pool
-from keys import lifecycle
-from keys.models import ApiKey, SpendingPeriod, SpendingType
+from gateway_project.desk.forms import ActForm
+from keys import allowed_models, lifecycle, summaries
+from keys.limits import rate_limits
+from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey, SpendingPeriod, SpendingType
 
+SECRET_CHARACTERS_MAX = 200
 NO_LIMIT = "NONE"  # a value of its own: a form that lost its fields must not clear a limit
 TYPES = [
     (NO_LIMIT, "No limit"),
-    (SpendingType.FIXED.value, "One-time limit (FIXED)"),
-    (SpendingType.RECURRING.value, "Limit that resets (RECURRING)"),
+    (SpendingType.FIXED.value, "One-time limit"),
+    (SpendingType.RECURRING.value, "Limit that resets"),
 ]
-_PERIODS = [("", "—"), *((period.value, f"{period.label} ({period.value})") for period in SpendingPeriod)]
+_PERIODS = [("", "—"), *((period.value, capfirst(summaries.describe_reset(period))) for period in SpendingPeriod)]
 
 
 class LimitForm(forms.Form):
@@ -32,7 +38,7 @@ class LimitForm(forms.Form):
         label="Resets",
         choices=_PERIODS,
         required=False,
-        help_text="At 00:00 UTC: each day, on Mondays, on the first of the month. Only for a limit that resets.",
+        help_text="Only for a limit that resets.",
     )
 
     @staticmethod
@@ -66,8 +72,8 @@ class LimitForm(forms.Form):
         return {"limit_cents": self.cleaned_data["spending_limit"], "type": type, "period": period}
 
 
-class KeyForm(LimitForm):
-    """A new key. Validate it while the account is locked: a double click must not make two keys."""
+class DetailsForm(forms.Form):
+    """A key's name, last day, models and tags."""
 
     name = forms.CharField(max_length=100, help_text="Where you will use it, such as “production” or “laptop”.")
     last_day = forms.DateField(
@@ -76,18 +82,28 @@ class KeyForm(LimitForm):
         widget=forms.DateInput(attrs={"type": "date"}),
         help_text="Until midnight UTC. Empty: it never expires.",
     )
-    account = forms.CharField(widget=forms.HiddenInput)
+    allowed_models = forms.CharField(
+        label="Models",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
+        help_text="The ids of the models that it may use, one a line. Empty: all models.",
+    )
+    tags = forms.CharField(
+        required=False,
+        help_text=f"Labels such as “web, staging”. At most {TAGS_MAX}, of {TAG_CHARACTERS_MAX} characters, commas between.",
+    )
 
-    field_order = ["name", "last_day", "spending_type", "spending_limit", "spending_period"]
-
-    def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, for_account: Account, *args: Any, key: ApiKey | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.for_account = for_account
-        self.fields["account"].initial = str(for_account.pk)
+        self.for_account, self.key = for_account, key
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
-        if ApiKey.objects.filter(account=self.for_account, name__iexact=name, revoked_at=None).exists():
+        named = ApiKey.objects.filter(account=self.for_account, name__iexact=name, revoked_at=None)
+        if self.key:
+            if named.exclude(pk=self.key.pk).exists():
+                raise forms.ValidationError("Another key has this name.")
+        elif named.exists():
             raise forms.ValidationError(
                 "There is a key with this name. If you made it just now, its secret was shown then and cannot be shown again."
             )
@@ -95,11 +111,57 @@ class KeyForm(LimitForm):
 
     def clean_last_day(self) -> date | None:
         day: date | None = self.cleaned_data["last_day"]
+        if "last_day" not in self.changed_data:
+            return day  # of a key that has expired
         if day is not None and day < pool.database_time().astimezone(UTC).date():
             raise forms.ValidationError("This day is in the past.")
         if day == date.max:
             raise forms.ValidationError("Leave it empty for a key that never expires.")
         return day
+
+    def clean_allowed_models(self) -> list[str] | None:
+        ids = _unique(re.split(r"[\s,]+", self.cleaned_data["allowed_models"]))
+        if len(ids) > allowed_models.MODELS_MAX:
+            raise forms.ValidationError(f"A key may be restricted to at most {allowed_models.MODELS_MAX} models.")
+        if unknown := allowed_models.unknown([each for each in ids if each not in self._former_models()]):
+            raise forms.ValidationError(f"There is no model {', '.join(unknown)}. The page of models lists their ids.")
+        return ids or None
+
+    def clean_tags(self) -> list[str] | None:
+        tags = _unique(each.strip() for each in self.cleaned_data["tags"].split(","))
+        if len(tags) > TAGS_MAX or any(len(tag) > TAG_CHARACTERS_MAX for tag in tags):
+            raise forms.ValidationError(f"At most {TAGS_MAX} tags, of at most {TAG_CHARACTERS_MAX} characters each.")
+        return tags or None
+
+    def _former_models(self) -> list[str]:
+        """Models that the key has already: one that left the catalog must not keep the form from being saved."""
+        return (self.key.allowed_models or []) if self.key else []
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the form says, as arguments of ``lifecycle.change_key``."""
+        day = self.cleaned_data["last_day"]
+        return {
+            **{name: self.cleaned_data[name] for name in ("name", "allowed_models", "tags")},
+            "expires_at": None if day is None else datetime.combine(day + timedelta(days=1), time.min, UTC),
+        }
+
+
+def _unique(texts: Iterable[str]) -> list[str]:
+    """Return the texts in their order, each once, without empty ones."""
+    return list(dict.fromkeys(filter(None, texts)))
+
+
+class KeyForm(DetailsForm, LimitForm):
+    """A new key. Validate it while the account is locked: a double click must not make two keys."""
+
+    account = forms.CharField(widget=forms.HiddenInput)
+
+    field_order = ["name", "last_day", "spending_type", "spending_limit", "spending_period", "allowed_models", "tags"]
+
+    def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
+        super().__init__(for_account, *args, **kwargs)
+        self.fields["account"].initial = str(for_account.pk)
 
     def clean(self) -> None:
         super().clean()
@@ -112,11 +174,89 @@ class KeyForm(LimitForm):
 
     def issue(self, created_by: Any) -> tuple[ApiKey, str]:
         """Make the key. Return it and its secret."""
-        day = self.cleaned_data["last_day"]
-        return lifecycle.issue_key(
-            self.for_account,
-            name=self.cleaned_data["name"],
-            created_by=created_by,
-            expires_at=None if day is None else datetime.combine(day + timedelta(days=1), time.min, UTC),
-            **self.limit,
-        )
+        return lifecycle.issue_key(self.for_account, created_by=created_by, **self.details, **self.limit)
+
+
+class ChangeForm(DetailsForm):
+    """What an owner changes of a key, but for its spending limit. A rate may be below the account's, and not above."""
+
+    requests_per_minute = forms.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
+    tokens_per_minute = forms.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
+    field_order = ["name", "last_day", "allowed_models", "requests_per_minute", "tokens_per_minute", "tags"]
+
+    def __init__(self, key: ApiKey, *args: Any) -> None:
+        super().__init__(key.account, *args, key=key, initial=_initial(key))
+        most = rate_limits.account_limits(key.account)
+        self._most = {"requests_per_minute": most.requests, "tokens_per_minute": most.tokens}
+        for name, limit in self._most.items():
+            self.fields[name].help_text = (
+                "Empty: no limit." if limit is None else f"Empty: {limit:,}, as for the whole account."
+            )
+
+    def clean_requests_per_minute(self) -> int | None:
+        return self._clean_rate("requests_per_minute")
+
+    def clean_tokens_per_minute(self) -> int | None:
+        return self._clean_rate("tokens_per_minute")
+
+    def _clean_rate(self, name: str) -> int | None:
+        rate: int | None = self.cleaned_data[name]
+        most = self._most[name]
+        if name in self.changed_data and rate is not None and most is not None and rate > most:
+            raise forms.ValidationError(f"At most {most:,}. Ask support for more.")
+        return rate
+
+    @property
+    def details(self) -> dict[str, Any]:
+        details = {**super().details, **{name: self.cleaned_data[name] for name in self._most}}
+        if "last_day" not in self.changed_data:  # a key made by a program may end at any time of its last day
+            del details["expires_at"]
+        return details
+
+
+def _initial(key: ApiKey) -> dict[str, Any]:
+    last = key.expires_at and (key.expires_at - timedelta(microseconds=1)).astimezone(UTC).date()
+    return {
+        "name": key.name,
+        "last_day": last,
+        "allowed_models": "\n".join(key.allowed_models or []),
+        "tags": ", ".join(key.tags or []),
+        "requests_per_minute": key.requests_per_minute,
+        "tokens_per_minute": key.tokens_per_minute,
+    }
+
+
+GRACES = [("0", "At once"), ("3600", "In 1 hour"), ("86400", "In 24 hours"), ("604800", "In 7 days")]
+
+
+class RotateForm(ActForm):
+    """When the secrets of a key that work now stop working. Validate it with the key locked."""
+
+    grace_seconds = forms.TypedChoiceField(
+        label="The secret that works now stops",
+        choices=GRACES,
+        coerce=int,
+        initial="86400",
+        widget=forms.RadioSelect,
+    )
+
+    def __init__(self, key: ApiKey, *args: Any) -> None:
+        self.key = key
+        super().__init__(*args)
+
+    def facts(self) -> dict[str, str]:
+        return {"secret": summaries.mask_secret(self.key)}
+
+    @property
+    def grace(self) -> timedelta:
+        return timedelta(seconds=self.cleaned_data["grace_seconds"])
+
+
+class SecretForm(forms.Form):
+    """A secret that was found somewhere. It is not shown again, whatever it is."""
+
+    secret = forms.CharField(
+        max_length=SECRET_CHARACTERS_MAX,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="The whole secret, which begins with “mgw_”. It is sent to the gateway, and neither stored nor logged.",
+    )

@@ -1,6 +1,7 @@
-"""Issues a key, sets its spending limit and rates, revokes it: for owners, support and operators."""
+"""Issues a key, changes it, sets its spending limit and rates, pauses and revokes it: for owners, support and operators."""
 
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -11,6 +12,8 @@ from billing import money
 from billing.models import Account, User
 from keys import locks, secret
 from keys.models import ApiKey, SpendingPeriod, SpendingType
+
+CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", "requests_per_minute", "tokens_per_minute"}
 
 
 class InvalidLimit(ValueError):
@@ -29,6 +32,8 @@ def issue_key(
     requests_per_minute: int | None = None,
     tokens_per_minute: int | None = None,
     requests_in_flight_max: int | None = None,
+    allowed_models: list[str] | None = None,
+    tags: list[str] | None = None,
 ) -> tuple[ApiKey, str]:
     """Make a key. Return it and its secret, which cannot be shown again. Raises InvalidLimit."""
     _require_valid(limit_cents, type, period)
@@ -43,6 +48,8 @@ def issue_key(
         requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute,
         requests_in_flight_max=requests_in_flight_max,
+        allowed_models=allowed_models,
+        tags=tags,
     )
     minted = secret.mint(key.pk)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
@@ -77,6 +84,24 @@ def set_rates(
         tokens_per_minute=tokens_per_minute,
         requests_in_flight_max=requests_in_flight_max,
     )
+
+
+def change_key(key: ApiKey, **fields: Any) -> None:
+    """Set some of CHANGEABLE, which the caller has checked. They apply from the next request."""
+    assert fields.keys() <= CHANGEABLE, fields.keys()
+    _write(key, **fields)
+
+
+def pause_key(key: ApiKey) -> None:
+    """Refuse the key's requests from now on, in every process, until it is resumed. Running requests are settled as usual."""
+    if key.paused_at is None:
+        _write(key, paused_at=Now())
+        key.refresh_from_db(fields=["paused_at"])
+
+
+def resume_key(key: ApiKey) -> None:
+    """Admit the key's requests again. Idempotent."""
+    _write(key, paused_at=None)
 
 
 def revoke_key(key: ApiKey) -> None:

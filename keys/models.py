@@ -1,5 +1,6 @@
-"""API keys, and what each spent on each day."""
+"""API keys with their former secrets, and what each spent on each day."""
 
+from datetime import datetime
 from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
@@ -12,6 +13,8 @@ from billing.models import Account, User
 from gateway_project import identifiers
 
 RATE_MAX = 2**31 - 1  # of the columns
+TAGS_MAX = 10
+TAG_CHARACTERS_MAX = 40
 
 
 class SpendingType(models.TextChoices):
@@ -37,6 +40,12 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    paused_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Since when it is paused. Empty: it is not."
+    )
+    # Of each former secret that still works: its digest, and until when (ISO 8601). It repeats FormerSecret in the row that
+    # admission reads anyway, so that an ended secret is refused without a query.
+    former_digests = models.JSONField(null=True, blank=True, editable=False)
 
     # All three empty: no limit.
     spending_limit_cents = models.PositiveBigIntegerField(null=True, blank=True)
@@ -63,6 +72,9 @@ class ApiKey(models.Model):
 
     allowed_models: ClassVar = ArrayField(
         models.CharField(max_length=200), null=True, blank=True, help_text="Model ids this key may use. Empty: all."
+    )
+    tags: ClassVar = ArrayField(
+        models.CharField(max_length=TAG_CHARACTERS_MAX), null=True, blank=True, help_text="Labels, to find and group keys."
     )
 
     class Meta:
@@ -110,6 +122,28 @@ class ApiKey(models.Model):
     @property
     def spending_limit_nanos(self) -> int | None:
         return None if self.spending_limit_cents is None else money.nanos(self.spending_limit_cents)
+
+    def working_former_digests(self, now: datetime) -> dict[str, datetime]:
+        """Return the digests of the former secrets that work at ``now``, with their ends."""
+        ends = {digest: datetime.fromisoformat(end) for digest, end in (self.former_digests or {}).items()}
+        return {digest: end for digest, end in ends.items() if end > now}
+
+    def accepts(self, digest: str, now: datetime) -> bool:
+        """Return whether the secret with this digest works at ``now``: the key's own, or a former one that has not ended."""
+        return digest == self.digest or digest in self.working_former_digests(now)
+
+
+class FormerSecret(models.Model):
+    """A secret that a key had before it was rotated. It works until its end, and is kept to find the key when it leaks."""
+
+    key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="former_secrets")
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    last_four = models.CharField(max_length=4, editable=False, db_index=True)
+    rotated_at = models.DateTimeField(db_default=Now(), editable=False)
+    ends_at = models.DateTimeField(help_text="Until when it works.")
+
+    def __str__(self) -> str:
+        return f"...{self.last_four}, until {self.ends_at:%Y-%m-%d %H:%M} UTC"
 
 
 class RefusalCount(models.Model):

@@ -28,6 +28,7 @@ class Limit:
     held_nanos: int
     left_nanos: int
     used_percent: int
+    resets: str  # when, in words: "every day at 00:00 UTC"; "" for a limit that does not
     resets_at: datetime | None
     raised_until: datetime | None  # if it is raised now
 
@@ -47,10 +48,17 @@ class Summary:
     spent_in_total_nanos: int
     limit: Limit | None
     rates: str  # limits per minute and requests at a time, in words
+    models: list[str]  # that it may use; all of them, if there are none here
+    tags: list[str]
+    former_end: datetime | None  # until when a former secret works, if one does
 
     @property
     def is_revoked(self) -> bool:
         return self.revoked_at is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.state == "Paused"
 
 
 def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
@@ -67,14 +75,21 @@ def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
 
 def mask_secret(key: ApiKey) -> str:
     """Return the start and end of the secret. The id between is left out: ids sort by time, so they all begin alike."""
-    return f"{secret.PREFIX}…{key.last_four}"
+    return mask(key.last_four)
+
+
+def mask(last_four: str) -> str:
+    """Return what stands for a secret with this end."""
+    return f"{secret.PREFIX}…{last_four}"
 
 
 def describe_state(key: ApiKey, now: datetime) -> str:
-    """Return Active, Expired or Revoked."""
+    """Return Active, Paused, Expired or Revoked."""
     if key.revoked_at is not None:
         return "Revoked"
-    return "Expired" if key.expires_at is not None and key.expires_at <= now else "Active"
+    if key.expires_at is not None and key.expires_at <= now:
+        return "Expired"
+    return "Paused" if key.paused_at is not None else "Active"
 
 
 def describe_limit(limit_cents: int | None, period: str | None) -> str:
@@ -97,6 +112,18 @@ def _terms(period: str | None) -> str:
     return SpendingPeriod(period).label if period else "in total"
 
 
+_RESETS = {
+    SpendingPeriod.DAILY: "every day",
+    SpendingPeriod.WEEKLY: "every Monday",
+    SpendingPeriod.MONTHLY: "on the first of every month",
+}
+
+
+def describe_reset(period: str | None) -> str:
+    """Return when a limit resets, in words: "every day at 00:00 UTC"; "" for one without a period."""
+    return f"{_RESETS[SpendingPeriod(period)]} at 00:00 UTC" if period else ""
+
+
 def describe_rates(key: ApiKey) -> str:
     """Return how much the key may ask, in words: "60 requests per minute, and 100 requests at a time"."""
     per_minute = rate_limits.describe_limits(rate_limits.effective_limits(key, key.account))
@@ -116,6 +143,9 @@ def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None,
         spent_in_total_nanos=int(totals.get("total_nanos", 0)),
         limit=_limit(key, window, now),
         rates=describe_rates(key),
+        models=key.allowed_models or [],
+        tags=key.tags or [],
+        former_end=max(key.working_former_digests(now).values(), default=None),
     )
 
 
@@ -130,6 +160,7 @@ def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit |
         held_nanos=window.held_nanos,
         left_nanos=window.available_nanos,
         used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
+        resets=describe_reset(key.spending_period),
         resets_at=window.resets_at,
         raised_until=key.raised_until if key.raised_until is not None and key.raised_until > now else None,
     )

@@ -19,7 +19,7 @@ from billing.models import Account, Hold
 from completions.models import Completion, LanguageModel, Price, Provider, Route
 from gateway_project import errors
 from gateway_project.db import pool
-from keys import lifecycle, secret
+from keys import lifecycle, rotation, secret
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, outage, usage
 from tests.conftest import client_for
@@ -109,6 +109,19 @@ def deleted_key(scenario: Scenario) -> Request:
 def revoked(scenario: Scenario) -> Request:
     assert scenario.request(path="/v1/usage", method="GET").send().status_code == 200
     lifecycle.revoke_key(scenario.key)
+    return scenario.request()
+
+
+def paused(scenario: Scenario) -> Request:
+    assert scenario.request(path="/v1/usage", method="GET").send().status_code == 200
+    lifecycle.pause_key(scenario.key)
+    return scenario.request()
+
+
+def ended_secret(scenario: Scenario) -> Request:
+    """A secret whose key was rotated after a request, so that its identity is cached."""
+    assert scenario.request(path="/v1/usage", method="GET").send().status_code == 200
+    rotation.rotate_secret(scenario.key, grace=timedelta(0))
     return scenario.request()
 
 
@@ -226,6 +239,8 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "of no key": (secret_of_no_key, *BAD_KEY),
     "deleted": (deleted_key, *BAD_KEY),
     "revoked": (revoked, *BAD_KEY),
+    "paused": (paused, *BAD_KEY),
+    "rotated": (ended_secret, *BAD_KEY),
     "expired": (lambda scenario: scenario.set_key(expires_at=Now()), *BAD_KEY),
     "account closed": (lambda scenario: scenario.set_all(Account, is_active=False), *BAD_KEY),
     # the request

@@ -11,7 +11,7 @@ class Act(Enum):
     Every member sees the balance, spending, keys, the statement and its CSV, and who else is a member; and may leave.
     """
 
-    MANAGE_KEYS = "make, limit or revoke keys"
+    MANAGE_KEYS = "make, change or revoke keys"
     PAY = "see or make payments"  # with receipts, billing details and the automatic top-up
     MANAGE_MEMBERS = "invite, change or remove members"
 
@@ -25,7 +25,7 @@ ACTS: dict[Role, frozenset[Act]] = {
 
 DESCRIPTIONS: dict[Role, str] = {
     Role.OWNER: "may do everything: keys, payments and members",
-    Role.DEVELOPER: "makes, limits and revokes keys; sees the statement, but no payments",
+    Role.DEVELOPER: "makes, changes and revokes keys; sees the statement, but no payments",
     Role.BILLING: "pays and sees payments and receipts; sees keys, but cannot change them",
     Role.VIEWER: "sees the balance, keys and the statement, and changes nothing",
 }

@@ -138,7 +138,7 @@ class AdmissionRequest:
             return _read_admitted(self, rows)
         account, key = _account_and_key(self.caller, rows)
         now, window = rows.now, rows.windows[key.pk]
-        require_active(key, account, now)  # 1
+        require_active(key, account, now, self.caller)  # 1
         offers = self._allowed_offers(key)  # 2
         stored = earlier = None
         if self.idempotency_key:

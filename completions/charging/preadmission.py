@@ -64,7 +64,7 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
         found = _look_ups.submit(_LookUp(caller, idempotency_value))
         if found is None:
             raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-        require_active(found.key, found.account, found.now)
+        require_active(found.key, found.account, found.now, caller)
         limit_state_cache.store(found.key, found.account, found.now)
         if found.is_repeated:
             return

@@ -31,6 +31,11 @@ def _keys_by_last_four(term: str) -> QuerySet[ApiKey]:
     return _keys().filter(last_four=match[1]) if match else ApiKey.objects.none()
 
 
+def _keys_by_former_last_four(term: str) -> QuerySet[ApiKey]:
+    match = _MASKED.fullmatch(term)
+    return _keys().filter(former_secrets__last_four=match[1]) if match else ApiKey.objects.none()
+
+
 def _refused_requests(term: str) -> QuerySet[RefusedRequest]:
     return RefusedRequest.objects.filter(request_id=term).select_related("key")
 
@@ -53,5 +58,6 @@ FINDERS = [
         conceal=secret.conceal_all,
     ),
     Finder(ApiKey, _keys_by_last_four, _describe_key, "a key as owners see it, or the last four of its secret"),
+    Finder(ApiKey, _keys_by_former_last_four, _describe_key, "a key by the last four of a secret from before it was rotated"),
     Finder(RefusedRequest, _refused_requests, _describe_refused, "the request id of a refusal"),
 ]

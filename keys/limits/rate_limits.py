@@ -35,6 +35,14 @@ def effective_limits(key: ApiKey, account: Account) -> RateLimits:
     )
 
 
+def account_limits(account: Account) -> RateLimits:
+    """Return the limits that apply to a key without its own. Only support sets higher ones."""
+    return RateLimits(
+        _first_set(None, account.requests_per_minute, settings.KEY_REQUESTS_PER_MINUTE),
+        _first_set(None, account.tokens_per_minute, settings.KEY_TOKENS_PER_MINUTE),
+    )
+
+
 def describe_limits(limits: RateLimits) -> str:
     """Return the limits in words: "60 requests and 100,000 tokens per minute"; "" without a limit."""
     counts = ((limits.requests, "request"), (limits.tokens, "token"))

@@ -151,6 +151,8 @@ def _tied_up(demand: AdmissionDemand) -> RefusalKind:
 def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | None:
     """Return what other requests must share to get this refusal; None if it must not be replayed."""
     match refusal:
+        case errors.SecretEnded():
+            return None  # the key itself is not refused: its other secret works
         case errors.InvalidApiKey():
             return _KEY
         case errors.ModelNotFound():

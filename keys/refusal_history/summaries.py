@@ -17,7 +17,8 @@ _HOUR = timedelta(hours=1)
 
 _WORDS = {
     "InvalidRequest": "The request was malformed, or the model cannot do what it asks",
-    "InvalidApiKey": "The key was revoked or has expired, or its account is closed",
+    "InvalidApiKey": "The key was revoked, has expired or is paused, or its account is closed",
+    "SecretEnded": "The key was rotated, and the former secret works no longer",
     "Forbidden": "The key may not do this",
     "PathNotFound": "There is nothing at the path",
     "ModelNotFound": "The model does not exist, is not available, or the key may not use it",

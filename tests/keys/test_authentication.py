@@ -196,7 +196,7 @@ def test_concurrent_secrets_are_looked_up_in_one_query(alice, django_assert_num_
     secrets = [*(minted for _, minted in made), another, secret.mint(identifiers.short_uuid7())]
     with django_assert_num_queries(1):
         found = authentication._look_up_batch(secrets, is_rerun=False)
-    assert found == [*(authentication.Caller(key.pk, alice.pk) for key, _ in made), None, None]
+    assert found == [*(authentication.Caller(key.pk, alice.pk, key.digest) for key, _ in made), None, None]
 
 
 def test_a_known_key_costs_one_query(key, django_assert_num_queries):

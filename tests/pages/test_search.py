@@ -253,6 +253,8 @@ INSERT INTO billing_membership (account_id, user_id)
 INSERT INTO keys_apikey (id, account_id, name, digest, last_four)
     SELECT left(md5('key' || n), 22), md5('account' || n)::uuid, 'key', md5(n::text), left(md5('four' || n), 4)
     FROM generate_series(1, 20000) n;
+INSERT INTO keys_formersecret (key_id, digest, last_four, ends_at)
+    SELECT left(md5('key' || n), 22), md5('former' || n), left(md5('former' || n), 4), now() FROM generate_series(1, 20000) n;
 INSERT INTO billing_ledgerentry (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata)
     SELECT md5('entry' || n)::uuid, md5('account' || n)::uuid, 1, 'CREDIT_PURCHASE', 1, 1, 'pay:stripe:pi_' || n,
         jsonb_build_object('stripePaymentId', 'pi_' || n) FROM generate_series(1, 20000) n;

@@ -84,7 +84,11 @@ def _account() -> Account:
 def _api_key(account: Account, previous: Any, owner: User) -> str:
     """Return the secret in the file if its key still works, otherwise the secret of a new key."""
     key_id = secret.key_id(previous) if isinstance(previous, str) else None
-    key = ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, expires_at=None).first() if key_id else None
+    key = (
+        ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, paused_at=None, expires_at=None).first()
+        if key_id
+        else None
+    )
     if key and secret.matches(previous, key.digest, settings.KEY_PEPPERS):
         return str(previous)
     return lifecycle.issue_key(account, name="quickstart", created_by=owner)[1]

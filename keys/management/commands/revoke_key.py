@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from gateway_project import timestamps
 from gateway_project.operator_command import OperatorCommand
-from keys import lifecycle, secret
+from keys import lifecycle, rotation, secret
 from keys.models import ApiKey
 
 
@@ -29,8 +28,10 @@ class Command(OperatorCommand):
 def _find(typed: str) -> ApiKey:
     # The argument may be a secret, or most of one, so no message repeats it. A text with this key's id in the format of a
     # secret is not enough: only the real secret revokes the key.
-    embedded_id = secret.key_id(typed)
-    key = ApiKey.objects.filter(pk=embedded_id or typed).first() if typed.isascii() else None
-    if key is None or (embedded_id and not secret.matches(typed, key.digest, settings.KEY_PEPPERS)):
+    if secret.key_id(typed):
+        key = rotation.find_key(typed)
+    else:
+        key = ApiKey.objects.filter(pk=typed).first() if typed.isascii() else None
+    if key is None:
         raise CommandError("KEY: there is no key with this id or secret.")
     return key

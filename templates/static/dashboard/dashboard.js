@@ -22,6 +22,14 @@ for (const menu of document.querySelectorAll("details.menu")) {
   });
 }
 
+// Beside a time that is said in UTC, say it in the reader's time zone, if that is another.
+for (const said of document.querySelectorAll("[data-here]")) {
+  const moment = new Date(said.dataset.here);
+  if (!moment.getTimezoneOffset()) continue;
+  const more = { weekday: { weekday: "long" }, day: { day: "numeric", month: "short" } }[said.dataset.with];
+  said.textContent = ` (${moment.toLocaleString(undefined, { hour: "numeric", minute: "2-digit", ...more })} here)`;
+}
+
 // Ignore a second click while a form is being sent.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {

@@ -31,11 +31,19 @@ class Case:
 INVITED = {"email": "x@example.org", "role": "VIEWER", "account": "{account}"}
 DETAILS = {"name": "Alice", "address": "1 High Street", "tax_id": ""}
 NO_LIMIT = {"spending_type": "NONE", "account": "{account}"}
+ROTATION = {"token": "0" * 22, "seen": '{{"secret": "mgw_live_…{last_four}"}}'}
 CASES = {
     "dashboard": Case(""),
     "keys": Case("keys/"),
     "new-key": Case("keys/new/", KEYS, post=200, form={"name": "new", **NO_LIMIT}, writes=True),
     "limit-key": Case("keys/{key}/limit/", KEYS, post=302, form={"spending_type": "FIXED", "spending_limit": "5"}, writes=True),
+    "find-key": Case("keys/find/", post=200, form={"secret": "mgw_live_"}),
+    "key": Case("keys/{key}/"),
+    "change-key": Case("keys/{key}/change/", KEYS, post=302, form={"name": "other", "tags": "web"}, writes=True),
+    "pause-key": Case("keys/{key}/pause/", KEYS, get=405, post=302, writes=True),
+    "resume-key": Case("keys/{key}/resume/", KEYS, get=405, post=302),  # it is not paused
+    "rotate-key": Case("keys/{key}/rotate/", KEYS, post=200, form={"grace_seconds": "0", **ROTATION}, writes=True),
+    "end-former-secrets": Case("keys/{key}/former/end/", KEYS, get=405, post=302),  # there are none
     "revoke-key": Case("keys/{key}/revoke/", KEYS, post=302, writes=True),
     "statement": Case("ledger/"),
     "statement-csv": Case("ledger.csv"),
@@ -75,7 +83,14 @@ def ids(alice, key):  # noqa: F811
         invited_by=owner,
         expires_at=pool.database_time(),
     )
-    return {"account": alice.pk, "key": key.pk, "member": member.pk, "payment": payment.pk, "invitation": invitation.pk}
+    return {
+        "account": alice.pk,
+        "key": key.pk,
+        "last_four": key.last_four,
+        "member": member.pk,
+        "payment": payment.pk,
+        "invitation": invitation.pk,
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +177,7 @@ def test_pages_offer_what_the_role_may_do(alice, ids):
 
 def test_a_refusal_says_which_role_one_has(alice):
     page = member_of(alice, Role.VIEWER).get("/dashboard/keys/new/").content.decode()
-    assert "Your role in Alice is Viewer. It may not make, limit or revoke keys." in page
+    assert "Your role in Alice is Viewer. It may not make, change or revoke keys." in page
 
 
 def test_a_new_role_counts_from_the_next_request(alice):

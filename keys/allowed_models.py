@@ -1,0 +1,14 @@
+"""The models that a key may use. The catalog is another app's: it says which ids there are (``desk.known_models``)."""
+
+from collections.abc import Collection
+
+from gateway_project.desk import contributions
+
+MODELS_MAX = 100
+MODEL_CHARACTERS_MAX = 200  # of the column
+
+
+def unknown(ids: Collection[str]) -> list[str]:
+    """Return those of ``ids`` that are no model and no alias."""
+    known = {model_id for find in contributions.collect("known_models", "KNOWN") for model_id in find(ids)}
+    return [model_id for model_id in ids if model_id not in known]

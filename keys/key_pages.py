@@ -1,0 +1,194 @@
+"""The pages of one key: what it may do and its secrets; change, pause and rotate it; find it by a leaked secret."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from billing import locks as account_locks
+from billing.members import roles
+from billing.members.roles import Act
+from billing.models import Account, Membership
+from billing.pages import member_page, requires, select_account
+from billing.sign_in.reauthentication import reauthenticates
+from gateway_project.activity import sent_forms
+from gateway_project.db import pool
+from gateway_project.web import hosts
+from keys import acts, locks, rotation, summaries
+from keys.forms import ChangeForm, RotateForm, SecretForm
+from keys.models import ApiKey
+
+_REVOKED = "{} was revoked, and cannot be changed any more."
+
+
+@require_safe
+@member_page
+def show_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Show a key with its limits, and which of its secrets work."""
+    key, now = get_object_or_404(account.keys, pk=key_id), pool.database_time()
+    [summary] = summaries.summarize_keys([key], now)
+    former = [
+        {"hint": summaries.mask(each.last_four), "ends_at": each.ends_at, "works": each.ends_at > now} for each in _former(key)
+    ]
+    return render(request, "dashboard/key.html", {"key": summary, "former": former})
+
+
+def _former(key: ApiKey) -> Any:
+    return key.former_secrets.order_by("-id")[: rotation.WORKING_MAX]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.MANAGE_KEYS)
+@reauthenticates
+def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Change a key's name, last day, models, rates and tags."""
+    key = _key(account, key_id)
+    with transaction.atomic():
+        account_locks.lock_account(account.pk)  # two keys of one name would be made or renamed at the same time
+        form = ChangeForm(key, request.POST if request.method == "POST" else None)
+        is_valid = request.method == "POST" and form.is_valid()
+        if is_valid:
+            _act(
+                request, key, lambda: acts.change(request, key, form.details), "{} is saved. It applies from the next request."
+            )
+    if is_valid:
+        return redirect("key", key_id)
+    return render(request, "dashboard/key_change.html", {"form": form, "key": key})
+
+
+@require_POST
+@member_page
+@requires(Act.MANAGE_KEYS)
+def pause_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Refuse the key's requests until it is resumed."""
+    key = _key(account, key_id)
+    _act(request, key, lambda: acts.pause(request, key), "")  # the page says so
+    return redirect("key", key_id)
+
+
+@require_POST
+@member_page
+@requires(Act.MANAGE_KEYS)
+@reauthenticates
+def resume_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Admit the key's requests again."""
+    key = _key(account, key_id)
+    _act(request, key, lambda: acts.resume(request, key), "{} works again.")
+    return redirect("key", key_id)
+
+
+@require_POST
+@member_page
+@requires(Act.MANAGE_KEYS)
+def end_former_secrets(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Let only the newest secret of the key work."""
+    key = _key(account, key_id)
+    _act(request, key, lambda: acts.end_former_secrets(request, key), "Only the newest secret of {} works now.")
+    return redirect("key", key_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.MANAGE_KEYS)
+@reauthenticates
+def rotate_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
+    """Give the key a new secret, which is shown only in the reply to the POST: it is in no URL, cookie or session."""
+    key = _key(account, key_id)
+    form, minted = RotateForm(key), None
+    if request.method == "POST":
+        with transaction.atomic():
+            account_locks.lock_account(account.pk)
+            form = RotateForm(locks.lock_key(key.pk), request.POST)
+            minted = _rotate(request, key, form) if form.is_valid() else None
+    if minted is None:
+        return render(request, "dashboard/key_rotate.html", {"form": form, "key": _summary(key)})
+    context = {
+        "name": key.name,
+        "secret": minted,
+        "grace": form.grace,
+        "ends_at": pool.database_time() + form.grace,
+        "api_url": hosts.api_url(request),
+    }
+    return render(request, "dashboard/key_made.html", {**context, "is_rotated": True})
+
+
+def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:
+    """Return the new secret; None, with an error in the form, if the form was acted on before or the key cannot be rotated."""
+    if not sent_forms.use(form.cleaned_data["token"]):
+        form.add_error(
+            None, "This form was sent before, and the new secret was shown then. To replace it, open this page anew."
+        )
+        return None
+    try:
+        return acts.rotate(request, key, form.grace)
+    except acts.KeyRevoked:
+        form.add_error(None, _REVOKED.format(key.name))
+    except rotation.TooManySecrets as refusal:
+        form.add_error(None, str(refusal))
+    return None
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_post_parameters("secret")
+@member_page
+def find_key(request: HttpRequest, account: Account) -> HttpResponse:
+    """Find the key of a leaked secret among those of the member's accounts, and lead to where it is revoked.
+
+    A key of somebody else looks like one that does not exist. The secret is in no URL, page or log.
+    """
+    form = SecretForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        key = _find(request, form.cleaned_data["secret"].strip())
+        if key is not None:
+            return _lead_to(request, key)
+        form.add_error("secret", "No key of your accounts has, or had, this secret.")
+    return render(request, "dashboard/key_find.html", {"form": form})
+
+
+@sensitive_variables("given")
+def _find(request: HttpRequest, given: str) -> ApiKey | None:
+    key = rotation.find_key(given)
+    is_own = key is not None and Membership.objects.filter(user=request.user.pk, account=key.account_id).exists()
+    return key if is_own else None
+
+
+def _lead_to(request: HttpRequest, key: ApiKey) -> HttpResponse:
+    select_account(request, key.account)
+    if key.revoked_at is not None:
+        messages.success(request, f"This is a secret of {key.name}, which is revoked already.")
+    elif roles.may(request.user, key.account, Act.MANAGE_KEYS):  # type: ignore[arg-type]  # a member page has a user
+        messages.warning(
+            request, f"This is a secret of {key.name} in {key.account.name}. Revoke the key here, or rotate it at once."
+        )
+        return redirect("revoke-key", key.pk)
+    else:
+        messages.warning(
+            request, f"This is a secret of {key.name}. An owner or a developer of {key.account.name} can revoke it."
+        )
+    return redirect("key", key.pk)
+
+
+def _key(account: Account, key_id: str) -> ApiKey:
+    return get_object_or_404(account.keys.select_related("account"), pk=key_id, revoked_at=None)
+
+
+def _summary(key: ApiKey) -> summaries.Summary:
+    [summary] = summaries.summarize_keys([key], pool.database_time())
+    return summary
+
+
+def _act(request: HttpRequest, key: ApiKey, act: Callable[[], Any], words: str) -> None:
+    """Act, and tell the member about it."""
+    try:
+        act()
+    except acts.KeyRevoked:
+        messages.warning(request, _REVOKED.format(key.name))
+    else:
+        if words:
+            messages.success(request, words.format(key.name))
