@@ -40,7 +40,8 @@ class RequestBody:
     Parsed, a body takes up to 30 times as much memory as its bytes. So when a request begins to wait for an upstream, its body
     is released: ``fields`` still has every name, but of the values only the short ones. A further attempt restores it.
 
-    ``translate`` makes the fields from those of another language, which ``original`` then has; otherwise it is None.
+    ``translate`` makes the fields from those of another language. ``original`` has these where a provider may speak it, too;
+    otherwise it is None.
     """
 
     __slots__ = ("fields", "original", "_raw", "_is_released", "_translate")
@@ -75,9 +76,9 @@ class RequestBody:
         """Parse the bytes again, if the body is released."""
         if self._is_released and self._raw is not None:
             with large_work.turn(self.size_bytes):
-                self.fields = msgspec.json.decode(self._raw)
-                if self._translate:
-                    self.original, self.fields = self.fields, self._translate(self.fields)
+                parsed = msgspec.json.decode(self._raw)
+                self.original = None if self.original is None else parsed
+                self.fields = self._translate(parsed) if self._translate else parsed
             self._is_released = False
 
     def forget(self) -> None:
@@ -127,6 +128,7 @@ class ChatRequest:
     include_usage: bool
     prompt_tokens_max: int
     max_tokens_field: str = "max_tokens"  # which of its two names the request used
+    max_tokens_name: str = "max_tokens"  # the caller's own name of it
     has_preamble: bool = False
     choices: int = 1
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``

@@ -4,6 +4,8 @@ Each language is translated to the request that chat completions have, and its r
 words. Admission, hold, settlement, limits, routes and fallbacks are those of every completion.
 
 completion_view  the way of a request, from its bytes to its reply
+caller_errors    errors in the names of the caller's own fields
+events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
 messages         Anthropic's Messages
 """

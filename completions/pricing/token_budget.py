@@ -12,7 +12,7 @@ BUDGET_SHARES = 8
 def require_possible_max_tokens(request: ChatRequest, offer: Offer) -> None:
     """Raises InvalidRequest when the client asks for more tokens than the model can generate."""
     if request.max_tokens is not None and request.max_tokens > offer.max_output_tokens:
-        name = request.max_tokens_field
+        name = request.max_tokens_name
         raise errors.InvalidRequest(
             f"{name} is {request.max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.",
             param=name,

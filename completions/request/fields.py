@@ -6,6 +6,7 @@ InvalidRequest is the path of the field, such as ``tools[0].function.name``.
 """
 
 import re
+from collections.abc import Iterable, Set
 from typing import Any, NoReturn
 
 from gateway_project import errors
@@ -50,6 +51,21 @@ def check_name(value: Any, path: str) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         refuse(path, "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons")
     return value
+
+
+def check_members(fields: Fields, known: Set[str], path: str = "") -> None:
+    """Refuse every member that is not known, by its name. A null is absent."""
+    for name, value in fields.items():
+        if name not in known and value is not None:
+            refuse(_join(path, name[:64]), "is not supported", quotes_request=True)
+
+
+def check_kind(value: Any, path: str, kinds: Iterable[str]) -> str:
+    """Return the type of an object, such as a block of a message, which must be one of these."""
+    kind = read_required(check_object(value, path), "type", path)
+    if not isinstance(kind, str) or kind not in kinds:
+        refuse(f"{path}.type", f"must be one of {', '.join(kinds)}")
+    return kind
 
 
 # --- A field of an object -------------------------------------------------------------------------------------------
@@ -99,6 +115,18 @@ def read_boolean(fields: Fields, name: str, path: str = "") -> bool:
     if not isinstance(value, bool):
         refuse(_join(path, name), "must be true or false")
     return value
+
+
+def read_string(fields: Fields, name: str, path: str = "") -> str:
+    """Return an empty string when the field is absent."""
+    value = fields.get(name)
+    return "" if value is None else check_string(value, _join(path, name))
+
+
+def read_array(fields: Fields, name: str, path: str = "") -> list[Any]:
+    """Return an empty array when the field is absent."""
+    value = fields.get(name)
+    return [] if value is None else check_array(value, _join(path, name))
 
 
 def read_object(fields: Fields, name: str, path: str = "") -> Fields:

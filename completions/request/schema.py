@@ -92,6 +92,7 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         include_usage=_read_include_usage(fields, stream),
         prompt_tokens_max=contents.prompt_tokens_max + prompt.count_fields(fields),
         max_tokens_field=max_tokens_field,
+        max_tokens_name=max_tokens_field,
         has_preamble=prompt.has_preamble(fields),
         choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_read_fallbacks(fields, model),

@@ -1,6 +1,5 @@
 """Anthropic's official SDK, with its own accumulator of streams, against a running gateway, over every kind of provider."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import anthropic
@@ -8,75 +7,15 @@ import pytest
 
 from tests import factories
 from tests.completions.providers.anthropic import scripts as claude
-from tests.completions.providers.gemini import scripts as gemini
 from tests.live.gateway import QUESTION, wait_until_settled
-from tests.upstream import FINISH, KEY_ENV, ROLE, Script, chunk, event, stream, streamed, usage, whole, words
+from tests.live.provider_kinds import CALLED, PNG, STREAMED, kind
+from tests.upstream import FINISH, KEY_ENV, ROLE, event, stream, words
+
+__all__ = ["kind"]
 
 pytestmark = pytest.mark.usefixtures("gateway", "echo_model")
-PNG = "iVBORw0KGgo="
-CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a":1,"b":[2]}'}}
 TOOL = {"name": "add", "description": "Adds.", "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
-CALLED = {"a": 1, "b": [2]}
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of provider: what it replies in its own format with text, and with a call of a tool."""
-
-    suffix: str
-    text: Script
-    streamed_text: Script
-    call: Script
-    streamed_call: Script
-
-
-def streamed_call() -> Script:
-    first = {"index": 0, **CALL, "function": {"name": "add", "arguments": ""}}
-    pieces = [{"index": 0, "function": {"arguments": piece}} for piece in ('{"a":', '1,"b":[2]}')]
-    deltas = [chunk({"tool_calls": [each]}) for each in (first, *pieces)]
-    return stream(ROLE, words("Let me see."), *deltas, chunk(finish_reason="tool_calls"), usage(), b"data: [DONE]\n\n")
-
-
-KINDS = {
-    "openai": Kind(
-        "",
-        whole("Hello you"),
-        streamed("Hello ", "you"),
-        whole(
-            "Let me see.",
-            message={"role": "assistant", "content": "Let me see.", "tool_calls": [CALL]},
-            finish_reason="tool_calls",
-        ),
-        streamed_call(),
-    ),
-    "anthropic": Kind(
-        "/v1",
-        claude.whole(),
-        claude.streamed(),
-        claude.whole(
-            claude.text_block("Let me see."), claude.tool_use_block("call_1", "add", **CALLED), stop_reason="tool_use"
-        ),
-        stream(
-            claude.start(),
-            claude.text("Let me see."),
-            claude.tool("call_1", "add", '{"a":', '1,"b":[2]}', index=1),
-            claude.message_delta("tool_use"),
-            claude.STOP,
-        ),
-    ),
-    "gemini": Kind(
-        "/v1",
-        gemini.whole("Hello you"),
-        gemini.streamed(*gemini.HELLO),
-        gemini.answered(
-            gemini.response({"text": "Let me see."}, gemini.call("add", CALLED), finish="STOP", usage=gemini.USAGE)
-        ),
-        gemini.streamed(
-            gemini.text_response("Let me see."), gemini.response(gemini.call("add", CALLED), finish="STOP", usage=gemini.USAGE)
-        ),
-    ),
-}
 
 
 @pytest.fixture
@@ -90,24 +29,6 @@ def sdk(gateway: Any, secret: str) -> Any:
         yield client
 
 
-@pytest.fixture(params=KINDS)
-def kind(request: Any, upstream: Any, alice: Any) -> Any:
-    base_url = upstream.url.removesuffix(KINDS[request.param].suffix)
-    provider = factories.make_provider("scripted", kind=request.param, base_url=base_url, api_key_env=KEY_ENV)
-    names = {"openai": "large-2026", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-3.5-flash"}
-    factories.make_model(
-        "acme/large",
-        provider=provider,
-        input="3.00",
-        output="15.00",
-        upstream_model=names[request.param],
-        image_support=True,
-        function_calling=True,
-    )
-    yield KINDS[request.param]
-    wait_until_settled(alice)
-
-
 def ask(sdk: Any, is_streamed: bool, **fields: Any) -> Any:
     """Return the message that the SDK reads, or puts together from its stream."""
     request = {"model": "acme/large", "max_tokens": 100, "messages": QUESTION, **fields}
@@ -115,9 +36,6 @@ def ask(sdk: Any, is_streamed: bool, **fields: Any) -> Any:
         return sdk.messages.create(**request)
     with sdk.messages.stream(**request) as events:
         return events.get_final_message()
-
-
-STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 
 
 @STREAMED

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from completions.inbound.events import event
 from completions.request.fields import Fields
-from gateway_project import compact_json
 
 _STOP_REASONS = {
     "stop": "end_turn",
@@ -159,16 +159,3 @@ class BlockStream:
             block.arguments += "".join(block.pieces)
         block.pieces = []
         return events
-
-
-def event(data: Fields) -> bytes:
-    """Return a server-sent event. Its name is mandatory: Anthropic's clients drop those without one."""
-    return b"event: %s\ndata: %s\n\n" % (data["type"].encode(), as_json(data))
-
-
-def as_json(data: Fields) -> bytes:
-    """Return JSON, also of half of a surrogate pair: an upstream may cut its text inside an emoji."""
-    try:
-        return compact_json.dumps(data)
-    except UnicodeEncodeError:
-        return compact_json.dumps_ascii(data)

@@ -13,6 +13,8 @@ from completions.request import prompt
 from completions.request.fields import (
     Fields,
     check_array,
+    check_kind,
+    check_members,
     check_name,
     check_object,
     check_string,
@@ -55,14 +57,6 @@ def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
     return conversation
 
 
-def check_members(fields: Fields, known: frozenset[str] | set[str], path: str = "") -> None:
-    """Refuse every member that is not known, by its name. A null is absent."""
-    for name, value in fields.items():
-        if name not in known and value is not None:
-            shown = name[:64]
-            refuse(f"{path}.{shown}" if path else shown, "is not supported", quotes_request=True)
-
-
 def cache_control(fields: Fields, path: str) -> Fields:
     """Return the ``cache_control`` of a block, a tool or the body, checked, to merge into what it becomes."""
     mark = read_object(fields, "cache_control", path)
@@ -86,7 +80,7 @@ def _add_system(conversation: Conversation, system: Any) -> None:
         return
     parts: list[Fields] = []
     for index, block in enumerate(check_array(system, "system")):
-        _kind(block, f"system[{index}]", ("text",))
+        check_kind(block, f"system[{index}]", ("text",))
         parts += _text(block, f"system[{index}]")
     if parts:
         conversation.add({"role": "system", "content": parts}, MessagePlace("system", list(range(len(parts)))))
@@ -117,7 +111,7 @@ def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -
     place = MessagePlace(path)
     for index, block in enumerate(blocks):
         at = f"{path}.content[{index}]"
-        kind = _kind(block, at, _USER_BLOCKS)
+        kind = check_kind(block, at, _USER_BLOCKS)
         shown = _add_tool_result(conversation, block, at) if kind == "tool_result" else _USER_BLOCKS[kind](block, at)
         parts += shown
         place.parts += [index] * len(shown)
@@ -140,7 +134,7 @@ def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> li
         parts = []
         for index, each in enumerate(check_array(content, f"{path}.content")):
             at = f"{path}.content[{index}]"
-            parts += kinds[_kind(each, at, kinds)](each, at)
+            parts += kinds[check_kind(each, at, kinds)](each, at)
         texts = [part for part in parts if part["type"] == "text"]
         others = [part for part in parts if part["type"] != "text"]
         message["content"] = texts or ""
@@ -158,7 +152,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
     place = MessagePlace(path)
     for index, block in enumerate(blocks):
         at = f"{path}.content[{index}]"
-        match _kind(block, at, ("text", "tool_use", "thinking", "redacted_thinking")):
+        match check_kind(block, at, ("text", "tool_use", "thinking", "redacted_thinking")):
             case "text":
                 parts += _text(block, at)
                 place.parts.append(index)
@@ -185,13 +179,6 @@ def _unseen(block: Fields, name: str, path: str) -> int:
 
 
 # --- Blocks ---------------------------------------------------------------------------------------------------------
-
-
-def _kind(block: Any, path: str, kinds: Any) -> str:
-    kind = read_required(check_object(block, path), "type", path)
-    if not isinstance(kind, str) or kind not in kinds:
-        refuse(f"{path}.type", f"must be one of {', '.join(kinds)}")
-    return kind
 
 
 def _text(block: Fields, path: str) -> list[Fields]:

@@ -3,12 +3,9 @@
 Errors about the chat request are told to the caller in the names of its own fields.
 """
 
-import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from gateway_project import errors
 
 _PLACE = re.compile(r"messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)", re.DOTALL)
 _MESSAGES = {
@@ -60,17 +57,6 @@ def rename(path: str, messages: Sequence[MessagePlace]) -> str:
         if path == ours or path.startswith((f"{ours}.", f"{ours}[")):
             return theirs + path[len(ours) :]
     return path
-
-
-def in_words_of_caller(error: errors.ApiError, messages: Sequence[MessagePlace]) -> errors.ApiError:
-    """Return the error with the caller's name of its field: in its ``param``, and at the beginning of its message."""
-    if error.param is None or (renamed := rename(error.param, messages)) == error.param:
-        return error
-    told = copy.copy(error)  # refusals are cached, for other languages too
-    if error.message.startswith(error.param):
-        told.message = renamed + error.message[len(error.param) :]
-    told.param = renamed
-    return told
 
 
 def _in_messages(messages: Sequence[MessagePlace], index: str, member: str | None, number: str | None, rest: str) -> str | None:

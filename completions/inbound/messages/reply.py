@@ -6,11 +6,10 @@ passed on as they are. The id, the model and the counts of tokens are the gatewa
 
 from typing import Any
 
-import msgspec
-
 from completions.chat import Chunk, Usage, WholeReply
+from completions.inbound.events import as_json, event, parse_choices
 from completions.inbound.messages import blocks
-from completions.inbound.messages.blocks import BlockStream, event
+from completions.inbound.messages.blocks import BlockStream
 from completions.relay.attempts import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
@@ -47,7 +46,7 @@ class MessagesFormat(ReplyFormat):
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         message = received.message or blocks.message(received.choices[0])
         counted = {**(message.get("usage") or {}), **_usage_object(usage, charged_nanos)}
-        return blocks.as_json({**message, **_head(dispatch), "usage": counted})
+        return as_json({**message, **_head(dispatch), "usage": counted})
 
     def events(self, dispatch: Dispatch) -> EventWriter:
         return MessagesEventWriter(dispatch)
@@ -70,7 +69,7 @@ class MessagesEventWriter(EventWriter):
             if chunk.event:
                 events += self._pass_on(chunk.event)
             elif chunk.usage is None and not self._is_untranslated:
-                for choice in msgspec.json.decode(chunk.choices):
+                for choice in parse_choices(chunk.choices):
                     events += self._blocks.read(choice)
         return b"".join(events)
 

@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from completions.chat import ChatRequest, Labels, RequestBody
+from completions.inbound import caller_errors
 from completions.inbound.messages import content, places
-from completions.inbound.messages.content import Conversation, cache_control, check_members
+from completions.inbound.messages.content import Conversation, cache_control
 from completions.inbound.messages.places import MessagePlace
 from completions.request import schema
 from completions.request.fields import (
     Fields,
     check_array,
+    check_members,
     check_object,
     check_string,
     read_boolean,
@@ -59,7 +61,7 @@ def parse(
             RequestBody(fields, raw, original=body, translate=lambda restored: _translate(restored, no_pause)[0]), pause
         )
     except errors.InvalidRequest as error:
-        raise places.in_words_of_caller(error, conversation.places) from None
+        raise caller_errors.renamed(error, lambda path: places.rename(path, conversation.places)) from None
     read = replace(
         request,
         prompt_tokens_max=request.prompt_tokens_max + conversation.unseen_tokens_max,

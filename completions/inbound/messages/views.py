@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from completions.catalog import lookup
 from completions.charging import admission
 from completions.chat import ChatRequest, Offer
-from completions.inbound import descriptions
+from completions.inbound import caller_errors, descriptions
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView
 from completions.inbound.messages import places, rate_limits, reply
 from completions.inbound.messages import request as messages_request
@@ -45,7 +45,7 @@ class _AnthropicReplies(RatedView):
     places: Sequence[MessagePlace] = ()  # of the messages of a request that has been read
 
     def handle_exception(self, exc: Exception) -> Any:
-        error = places.in_words_of_caller(error_replies.translate(exc), self.places)
+        error = caller_errors.renamed(error_replies.translate(exc), lambda path: places.rename(path, self.places))
         response: Any = super().handle_exception(error)
         request_id = self.request._request.id  # type: ignore[attr-defined]
         response.content = compact_json.dumps(reply.error_object(error, request_id))
@@ -58,7 +58,7 @@ class _AnthropicReplies(RatedView):
         for name, value in rate_limits.headers(response.headers, datetime.now(UTC)).items():
             response[name] = value
         if ignored := response.get(_IGNORED):
-            response[_IGNORED] = ", ".join(places.rename(name, ()) for name in ignored.split(", "))
+            response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, ()))
         return response
 
 

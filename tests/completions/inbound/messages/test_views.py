@@ -13,7 +13,7 @@ from tests.completions import rows
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.rows import assert_charged, assert_released
 from tests.conftest import client_for
-from tests.upstream import KEY_ENV, ROLE, event, refusal, stream, streamed, whole, words
+from tests.upstream import DONE, FINISH, KEY_ENV, ROLE, event, refusal, stream, streamed, usage, whole, words
 
 PATH = "/v1/messages"
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -116,6 +116,14 @@ def test_an_error_in_a_stream_is_an_event(api, large, upstream):
     assert last["type"] == "error"
     assert last["error"]["type"] == "api_error"
     assert last["request_id"] == reply["request-id"]
+
+
+def test_text_that_is_cut_inside_an_emoji_is_relayed(api, alice, large, upstream):
+    halves = [b'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n\n' % half for half in (rb"\ud83d", rb"\ude00")]
+    upstream.will(stream(ROLE, *halves, FINISH, usage(), DONE))
+    said = [block["delta"]["text"] for block in events(ask(api, stream=True)) if block["type"] == "content_block_delta"]
+    assert said == ["\ud83d", "\ude00"]
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
 def test_a_repetition_gets_the_same_reply_and_another_language_does_not(api, alice, large, upstream):

@@ -1,0 +1,24 @@
+"""Errors about a chat request, and headers about its fields, in the names of the caller's own fields. Pure."""
+
+import copy
+from collections.abc import Callable
+
+from gateway_project import errors
+
+Rename = Callable[[str], str]  # the path of a field in the chat request -> the caller's name of it
+
+
+def renamed(error: errors.ApiError, rename: Rename) -> errors.ApiError:
+    """Return the error with the caller's name of its field: in its ``param``, and at the beginning of its message."""
+    if error.param is None or (param := rename(error.param)) == error.param:
+        return error
+    told = copy.copy(error)  # refusals are cached, for other languages too
+    if error.message.startswith(error.param):
+        told.message = param + error.message[len(error.param) :]
+    told.param = param
+    return told
+
+
+def rename_list(names: str, rename: Rename) -> str:
+    """Return the value of a header that lists fields."""
+    return ", ".join(rename(name) for name in names.split(", "))
