@@ -2,6 +2,7 @@ from django.urls import path
 
 from completions import views
 from completions.inbound.messages.views import CountTokensView, MessagesView
+from completions.inbound.responses.views import ResponsesView
 
 urlpatterns = [
     path("chat/completions", views.ChatCompletionsView.as_view()),
@@ -11,6 +12,7 @@ urlpatterns = [
     path("models", views.ModelListView.as_view()),
     path("models/<path:model_id>", views.ModelView.as_view()),
     path("quote", views.QuoteView.as_view()),
+    path("responses", ResponsesView.as_view()),
     path("usage", views.UsageView.as_view()),
     path("<path:nothing>", views.UnknownPathView.as_view()),
 ]

@@ -8,4 +8,5 @@ caller_errors    errors in the names of the caller's own fields
 events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
 messages         Anthropic's Messages
+responses        OpenAI's Responses
 """

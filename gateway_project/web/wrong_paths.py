@@ -10,12 +10,11 @@ from gateway_project.web import hosts
 _NOTHING = "There is nothing at this path"
 _CHAT = ("chat", "completions")
 _MESSAGES = (("messages",), ("messages", "count_tokens"))
-_OF_V1 = (_CHAT, *_MESSAGES, ("quote",), ("models",), ("usage",))
+_OF_V1 = (_CHAT, *_MESSAGES, ("responses",), ("quote",), ("models",), ("usage",))
 _OF_API = (("billing", "balance"), ("billing", "ledger"), ("billing", "ledger.csv"), ("rankings",), ("openapi.json",))
 
 # Endpoints of other APIs that the gateway does not have, by a segment of their paths.
 _MISSING = {
-    "responses": "Responses API",
     "completions": "text completions",
     "embeddings": "embeddings",
     "images": "endpoints for images",
@@ -34,8 +33,12 @@ def message(request: HttpRequest) -> str:
         return _misplaced(request, segments, f"{api_url}/v1", "/v1", endpoint)
     if endpoint := _at_end(segments, _OF_API):
         return _misplaced(request, segments, f"{base_url}/api", "/api", endpoint)
+    if "responses" in segments:
+        return f"{_NOTHING}: responses are not kept. There is only POST {api_url}/v1/responses."
     if missing := next((_MISSING[segment] for segment in segments if segment in _MISSING), None):
-        return f"The gateway has no {missing}, only chat completions and messages: POST {api_url}/v1/{'/'.join(_CHAT)}."
+        return (
+            f"The gateway has no {missing}, only chat completions, messages and responses: POST {api_url}/v1/{'/'.join(_CHAT)}."
+        )
     if "models" in segments:
         return f"{_NOTHING}. Models are at {api_url}/v1/models and {api_url}/v1/models/{{id}}."
     if segments[:1] == ("v1",):

@@ -9,7 +9,7 @@ from tests.conftest import client_for
 
 HERE = "http://testserver"
 API, BASE = "api.example.org", "example.org"
-CHAT_ONLY = f"only chat completions and messages: POST {HERE}/v1/chat/completions."
+CHAT_ONLY = f"only chat completions, messages and responses: POST {HERE}/v1/chat/completions."
 SET_BASE_URL = f"Set base_url to {HERE}/v1, so that the request goes to {HERE}/v1/"
 
 
@@ -48,7 +48,8 @@ def test_a_wrong_base_url_for_completions_is_told_the_right_one(path):
 
 
 @pytest.mark.parametrize(
-    ("path", "endpoint"), [("/models", "models"), ("/quote", "quote"), ("/v1/v1/models", "models"), ("/usage", "usage")]
+    ("path", "endpoint"),
+    [("/models", "models"), ("/responses", "responses"), ("/quote", "quote"), ("/v1/v1/models", "models"), ("/usage", "usage")],
 )
 def test_a_wrong_base_url_for_another_endpoint_is_told_the_right_one(path, endpoint):
     assert told(path, "GET") == f"There is nothing at this path. {SET_BASE_URL}{endpoint}."
@@ -70,9 +71,6 @@ def test_a_slash_too_many_is_named(path):
 @pytest.mark.parametrize(
     ("path", "name"),
     [
-        ("/v1/responses", "Responses API"),
-        ("/v1/responses/resp_1/cancel", "Responses API"),
-        ("/responses", "Responses API"),
         ("/v1/completions", "text completions"),
         ("/v1/embeddings", "embeddings"),
         ("/embeddings", "embeddings"),
@@ -84,11 +82,17 @@ def test_an_endpoint_that_the_gateway_does_not_have_is_told_of_chat_completions(
     assert told(path) == f"The gateway has no {name}, {CHAT_ONLY}"
 
 
+@pytest.mark.parametrize("path", ["/v1/responses/resp_1", "/v1/responses/resp_1/cancel"])
+def test_a_response_of_before_is_told_that_none_is_kept(path):
+    only = f"There is only POST {HERE}/v1/responses."
+    assert told(path, "GET") == f"There is nothing at this path: responses are not kept. {only}"
+
+
 @pytest.mark.parametrize("path", ["/v1/", "/v1/chat", "/v1/v1", "/v1/nowhere"])
 def test_other_paths_under_v1_are_told_which_there_are(path):
     assert (
         told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /messages,"
-        " /messages/count_tokens, /quote, /models, /usage."
+        " /messages/count_tokens, /responses, /quote, /models, /usage."
     )
 
 
@@ -142,7 +146,7 @@ def test_the_address_has_the_scheme_by_which_it_is_reached(settings):
 
 @pytest.mark.parametrize("secret", [None, "mgw_live_wrong"])
 def test_a_caller_without_a_valid_key_is_told_the_same(secret):
-    assert told("/v1/responses", secret=secret) == f"The gateway has no Responses API, {CHAT_ONLY}"
+    assert told("/v1/embeddings", secret=secret) == f"The gateway has no embeddings, {CHAT_ONLY}"
 
 
 def test_nothing_of_the_path_is_repeated():

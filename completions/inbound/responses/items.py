@@ -1,0 +1,270 @@
+"""Translates the instructions and the items of OpenAI's Responses into messages of a chat request. Pure.
+
+Every item and part is checked here as far as a chat request has no words for it: that is refused, with the name of its field.
+The rest is checked by ``completions.request.messages``, as for all requests.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from completions.inbound.responses.places import ItemPlace
+from completions.request.fields import (
+    Fields,
+    check_kind,
+    check_members,
+    check_object,
+    check_string,
+    read_array,
+    read_required,
+    read_string,
+    refuse,
+)
+
+ROLES = ("user", "system", "developer", "assistant")
+_LABELS = frozenset({"id", "status", "type"})  # of an item of an earlier reply; models are told none of them
+_DIRECT = {"type": "direct"}  # a call that the model made itself
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Messages of a chat request, and where each comes from.
+
+    Items of the assistant that follow one another become one message, as far as chat has it: reasoning, then text, then calls,
+    whose results follow. Images and files in results follow these, in a message of the user.
+    """
+
+    messages: list[Fields] = field(default_factory=list)
+    places: list[ItemPlace] = field(default_factory=list)
+    _has_turn: bool = False  # whether the last message is one of the assistant, to which more can be added
+    _shown: list[tuple[Fields, str]] = field(default_factory=list)  # parts that results cannot have, and their paths
+
+    def add(self, message: Fields, place: ItemPlace) -> None:
+        """Add a message that is complete."""
+        self.end_results()
+        self._append(message, place)
+
+    def add_result(self, message: Fields, place: ItemPlace, shown: list[tuple[Fields, str]]) -> None:
+        """Add the message of a tool. What it shows follows after the last result."""
+        self._append(message, place)
+        self._shown += shown
+
+    def end_results(self) -> None:
+        """Add the message that shows the images and the files of results."""
+        if self._shown:
+            place = ItemPlace(self._shown[0][1], self._shown[0][1], [path for _, path in self._shown])
+            message: Fields = {"role": "user", "content": [part for part, _ in self._shown]}
+            self._shown = []
+            self._append(message, place)
+
+    def turn(self, path: str, *, is_call: bool = False) -> tuple[Fields, ItemPlace]:
+        """Return the message that an item of the assistant belongs to.
+
+        Reasoning and text begin a new one after text, unless calls came in between: their results must follow them at once.
+        """
+        self.end_results()
+        if not self._has_turn or not (is_call or self.messages[-1].get("tool_calls") or not self.messages[-1]["content"]):
+            self._append({"role": "assistant", "content": ""}, ItemPlace(path, f"{path}.content"))
+            self._has_turn = True
+        return self.messages[-1], self.places[-1]
+
+    def _append(self, message: Fields, place: ItemPlace) -> None:
+        self.messages.append(message)
+        self.places.append(place)
+        self._has_turn = False
+
+
+def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
+    """Return the conversation of a body. Raises InvalidRequest about the first item that cannot be translated."""
+    conversation = Conversation()
+    if instructions := read_string(body, "instructions"):
+        conversation.add({"role": "system", "content": instructions}, ItemPlace("instructions", "instructions"))
+    given = read_required(body, "input")
+    if isinstance(given, str):
+        conversation.add({"role": "user", "content": given}, ItemPlace("input", "input"))
+        return conversation
+    if not isinstance(given, list):
+        refuse("input", "must be a string or an array of items")
+    for index, item in enumerate(given):
+        _add_item(conversation, item, f"input[{index}]")
+        pause()
+    conversation.end_results()
+    return conversation
+
+
+def _add_item(conversation: Conversation, given: Any, path: str) -> None:
+    item = check_object(given, path)
+    kind = item.get("type") or ("message" if "role" in item else None)
+    if kind == "item_reference":
+        refuse(f"{path}.type", "must not be item_reference: nothing is kept here; send the item itself")
+    check_kind({"type": kind}, path, _ITEMS)
+    _ITEMS[str(kind)](conversation, item, path)
+
+
+# --- Items ------------------------------------------------------------------------------------------------------------
+
+
+def _add_message(conversation: Conversation, item: Fields, path: str) -> None:
+    check_members(item, _LABELS | {"role", "content", "phase"}, path)
+    role = read_required(item, "role", path)
+    if role not in ROLES:
+        refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
+    content = read_required(item, "content", path)
+    parts, paths = _parts(content, f"{path}.content", _PARTS[role])
+    if role != "assistant":
+        conversation.add({"role": role, "content": _content(content, parts)}, ItemPlace(path, f"{path}.content", paths))
+        return
+    message, place = conversation.turn(path)
+    place.content, place.parts = f"{path}.content", place.parts + paths
+    earlier = _as_parts(message["content"])
+    message["content"] = [*earlier, *parts] if earlier else _content(content, parts)
+    if phase := read_string(item, "phase", path):
+        message["phase"] = phase
+
+
+def _add_function_call(conversation: Conversation, item: Fields, path: str) -> None:
+    check_members(item, _LABELS | {"call_id", "name", "arguments", "caller"}, path)
+    function = {"name": item.get("name"), "arguments": item.get("arguments")}
+    _add_call(conversation, item, path, {"type": "function", "function": function})
+
+
+def _add_custom_call(conversation: Conversation, item: Fields, path: str) -> None:
+    check_members(item, _LABELS | {"call_id", "name", "input", "caller"}, path)
+    _add_call(conversation, item, path, {"type": "custom", "custom": {"name": item.get("name"), "input": item.get("input")}})
+
+
+def _add_call(conversation: Conversation, item: Fields, path: str, call: Fields) -> None:
+    _check_caller(item, path)
+    message, place = conversation.turn(path, is_call=True)
+    message["content"] = message["content"] or None
+    message.setdefault("tool_calls", []).append({"id": item.get("call_id"), **call})
+    place.calls.append(path)
+
+
+def _add_result(conversation: Conversation, item: Fields, path: str) -> None:
+    check_members(item, _LABELS | {"call_id", "output", "caller"}, path)
+    _check_caller(item, path)
+    call_id = check_string(read_required(item, "call_id", path), f"{path}.call_id")
+    output = read_required(item, "output", path)
+    parts, paths = _parts(output, f"{path}.output", _PARTS["user"])
+    texts = [(part, at) for part, at in zip(parts, paths, strict=True) if part["type"] == "text"]
+    shown = [(part, at) for part, at in zip(parts, paths, strict=True) if part["type"] != "text"]
+    label = {"type": "text", "text": f"Shown by the result of {call_id}:"}
+    content = _content(output, [part for part, _ in texts])
+    conversation.add_result(
+        {"role": "tool", "tool_call_id": call_id, "content": content},
+        ItemPlace(path, f"{path}.output", [at for _, at in texts]),
+        [(label, path), *shown] if shown else [],
+    )
+
+
+def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:
+    """Add the text that another turn showed of its reasoning, and what it did not show, which no provider is sent."""
+    check_members(item, _LABELS | {"summary", "content", "encrypted_content"}, path)
+    texts = _reasoning_texts(item, "summary", "summary_text", path) + _reasoning_texts(item, "content", "reasoning_text", path)
+    encrypted = read_string(item, "encrypted_content", path)
+    if not (any(texts) or encrypted):
+        return
+    message, _ = conversation.turn(path)
+    if any(texts):
+        message["reasoning_content"] = "\n".join(filter(None, (message.get("reasoning_content"), *texts)))
+    if encrypted:
+        message["encrypted_content"] = encrypted
+
+
+def _reasoning_texts(item: Fields, name: str, kind: str, path: str) -> list[str]:
+    texts = []
+    for index, part in enumerate(read_array(item, name, path)):
+        at = f"{path}.{name}[{index}]"
+        check_kind(part, at, (kind,))
+        check_members(part, {"type", "text"}, at)
+        texts.append(check_string(read_required(part, "text", at), f"{at}.text"))
+    return texts
+
+
+def _check_caller(item: Fields, path: str) -> None:
+    if item.get("caller") not in (None, _DIRECT):
+        refuse(f"{path}.caller", "must be direct")
+
+
+_ITEMS: dict[str, Callable[[Conversation, Fields, str], None]] = {
+    "message": _add_message,
+    "function_call": _add_function_call,
+    "function_call_output": _add_result,
+    "custom_tool_call": _add_custom_call,
+    "custom_tool_call_output": _add_result,
+    "reasoning": _add_reasoning,
+}
+ITEM_TYPES = tuple(_ITEMS)
+
+
+# --- Parts ------------------------------------------------------------------------------------------------------------
+
+
+def _parts(content: Any, path: str, kinds: "dict[str, _Part]") -> tuple[list[Fields], list[str]]:
+    """Return the parts of a content, each with its path."""
+    if isinstance(content, str):
+        return _as_parts(content), [path] if content else []
+    if not isinstance(content, list):
+        refuse(path, "must be a string or an array of parts")
+    paths = [f"{path}[{index}]" for index in range(len(content))]
+    return [kinds[check_kind(part, at, kinds)](part, at) for part, at in zip(content, paths, strict=True)], paths
+
+
+def _content(given: Any, parts: list[Fields]) -> Any:
+    """Return a content of chat: a single text as a string, because not every server takes arrays everywhere."""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return parts[0]["text"]
+    return parts or ("" if isinstance(given, str) or given else [])
+
+
+def _as_parts(content: Any) -> list[Fields]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) and content else content or []
+
+
+def _text(part: Fields, path: str) -> Fields:
+    check_members(part, {"type", "text"}, path)
+    return {"type": "text", "text": check_string(read_required(part, "text", path), f"{path}.text")}
+
+
+def _output_text(part: Fields, path: str) -> Fields:
+    check_members(part, {"type", "text", "annotations", "logprobs"}, path)
+    if read_array(part, "annotations", path):
+        refuse(f"{path}.annotations", "is not supported")
+    return {"type": "text", "text": check_string(read_required(part, "text", path), f"{path}.text")}
+
+
+def _refusal(part: Fields, path: str) -> Fields:
+    check_members(part, {"type", "refusal"}, path)
+    return {"type": "refusal", "refusal": part.get("refusal")}
+
+
+def _image(part: Fields, path: str) -> Fields:
+    check_members(part, {"type", "image_url", "detail", "file_id"}, path)
+    if part.get("file_id") is not None:
+        refuse(f"{path}.file_id", "is not supported: files are not kept here; send the image itself as image_url")
+    detail = {} if part.get("detail") is None else {"detail": part["detail"]}
+    return {"type": "image_url", "image_url": {"url": part.get("image_url"), **detail}}
+
+
+def _file(part: Fields, path: str) -> Fields:
+    check_members(part, {"type", "file_data", "file_id", "file_url", "filename", "detail"}, path)
+    if part.get("detail") not in (None, "auto"):
+        refuse(f"{path}.detail", "must be auto")
+    members = ("file_data", "file_id", "file_url", "filename")
+    return {"type": "file", "file": {name: part[name] for name in members if part.get(name) is not None}}
+
+
+def _audio(part: Fields, path: str) -> Fields:
+    check_members(part, {"type", "input_audio"}, path)
+    return {"type": "input_audio", "input_audio": part.get("input_audio")}
+
+
+_Part = Callable[[Fields, str], Fields]
+_TEXT: dict[str, _Part] = {"input_text": _text}
+_PARTS: dict[str, dict[str, _Part]] = {
+    "user": {**_TEXT, "input_image": _image, "input_file": _file, "input_audio": _audio},
+    "system": _TEXT,
+    "developer": _TEXT,
+    "assistant": {"output_text": _output_text, "refusal": _refusal},
+}

@@ -1,0 +1,207 @@
+"""Items of the output from OpenAI's choices: of a whole reply, and one after another as a stream's events. Pure."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from completions.request.fields import Fields
+
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+# What a model says -> the kind of its item.
+_SAID = {"reasoning_content": "reasoning", "content": "output_text", "refusal": "refusal"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How an item of one kind is written. ``text`` names its text in the item, or in its one part of the type ``part_type``.
+
+    ``part`` begins the names of the events of the part, and ``index`` names its number in them.
+    """
+
+    item_type: str
+    id_prefix: str
+    events: str
+    text: str
+    part_type: str = ""
+    part: str = ""
+    index: str = ""
+
+
+_KINDS = {
+    "reasoning": _Kind(
+        "reasoning", "rs", "reasoning_summary_text", "text", "summary_text", "reasoning_summary_part", "summary_index"
+    ),
+    "output_text": _Kind("message", "msg", "output_text", "text", "output_text", "content_part", "content_index"),
+    "refusal": _Kind("message", "msg", "refusal", "refusal", "refusal", "content_part", "content_index"),
+    "function": _Kind("function_call", "fc", "function_call_arguments", "arguments"),
+    "custom": _Kind("custom_tool_call", "ctc", "custom_tool_call_input", "input"),
+}
+
+
+@dataclass(slots=True)
+class _Item:
+    """An item, as far as the model has said it. ``key`` is "text" or the index of a call."""
+
+    kind: _Kind
+    id: str
+    index: int
+    key: str | int
+    call: Fields = field(default_factory=dict)  # the id and the name of a call
+    pieces: list[str] = field(default_factory=list)
+    logprobs: list[Any] = field(default_factory=list)
+    is_done: bool = False
+
+    def is_whole(self) -> bool:
+        """Return whether nothing can follow, given that another item has begun: of parallel calls, more of the first may."""
+        is_object = self.kind.text == "arguments" and isinstance(_parsed("".join(self.pieces)), dict)
+        return isinstance(self.key, str) or is_object
+
+    def opening(self) -> list[Fields]:
+        added = {"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress", "")}
+        return [added, *self._part_event("added", "")]
+
+    def delta(self, piece: str, logprobs: list[Any]) -> Fields:
+        self.pieces.append(piece)
+        self.logprobs += logprobs
+        return {**self._event("delta"), "delta": piece, **self._probabilities(logprobs)}
+
+    def closing(self, status: str) -> list[Fields]:
+        """Return the end. Arguments that never came are those of a function without parameters."""
+        text = self._text()
+        late = [{**self._event("delta"), "delta": text}] if text and not "".join(self.pieces) else []
+        name = {"name": self.call["name"]} if self.kind.text == "arguments" else {}
+        done = {**self._event("done"), **name, self.kind.text: text, **self._probabilities(self.logprobs)}
+        item = {"type": "response.output_item.done", "output_index": self.index, "item": self.written(status)}
+        return [*late, done, *self._part_event("done", text), item]
+
+    def written(self, status: str, text: str | None = None) -> Fields:
+        """Return the item with its text, or with another one."""
+        said = self._text() if text is None else text
+        item: Fields = {"id": self.id, "type": self.kind.item_type}
+        if not self.kind.part_type:
+            return {**item, "status": status, **self.call, self.kind.text: said}
+        parts = [] if status == "in_progress" else [self._part(said)]
+        if self.kind.item_type == "reasoning":
+            return {**item, "summary": parts}
+        return {**item, "status": status, "role": "assistant", "content": parts}
+
+    def _text(self) -> str:
+        text = "".join(self.pieces)
+        return _without_halves(text) if text or self.kind.text != "arguments" else "{}"
+
+    def _part(self, text: str) -> Fields:
+        others = {"annotations": [], "logprobs": self.logprobs} if self.kind.part_type == "output_text" else {}
+        return {"type": self.kind.part_type, self.kind.text: text, **others}
+
+    def _part_event(self, what: str, text: str) -> list[Fields]:
+        if not self.kind.part_type:
+            return []
+        place = {"item_id": self.id, "output_index": self.index, self.kind.index: 0}
+        part = self._part(text) if what == "done" else {**self._part(text), **self._probabilities([])}
+        return [{"type": f"response.{self.kind.part}.{what}", **place, "part": part}]
+
+    def _event(self, what: str) -> Fields:
+        place: Fields = {"item_id": self.id, "output_index": self.index}
+        number = {self.kind.index: 0} if self.kind.index else {}
+        return {"type": f"response.{self.kind.events}.{what}", **place, **number}
+
+    def _probabilities(self, logprobs: list[Any]) -> Fields:
+        return {"logprobs": logprobs} if self.kind.part_type == "output_text" else {}
+
+
+class Output:
+    """Turns the deltas of one choice into events, and keeps the items.
+
+    An item ends when the next begins, except a call whose arguments are not complete yet. ``name`` makes the ids unique.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.incomplete_reason: str | None = None
+        self._name = name
+        self._items: list[_Item] = []
+
+    def read(self, choice: Fields) -> list[Fields]:
+        """Return the events of a delta."""
+        delta, events = choice.get("delta") or {}, list[Fields]()
+        logprobs = _logprobs(choice.get("logprobs"))
+        for member, kind in _SAID.items():
+            if text := delta.get(member):
+                events += self._say(_KINDS[kind], text, logprobs if kind == "output_text" else [])
+        for call in delta.get("tool_calls") or []:
+            events += self._read_call(call)
+        if reason := choice.get("finish_reason"):
+            self.incomplete_reason = _INCOMPLETE.get(str(reason))
+        return events
+
+    def end(self) -> list[Fields]:
+        """Return the end of the items that are open. Changes nothing."""
+        return [event for item in self._items if not item.is_done for event in item.closing(self._status(item))]
+
+    def items(self, *, is_cut: bool = False) -> list[Fields]:
+        """Return all items. ``is_cut``: the reply broke off."""
+        return [item.written(self._status(item, is_cut=is_cut)) for item in self._items]
+
+    def _status(self, item: _Item, *, is_cut: bool = False) -> str:
+        is_open = not item.is_done and not (isinstance(item.key, int) and item.is_whole())
+        return "incomplete" if is_open and (is_cut or self.incomplete_reason) else "completed"
+
+    def _say(self, kind: _Kind, text: str, logprobs: list[Any]) -> list[Fields]:
+        item = self._items[-1] if self._items and self._items[-1].kind is kind else None
+        begun = [] if item else self._begin(kind, "text", {})
+        return [*begun, self._items[-1].delta(text, logprobs)]
+
+    def _read_call(self, call: Fields) -> list[Fields]:
+        """Read a delta of a call. Only the first of a call has its id; arguments that were complete get nothing added."""
+        kind = _KINDS["custom" if call.get("custom") or call.get("type") == "custom" else "function"]
+        called, key = call.get("function") or call.get("custom") or {}, call.get("index", 0)
+        item = next((item for item in self._items if item.key == key), None)
+        if item is None and not call.get("id"):
+            return []
+        events = [] if item else self._begin(kind, key, {"call_id": call.get("id"), "name": called.get("name") or ""})
+        if item and called.get("name"):
+            item.call["name"] += called["name"]
+        item = item or self._items[-1]
+        piece = called.get(item.kind.text)
+        return [*events, item.delta(piece, [])] if piece and not item.is_done else events
+
+    def _begin(self, kind: _Kind, key: str | int, call: Fields) -> list[Fields]:
+        """End the items that are whole, and open another."""
+        events = list[Fields]()
+        for item in self._items:
+            if not item.is_done and item.is_whole():
+                events += item.closing("completed")
+                item.is_done = True
+        index = len(self._items)
+        self._items.append(item := _Item(kind, f"{kind.id_prefix}_{self._name}{index}", index, key, call))
+        return events + item.opening()
+
+
+def of_whole(name: str, choice: Fields) -> Output:
+    """Return the output of a whole choice."""
+    output, message = Output(name), choice["message"]
+    calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or [])]
+    output.read({**choice, "delta": {**message, "tool_calls": calls}})
+    return output
+
+
+def _logprobs(given: Any) -> list[Any]:
+    content = given.get("content") if isinstance(given, dict) else None
+    return content if isinstance(content, list) else []
+
+
+def _parsed(arguments: str) -> Any:
+    """Return arguments as parsed JSON; None while they are incomplete."""
+    try:
+        return msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return None
+
+
+def _without_halves(text: str) -> str:
+    """Return the text with both halves of each surrogate pair joined, and a question mark for a half that is alone."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

@@ -1,0 +1,80 @@
+"""Which field of a Responses request each field of the chat request comes from. Pure.
+
+Errors about the chat request are told to the caller in the names of its own fields.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_IN_MESSAGE = re.compile(r"messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)", re.DOTALL)
+# The rest of a path within a part or a call -> its rest in the caller's.
+_MEMBERS = {
+    ".image_url.url": ".image_url",
+    ".image_url.detail": ".detail",
+    ".file": "",
+    ".id": ".call_id",
+    ".function": "",
+    ".custom": "",
+}
+# The beginning of a path in the chat request -> in the caller's. The first that fits counts.
+_FIELDS = {
+    "messages.reasoning_content": "input.summary",
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "logprobs": "include",
+    "reasoning_effort": "reasoning.effort",
+    "reasoning_summary": "reasoning.summary",
+    "response_format.json_schema": "text.format",
+    "response_format": "text.format",
+    "tool_choice.function": "tool_choice",
+    "verbosity": "text.verbosity",
+}
+_TOOL = re.compile(r"(tools\[\d+\])\.(?:function|custom)(.*)", re.DOTALL)
+
+
+@dataclass(slots=True)
+class ItemPlace:
+    """Where a message of the chat request comes from: the paths of its item, its content, and each of its parts and calls."""
+
+    path: str
+    content: str
+    parts: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+
+
+def rename(path: str, messages: Sequence[ItemPlace]) -> str:
+    """Return the caller's name of a field of the chat request."""
+    if found := _IN_MESSAGE.fullmatch(path):
+        return _in_items(messages, *found.groups()) or path
+    if found := _TOOL.fullmatch(path):
+        return found[1] + found[2]
+    for ours, theirs in _FIELDS.items():
+        if path == ours or path.startswith((f"{ours}.", f"{ours}[")):
+            return theirs + path[len(ours) :]
+    return path
+
+
+def _in_items(messages: Sequence[ItemPlace], index: str, member: str | None, number: str | None, rest: str) -> str | None:
+    if int(index) >= len(messages):
+        return None
+    place = messages[int(index)]
+    if member is None or number is None:
+        return _in_item(place, rest)
+    places = place.parts if member == "content" else place.calls
+    if int(number) >= len(places):
+        return place.path
+    return places[int(number)] + _member(rest)
+
+
+def _in_item(place: ItemPlace, rest: str) -> str:
+    if rest == ".content":
+        return place.content
+    return place.path + {".tool_call_id": ".call_id", ".reasoning_content": ".summary"}.get(rest, rest)
+
+
+def _member(rest: str) -> str:
+    for ours, theirs in _MEMBERS.items():
+        if rest == ours or rest.startswith(f"{ours}."):
+            return theirs + rest[len(ours) :]
+    return rest

@@ -1,0 +1,67 @@
+"""POST /v1/responses. Errors have the shape of all errors, and the names of the caller's fields."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+
+from completions.chat import ChatRequest
+from completions.inbound import caller_errors, descriptions
+from completions.inbound.completion_view import CompletionView
+from completions.inbound.responses import places, reply
+from completions.inbound.responses import request as responses_request
+from completions.inbound.responses.places import ItemPlace
+from completions.inbound.responses.serializers import ResponseRequestSerializer, ResponseSerializer
+from completions.request.fields import Fields
+from gateway_project.web import error_replies, openapi
+
+_PATH = "/v1/responses"
+_IGNORED = "x-gateway-ignored-fields"
+_DESCRIPTION = (
+    "OpenAI's Responses, for every model. Nothing is kept: a request has the whole conversation, and `store: true` and "
+    "`previous_response_id` are refused. A stream has OpenAI's events."
+)
+
+
+class ResponsesView(CompletionView):
+    """One request in the language of OpenAI's Responses. It goes the way of every completion."""
+
+    places: Sequence[ItemPlace] = ()  # of the messages of a request that has been read
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        request, self.places, repeated = responses_request.parse(fields, raw, pause)
+        self.reply_format = reply.ResponsesFormat(repeated)
+        return request
+
+    def fingerprinted(self, fields: Fields) -> Fields:
+        """Return the fields under the path: the same fields can be a request to another endpoint, too."""
+        return {_PATH: fields}
+
+    def handle_exception(self, exc: Exception) -> Any:
+        error = error_replies.translate(exc)
+        return super().handle_exception(caller_errors.renamed(error, lambda path: places.rename(path, self.places)))
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if ignored := response.get(_IGNORED):
+            response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, ()))
+        return response
+
+    @extend_schema(
+        operation_id="createResponse",
+        summary="Generate a reply, in OpenAI's Responses",
+        description=_DESCRIPTION,
+        auth=descriptions.AUTH,
+        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
+        request=ResponseRequestSerializer,
+        responses={
+            (200, "application/json"): ResponseSerializer,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+            **openapi.error_responses(*descriptions.ERRORS),
+        },
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        return self.complete(request)
