@@ -7,6 +7,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``locks``              the only way to lock a row that holds money; the order of locks
 - ``accounts``           open an account for a person, find it by a member's e-mail address, close it when nobody can manage it
 - ``ledger``             the only writer of entries and balances
+- ``warnings``           what members are warned of, such as a low balance
 - ``credits``            what is left of each credit, used first in, first out
 - ``staff_permissions``  whom and what staff may change
 - ``support_credit``     credits that staff issue: caps for each time and each day, and what waits for a second person

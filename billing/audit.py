@@ -451,6 +451,7 @@ CONSTRAINTS_STAND_GUARD = Invariant(
             ('billing_account', 'an_accounts_rate_is_at_least_one_a_minute'),
             ('billing_account', 'an_accounts_open_holds_are_never_negative'),
             ('billing_account', 'an_account_may_run_at_least_one_request'),
+            ('billing_account', 'a_warning_threshold_is_a_positive_amount'),
             ('billing_account', 'billing_account_requests_in_flight_max_check'),
             ('billing_account', 'billing_account_requests_per_minute_check'),
             ('billing_account', 'billing_account_tokens_per_minute_check'),

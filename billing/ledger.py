@@ -13,6 +13,8 @@ from django.db import IntegrityError, transaction
 
 from billing import locks, money
 from billing.models import Account, LedgerEntry, User
+from billing.warnings import crossings
+from billing.warnings.crossings import NewWarning
 from gateway_project import dollars, identifiers
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
@@ -215,6 +217,8 @@ def _append(
 ) -> LedgerEntry:
     entry = _make_entry(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
     pipelined_transaction.execute(insert_entries_statement([entry]))
+    if warning := find_crossing(account, entry):
+        pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
     return LedgerEntry.objects.get(pk=entry.id)
 
 
@@ -242,6 +246,11 @@ def _make_entry(
         spender=spender,
         issued_by_id=issued_by_id,
     )
+
+
+def find_crossing(account: Account, entry: NewEntry) -> NewWarning | None:
+    """Return the warning that goes with the entry, to be written in its transaction, if it takes the balance too low."""
+    return crossings.find_crossing(account, amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
 
 
 def insert_entries_statement(entries: Sequence[NewEntry]) -> Statement:

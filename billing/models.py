@@ -1,4 +1,4 @@
-"""Users, accounts and their members, ledger entries, credits that wait, holds, payments, and what is used up of sign-in limits.
+"""Users, accounts and their members, ledger entries, credits that wait, holds, payments, warnings, and sign-in limits.
 
 Every invariant of one row that a constraint can express is a constraint, named as a sentence. Triggers of migration 0002
 enforce invariants between rows.
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import BaseUserManager
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.functions import RandomUUID
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector
 from django.core.validators import MinValueValidator
@@ -83,6 +84,9 @@ class Account(models.Model):
         validators=[MinValueValidator(1)],
         help_text="How many requests of all its keys together may run at a time. Empty: the deployment's maximum.",
     )
+    warning_threshold_cents = models.BigIntegerField(
+        null=True, default=500, db_default=500, editable=False, help_text="Members are warned when the balance falls below it."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     members = models.ManyToManyField(User, through="Membership", related_name="accounts")
 
@@ -99,6 +103,11 @@ class Account(models.Model):
             models.CheckConstraint(
                 condition=Q(requests_in_flight_max__isnull=True) | Q(requests_in_flight_max__gte=1),
                 name="an_account_may_run_at_least_one_request",
+            ),
+            models.CheckConstraint(
+                condition=Q(warning_threshold_cents__isnull=True)
+                | Q(warning_threshold_cents__gte=1, warning_threshold_cents__lte=money.CENTS_MAX),
+                name="a_warning_threshold_is_a_positive_amount",
             ),
         ]
         indexes = [GinIndex(SearchVector("name", config="simple"), name="accounts_by_words_of_name")]
@@ -123,6 +132,15 @@ class Account(models.Model):
     def available_nanos(self) -> int:
         """The balance less what running requests hold: what new usage may still hold."""
         return self.balance_nanos - self.held_nanos
+
+    @property
+    def warning_threshold_nanos(self) -> int | None:
+        return None if self.warning_threshold_cents is None else money.nanos(self.warning_threshold_cents)
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the balance is below the threshold of warnings."""
+        return self.warning_threshold_nanos is not None and self.balance_nanos < self.warning_threshold_nanos
 
 
 class Role(models.TextChoices):
@@ -513,6 +531,101 @@ class BillingDetails(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class AccountWarning(models.Model):
+    """What members are to know: written in the transaction in which it happened, and never changed but by ``prepared_at``."""
+
+    class Kind(models.TextChoices):
+        BALANCE_LOW = "BALANCE_LOW", "The balance is low"
+        KEY_NEAR_LIMIT = "KEY_NEAR_LIMIT", "A key has spent most of its limit"
+        KEY_AT_LIMIT = "KEY_AT_LIMIT", "A key has spent its limit"
+        TOP_UP_STOPPED = "TOP_UP_STOPPED", "The automatic top-up stopped"
+        PAYMENT_TAKEN_BACK = "PAYMENT_TAKEN_BACK", "A payment was taken back"
+        TEST = "TEST", "A test"
+
+    id = models.UUIDField(primary_key=True, db_default=RandomUUID(), editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="warnings", db_index=False)
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    data = models.JSONField(help_text="The facts as they were then; amounts in nanodollars.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    prepared_at = models.DateTimeField(null=True, help_text="When its deliveries were written.")
+
+    class Meta:
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["account", "-created_at"], name="warnings_by_account"),
+            models.Index(fields=["created_at"], name="warnings_by_time"),
+            models.Index(fields=["created_at"], condition=Q(prepared_at__isnull=True), name="warnings_to_prepare"),
+        ]
+
+    def __str__(self) -> str:
+        return self.get_kind_display()
+
+
+class WebhookEndpoint(models.Model):
+    """An address of the account's own that warnings are posted to, signed with a secret. Written by ``warnings.endpoints``."""
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="webhook_endpoints")
+    url = models.CharField(max_length=500)
+    sealed_secret = models.CharField(max_length=500, help_text="Encrypted by ``secretbox``.")
+    sealed_previous_secret = models.CharField(max_length=500, blank=True)
+    previous_until = models.DateTimeField(null=True, help_text="Until then the previous secret signs deliveries, too.")
+    is_paused = models.BooleanField(default=False)
+    failing_since = models.DateTimeField(null=True, help_text="When the first attempt since the last success failed.")
+    disabled_at = models.DateTimeField(null=True, help_text="When it was paused because nothing could be delivered.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class WarningDelivery(models.Model):
+    """One warning on its way to one endpoint, or to one person by mail. ``warnings.deliveries`` claims and ends it."""
+
+    class State(models.TextChoices):
+        WAITING = "WAITING", "Waiting"
+        DELIVERED = "DELIVERED", "Delivered"
+        DEAD = "DEAD", "Given up"
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    warning = models.ForeignKey(AccountWarning, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
+    endpoint = models.ForeignKey(
+        WebhookEndpoint, null=True, on_delete=models.CASCADE, related_name="deliveries", help_text="Empty: by mail."
+    )
+    email = models.EmailField(blank=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
+    tries = models.IntegerField(default=0, help_text="Since it was sent, or sent again.")
+    next_try_at = models.DateTimeField(null=True, help_text="An attempt moves it ahead, so that no two try at once.")
+    attempts = models.JSONField(default=list, help_text="The last ones: when, status, milliseconds and reason.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        default_permissions = ("view",)
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(endpoint__isnull=False, email="") | (Q(endpoint__isnull=True) & ~Q(email="")),
+                name="a_delivery_has_one_way",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="WAITING", next_try_at__isnull=False) | (~Q(state="WAITING") & Q(next_try_at__isnull=True)),
+                name="only_a_waiting_delivery_is_tried",
+            ),
+            models.UniqueConstraint(fields=["warning", "endpoint"], name="a_warning_goes_to_an_endpoint_once"),
+            models.UniqueConstraint(
+                fields=["warning", "email"], condition=Q(endpoint__isnull=True), name="a_warning_is_mailed_to_a_person_once"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_try_at"], condition=Q(state="WAITING"), name="deliveries_by_next_try"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.warning_id} to {self.email or self.endpoint_id}"
 
 
 class SignInLimit(models.Model):

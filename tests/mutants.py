@@ -671,6 +671,48 @@ mutant(
     "completions/charging/test_checkpoints.py::test_a_recovered_completion_is_charged_at_its_admitted_price",
 )
 
+# --- Warnings ---------------------------------------------------------------------------------------------------------
+
+CROSSINGS = "billing/warnings/test_crossings.py"
+LIMIT_MARKS = "keys/limits/test_limit_marks.py"
+
+mutant(
+    "a_low_balance_is_told_with_every_entry",
+    "Each entry that leaves the balance below its threshold is a warning.",
+    code("billing.warnings.crossings:find_crossing", " <= balance_after_nanos - amount_nanos", ""),
+    f"{CROSSINGS}::test_a_balance_that_stays_low_is_told_once_and_again_after_it_was_not_low",
+    BATCH_STATE_MACHINE.removeprefix("tests/"),
+)
+mutant(
+    "a_balance_at_its_threshold_is_low",
+    "A balance that is exactly at its threshold is told to be below it.",
+    code(
+        "billing.warnings.crossings:find_crossing",
+        "balance_after_nanos < threshold_nanos <=",
+        "balance_after_nanos <= threshold_nanos <",
+    ),
+    f"{CROSSINGS}::test_a_new_account_is_warned_below_five_dollars",
+)
+mutant(
+    "settlements_do_not_warn",
+    "A settlement that takes the balance below its threshold writes no warning.",
+    code("completions.charging.resolution:Resolution._add_writes", "writes.warnings_inserted.append(warning)", "pass"),
+    BATCH_STATE_MACHINE.removeprefix("tests/"),
+)
+mutant(
+    "a_limit_of_running_requests_is_not_read",
+    "A key that was given its limit while a request ran is not warned of when that request is settled.",
+    code("completions.charging.batch:_lock_and_read", "limited_ids - spending_ids", "set()"),
+    f"{LIMIT_MARKS}::test_a_limit_that_was_set_while_the_request_ran_counts",
+    BATCH_STATE_MACHINE.removeprefix("tests/"),
+)
+mutant(
+    "a_key_is_told_again_in_its_window",
+    "A key above a mark of its limit is told with every settlement.",
+    code("keys.limits.limit_marks:find_passed", "spent_before_nanos * 100 < window", "window"),
+    f"{LIMIT_MARKS}::test_each_mark_is_told_when_it_is_reached_to_the_nanodollar",
+)
+
 # --- Limits ------------------------------------------------------------------------------------------------------------
 
 SPENDING = "keys/limits/test_spending.py"

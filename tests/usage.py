@@ -9,6 +9,7 @@ from billing import holds, ledger, locks
 from billing.holds import NewHold
 from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry
+from billing.warnings import crossings
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
 from keys.limits import spending
@@ -56,6 +57,8 @@ def debit(
         spender=spender,
     )
     pipelined_transaction.execute(ledger.insert_entries_statement([entry]))
+    if warning := ledger.find_crossing(account, entry):
+        pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
     return LedgerEntry.objects.get(reference=reference)
 
 

@@ -118,6 +118,7 @@ class AdmissionRequest:
     request_id: str | None = None
     has_rows = True
     is_settlement = False
+    had_spending_limit = False
 
     @property
     def account_id(self) -> UUID:

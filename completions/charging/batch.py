@@ -34,6 +34,8 @@ from billing import locks as account_locks
 from billing.holds import NewHold
 from billing.ledger import NewEntry
 from billing.models import Account, Hold
+from billing.warnings import crossings
+from billing.warnings.crossings import NewWarning
 from completions.charging import idempotency, records
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
 from completions.charging.records import CompletionOutcome, CompletionRecord, ModelOfKey
@@ -66,6 +68,10 @@ class Operation(Protocol):
     def account_id(self) -> UUID: ...
     @property
     def key_id(self) -> str: ...
+    @property
+    def had_spending_limit(self) -> bool:
+        """Of a settlement: whether its key had a limit at the admission, so that it probably has one still."""
+
     @property
     def idempotency_key(self) -> IdempotencyKey | None: ...
     @property
@@ -108,7 +114,7 @@ class LockedRows:
     now: datetime  # the database's, read after all locks were granted
     accounts: dict[UUID, Account]
     keys: dict[str, ApiKey]
-    windows: dict[str, SpendingWindow | None]  # by key id; empty when the batch has no admissions
+    windows: dict[str, SpendingWindow | None]  # by key id; None for a key without a limit
     holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
     completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
     idempotency_keys: dict[tuple[UUID, str], StoredRequest]
@@ -149,6 +155,7 @@ class PendingWrites:
     holds_resolved: list[Hold] = field(default_factory=list)
     holds_placed: list[NewHold] = field(default_factory=list)
     entries_inserted: list[NewEntry] = field(default_factory=list)
+    warnings_inserted: list[NewWarning] = field(default_factory=list)
     completions_ended: list[CompletionOutcome] = field(default_factory=list)
     completions_begun: list[CompletionRecord] = field(default_factory=list)
     replies_stored: list[tuple[str, str | None]] = field(default_factory=list)  # completion id and sealed reply
@@ -164,6 +171,7 @@ class PendingWrites:
             (holds.update_holds_statement, self.holds_resolved),
             (holds.insert_holds_statement, self.holds_placed),
             (ledger.insert_entries_statement, self.entries_inserted),
+            (crossings.insert_warnings_statement, self.warnings_inserted),
             (records.update_completions_statement, self.completions_ended),
             (records.insert_completions_statement, self.completions_begun),
             (idempotency.store_replies_statement, self.replies_stored),
@@ -244,6 +252,7 @@ class _ReadinessProbe:
 
     has_rows = False
     is_settlement = False
+    had_spending_limit = False
     completion_id = ""
     account_id = UUID(int=0)
     key_id = ""
@@ -324,19 +333,25 @@ def _lock_and_read(
     ]
     limited_models = _limited_models(operations)
     has_admissions = any(not operation.is_settlement for operation in operations)
+    spending_ids = key_ids if has_admissions else {operation.key_id for operation in operations if operation.had_spending_limit}
     now, (accounts, keys, sums, found_holds, completions, stored, running) = transaction.read(
         account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),
         key_locks.lock_keys_statement(key_ids, skips_locked=skips_locked),
-        spending.select_spending_statement(key_ids) if has_admissions else None,
+        spending.select_spending_statement(spending_ids) if spending_ids else None,
         account_locks.lock_holds_statement(hold_ids, skips_locked=skips_locked) if hold_ids else None,
         pipelined_transaction.lock_rows_statement(Completion, hold_ids, skips_locked=skips_locked) if is_rerun else None,
         idempotency.select_keys_statement(idempotency_keys) if idempotency_keys else None,
         records.select_running_statement(limited_models) if limited_models else None,
     )
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
+    # Of settlements whose keys were given a limit while they ran.
+    if unread_ids := [
+        key.pk for key in keys_by_id.values() if key.spending_limit_cents is not None and key.pk not in spending_ids
+    ]:
+        sums += transaction.read_more(spending.select_spending_statement(unread_ids))
     open_holds = spending.build_open_holds(sums)
     for key in keys_by_id.values():
-        if has_admissions:
+        if key.pk in open_holds:
             key.open_holds = open_holds[key.pk]
         elif last_read := limit_state_cache.in_flight(key.pk):  # settlements need no count, but headers do
             key.open_holds = last_read.of_key
@@ -344,7 +359,7 @@ def _lock_and_read(
         now=now,
         accounts=pipelined_transaction.instances(Account, accounts),
         keys=keys_by_id,
-        windows=spending.build_windows(keys_by_id.values(), sums) if has_admissions else {},
+        windows=spending.build_windows(keys_by_id.values(), sums),
         holds=pipelined_transaction.instances(Hold, found_holds),
         completions=pipelined_transaction.instances(Completion, completions),
         idempotency_keys=idempotency.build_stored(stored),

@@ -125,6 +125,7 @@ class _Readmission(CompletionOperation):
     amount_nanos: int
     tokens: int
     is_settlement = False
+    had_spending_limit = False
 
     def decide(self, rows: LockedRows) -> CompletionRecord:
         """Return the completion as it is admitted now. Raises InsufficientQuota, TiedUp, or AdmissionLost."""

@@ -10,7 +10,7 @@ from completions.charging.batch import AdmissionLost, CompletionOperation, Locke
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
 from completions.chat import Usage
 from completions.models import Completion
-from keys.limits import rate_limits
+from keys.limits import limit_marks, rate_limits
 from keys.limits.spending import SpendingChange
 
 _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settlement.EXPIRED: Hold.State.EXPIRED}
@@ -42,6 +42,10 @@ class Resolution(CompletionOperation):
     reply_retention: ReplyRetention | None = None
     is_settlement = True
 
+    @property
+    def had_spending_limit(self) -> bool:
+        return self.completion.limit_nanos is not None
+
     def decide(self, rows: LockedRows) -> int | None:
         """Return the nanodollars charged; None when the hold was resolved before. Raises AdmissionLost when there is none."""
         completion, hold = self.completion, rows.holds.get(self.completion.id)
@@ -57,7 +61,9 @@ class Resolution(CompletionOperation):
         if key.open_holds:  # None or 0: it was not read
             key.open_holds -= 1
         if window := rows.windows.get(key.pk):
+            spent_before_nanos = window.spent_nanos
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
+            rows.writes.warnings_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
         rows.writes.rate_limits_updated[key.pk] = key
         self._add_writes(hold, rows)
         return hold.settled_nanos or 0
@@ -68,7 +74,10 @@ class Resolution(CompletionOperation):
         writes.spending_settled.append(self._spending_change(hold))
         writes.completions_ended.append(self._outcome(hold))
         if self.usage:
-            writes.entries_inserted.append(self._entry(hold, self.usage, rows.accounts[self.account_id]))
+            entry = self._entry(hold, self.usage, rows.accounts[self.account_id])
+            writes.entries_inserted.append(entry)
+            if warning := ledger.find_crossing(rows.accounts[self.account_id], entry):
+                writes.warnings_inserted.append(warning)
         # A retry gets the reply of a request that was answered; a request that was not answered may run again. After a recovery
         # the key stays, because it leads to what was charged: the next run pays only the difference.
         if self.usage and self.reply_retention and self.reply_retention.is_kept:

@@ -200,7 +200,7 @@ atexit.register(PipelinedConnection.close_all)
 
 
 class PipelinedTransaction:
-    """One transaction: call ``read`` once, then ``write`` once or not at all."""
+    """One transaction: call ``read`` once, then ``write`` once or not at all. ``read_more`` takes a round trip more."""
 
     def __init__(self, pipeline: "_Pipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
@@ -216,6 +216,11 @@ class PipelinedTransaction:
         *results, [now] = self._begin([*filter(None, statements), self._clock])
         remaining = iter(results)
         return datetime.fromisoformat(now), [next(remaining) if statement else [] for statement in statements]
+
+    def read_more(self, statement: Statement) -> list[Any]:
+        """Return the rows of a statement that only what was read shows to be needed."""
+        [rows] = self._pipeline.run([statement])
+        return rows
 
     def write(self, statements: Sequence[Statement]) -> None:
         """Write and commit."""
@@ -236,6 +241,9 @@ class _NestedTransaction(PipelinedTransaction):
 
     def __init__(self) -> None:
         self._clock = _CLOCK
+
+    def read_more(self, statement: Statement) -> list[Any]:
+        return execute(statement)
 
     def write(self, statements: Sequence[Statement]) -> None:
         for statement in statements:

@@ -15,9 +15,13 @@ class AccountModel:
     balance: int = 0
     entries: list[int] = field(default_factory=list)
     retries: dict[str, "StoredKey"] = field(default_factory=dict)
+    threshold: int | None = None
+    crossings: int = 0  # how often an entry took the balance below the threshold
 
     def add_entry(self, nanos: int) -> None:
-        self.balance += nanos
+        before, self.balance = self.balance, self.balance + nanos
+        if self.threshold is not None and before >= self.threshold > self.balance:
+            self.crossings += 1
         self.entries.append(nanos)
 
 
@@ -36,6 +40,10 @@ class KeyModel:
     account: AccountModel
     limit: int | None = None
     period: str | None = None
+    passed: list[int] = field(default_factory=list)  # percents of its limit, as they were reached
+
+    def spend(self, before: int, after: int) -> None:
+        self.passed += [mark for mark in (80, 100) if self.limit and before * 100 < self.limit * mark <= after * 100]
 
     def counts(self, day: date, today: date) -> bool:
         """Return whether a day's spending counts today. A later day counts, too: the clock may be set back over midnight."""
@@ -184,7 +192,9 @@ class Model:
         if completion.state != "HELD":
             return None
         completion.cost = min(cost, completion.held + completion.before)
+        spent_before, _ = self.window(completion.key)
         completion.state, completion.settled = "SETTLED", max(completion.cost - completion.before, 0)
+        completion.key.spend(spent_before, self.window(completion.key)[0])
         completion.key.account.add_entry(-completion.settled)
         if reply is None:
             self._end_key(completion, is_recovered=is_recovered)

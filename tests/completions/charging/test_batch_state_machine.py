@@ -5,6 +5,7 @@ It calls what the gateway calls: admission, settlement, the sweeper, checkpoints
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from billing import audit
-from billing.models import Account, Hold, LedgerEntry
+from billing.models import Account, AccountWarning, Hold, LedgerEntry
 from completions import tasks
 from completions.catalog import lookup
 from completions.charging import admission, batch, checkpoints, settlement
@@ -92,6 +93,7 @@ class BatchStateMachine(state_machines.StateMachine):
         for place, of_key in enumerate(given):
             self.limit(place, of_key)
         for account in range(2):
+            self.set_threshold(account, 2)
             self.buy(account, cents)
 
     # --- Time ---
@@ -134,6 +136,11 @@ class BatchStateMachine(state_machines.StateMachine):
         lifecycle.set_spending_limit(self.keys[key], limit_cents=cents, type=type, period=period)
         self.key_models[key].limit = None if cents is None else cents * CENT
         self.key_models[key].period = period
+
+    @rule(account=st.integers(0, 1), cents=st.sampled_from([None, 1, 2, 4]))
+    def set_threshold(self, account: int, cents: int | None) -> None:
+        Account.objects.filter(pk=self.accounts[account].pk).update(warning_threshold_cents=cents)
+        self.account_models[account].threshold = None if cents is None else cents * CENT
 
     # --- Admissions ---
 
@@ -313,6 +320,7 @@ class BatchStateMachine(state_machines.StateMachine):
         self.check_windows()
         self.check_idempotency_keys()
         self.check_runs()
+        self.check_warnings()
 
     def check_rows(self) -> None:
         usage.check_deferred()
@@ -352,6 +360,16 @@ class BatchStateMachine(state_machines.StateMachine):
             for account, model in zip(self.accounts, self.account_models, strict=True)
             for name, stored in model.retries.items()
         }
+
+    def check_warnings(self) -> None:
+        """Each crossing of a threshold, and each mark of a limit that was passed, is one warning."""
+        kinds = AccountWarning.Kind
+        low = Counter(AccountWarning.objects.filter(kind=kinds.BALANCE_LOW).values_list("account_id", flat=True))
+        assert [low[account.pk] for account in self.accounts] == [model.crossings for model in self.account_models]
+        of_keys = AccountWarning.objects.filter(kind__in=(kinds.KEY_NEAR_LIMIT, kinds.KEY_AT_LIMIT))
+        passed = [(each.data["key_id"], each.data["percent"]) for each in of_keys]
+        keys = zip(self.keys, self.key_models, strict=True)
+        assert sorted(passed) == sorted((key.pk, percent) for key, model in keys for percent in model.passed)
 
     def check_runs(self) -> None:
         """All runs under an Idempotency-Key, of which processes died, cost together what the dearest of them costs."""
