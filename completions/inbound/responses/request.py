@@ -44,6 +44,7 @@ CACHE_RETENTIONS = ("in_memory", "24h")
 _COPIED = (
     *("echo", "models", "provider"),  # the gateway's own, which OpenAI's API does not have
     *("model", "temperature", "top_p", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+    "client_metadata",  # Codex's, about itself
 )
 _FIELDS = {
     *_COPIED,
@@ -96,6 +97,7 @@ def _check_service(body: Fields) -> None:
     """Check what asks for no more than the gateway does anyway."""
     read_choice(body, "service_tier", SERVICE_TIERS)
     read_choice(body, "prompt_cache_retention", CACHE_RETENTIONS)
+    read_object(body, "client_metadata")
     if body.get("truncation") not in (None, "disabled"):
         refuse("truncation", "must be disabled: nothing is taken out of the conversation")
     options = read_object(body, "stream_options")
@@ -188,8 +190,8 @@ def _reasoning(body: Fields) -> Fields:
     effort, summary = given.get("effort"), given.get("summary", given.get("generate_summary"))
     if summary is not None and summary not in SUMMARIES:
         refuse("reasoning.summary", f"must be one of {', '.join(SUMMARIES)}")
-    if given.get("context") not in (None, "auto"):
-        refuse("reasoning.context", "must be auto: the conversation is sent as it came")
+    if given.get("context") not in (None, "auto", "all_turns"):
+        refuse("reasoning.context", "must be auto or all_turns: the conversation is sent as it came")
     if given.get("mode") not in (None, "standard"):
         refuse("reasoning.mode", "must be standard: no price of the catalog covers another")
     length = {"reasoning_summary": summary} if summary in ("concise", "detailed") else {}  # no provider is sent it

@@ -96,6 +96,7 @@ class ResponseRequestSerializer(serializers.Serializer[Any]):
     top_logprobs = _optional(serializers.IntegerField, min_value=0, max_value=request.TOP_LOGPROBS_MAX)
     include = _optional(SchemaField, _INCLUDE)
     metadata = _optional(SchemaField, {"type": "object", "maxProperties": schema.TAGS_MAX, "additionalProperties": _TEXT})
+    client_metadata = _optional(SchemaField, _OBJECT, help_text="Codex's, about itself. No provider is sent it.")
     user = _optional(serializers.CharField)
     safety_identifier = _optional(serializers.CharField)
     prompt_cache_key = _optional(serializers.CharField)

@@ -260,6 +260,36 @@ def test_what_no_provider_is_sent_is_kept_to_be_named():
     assert "reasoning_summary" not in translated(body(reasoning={"summary": "auto"}))
 
 
+def test_what_codex_sends_is_read():
+    given = body(
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be careful."}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix it."}]},
+        {**REASONING, "encrypted_content": None},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "I look."}],
+            "phase": "commentary",
+        },
+        CALL,
+        RESULT,
+        instructions="You are a coding agent.",
+        tools=[{**TOOL, "strict": False}],
+        tool_choice="auto",
+        parallel_tool_calls=True,
+        reasoning={"effort": "medium", "summary": "auto", "context": "all_turns"},
+        store=False,
+        stream=True,
+        include=["reasoning.encrypted_content"],
+        prompt_cache_key="0199",
+        text={"verbosity": "low"},
+        client_metadata={"x-codex-installation-id": "a"},
+    )
+    fields = translated(given)
+    assert [message["role"] for message in fields["messages"]] == ["system", "developer", "user", "assistant", "tool"]
+    assert (fields["reasoning_effort"], fields["verbosity"], fields["stream"]) == ("medium", "low", True)
+
+
 def test_reasoning_that_says_nothing_is_no_message():
     assert translated(body({**REASONING, "summary": []}, HELLO))["messages"] == [HELLO]
 
@@ -299,11 +329,12 @@ REFUSED: dict[str, Any] = {
     "stream": {"stream": "yes"},
     "stream_options.include_usage": {"stream_options": {"include_usage": True}},
     "include[1]": {"include": ["reasoning.encrypted_content", "file_search_call.results"]},
+    "client_metadata": {"client_metadata": "x"},
     "metadata.team": {"metadata": {"team": 1}},
     "user": {"user": 1},
     "reasoning.effort": {"reasoning": {"effort": "some"}},
     "reasoning.summary": {"reasoning": {"summary": "long"}},
-    "reasoning.context": {"reasoning": {"context": "all_turns"}},
+    "reasoning.context": {"reasoning": {"context": "current_turn"}},
     "reasoning.mode": {"reasoning": {"mode": "pro"}},
     "reasoning.budget": {"reasoning": {"budget": 1}},
     "text.verbosity": {"text": {"verbosity": "some"}},
