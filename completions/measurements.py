@@ -1,4 +1,4 @@
-"""How often providers and routes failed of late, and how soon their streams began, from what completions recorded.
+"""How often providers, routes and models failed of late, and how fast they answered, from what completions recorded.
 
 Only the newest completions are read, so that a busy gateway's pages take no longer.
 """
@@ -13,6 +13,7 @@ from completions.models import Completion
 
 COMPLETIONS_MAX = 50_000
 ERRORS_SHOWN = 10
+REQUESTS_MIN = 20  # fewer say little about how often a model answers
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,22 @@ class Measured:
     @property
     def nearly_all_began_within(self) -> str:
         return format_seconds(self.first_token_p99_ms)
+
+
+@dataclass(frozen=True)
+class MeasuredModel:
+    """Requests for a model, whichever provider answered. The medians are those of its streams; None when there were none."""
+
+    answered: int
+    failed: int
+    first_token_p50_ms: int | None
+    tokens_per_second: float | None
+
+    @property
+    def answered_percent(self) -> float | None:
+        """None when too few requests came to say."""
+        requests = self.answered + self.failed
+        return 100 * self.answered / requests if requests >= REQUESTS_MIN else None
 
 
 @dataclass(frozen=True)
@@ -67,6 +84,16 @@ def measure(since: datetime) -> dict[Route, Measured]:
         return {(provider, model): Measured(*figures) for provider, model, *figures in cursor.fetchall()}
 
 
+def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
+    """Return what was measured since then by model, and of all models under None. Models without requests are not there.
+
+    A request has failed when it got no reply, unless a provider refused what it asked for.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_MEASURE_MODELS, {"since": Completion.least_id(since), "most": COMPLETIONS_MAX})
+        return {model: MeasuredModel(*figures) for model, *figures in cursor.fetchall()}
+
+
 def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:
     """Return the last failed attempts at a provider, the latest first; with ``model_id`` those at its route of the model."""
     values: dict[str, Any] = {"since": Completion.least_id(since), "most": COMPLETIONS_MAX, "shown": ERRORS_SHOWN}
@@ -77,7 +104,8 @@ def last_failures(since: datetime, provider_id: str, model_id: str | None = None
 
 _NEWEST = """
     WITH newest AS (
-        SELECT id, created_at, provider_id, model_id, settlement, first_token_ms, failed_attempts
+        SELECT id, created_at, provider_id, model_id, settlement, failed_attempts,
+            first_token_ms, streamed_ms, completion_tokens
         FROM completions_completion WHERE id >= %(since)s ORDER BY id DESC LIMIT %(most)s
     )
 """
@@ -94,6 +122,23 @@ _MEASURE = f"""
         percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms),
         percentile_disc(0.99) WITHIN GROUP (ORDER BY first_token_ms)
     FROM attempts GROUP BY GROUPING SETS ((provider_id), (provider_id, model_id))
+"""  # noqa: S608  SQL of this module
+
+# Tokens per second are those of the whole reply over the time until its end, as the rankings count them.
+_MEASURE_MODELS = f"""
+    {_NEWEST}, requests AS (
+        SELECT model_id, first_token_ms, settlement IN ('reported', 'estimated', 'partial') AS is_answered,
+            CASE WHEN settlement = 'reported' AND completion_tokens >= 32 AND first_token_ms + streamed_ms > 0
+                THEN completion_tokens * 1000.0 / (first_token_ms + streamed_ms) END AS rate
+        FROM newest
+        WHERE settlement IN ('reported', 'estimated', 'partial')
+            OR (settlement = 'released' AND jsonb_array_length(failed_attempts) > 0
+                AND coalesce(failed_attempts -> -1 ->> 'status', '') NOT IN ('400', '413', '422'))
+    )
+    SELECT model_id, count(*) FILTER (WHERE is_answered), count(*) FILTER (WHERE NOT is_answered),
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms),
+        (percentile_cont(0.5) WITHIN GROUP (ORDER BY rate))::float8
+    FROM requests GROUP BY GROUPING SETS ((model_id), ())
 """  # noqa: S608  SQL of this module
 
 _LAST_FAILURES = f"""

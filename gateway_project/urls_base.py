@@ -10,7 +10,7 @@ from gateway_project.urls_health import handler400, handler403, handler404, hand
 from gateway_project.web import crawlers, mailbox, openapi
 
 base = [
-    path("", RedirectView.as_view(pattern_name="dashboard")),
+    path("", include("completions.public.urls")),
     path("api/billing/", include("billing.urls")),
     path("api/", include("rankings.api.urls")),
     path("api/openapi.json", openapi.document),

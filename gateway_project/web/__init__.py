@@ -5,6 +5,7 @@
 - ``client_address``      the IP address of a client, behind any number of proxies
 - ``hosts``               routes by host name; which requests are for the API
 - ``crawlers``            what search engines may read
+- ``public_page``         pages that are the same for everybody, rendered once in some seconds
 - ``mailbox``             the mails of a machine without a mail server, as a page
 - ``cors``                requests of pages of other origins
 - ``page_middleware``     Django's middleware for pages, skipped for API requests

@@ -66,7 +66,8 @@ def ask_everything(gateway, secret, **headers: str) -> dict[str, Answer]:
         "the ledger as a file": get("/api/billing/ledger.csv"),
         "a public list": get("/api/rankings"),
         "a page": get("/admin/login/"),
-        "a redirect": get("/"),
+        "a public page": get("/"),
+        "a redirect": get("/dashboard/"),
     }
 
 

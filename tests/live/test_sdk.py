@@ -1,5 +1,7 @@
 """OpenAI's official SDK against a running gateway."""
 
+import html
+import re
 from typing import Any
 
 import openai
@@ -48,6 +50,15 @@ def test_it_quotes_what_a_completion_then_holds(sdk):
     quoted = sdk.post("/quote", body={"model": "demo/echo", "messages": large, "max_tokens": 5}, cast_to=object)
     raw = sdk.chat.completions.with_raw_response.create(model="demo/echo", messages=large, max_tokens=5)
     assert raw.headers["x-gateway-max-cost"] == f"{quoted['max_cost']:.9f}".rstrip("0")
+
+
+def test_the_example_of_a_models_page_runs(gateway, key, alice, monkeypatch, capsys):
+    page = gateway.request("GET", "/models/demo/echo").body.decode()
+    example = html.unescape(re.search(r'<code id="example-python">(.*?)</code>', page, re.DOTALL)[1])
+    monkeypatch.setenv("GATEWAY_API_KEY", key[1])
+    exec(example, {})  # noqa: S102  it is ours
+    assert capsys.readouterr().out == "Hello\n"
+    assert_charged(alice, "reported", prompt=4, completion=1, nanos=4 * 500 + 1_500, model="demo/echo")
 
 
 def test_it_streams(sdk, alice):

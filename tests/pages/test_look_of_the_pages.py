@@ -1,11 +1,16 @@
 """How public pages and those of owners look to everybody: light, dark, wide, narrow, with a screen reader. In Chromium."""
 
+from io import StringIO
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
+from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
 
+from completions.public import facts
+from gateway_project.web import public_page
 from keys import lifecycle
 from tests import factories, sessions, usage
 from tests.browser import fits, picture
@@ -18,6 +23,10 @@ CONTRAST = {**EVERY_RULE, "runOnly": ["color-contrast"]}
 IDS = "[...document.querySelectorAll('[id]')].map(element => element.id)"
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 PUBLIC = [
+    "/",
+    "/models",
+    "/models?images=on",
+    "/models/acme/large",
     "/rankings",
     "/rankings/acme/large",
     "/accounts/login/",
@@ -46,7 +55,10 @@ OWNERS = [
 def owners_paths(transactional_db, alice):
     """The pages of an owner of two accounts, one of which has keys, entries and long names."""
     factories.make_account("Alice and daughters", owner=owner_of(alice))
+    call_command("load_catalog", stdout=StringIO())
     factories.make_model("acme/large")
+    facts.forget()
+    public_page.forget()
     key, _ = factories.make_key(alice, "laptop")
     lifecycle.set_spending_limit(key, limit_cents=500, type="RECURRING", period="DAILY")
     factories.make_key(alice, "W" * 100, limit_cents=922_337_203_685, type="FIXED")

@@ -1,0 +1,135 @@
+"""What the public pages show: models, prices and measurements. Shown on while the database is unavailable."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from completions import measurements
+from completions.catalog import lookup
+from completions.catalog.lookup import Listing
+from completions.measurements import MeasuredModel
+from completions.models import LanguageModel, Price
+from gateway_project import dollars
+from gateway_project.cache import StaleWhileRefresh
+from gateway_project.db import pool
+
+READ_SECONDS = 30
+WINDOW = timedelta(hours=24)
+_NOTHING = MeasuredModel(0, 0, None, None)
+
+
+@dataclass(frozen=True)
+class ListedModel:
+    """A model that is enabled and has a price. Those that cannot be called now are not available."""
+
+    model: LanguageModel
+    price: Price
+    is_available: bool
+    measured: MeasuredModel
+
+    @property
+    def abilities(self) -> list[str]:
+        """What it can do beyond text."""
+        model = self.model
+        given = {"Images": model.image_support, "Tools": model.function_calling, "Reasoning": model.reasoning}
+        return [title for title, has in given.items() if has]
+
+    @property
+    def prices(self) -> list[tuple[str, str, str]]:
+        """Titles, exact prices in US dollars, and for how much, of what has a price."""
+        nanos = {
+            "Input": self.price.input_nanos,
+            "Output": self.price.output_nanos,
+            "Cached input": self.price.cached_input_nanos,
+            "Cache write": self.price.cache_write_nanos,
+        }
+        tokens = [(title, dollars.format_usd(each), "per million tokens") for title, each in nanos.items() if each is not None]
+        image_nanos = self.price.image_nanos
+        return tokens if image_nanos is None else [*tokens, ("Image", dollars.format_usd(image_nanos), "each")]
+
+    @property
+    def input_price(self) -> str:
+        return dollars.format_usd(self.price.input_nanos)
+
+    @property
+    def output_price(self) -> str:
+        return dollars.format_usd(self.price.output_nanos)
+
+    @property
+    def cached_price(self) -> str:
+        cached_nanos = self.price.cached_input_nanos
+        return "" if cached_nanos is None else dollars.format_usd(cached_nanos)
+
+    @property
+    def context(self) -> str:
+        return f"{self.model.context_window:,}"
+
+    @property
+    def reply(self) -> str:
+        return f"{self.model.max_output_tokens:,}"
+
+    @property
+    def first_token(self) -> str:
+        return _words(self.measured.first_token_p50_ms)
+
+    @property
+    def tokens_per_second(self) -> str:
+        rate = self.measured.tokens_per_second
+        return "" if rate is None else f"{rate:.0f}"
+
+    @property
+    def answered_percent(self) -> str:
+        """Rounded down, so that 100 says that every request was answered."""
+        percent = self.measured.answered_percent
+        return "" if percent is None else f"{int(percent * 10) / 10:g} %"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All listed models by id, and how many providers their routes lead to."""
+
+    models: dict[str, ListedModel]
+    providers: int
+    first_token: str
+
+    @property
+    def available(self) -> list[ListedModel]:
+        return [each for each in self.models.values() if each.is_available]
+
+    @property
+    def example(self) -> str:
+        """The id of a model for an example: one that can be called, if there is one."""
+        return next((each.model.pk for each in [*self.available, *self.models.values()]), "provider/model")
+
+
+_facts: StaleWhileRefresh[None, Facts] = StaleWhileRefresh(seconds=READ_SECONDS, stale_on=pool.DATABASE_ERRORS)
+
+
+def current() -> Facts:
+    """Return what was read last. Raises the database's errors only while nothing was ever read."""
+    return _facts.get(None, _read)
+
+
+def forget() -> None:
+    """Read everything again on the next call."""
+    _facts.clear()
+
+
+def _read(previous: Facts | None) -> Facts:
+    with pool.time_limit():
+        listings = [each for each in lookup.list_models() if not each.alias]
+        measured = measurements.measure_models(pool.database_time() - WINDOW)
+    routes = [route for each in listings for route in each.model.enabled_routes if route.provider.is_enabled]
+    return Facts(
+        models={each.model.pk: _listed(each, measured) for each in listings},
+        providers=len({route.provider_id for route in routes}),
+        first_token=_words(measured[None].first_token_p50_ms),
+    )
+
+
+def _listed(listing: Listing, measured: dict[str | None, MeasuredModel]) -> ListedModel:
+    found = measured.get(listing.model.pk, _NOTHING)
+    return ListedModel(listing.model, listing.price, listing.is_available, found)
+
+
+def _words(milliseconds: int | None) -> str:
+    return "" if milliseconds is None else measurements.format_seconds(milliseconds)

@@ -1,0 +1,228 @@
+"""The public pages: the landing page, the list of models, a page for each; what they show, cost, and how they are cached."""
+
+import gzip
+import html
+import re
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from completions import measurements
+from completions.models import LanguageModel, Provider
+from completions.public import facts
+from gateway_project.web import public_page
+from tests import factories
+from tests.outage import with_the_database_unavailable
+from tests.rankings.streams import streamed
+
+OVERLOADED = {"provider": "echo", "status": 503, "reason": "overloaded"}
+REFUSED = {**OVERLOADED, "status": 400}
+
+
+def forget():
+    facts.forget()
+    public_page.forget()
+
+
+@pytest.fixture(autouse=True)
+def _empty_caches():
+    forget()
+    yield
+    forget()
+
+
+@pytest.fixture
+def catalog(db):
+    """Four models of two makers, one of which nobody can call yet."""
+    later = Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY")
+    factories.make_model(
+        "acme/large", name="Acme Large", maker="Acme", input="5", output="25", cached_input="0.5", reasoning=True
+    )
+    factories.make_model("acme/small", name="Acme Small", maker="Acme", input="0.1", output="0.4", context_window=8_000)
+    factories.make_model("zed/vision", name="Vision", maker="Zed", image_support=True, function_calling=True, license="MIT")
+    factories.make_model("zed/later", name="Later", maker="Zed", provider=later, context_window=2_000_000, commercial_use=True)
+    LanguageModel.objects.create(id="zed/free", name="Without a price", maker="Zed", context_window=1_000, max_output_tokens=10)
+
+
+def get(path, **headers):
+    return Client().get(path, **headers)
+
+
+def page(path):
+    reply = get(path)
+    assert reply.status_code == 200
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split()))
+
+
+def listed(**parameters):
+    """Return the ids that the list shows, in its order."""
+    reply = Client().get(f"/models?{urlencode(parameters)}", follow=True)
+    return re.findall(r'<code id="id-\d+">([^<]+)<', reply.content.decode())
+
+
+# --- The landing page -----------------------------------------------------------------------------------------------
+
+
+def test_the_landing_page_shows_the_gateways_own_figures(catalog):
+    text = page("/")
+    assert "One API key and one prepaid balance for every language model" in text
+    assert "Models 4 3 can be called now" in text
+    assert "Providers 2 that run them" in text
+    assert "First words after" not in text  # nothing was measured
+
+
+def test_the_landing_page_says_how_soon_streams_began(catalog, alice):
+    caller = alice, factories.make_key(alice)[0]
+    for first_token_ms in (100, 420, 900):
+        streamed(caller, "acme/large", first_token_ms, 1_000, 50)
+    assert "First words after 0.42 s" in page("/")
+
+
+def test_the_landing_page_works_before_there_is_a_model(db):
+    text = page("/")
+    assert "Models 0 0 can be called now" in text
+    assert '"model": "provider/model"' in text
+
+
+def test_the_first_request_goes_to_the_address_of_the_api_and_to_a_model_that_answers(catalog, settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.org", "example.org"
+    settings.ALLOWED_HOSTS = ["api.example.org", "example.org"]
+    text = html.unescape(get("/", HTTP_HOST="example.org").content.decode())
+    assert "curl http://api.example.org/v1/chat/completions" in text
+    assert 'base_url="http://api.example.org/v1"' in text
+    assert '"model": "acme/large"' in text
+
+
+@pytest.mark.parametrize(("is_open", "words"), [(True, "Open an account"), (False, "Sign in")])
+def test_the_landing_page_offers_an_account_where_people_may_sign_up(db, settings, is_open, words):
+    settings.SIGN_UP, settings.SENDS_MAIL = is_open, True
+    text = page("/")
+    assert words in text
+    assert ("Open an account" in text) is is_open
+
+
+# --- The list -------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_shows_prices_and_limits_and_marks_what_cannot_be_called(catalog):
+    text = page("/models")
+    assert "Acme Large Acme acme/large Copy Reasoning $5.00 $25.00 $0.50 128,000 4,096" in text
+    assert "Later Zed zed/later Copy not callable yet" in text
+    assert text.count("not callable yet") == 2  # the model, and the words below the list
+    assert "zed/free" not in text
+
+
+@pytest.mark.parametrize(
+    ("parameters", "ids"),
+    [
+        ({}, ["acme/large", "acme/small", "zed/later", "zed/vision"]),
+        ({"search": "ZED vis"}, ["zed/vision"]),
+        ({"maker": "Acme"}, ["acme/large", "acme/small"]),
+        ({"images": "on"}, ["zed/vision"]),
+        ({"tools": "on", "images": "on"}, ["zed/vision"]),
+        ({"reasoning": "on"}, ["acme/large"]),
+        ({"commercial": "on"}, ["zed/later"]),
+        ({"available": "on", "maker": "Zed"}, ["zed/vision"]),
+        ({"sort": "price"}, ["acme/small", "zed/later", "zed/vision", "acme/large"]),
+        ({"sort": "context"}, ["zed/later", "acme/large", "zed/vision", "acme/small"]),
+        ({"sort": "newest", "available": "on"}, ["zed/vision", "acme/small", "acme/large"]),
+        ({"search": "nothing at all"}, []),
+    ],
+)
+def test_the_list_shows_what_its_parameters_select(catalog, parameters, ids):
+    if parameters.get("sort") == "newest":
+        for days, model_id in enumerate(["zed/vision", "acme/small", "acme/large"]):
+            LanguageModel.objects.filter(pk=model_id).update(created_at=f"2026-01-{20 - days}T00:00:00Z")
+    assert listed(**parameters) == ids
+
+
+def test_empty_fields_of_the_form_lead_to_the_shortest_address_of_the_list(catalog):
+    reply = get("/models?search=&maker=&sort=name&images=on&unknown=1")
+    assert (reply.status_code, reply["Location"]) == (302, "/models?images=on")
+    assert get("/models?sort=worst")["Location"] == "/models"
+    assert get("/models/?images=on")["Location"] == "/models?images=on"
+
+
+def test_the_list_says_when_there_is_nothing(catalog):
+    assert "No model has all of this. Show all 4" in page("/models?images=on&reasoning=on")
+    LanguageModel.objects.update(is_enabled=False)
+    forget()
+    assert "No model has a price yet." in page("/models")
+
+
+def test_speed_and_uptime_are_measured(catalog, alice):
+    caller = alice, factories.make_key(alice)[0]
+    for _ in range(measurements.REQUESTS_MIN - 1):
+        streamed(caller, "acme/large", 500, 1_500, 100)
+    streamed(caller, "acme/large", None, None, 0, settlement="released", failed_attempts=[OVERLOADED])
+    streamed(caller, "acme/large", None, None, 0, settlement="released", failed_attempts=[REFUSED])  # what the caller asked for
+    streamed(caller, "acme/small", 200, 800, 100)
+    assert "$0.50 128,000 4,096 0.50 s 50 95 %" in page("/models")
+    assert "8,000 4,096 0.20 s 100 – not measured" in page("/models")  # one request says little about uptime
+    assert listed(sort="speed")[:2] == ["acme/small", "acme/large"]
+    assert listed(sort="first-token")[:2] == ["acme/small", "acme/large"]
+    text = page("/models/acme/large")
+    assert "First token, median 0.50 s Speed, median 50 tokens a second Uptime 95 % of its requests were answered" in text
+
+
+# --- A model --------------------------------------------------------------------------------------------------------
+
+
+def test_a_models_page_shows_its_price_its_limits_and_a_first_request(catalog):
+    text = page("/models/acme/large")
+    assert "Input $5.00 per million tokens Output $25.00 per million tokens Cached input $0.50 per million tokens" in text
+    assert "Context 128,000 tokens" in text
+    assert 'model="acme/large"' in text
+    assert "not callable" not in text
+    assert "Licence MIT" in page("/models/zed/vision")
+    assert "This model is not callable yet" in page("/models/zed/later")
+
+
+@pytest.mark.parametrize("model_id", ["no/such", "zed/free", "acme", "a" * 5_000])
+def test_a_model_that_is_not_listed_has_no_page(catalog, model_id):
+    assert get(f"/models/{model_id}", HTTP_ACCEPT="text/html").status_code == 404
+
+
+# --- What they cost -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/models", "/models?sort=price", "/models/acme/large"])
+def test_a_page_is_the_same_for_everybody_and_may_be_stored(catalog, path):
+    reply = get(path)
+    assert reply["Cache-Control"] == "public, max-age=60"
+    assert not reply.cookies
+    assert "Cookie" not in reply.get("Vary", "")
+    zipped = get(path, HTTP_ACCEPT_ENCODING="gzip")
+    assert gzip.decompress(zipped.content) == reply.content
+    assert get(path, HTTP_IF_NONE_MATCH=reply["ETag"]).status_code == 304
+
+
+def test_everything_is_read_once_for_all_pages(catalog):
+    with CaptureQueriesContext(connection) as queries:
+        page("/")
+    assert len(queries) <= 9
+    with CaptureQueriesContext(connection) as queries:
+        for path in ("/", "/models", "/models?sort=price", "/models/acme/large"):
+            page(path)
+    assert len(queries) == 0
+
+
+def test_the_queries_do_not_grow_with_the_models(catalog):
+    with CaptureQueriesContext(connection) as few:
+        page("/models")
+    for number in range(20):
+        factories.make_model(f"many/{number}")
+    forget()
+    with CaptureQueriesContext(connection) as many:
+        page("/models")
+    assert len(many) == len(few)
+
+
+def test_the_pages_are_shown_while_the_database_is_unavailable(catalog):
+    page("/models")
+    assert with_the_database_unavailable(lambda: listed(maker="Acme")) == ["acme/large", "acme/small"]
+    forget()
+    assert with_the_database_unavailable(lambda: get("/models")).status_code == 503
