@@ -568,6 +568,7 @@ mutant(
 PRICING = "completions/pricing/test_cost.py"
 MESSAGES = "completions/inbound/messages/test_views.py"
 MESSAGE_FIELDS = "completions/inbound/messages/test_request.py"
+RESPONSE_FIELDS = "completions/inbound/responses/test_request.py"
 REPLIES = "completions/relay/test_reply_format.py"
 
 mutant(
@@ -884,6 +885,12 @@ mutant(
     "A chat completion under the Idempotency-Key of a Messages request gets that one's reply.",
     code("completions.inbound.messages.views:MessagesView.fingerprinted", "return {_PATH: fields}", "return fields"),
     f"{MESSAGES}::test_a_repetition_gets_the_same_reply_and_another_language_does_not",
+)
+mutant(
+    "a_response_request_goes_out_as_messages",
+    "A restored Responses request is sent to Anthropic as it came, unchecked in that language.",
+    code("completions.chat:RequestBody.restore", "None if self.original is None else parsed", "parsed"),
+    f"{RESPONSE_FIELDS}::test_a_released_body_is_restored_and_sent_in_no_other_language",
 )
 mutant(
     "a_longer_time_in_the_cache_is_asked_for",

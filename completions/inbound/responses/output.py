@@ -1,10 +1,12 @@
 """Items of the output from OpenAI's choices: of a whole reply, and one after another as a stream's events. Pure."""
 
+import io
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from completions.inbound.events import as_json
 from completions.request.fields import Fields
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -48,13 +50,13 @@ class _Item:
     index: int
     key: str | int
     call: Fields = field(default_factory=dict)  # the id and the name of a call
-    pieces: list[str] = field(default_factory=list)
-    logprobs: list[Any] = field(default_factory=list)
+    said: io.StringIO = field(default_factory=io.StringIO)
+    logprobs: list[msgspec.Raw] = field(default_factory=list)  # as JSON, which takes less memory
     is_done: bool = False
 
     def is_whole(self) -> bool:
         """Return whether nothing can follow, given that another item has begun: of parallel calls, more of the first may."""
-        is_object = self.kind.text == "arguments" and isinstance(_parsed("".join(self.pieces)), dict)
+        is_object = self.kind.text == "arguments" and isinstance(_parsed(self.said.getvalue()), dict)
         return isinstance(self.key, str) or is_object
 
     def opening(self) -> list[Fields]:
@@ -62,14 +64,14 @@ class _Item:
         return [added, *self._part_event("added", "")]
 
     def delta(self, piece: str, logprobs: list[Any]) -> Fields:
-        self.pieces.append(piece)
-        self.logprobs += logprobs
+        self.said.write(piece)
+        self.logprobs += [msgspec.Raw(as_json(each)) for each in logprobs]
         return {**self._event("delta"), "delta": piece, **self._probabilities(logprobs)}
 
     def closing(self, status: str) -> list[Fields]:
         """Return the end. Arguments that never came are those of a function without parameters."""
         text = self._text()
-        late = [{**self._event("delta"), "delta": text}] if text and not "".join(self.pieces) else []
+        late = [{**self._event("delta"), "delta": text}] if text and not self.said.getvalue() else []
         name = {"name": self.call["name"]} if self.kind.text == "arguments" else {}
         done = {**self._event("done"), **name, self.kind.text: text, **self._probabilities(self.logprobs)}
         item = {"type": "response.output_item.done", "output_index": self.index, "item": self.written(status)}
@@ -87,7 +89,7 @@ class _Item:
         return {**item, "status": status, "role": "assistant", "content": parts}
 
     def _text(self) -> str:
-        text = "".join(self.pieces)
+        text = self.said.getvalue()
         return _without_halves(text) if text or self.kind.text != "arguments" else "{}"
 
     def _part(self, text: str) -> Fields:

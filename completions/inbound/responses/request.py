@@ -40,6 +40,7 @@ SERVICE_TIERS = ("auto", "default")
 SUMMARIES = ("auto", "concise", "detailed")
 FORMATS = ("text", "json_object", "json_schema")
 TOP_LOGPROBS_MAX = 20
+REPEATED_BYTES_MAX = 65_536  # of one field
 CACHE_RETENTIONS = ("in_memory", "24h")
 _COPIED = (
     *("echo", "models", "provider"),  # the gateway's own, which OpenAI's API does not have
@@ -233,7 +234,7 @@ def _logprobs(body: Fields) -> Fields:
 
 
 def _repeated(body: Fields) -> Fields:
-    """Return fields of the reply, as JSON: the body may be released before."""
+    """Return fields of the reply, as JSON: the body may be released before. A long one is null, so that it takes no memory."""
     reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
     fields: Fields = {
         "background": False,
@@ -256,4 +257,5 @@ def _repeated(body: Fields) -> Fields:
         "truncation": "disabled",
         "user": body.get("user"),
     }
-    return {name: msgspec.Raw(compact_json.dumps(value)) for name, value in fields.items()}
+    written = {name: compact_json.dumps(value) for name, value in fields.items()}
+    return {name: msgspec.Raw(value if len(value) <= REPEATED_BYTES_MAX else b"null") for name, value in written.items()}

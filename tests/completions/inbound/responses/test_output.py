@@ -200,7 +200,8 @@ def test_probabilities_are_those_of_the_text():
     token = {"token": "Hi", "logprob": -0.1, "bytes": [72, 105], "top_logprobs": []}
     events, written = events_of({**delta(content="Hi"), "logprobs": {"content": [token], "refusal": None}})
     assert [event["logprobs"] for event in events if "logprobs" in event] == [[token], [token]]
-    assert written.items()[0]["content"][0]["logprobs"] == [token]
+    [item] = json.loads(as_json({"type": "x", "items": written.items()}))["items"]
+    assert item["content"][0]["logprobs"] == [token]
 
 
 def test_halves_of_an_emoji_are_sent_as_they_come_and_joined_in_the_end():

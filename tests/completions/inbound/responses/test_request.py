@@ -1,6 +1,7 @@
 """A chat request says the same in Responses: turned into one and back it is what it was. What cannot be said is refused."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions.inbound.responses import places, request
+from completions.providers.anthropic import request as anthropic_request
+from completions.providers.gemini import request as gemini_request
 from completions.request import schema
 from gateway_project.errors import InvalidRequest
 from tests.completions.content_parts import IMAGE, IMAGE_URL, PDF, SOUND
@@ -301,6 +304,11 @@ def test_the_reply_repeats_the_request_and_says_that_it_is_not_stored():
     assert (read["temperature"], read["text"]) == (0.5, {"format": {"type": "text"}, "verbosity": "low"})
 
 
+def test_a_long_field_is_not_repeated():
+    _, _, repeated = request.parse(body(instructions="x" * 65_534, prompt_cache_key="x" * 65_535))
+    assert (len(bytes(repeated["instructions"])), bytes(repeated["prompt_cache_key"])) == (65_536, b"null")
+
+
 # --- What is refused, by the caller's name of the field ---------------------------------------------------------------
 
 REFUSED: dict[str, Any] = {
@@ -453,17 +461,36 @@ known = sorted(request._FIELDS)
 @given(st.dictionaries(st.sampled_from(known), junk, max_size=6), st.lists(junk, max_size=4))
 def test_whatever_comes_is_read_or_refused_by_the_name_of_its_field(fields, items):
     given = {"model": "acme/large", "input": items or "Hello", **fields}
-    param = refusal_of(given)
-    assert param is None or param.partition(".")[0].partition("[")[0] in given
+    assert_names_a_field(given, refusal_of(lambda: request.parse(given)))
 
 
-def refusal_of(given: dict[str, Any]) -> str | None:
+@given(conversations, st.lists(declared, max_size=2), optional_fields, st.sampled_from([anthropic_request, gemini_request]))
+def test_what_a_provider_cannot_do_is_refused_by_the_name_of_its_field(messages, tools, fields, provider):
+    chat = {"model": "acme/large", "messages": messages, "stream": False, **fields, **({"tools": tools} if tools else {})}
+    given = as_response_request(chat)
+    read, found, _ = request.parse(given)
+    param = refusal_of(lambda: provider.check(read))
+    assert_names_a_field(given, param and places.rename(param, found))
+
+
+def refusal_of(call: Any) -> str | None:
     """Return the field that a request is refused for, or None. Raises anything but a refusal."""
     try:
-        request.parse(given)
+        call()
     except InvalidRequest as refused:
         return refused.param or ""
     return None
+
+
+def assert_names_a_field(given: dict[str, Any], param: str | None) -> None:
+    """Assert that there is such a field, or could be: what it is a member of is there."""
+    if param is None:
+        return
+    *parents, last = [name or int(index) for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", param)]
+    value: Any = given
+    for part in parents:
+        value = value[part]
+    assert isinstance(value, list if isinstance(last, int) else dict), param
 
 
 def test_what_an_adapter_refuses_is_named_by_its_own_item():
