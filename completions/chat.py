@@ -112,6 +112,21 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a request for embeddings has embedded: ``number`` texts, or lists of tokens where ``are_tokens``.
+
+    ``is_single``: the field has one of them, and not a list of them. ``dimensions``, of each embedding: None for as many as the
+    model makes.
+    """
+
+    number: int
+    is_single: bool = False
+    are_tokens: bool = False
+    dimensions: int | None = None
+    as_base64: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check.
 
@@ -136,6 +151,7 @@ class ChatRequest:
     provider_preferences: ProviderPreferences | None = None
     betas: tuple[str, ...] = ()  # of Anthropic's API, that the caller wants
     labels: Labels = Labels()
+    inputs: Inputs | None = None  # of a request for embeddings, which has no messages and generates no tokens
 
     @property
     def messages_body(self) -> dict[str, Any] | None:
@@ -225,6 +241,7 @@ class Offer:
     alias: str = ""  # the id in the request, when it is an alias of this model
     reasoning: bool | None = None  # whether the model reasons unseen, if not told otherwise; None: only when asked
     requests_in_flight_max: int | None = None  # of each key; None: as many as the key may have for all models
+    is_embedding: bool = False  # it makes embeddings, and writes no text
 
 
 @dataclass(slots=True)
@@ -252,12 +269,14 @@ class WholeReply:
     """A whole reply: OpenAI's ``choices`` as parsed JSON; ``usage`` is None when the upstream reported none, or nonsense.
 
     ``message`` is the upstream's own object, where the request and the upstream speak Anthropic's Messages; otherwise None.
+    ``embeddings`` are what a request for embeddings gets instead of choices, in the order of its inputs.
     """
 
     choices: list[dict[str, Any]]
     usage: Usage | None
     text_bytes: int
     message: dict[str, Any] | None = None
+    embeddings: list[list[float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

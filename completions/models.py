@@ -148,6 +148,13 @@ class Category(models.TextChoices):
     OPEN_SOURCE = "OPEN_SOURCE"
 
 
+class ModelKind(models.TextChoices):
+    """What a model answers with. Each kind has endpoints of its own."""
+
+    CHAT = "chat", "writes text"
+    EMBEDDING = "embedding", "makes embeddings of text"
+
+
 class Obstacle(StrEnum):
     """A reason why a model is not available, as a predicate: "<model> is disabled"."""
 
@@ -158,6 +165,10 @@ class Obstacle(StrEnum):
 
 
 class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
+    def of_chat(self) -> Self:
+        """Those that write text: only these are ranked, and only these may an alias stand for."""
+        return self.filter(kind=ModelKind.CHAT)
+
     def with_price_and_routes(self) -> Self:
         """Prefetch ``prices_in_force`` (at most one) and ``enabled_routes`` with their providers.
 
@@ -181,6 +192,7 @@ class LanguageModel(models.Model):
     id = models.CharField(primary_key=True, max_length=200)
     name = models.CharField(max_length=200)
     maker = models.CharField(max_length=100, help_text="Who made it.")
+    kind = models.CharField(max_length=10, choices=ModelKind.choices, default=ModelKind.CHAT, db_default=ModelKind.CHAT)
     category = models.CharField(max_length=20, choices=Category.choices, default=Category.GENERAL)
     context_window = models.PositiveIntegerField()
     max_output_tokens = models.PositiveIntegerField()

@@ -12,7 +12,7 @@ from rest_framework import serializers
 
 from billing import money
 from completions.catalog.lookup import Listing
-from completions.models import Category, Completion
+from completions.models import Category, Completion, ModelKind
 from completions.request import schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
@@ -24,12 +24,14 @@ def model_object(listing: Listing) -> dict[str, Any]:
     """Return OpenAI's model object with prices, limits and capabilities. Prices are dollars per token, as strings."""
     model, price = listing.model, listing.price
     inputs = ["text", "image"] if model.image_support else ["text"]
+    outputs = ["embeddings"] if model.kind == ModelKind.EMBEDDING else ["text"]
     return {
         "id": listing.alias or model.pk,
         "object": "model",
         "created": int(model.created_at.timestamp()),
         "owned_by": model.maker,
         "name": model.name,
+        "kind": model.kind,
         "available": listing.is_available,
         "category": model.category,
         "context_window": model.context_window,
@@ -41,7 +43,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "input_cache_write": _per_token(price.cache_write_nanos),
             "image": None if price.image_nanos is None else dollars.format_plain(price.image_nanos),
         },
-        "architecture": {"input_modalities": inputs, "output_modalities": ["text"]},
+        "architecture": {"input_modalities": inputs, "output_modalities": outputs},
         "capabilities": {"image_support": model.image_support, "function_calling": model.function_calling},
         "commercial_use": model.commercial_use,
         "license": model.license,
@@ -416,7 +418,7 @@ class ModelPricingSerializer(serializers.Serializer[Any]):
 
 class ModelArchitectureSerializer(serializers.Serializer[Any]):
     input_modalities = serializers.ListField(child=serializers.CharField(), help_text="text, image")
-    output_modalities = serializers.ListField(child=serializers.CharField(), help_text="text")
+    output_modalities = serializers.ListField(child=serializers.CharField(), help_text="text, or embeddings")
 
 
 class ModelCapabilitiesSerializer(serializers.Serializer[Any]):
@@ -430,6 +432,9 @@ class ModelSerializer(serializers.Serializer[Any]):
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     owned_by = serializers.CharField(help_text="The maker of the model.")
     name = serializers.CharField()
+    kind = serializers.ChoiceField(
+        choices=ModelKind.values, help_text="chat: writes text, at /v1/chat/completions. embedding: at /v1/embeddings."
+    )
     available = serializers.BooleanField(help_text="Whether completions are served now.")
     category = serializers.ChoiceField(choices=Category.values)
     context_window = serializers.IntegerField(min_value=1)

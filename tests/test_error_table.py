@@ -258,7 +258,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     "a form": (lambda scenario: scenario.request(content_type="multipart/form-data"), 415, INVALID, INVALID, None, {}),
     "not called anything": (lambda scenario: scenario.request(content_type=""), 415, INVALID, INVALID, None, {}),
     # the path and the method
-    "no such path": (lambda scenario: scenario.request(path="/v1/embeddings"), *NO_PATH),
+    "no such path": (lambda scenario: scenario.request(path="/v1/images"), *NO_PATH),
     "no such /api path": (lambda scenario: scenario.request(path="/api/billing"), *NO_PATH),
     "a slash more": (lambda scenario: scenario.request(path=f"{chat.PATH}/"), *NO_PATH),
     "wrong method": (lambda scenario: scenario.request(method="GET"), 405, INVALID, INVALID, None, {"allow": "POST, OPTIONS"}),

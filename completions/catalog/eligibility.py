@@ -33,6 +33,7 @@ def _eligible_or_none(request: ChatRequest, offer: Offer) -> Offer | None:
 
 def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     """Return the offer with only the routes that can serve the request. Raises InvalidRequest if there is none."""
+    _require_kind(request, offer)
     token_budget.require_possible_max_tokens(request, offer)
     _require_capabilities(request, offer)
     refusal: errors.InvalidRequest | None = None
@@ -40,13 +41,30 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     preferred = _preferred(request.provider_preferences, offer)
     for route in preferred:
         try:
-            providers.ADAPTERS[route.kind].check(request)
+            _check(request, route)
             routes.append(route)
         except errors.InvalidRequest as error:
             refusal = refusal or error
     if not routes:
         raise refusal or lookup.model_not_found(offer.model_id)
     return offer if routes == list(offer.routes) else replace(offer, routes=tuple(routes))
+
+
+def _require_kind(request: ChatRequest, offer: Offer) -> None:
+    if offer.is_embedding and not request.inputs:
+        raise errors.wrong("model", f"is {offer.model_id}, which makes embeddings: send it to /v1/embeddings")
+    if request.inputs and not offer.is_embedding:
+        raise errors.wrong("model", f"is {offer.model_id}, which writes text and makes no embeddings")
+
+
+def _check(request: ChatRequest, route: Route) -> None:
+    """Raise InvalidRequest for a request that the provider of the route cannot fulfil."""
+    if not request.inputs:
+        providers.ADAPTERS[route.kind].check(request)
+    elif embedder := providers.EMBEDDERS.get(route.kind):
+        embedder.check(request, request.inputs)
+    else:
+        raise errors.wrong("model", "has no provider that makes embeddings")
 
 
 def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequence[Route]:

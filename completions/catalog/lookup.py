@@ -9,7 +9,7 @@ from django.conf import settings
 
 from completions import chat, providers
 from completions.chat import Deadlines, Offer, PriceList, ProviderPreferences
-from completions.models import LanguageModel, LanguageModelQuerySet, Obstacle, Price, Provider, RoutableAlias, Route
+from completions.models import LanguageModel, LanguageModelQuerySet, ModelKind, Obstacle, Price, Provider, RoutableAlias, Route
 from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
 from gateway_project.db import pool
@@ -199,6 +199,7 @@ def _offer(model: LanguageModel, price: Price) -> Offer:
         preamble_tokens_max=max((providers.ADAPTERS[route.kind].preamble_tokens_max for route in routes), default=0),
         reasoning=model.reasoning,
         requests_in_flight_max=model.requests_in_flight_max,
+        is_embedding=model.kind == ModelKind.EMBEDDING,
     )
 
 

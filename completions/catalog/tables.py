@@ -20,12 +20,13 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticKnownError
 
 from billing import money
 from completions.catalog import rules
-from completions.models import Category, Provider
+from completions.models import Category, ModelKind, Provider
 
 Columns = dict[str, Any]  # column -> value
 _INTEGER_MAX, _SMALL_INTEGER_MAX = 2**31 - 1, 32_767  # of the columns
@@ -157,11 +158,15 @@ class RouteTable(_Table):
         return provider
 
 
+_NO_OUTPUT = {"max_output_tokens": 1, "reasoning": False}  # one, because every model has a maximum
+
+
 class ModelTable(_Table):
     """[models."ID"]"""
 
     name: Annotated[str, _text(200)]
     maker: Annotated[str, _text(100)] = Field(alias="provider")
+    kind: Annotated[str, _one_of(ModelKind.values)] = ModelKind.CHAT.value
     category: Annotated[str, _one_of(Category.values)] = Category.GENERAL.value
     context_window: _Count
     max_output_tokens: _Count
@@ -175,6 +180,16 @@ class ModelTable(_Table):
     is_enabled: bool | None = Field(None, alias="enabled")
     price: PriceTable | None = None
     routes: list[RouteTable] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _generates_no_tokens(cls, values: Any) -> Any:
+        """Let a model that makes embeddings say nothing of tokens that it would generate, and of their price."""
+        if not isinstance(values, dict) or values.get("kind") != ModelKind.EMBEDDING:
+            return values
+        given = {name: value for name, value in _NO_OUTPUT.items() if name not in values}
+        price = values.get("price")
+        return {**given, **values, **({"price": {"output": "0", **price}} if isinstance(price, dict) else {})}
 
     @field_validator("max_output_tokens")
     @classmethod

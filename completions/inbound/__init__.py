@@ -9,4 +9,5 @@ events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
 messages         Anthropic's Messages
 responses        OpenAI's Responses
+embeddings       OpenAI's embeddings
 """

@@ -21,7 +21,7 @@ from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.relay import fair_queue, slots, whole
 from completions.relay.attempts import Dispatch
-from completions.relay.reply_format import ReplyFormat
+from completions.relay.reply_format import ReplyFormat, WholeFormat
 from completions.relay.slots import Slot
 from completions.relay.stream import ReplyStream
 from completions.request.fields import Fields
@@ -126,7 +126,7 @@ class CompletionView(RequestView):
     """One request for a completion. Authentication identifies the caller from a cache; admission checks what its key may."""
 
     authentication_classes = [CallerAuthentication]
-    reply_format: ReplyFormat
+    reply_format: WholeFormat
     dispatched: Dispatch | None = None
 
     def fingerprinted(self, fields: Fields) -> Fields:
@@ -163,6 +163,7 @@ class CompletionView(RequestView):
         self.dispatched = dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
         if chat.stream:
+            assert isinstance(self.reply_format, ReplyFormat)
             stream = ReplyStream(dispatch, slot.transfer(), self.reply_format)
             return _reply(stream, is_stream=True, headers=admitted.headers)
         reply = whole.relay(dispatch, self.reply_format)

@@ -17,6 +17,8 @@ def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     many bytes it has; a sound or a document counts the whole context window.
     """
     contents = request.contents
+    if request.inputs:  # each of them may fill the context window
+        return request.prompt_tokens_max
     if contents.file_at:
         return offer.context_window
     preamble_tokens = offer.preamble_tokens_max if request.has_preamble else 0

@@ -1,4 +1,5 @@
-"""Providers: an adapter for each wire format. ``ADAPTERS`` maps ``Provider.kind`` to its adapter.
+"""Providers: an adapter for each wire format. ``ADAPTERS`` maps ``Provider.kind`` to its adapter, ``EMBEDDERS`` to what makes
+embeddings, where a kind of provider has them.
 
 Owns everything that depends on a provider's wire format. Imports ``completions.request``, ``completions.pricing``,
 ``completions.chat``, ``completions.sse`` and ``gateway_project``; knows nothing of routes, holds and the database.
@@ -9,9 +10,10 @@ exchange        one HTTP request to an upstream and its response: deadlines, bou
 error_body      what an upstream says about an error, in any of the shapes that upstreams use
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply
 wire            what the formats have in common: JSON, token counts, sizes of text
+embeddings      what replies with embeddings have in common
 echo            a provider without a network, for development and tests
 openai, anthropic, gemini  a folder each, with the same modules and names: adapter; request (``check``, ``body``); messages;
-           response (``parse_reply``, ``StreamReader``, ``parse_usage``)
+           response (``parse_reply``, ``StreamReader``, ``parse_usage``); and embeddings, where it has them
 
 To add a provider that speaks another format:
 1. Write the folder, with these modules. ``docs/providers.md`` tells what an adapter has to take care of.
@@ -22,14 +24,21 @@ To add a provider that speaks another format:
 """
 
 from completions.providers.anthropic.adapter import AnthropicAdapter
-from completions.providers.base import Adapter
-from completions.providers.echo import EchoAdapter
+from completions.providers.base import Adapter, Embedder
+from completions.providers.echo import EchoAdapter, EchoEmbedder
 from completions.providers.gemini.adapter import GeminiAdapter
+from completions.providers.gemini.embeddings import GeminiEmbedder
 from completions.providers.openai.adapter import OpenAIAdapter
+from completions.providers.openai.embeddings import OpenAIEmbedder
 
 ADAPTERS: dict[str, Adapter] = {
     "openai": OpenAIAdapter(),
     "anthropic": AnthropicAdapter(),
     "gemini": GeminiAdapter(),
     "echo": EchoAdapter(),
+}
+EMBEDDERS: dict[str, Embedder] = {
+    "openai": OpenAIEmbedder(),
+    "gemini": GeminiEmbedder(),
+    "echo": EchoEmbedder(),
 }

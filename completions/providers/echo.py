@@ -11,6 +11,8 @@ A request may carry an ``echo`` object (with an SDK: ``extra_body={"echo": {...}
 A token is a word with the white space after it, or sixteen characters of a longer one: a large reply costs what its size costs.
 """
 
+import math
+import random
 import re
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -21,8 +23,8 @@ from typing import Any
 import gevent
 from django.conf import settings
 
-from completions.chat import Call, ChatRequest, Chunk, Usage, WholeReply
-from completions.providers import base, exchange, ignored_fields
+from completions.chat import Call, ChatRequest, Chunk, Inputs, Usage, WholeReply
+from completions.providers import base, embeddings, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
 from completions.request.fields import check_object, refuse
@@ -33,6 +35,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 _TOKEN_CHARACTERS_MAX = 16
 _READ_FIELDS = ignored_fields.HONOURED | {"echo"}
 _PAUSE_TOKENS = 20_000  # take a few milliseconds to count
+_DIMENSIONS = 256  # of an embedding, unless the request says how many
 _TOKENS_PER_MESSAGE = 3  # as a chat template would add
 
 
@@ -70,6 +73,28 @@ class EchoAdapter:
             yield [_chunk({"content": token}, text_bytes=len(token.encode()))]
         usage = [Chunk(b"[]", usage=echo.usage)] if echo.usage else []
         yield [_chunk({}, finish_reason=echo.finish_reason), *usage]
+
+
+class EchoEmbedder:
+    """Deterministic: equal inputs get equal embeddings. Nearness of meaning it does not have."""
+
+    def check(self, request: ChatRequest, inputs: Inputs) -> None:
+        """Accepts every checked request."""
+
+    def embed(self, call: Call, inputs: Inputs) -> WholeReply:
+        items = embeddings.items(call.request, inputs)
+        with large_work.turn(call.request.body.size_bytes):
+            tokens = sum(len(item) if isinstance(item, list) else sum(1 for _ in _tokens(item)) for item in items)
+            vectors = [_embedding(item, inputs.dimensions or _DIMENSIONS) for item in items]
+        return WholeReply(choices=[], usage=Usage(tokens, 0), text_bytes=0, embeddings=vectors)
+
+
+def _embedding(item: str | list[int], dimensions: int) -> list[float]:
+    """Return numbers that are drawn by the input, with a sum of squares of 1."""
+    drawn = random.Random(compact_json.dumps(item))  # noqa: S311  no secret
+    numbers = [drawn.uniform(-1, 1) for _ in range(dimensions)]
+    length = math.hypot(*numbers)
+    return [number / length for number in numbers]
 
 
 @dataclass(frozen=True)

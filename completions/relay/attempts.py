@@ -135,6 +135,8 @@ class Dispatch:
             headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
         if self.admitted.idempotency_key and not self.stores_reply:
             headers[idempotency.NOT_STORED_HEADER] = "false"
+        if self.call.request.inputs:  # every field of which is honoured
+            return headers
         if ignored := providers.ADAPTERS[self.call.route.kind].ignored_fields(self.call):
             headers["x-gateway-ignored-fields"] = ignored_fields.header_value(ignored)
         return headers
@@ -240,6 +242,8 @@ class Dispatch:
 
     def _complete(self, call: Call) -> WholeReply:
         with self._interruptible():
+            if call.request.inputs:
+                return providers.EMBEDDERS[call.route.kind].embed(call, call.request.inputs)
             return providers.ADAPTERS[call.route.kind].complete(call)
 
     def _start_stream(self, call: Call) -> tuple[list[Chunk], ChunkStream]:

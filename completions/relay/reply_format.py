@@ -49,12 +49,16 @@ class EventWriter(ABC):
         """Return the last event of a stream that failed."""
 
 
-class ReplyFormat(ABC):
-    """How replies are written in the language of one endpoint."""
+class WholeFormat(ABC):
+    """How whole replies are written in the language of one endpoint."""
 
     @abstractmethod
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return a whole reply as JSON. ``charged_nanos`` is None where it is not known yet."""
+
+
+class ReplyFormat(WholeFormat):
+    """How replies are written in the language of one endpoint that has streams too."""
 
     @abstractmethod
     def events(self, dispatch: Dispatch) -> EventWriter:
@@ -122,5 +126,10 @@ def _usage_object(usage: Usage, charged_nanos: int | None) -> dict[str, Any]:
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "cost": None if charged_nanos is None else compact_json.number(dollars.format_plain(charged_nanos)),
+        "cost": cost_number(charged_nanos),
     }
+
+
+def cost_number(charged_nanos: int | None) -> Any:
+    """Return the exact dollars as a number of JSON; None where they are not known."""
+    return None if charged_nanos is None else compact_json.number(dollars.format_plain(charged_nanos))

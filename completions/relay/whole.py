@@ -5,10 +5,10 @@ from completions.providers.base import ProviderFailed
 from completions.relay import charge
 from completions.relay.attempts import Dispatch
 from completions.relay.charge import Settlement
-from completions.relay.reply_format import ReplyFormat
+from completions.relay.reply_format import WholeFormat
 
 
-def relay(dispatch: Dispatch, reply_format: ReplyFormat) -> bytes:
+def relay(dispatch: Dispatch, reply_format: WholeFormat) -> bytes:
     """Return the reply as JSON in the given format, settled. Raises the ApiError of the failure."""
     try:
         with checkpoints.track(dispatch.admitted.completion):

@@ -75,8 +75,8 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
     _check_sampling(fields)
     _check_reply_format(fields)
     _check_tools(fields)
-    labels = _read_labels(fields)
-    model, conversation = _read_model(fields), _read_messages(fields)
+    labels = read_labels(fields)
+    model, conversation = read_model(fields), _read_messages(fields)
     contents = messages.check(
         conversation,
         images_max=settings.REQUEST_IMAGES_MAX,
@@ -97,12 +97,13 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_read_fallbacks(fields, model),
         contents=contents,
-        provider_preferences=_read_provider_preferences(fields),
+        provider_preferences=read_provider_preferences(fields),
         labels=labels,
     )
 
 
-def _read_model(fields: Fields) -> str:
+def read_model(fields: Fields) -> str:
+    """Return the id of the model. Raises InvalidRequest."""
     return _check_model_id(read_required(fields, "model"), "model")
 
 
@@ -124,7 +125,7 @@ def _read_fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
     return tuple((ids.index(model_id), model_id) for model_id in dict.fromkeys(ids) if model_id != model)
 
 
-def _read_provider_preferences(fields: Fields) -> ProviderPreferences | None:
+def read_provider_preferences(fields: Fields) -> ProviderPreferences | None:
     """Return the preferences, or None without any. Whether there are such providers is for the catalog to say."""
     given = read_object(fields, "provider")
     if not given:
@@ -282,7 +283,7 @@ def _read_function_name(tool: Any, field: str, index: int) -> str:
 # --- Labels that the caller attaches --------------------------------------------------------------------------------
 
 
-def _read_labels(fields: Fields) -> Labels:
+def read_labels(fields: Fields) -> Labels:
     """Return the end user, by OpenAI's newer name where the older one is absent, and the tags. Empty ones count as absent."""
     for name in ("user", "safety_identifier"):
         if fields.get(name) is not None and len(check_string(fields[name], name)) > LABEL_CHARACTERS_MAX:

@@ -173,7 +173,7 @@ def _refresh(previous: PublishedRankings | None) -> PublishedRankings:
 
 def _read_catalog() -> dict[str, CatalogModel]:
     """Return the models that are enabled and have a price, by id."""
-    models = LanguageModel.objects.filter(is_enabled=True).with_price_and_routes()
+    models = LanguageModel.objects.of_chat().filter(is_enabled=True).with_price_and_routes()
     return {model.pk: _catalog_model(model) for model in models if model.prices_in_force}
 
 

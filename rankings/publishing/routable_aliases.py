@@ -19,7 +19,7 @@ MODELS_MAX = 50  # of an alias, that are available, and as many that are not
 def write(entries: Iterable[Entry]) -> None:
     """Make the aliases those of INTERNAL's entries. An alias whose board is empty is deleted."""
     entries = list(entries)
-    models = LanguageModel.objects.with_price_and_routes()
+    models = LanguageModel.objects.of_chat().with_price_and_routes()
     available = {model.pk for model in models if model.is_available}
     wanted = {
         alias: model_ids

@@ -35,6 +35,6 @@ def priced_models() -> dict[str, PricedModel]:
             output_dollars=model.prices_in_force[0].output_nanos / dollars.NANOS_PER_DOLLAR,
             has_open_weights=profiles.get(model.pk, model.category == Category.OPEN_SOURCE),
         )
-        for model in LanguageModel.objects.filter(is_enabled=True).with_price_and_routes()
+        for model in LanguageModel.objects.of_chat().filter(is_enabled=True).with_price_and_routes()
         if model.prices_in_force
     }

@@ -11,9 +11,9 @@ from completions.inbound.events import as_json, event, parse_choices
 from completions.inbound.messages import blocks
 from completions.inbound.messages.blocks import BlockStream
 from completions.relay.attempts import Dispatch
-from completions.relay.reply_format import EventWriter, ReplyFormat
+from completions.relay.reply_format import EventWriter, ReplyFormat, cost_number
 from completions.request.fields import Fields
-from gateway_project import compact_json, dollars, errors
+from gateway_project import errors
 
 _TYPES_BY_STATUS = {
     401: "authentication_error",
@@ -118,5 +118,5 @@ def _usage_object(usage: Usage, charged_nanos: int | None) -> Fields:
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
-        "cost": None if charged_nanos is None else compact_json.number(dollars.format_plain(charged_nanos)),
+        "cost": cost_number(charged_nanos),
     }

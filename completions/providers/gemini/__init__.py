@@ -2,9 +2,10 @@
 
 POST {base_url}/v1beta/models/{model}:generateContent; a stream is server-sent events of the same object, without an end marker.
 
-adapter   GeminiAdapter: sends the request and reads the reply
-request   the body of the request, and what cannot be asked of Gemini
-messages  OpenAI's messages as instructions and contents of parts
-schema    JSON Schema as the part of it that Gemini supports
-response  whole replies, the events of a stream, usage, errors
+adapter     GeminiAdapter: sends the request and reads the reply
+request     the body of the request, and what cannot be asked of Gemini
+messages    OpenAI's messages as instructions and contents of parts
+schema      JSON Schema as the part of it that Gemini supports
+response    whole replies, the events of a stream, usage, errors
+embeddings  POST {base_url}/v1beta/models/{model}:batchEmbedContents
 """

@@ -113,7 +113,7 @@ def test_errors_can_be_read_by_an_allowed_page(alice, echo_model):
     chat.send(limited, chat.body())
     replies = [
         chat.send(client_for(None), chat.body(), HTTP_ORIGIN=ORIGIN),
-        send("/v1/embeddings", "POST"),
+        send("/v1/files", "POST"),
         send("/v1/chat/completions", "GET", client=limited),
         chat.send(limited, chat.body(), HTTP_ORIGIN=ORIGIN),
         send("/v1/models", host="elsewhere.example"),

@@ -162,7 +162,7 @@ def test_requests_are_counted_by_route_method_and_status(alice, probe, echo_mode
     before = metrics(probe)
     chat.ask(client)
     client.get("/v1/models/demo/nobody")
-    client.get("/v1/embeddings")
+    client.get("/v1/files")
     client.get("/nothing")
     after = metrics(probe)
     assert [count(after, sample) - count(before, sample) for sample in samples] == [1, 1, 1, 1, 1, 1]

@@ -72,8 +72,6 @@ def test_a_slash_too_many_is_named(path):
     ("path", "name"),
     [
         ("/v1/completions", "text completions"),
-        ("/v1/embeddings", "embeddings"),
-        ("/embeddings", "embeddings"),
         ("/v1/images/generations", "endpoints for images"),
         ("/v1/audio/speech", "endpoints for audio"),
     ],
@@ -92,7 +90,7 @@ def test_a_response_of_before_is_told_that_none_is_kept(path):
 def test_other_paths_under_v1_are_told_which_there_are(path):
     assert (
         told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /messages,"
-        " /messages/count_tokens, /responses, /quote, /models, /usage."
+        " /messages/count_tokens, /responses, /embeddings, /quote, /models, /usage."
     )
 
 
@@ -150,6 +148,6 @@ def test_a_caller_without_a_valid_key_is_told_the_same(secret):
 
 
 def test_nothing_of_the_path_is_repeated():
-    for path in ("/v1/<script>alert(1)</script>", "/<b>/chat/completions", "/v1/embeddings/%0d%0aset-cookie:x"):
+    for path in ("/v1/<script>alert(1)</script>", "/<b>/chat/completions", "/v1/files/%0d%0aset-cookie:x"):
         message = told(path)
         assert not {"<", "script", "set-cookie", "\n"} & set(message.split() + list(message))

@@ -243,7 +243,7 @@ def refusals_of(client) -> dict[str, tuple[int, Any]]:
         "another body": (400, chat.send(client, chat.body(max_tokens=2), **broken)),
         "more than a minute's tokens": (429, chat.ask(client, max_tokens=1_001)),
         "another method": (405, client.get(chat.PATH)),
-        "another path": (404, client.post("/v1/embeddings")),
+        "another path": (404, client.post("/v1/files")),
         "a slash too many": (404, client.get("/v1/models/")),
         "not called JSON": (415, chat.send(client, chat.body(), "text/plain")),
     }

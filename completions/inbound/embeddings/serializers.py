@@ -1,0 +1,75 @@
+"""Serializers that describe embeddings for OpenAPI. ``request`` parses requests, and ``reply`` writes replies."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_serializer
+from rest_framework import serializers
+
+from completions.inbound.embeddings import request
+from completions.request import schema
+from completions.serializers import ProviderPreferencesSerializer, SchemaField
+
+_TEXT = {"type": "string", "minLength": 1}
+_TOKENS = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": request.TOKEN_MAX}}
+_INPUT = {
+    "oneOf": [
+        _TEXT,
+        _TOKENS,
+        {"type": "array", "minItems": 1, "maxItems": request.INPUTS_MAX, "items": _TEXT},
+        {"type": "array", "minItems": 1, "maxItems": request.INPUTS_MAX, "items": _TOKENS},
+    ]
+}
+_TAGS = {
+    "type": "object",
+    "maxProperties": schema.TAGS_MAX,
+    "additionalProperties": {"type": "string", "maxLength": schema.LABEL_CHARACTERS_MAX},
+}
+_EMBEDDING = {"oneOf": [{"type": "array", "items": {"type": "number"}}, {"type": "string", "format": "byte"}]}
+
+
+@extend_schema_serializer(description="A null counts as absent. Other fields are refused.")
+class EmbeddingRequestSerializer(serializers.Serializer[Any]):
+    model = serializers.CharField(
+        min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models whose kind is embedding."
+    )
+    input = SchemaField(
+        _INPUT, help_text=f"A text, or an array of tokens; or many. At most {request.TOKENS_MAX:,} tokens in all, as estimated."
+    )
+    dimensions = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=request.DIMENSIONS_MAX,
+        help_text="How many numbers each embedding has. A model that cannot choose refuses it.",
+    )
+    encoding_format = serializers.ChoiceField(
+        choices=request.ENCODING_FORMATS,
+        required=False,
+        allow_null=True,
+        help_text="float (the default): numbers. base64: numbers of 32 bits each, the lowest byte first.",
+    )
+    user = serializers.CharField(
+        required=False, allow_null=True, max_length=schema.LABEL_CHARACTERS_MAX, help_text="An id of your end user."
+    )
+    metadata = SchemaField(_TAGS, required=False, allow_null=True, help_text="Tags of your own.")
+    provider = ProviderPreferencesSerializer(required=False, allow_null=True, help_text="Which providers may answer.")
+
+
+class EmbeddingSerializer(serializers.Serializer[Any]):
+    object = serializers.CharField(help_text="embedding")
+    index = serializers.IntegerField(min_value=0, help_text="The place of its input.")
+    embedding = SchemaField(_EMBEDDING)
+
+
+class EmbeddingsUsageSerializer(serializers.Serializer[Any]):
+    prompt_tokens = serializers.IntegerField(min_value=0)
+    total_tokens = serializers.IntegerField(min_value=0)
+    cost = serializers.FloatField(allow_null=True, help_text="US dollars, exactly.")
+
+
+class EmbeddingsSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="For GET /v1/completions/{completion_id}.")
+    object = serializers.CharField(help_text="list")
+    data = EmbeddingSerializer(many=True)  # type: ignore[assignment]
+    model = serializers.CharField()
+    usage = EmbeddingsUsageSerializer()

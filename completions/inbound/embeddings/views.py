@@ -1,0 +1,46 @@
+"""POST /v1/embeddings."""
+
+from collections.abc import Callable
+
+from django.http.response import HttpResponseBase
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+
+from completions.chat import ChatRequest
+from completions.inbound import descriptions
+from completions.inbound.completion_view import CompletionView
+from completions.inbound.embeddings import request as embeddings_request
+from completions.inbound.embeddings.reply import EmbeddingsFormat
+from completions.inbound.embeddings.serializers import EmbeddingRequestSerializer, EmbeddingsSerializer
+from completions.request.fields import Fields
+from gateway_project.web import openapi
+
+_PATH = "/v1/embeddings"
+_DESCRIPTION = (
+    "Returns numbers for the meaning of one text or of many, by a model of the kind embedding. Charged are its tokens."
+)
+
+
+class EmbeddingsView(CompletionView):
+    """One request for embeddings. It goes the way of every completion."""
+
+    reply_format = EmbeddingsFormat()
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        return embeddings_request.parse(fields, raw, pause)
+
+    def fingerprinted(self, fields: Fields) -> Fields:
+        """Return the fields under the path, as those of every language but the gateway's own."""
+        return {_PATH: fields}
+
+    @extend_schema(
+        operation_id="createEmbedding",
+        summary="Make embeddings",
+        description=_DESCRIPTION,
+        auth=descriptions.AUTH,
+        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
+        request=EmbeddingRequestSerializer,
+        responses={200: EmbeddingsSerializer, **openapi.error_responses(*descriptions.ERRORS)},
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        return self.complete(request)

@@ -1,0 +1,39 @@
+"""What replies with embeddings have in common in every wire format."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from completions.chat import ChatRequest, Inputs, Usage, WholeReply
+from completions.providers.exchange import UnusableResponse
+from gateway_project import large_work
+
+Reply = TypeVar("Reply", bound=msgspec.Struct)
+
+
+def items(request: ChatRequest, inputs: Inputs) -> list[Any]:
+    """Return the texts, or the lists of tokens, whether the request has one or many."""
+    given = request.fields["input"]
+    return [given] if inputs.is_single else given
+
+
+def decode(body: bytes, shape: type[Reply]) -> Reply:
+    """Parse a reply, which may have megabytes of numbers. Raises UnusableResponse."""
+    try:
+        with large_work.turn(len(body)):
+            return msgspec.json.decode(body, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnusableResponse("it has no embeddings") from error
+
+
+def whole_reply(vectors: list[list[float]], inputs: Inputs, usage: Usage | None) -> WholeReply:
+    """Return the reply. Raises UnusableResponse unless it has one embedding for each input, all of the size asked for.
+
+    Some servers ignore the size, and an index that is searched with embeddings of another size finds nothing.
+    """
+    if len(vectors) != inputs.number:
+        raise UnusableResponse(f"it has {len(vectors)} embeddings for {inputs.number} inputs")
+    sizes = {len(vector) for vector in vectors}
+    if len(sizes) != 1 or 0 in sizes or (inputs.dimensions and inputs.dimensions not in sizes):
+        raise UnusableResponse(f"its embeddings have {', '.join(map(str, sorted(sizes)))} numbers, not as many as asked for")
+    return WholeReply(choices=[], usage=usage, text_bytes=0, embeddings=vectors)

@@ -1,0 +1,53 @@
+"""Embeddings of Google's Gemini API: POST /v1beta/models/{model}:batchEmbedContents. Text only, and no usage is reported.
+
+https://ai.google.dev/api/embeddings
+"""
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from completions.chat import Call, ChatRequest, Inputs, WholeReply
+from completions.providers import embeddings, exchange
+from completions.providers.gemini.response import read_refusal
+from completions.request.fields import refuse
+
+_INPUTS_MAX = 100  # of one batch
+
+
+class GeminiEmbedder:
+    def check(self, request: ChatRequest, inputs: Inputs) -> None:
+        if inputs.are_tokens:
+            refuse("input", f"must be text for {request.model}: its provider reads no tokens")
+        if inputs.number > _INPUTS_MAX:
+            refuse("input", f"must have at most {_INPUTS_MAX} items for {request.model}")
+
+    def embed(self, call: Call, inputs: Inputs) -> WholeReply:
+        headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
+        path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:batchEmbedContents"
+        response = exchange.post(call, path, headers, _body, stream=False, interpret=read_refusal)
+        return exchange.read_whole(call, response, lambda body: parse_reply(body, inputs))
+
+
+def _body(call: Call, *, stream: bool) -> dict[str, Any]:
+    inputs = call.request.inputs
+    assert inputs is not None
+    asked = {"model": f"models/{call.route.upstream_model}"}
+    size = {"outputDimensionality": inputs.dimensions} if inputs.dimensions else {}
+    texts = embeddings.items(call.request, inputs)
+    return {"requests": [{**asked, **size, "content": {"parts": [{"text": text}]}} for text in texts]}
+
+
+class _Item(msgspec.Struct):
+    values: list[float]
+
+
+class _Reply(msgspec.Struct):
+    embeddings: list[_Item]
+
+
+def parse_reply(body: bytes, inputs: Inputs) -> WholeReply:
+    """Return the reply, whose usage is to be estimated. Raises UnusableResponse."""
+    reply = embeddings.decode(body, _Reply)
+    return embeddings.whole_reply([item.values for item in reply.embeddings], inputs, None)
