@@ -177,6 +177,7 @@ def test_the_model_list_has_openais_format(api, echo_model):
         "created": int,
         "owned_by": str,
         "name": str,
+        "kind": str,
         "available": bool,
         "category": str,
         "context_window": int,

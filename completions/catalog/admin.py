@@ -200,7 +200,7 @@ class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
     form = LanguageModelForm
     change_form_template = "admin/completions/languagemodel/change_form.html"
     list_display = ("id", "name", "maker", "category", "price", "serves", "is_enabled")
-    list_filter = ("is_enabled", "category", "maker", "image_support", "function_calling", "commercial_use")
+    list_filter = ("is_enabled", "kind", "category", "maker", "image_support", "function_calling", "commercial_use")
     search_fields = ("id", "name", "maker")
     inlines = (RouteInline, PriceInline)
     readonly_fields = ("served", "created_at")

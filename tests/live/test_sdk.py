@@ -45,6 +45,14 @@ def test_it_reads_the_provider_and_the_cost(sdk):
     assert values == ["echo", "1", "0.0000075"]
 
 
+def test_it_reads_embeddings_in_base64_and_as_numbers(sdk, alice):
+    factories.make_model("demo/embed", kind="embedding", input="0.10", output="0", max_output_tokens=1)
+    asked = {"model": "demo/embed", "input": ["one two", "three"], "dimensions": 8}
+    by_default, numbers = sdk.embeddings.create(**asked), sdk.embeddings.create(**asked, encoding_format="float")
+    assert [item.embedding for item in by_default.data] == [pytest.approx(item.embedding) for item in numbers.data]
+    assert (numbers.usage.prompt_tokens, numbers.usage.cost, len(numbers.data[1].embedding)) == (3, 0.0000003, 8)
+
+
 def test_it_quotes_what_a_completion_then_holds(sdk):
     large = [{"role": "user", "content": "word " * 15_000}]  # above 64 KB, from where on bodies are counted
     quoted = sdk.post("/quote", body={"model": "demo/echo", "messages": large, "max_tokens": 5}, cast_to=object)

@@ -101,6 +101,7 @@ def model_fields(model: LanguageModel, **changed: object) -> dict[str, object]:
     return {
         "name": model.name,
         "maker": model.maker,
+        "kind": model.kind,
         "category": model.category,
         "is_enabled": "on",
         "context_window": model.context_window,
@@ -378,6 +379,7 @@ def test_a_model_is_created_with_its_route_and_price(root):
         "id": "demo/new",
         "name": "New",
         "maker": "Demo",
+        "kind": "chat",
         "category": "GENERAL",
         "is_enabled": "on",
         "context_window": 1000,

@@ -496,12 +496,34 @@ def test_the_built_in_catalog_lists_real_models_of_several_makers_with_prices(lo
     assert report["asOf"] is not None
     assert LanguageModel.objects.count() >= 13
     assert LanguageModel.objects.values("maker").distinct().count() >= 6
-    for price in Price.objects.all():
+    for price in Price.objects.filter(model__kind="embedding"):
+        assert (price.input_nanos > 0, price.output_nanos) == (True, 0)
+    for price in Price.objects.filter(model__kind="chat"):
         assert 0 < price.input_nanos <= price.output_nanos
         assert price.cached_input_nanos is None or 0 < price.cached_input_nanos <= price.input_nanos
         assert price.cache_write_nanos is None or price.cache_write_nanos >= price.input_nanos
     assert Price.objects.count() == LanguageModel.objects.count()
     assert set(LanguageModel.objects.values_list("pk", flat=True)) == set(Route.objects.values_list("model", flat=True))
+
+
+def test_a_model_that_makes_embeddings_needs_no_words_about_its_output(load):
+    load(
+        """
+        [providers.echo]
+        kind = "echo"
+
+        [models.embed]
+        name = "Embed"
+        provider = "Acme"
+        kind = "embedding"
+        context_window = 8192
+        price = { input = "0.10" }
+        routes = [{ provider = "echo", upstream_model = "embed" }]
+        """
+    )
+    model = LanguageModel.objects.get(pk="embed")
+    assert (model.kind, model.max_output_tokens, model.reasoning) == ("embedding", 1, False)
+    assert prices("embed") == [(100_000_000, 0, None, None)]
 
 
 def test_the_built_in_catalog_has_models_of_every_category(load):

@@ -73,6 +73,7 @@ def test_a_model_is_openais_object_with_our_additions(api):
         "object": "model",
         "owned_by": "Demo",
         "name": "GPT-4o mini",
+        "kind": "chat",
         "available": True,
         "category": "GENERAL",
         "context_window": 128_000,

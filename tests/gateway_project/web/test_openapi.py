@@ -30,6 +30,7 @@ PATHS = {
     "/v1/messages": "post",
     "/v1/messages/count_tokens": "post",
     "/v1/responses": "post",
+    "/v1/embeddings": "post",
     "/v1/quote": "post",
     "/v1/completions/{completion_id}": "get",
     "/v1/models": "get",

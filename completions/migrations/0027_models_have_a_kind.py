@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("completions", "0025_completions_keep_their_labels")]
+    dependencies = [("completions", "0026_usage_by_hour")]
 
     operations = [
         migrations.AddField(
