@@ -4,16 +4,15 @@ The file is streamed, one batch in memory at a time, and few files at a time. Te
 formula.
 """
 
-from collections import Counter
 from collections.abc import Generator
-from datetime import timedelta
-from typing import Any, Self
+from typing import Any
 
 from django.http import StreamingHttpResponse
 
 from billing import ledger_pages, money
 from billing.models import Account, LedgerEntry
-from gateway_project import csv_text, dollars, errors, timestamps
+from gateway_project import csv_text, dollars, timestamps
+from gateway_project.web import downloads
 
 CONTENT_TYPE = "text/csv"
 COLUMNS = [
@@ -36,57 +35,15 @@ COLUMNS = [
     "reason",
 ]
 
-DOWNLOADS_MAX = 2  # at a time, of one downloader in one process
-_RETRY_AFTER = timedelta(seconds=5)
-_running: Counter[str] = Counter()  # by downloader
-
 
 def download(
     account: Account, entry_filter: ledger_pages.EntryFilter = ledger_pages.ALL_ENTRIES, *, downloader: str
 ) -> StreamingHttpResponse:
-    """Return the streaming reply. The first part is built here, so that an error before it still has an error status.
-
-    Raises RateLimitExceeded when ``downloader``, an id of whoever asks, has DOWNLOADS_MAX files under way in this process.
-    """
-    body = _Download(downloader, _parts(account, entry_filter))
-    headers = {
-        "Content-Disposition": 'attachment; filename="ledger.csv"',
-        "Cache-Control": "no-store",
-        "X-Accel-Buffering": "no",
-    }
-    return StreamingHttpResponse(body, content_type=f"{CONTENT_TYPE}; charset=utf-8", headers=headers)
-
-
-class _Download:
-    """The parts of one file. It counts as under way until it is closed, as the server does at the end and on a disconnect."""
-
-    def __init__(self, downloader: str, parts: Generator[bytes, None, None]) -> None:
-        if _running[downloader] >= DOWNLOADS_MAX:
-            message = f"{DOWNLOADS_MAX} downloads of the ledger are under way already: wait for one to end."
-            raise errors.RateLimitExceeded(message, headers=errors.retry_after(_RETRY_AFTER))
-        _running[downloader] += 1
-        self._downloader: str | None = downloader
-        self._parts = parts
-        try:
-            self._first: bytes | None = next(parts)
-        except BaseException:
-            self.close()
-            raise
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> bytes:
-        first, self._first = self._first, None
-        return next(self._parts) if first is None else first
-
-    def close(self) -> None:
-        self._parts.close()
-        downloader, self._downloader = self._downloader, None
-        if downloader is not None:
-            _running[downloader] -= 1
-            if not _running[downloader]:
-                del _running[downloader]
+    """Return the streaming reply. Raises RateLimitExceeded when ``downloader`` has too many files under way."""
+    parts = _parts(account, entry_filter)
+    return downloads.respond(
+        parts, filename="ledger.csv", content_type=CONTENT_TYPE, downloader=downloader, subject="the ledger"
+    )
 
 
 def _parts(account: Account, entry_filter: ledger_pages.EntryFilter) -> Generator[bytes, None, None]:

@@ -555,6 +555,7 @@ class LabelHour(UsageSums):
                 fields=["account", "hour", "name", "value"], nulls_distinct=False, name="labels_are_summed_up_once"
             )
         ]
+        indexes = [models.Index(fields=["account", "name", "hour"], name="labels_by_name")]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.value}, {self.hour:%Y-%m-%d %H:%M} UTC"

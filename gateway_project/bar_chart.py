@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 HEIGHT = 100
 _STEP = 10
@@ -33,3 +34,31 @@ class Chart:
 def height_and_left(place: int, value: int, highest: int) -> tuple[int, int]:
     """Return a bar's height, rounded up so that any value above 0 is visible, and its left edge."""
     return -(-value * HEIGHT // highest), _STEP * place
+
+
+# --- Stacked bars -------------------------------------------------------------------------------------------------
+
+STACK_HEIGHT = 1_000
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a stacked bar. Subclasses add what it stands for."""
+
+    top: int
+    height: int
+
+
+def stack(values: Sequence[int], highest: int) -> list[tuple[int, int]]:
+    """Return the top and height of each value in a bar STACK_HEIGHT high, from the bottom up and without gaps.
+
+    Edges are rounded up, so that the lowest value above 0 is visible.
+    """
+    edges = [-(-total * STACK_HEIGHT // highest) for total in accumulate(values, initial=0)]
+    return [(STACK_HEIGHT - upper, upper - lower) for lower, upper in pairwise(edges)]
+
+
+def round_up(value: int) -> int:
+    """Return the least number of one digit and zeros that is even, or 1, and not below ``value``: half of it is as short."""
+    power = int("1".ljust(len(str(value)), "0"))
+    return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= value)

@@ -17,6 +17,7 @@ base = [
     path("", include("rankings.pages.urls")),
     path("dashboard/", include("billing.page_urls")),
     path("dashboard/", include("keys.page_urls")),
+    path("dashboard/usage/", include("completions.usage.page_urls")),
     path("robots.txt", crawlers.robots),
     path("favicon.ico", RedirectView.as_view(url=static("dashboard/icon.png"))),
     path("mails/", mailbox.show, name="mailbox"),

@@ -43,6 +43,7 @@ class Activity(models.Model):
         TOP_UP_CHANGED = "TOP_UP_CHANGED", "changed the automatic top-up"
         BILLING_CHANGED = "BILLING_CHANGED", "changed billing details"
         EXPORTED = "EXPORTED", "exported the log"
+        USAGE_EXPORTED = "USAGE_EXPORTED", "downloaded usage"
 
     at = models.DateTimeField(db_default=Now(), editable=False)
     act = models.CharField(max_length=30)  # no choices: a new act needs no migration

@@ -12,6 +12,7 @@
 - ``strict_json``         the parser of request bodies
 - ``gunicorn_bodies``     reads large bodies from gunicorn's socket, and discards those that nobody read
 - ``bodies_in_flight``    how many bytes of large bodies a process receives, parses and holds
+- ``downloads``           files that are streamed, few at a time
 - ``error_replies``       replies to exceptions of views
 - ``wrong_paths``         what a 404 says to use instead
 - ``error_handlers``      replies to errors outside views, as JSON or a page

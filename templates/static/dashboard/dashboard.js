@@ -31,7 +31,7 @@ for (const said of document.querySelectorAll("[data-here]")) {
 }
 
 // Ignore a second click while a form is being sent.
-for (const form of document.querySelectorAll("form[method=post]")) {
+for (const form of document.querySelectorAll("form[method=post]:not([data-repeats])")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();
     form.dataset.sent = "yes";

@@ -1,0 +1,220 @@
+# ruff: noqa: S608  the parts that statements are put together of are constants of this package
+"""Reads what an account used: the sums by hour, and what is booked since its mark, in one statement and so at one moment.
+
+A statement reads at most LIVE_MAX entries that are not summed up, whatever the ledger has. So many come in a minute only if the
+task is late: then the newest are missing, and ``is_behind`` says so.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from billing.models import Account
+from completions.models import UsageMark
+from completions.usage import sums
+from completions.usage.ranges import Range
+
+LIVE_MAX = 10_000
+VALUES_SHOWN = 10
+NAMES_SHOWN = 20
+
+
+class Kind(Enum):
+    """What a group of requests has in common."""
+
+    TOLD = "told"  # one value
+    OTHER = "other"  # a value that is not told apart
+    NONE = "none"  # no such label
+
+
+class Sums(NamedTuple):
+    """The columns of ``sums.COLUMNS``, in their order."""
+
+    requests: int = 0
+    errors: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_nanos: int = 0
+    first_tokens: int = 0
+    first_token_ms: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def mean_first_token_ms(self) -> int | None:
+        """How long streams took to their first token on average; None without any."""
+        return round(self.first_token_ms / self.first_tokens) if self.first_tokens else None
+
+    def plus(self, other: "Sums") -> "Sums":
+        return Sums(*map(sum, zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What requests are grouped by: a column of ``completions_usagehour``, or the name of a label."""
+
+    column: str | None = None
+    label_name: str | None = None
+
+
+MODEL, KEY = Grouping(column="model_id"), Grouping(column="key_id")
+END_USER = Grouping(label_name=sums.END_USER)
+
+
+class Group(NamedTuple):
+    """A value that requests are grouped by; it is empty where there is none."""
+
+    kind: Kind
+    value: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a range has of each group, the dearest first, by the beginning of a bar."""
+
+    groups: dict[Group, dict[datetime, Sums]]
+
+    def of_group(self, group: Group) -> Sums:
+        return _total(self.groups[group].values())
+
+    @property
+    def total(self) -> Sums:
+        return _total(self.of_group(group) for group in self.groups)
+
+
+def _total(parts: Any) -> Sums:
+    total = Sums()
+    for part in parts:
+        total = total.plus(part)
+    return total
+
+
+def read(account: Account, shown: Range, grouping: Grouping) -> Figures:
+    """Return the VALUES_SHOWN dearest values of the range; the others are one group."""
+    groups: dict[Group, dict[datetime, Sums]] = {}
+    values = {"step": shown.step, "shown": VALUES_SHOWN}
+    for kind, value, bucket, *columns in _select(_RANKED, account.pk, shown.since, shown.until, grouping, values):
+        groups.setdefault(Group(Kind(kind), value), {})[bucket] = Sums(*columns)
+    return Figures({group: groups[group] for group in groups if any(any(part) for part in groups[group].values())})
+
+
+def read_total(account: Account, since: datetime, until: datetime) -> Sums:
+    """Return the sum of a time."""
+    [columns] = _select(_TOTAL, account.pk, since, until, MODEL)
+    return Sums(*columns)
+
+
+def read_groups(account: Account, since: datetime, until: datetime, grouping: Grouping) -> list[tuple[Group, Sums]]:
+    """Return all groups of a time, the dearest first."""
+    rows = _select(_ALL, account.pk, since, until, grouping)
+    found = [(Group(Kind(kind), value), Sums(*columns)) for kind, value, *columns in rows]
+    return [(group, used) for group, used in found if any(used)]
+
+
+def read_keys_with_models(account: Account, since: datetime, until: datetime) -> list[tuple[str, str, Sums]]:
+    """Return what each key used of each model in a time: key id, model id and sums."""
+    rows = _select(_KEYS_WITH_MODELS, account.pk, since, until, MODEL)
+    return [(key_id, model_id, Sums(*columns)) for key_id, model_id, *columns in rows]
+
+
+def read_tag_names(account: Account) -> list[str]:
+    """Return names of tags that the account used, at most NAMES_SHOWN, in their order. It jumps from one to the next."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TAG_NAMES, {"account": account.pk, "names": NAMES_SHOWN})
+        return [name for (name,) in cursor.fetchall()]
+
+
+def is_behind(account: Account) -> bool:
+    """Say whether some of what is booked is neither summed up nor read."""
+    mark = UsageMark.objects.filter(account=account).first()
+    return account.last_seq - (mark.last_seq if mark else 0) > LIVE_MAX
+
+
+def _select(
+    query: str, account_id: UUID, since: datetime, until: datetime, grouping: Grouping, values: dict[str, Any] | None = None
+) -> list[Any]:
+    used = _USED_BY_COLUMN[grouping.column] if grouping.column else _USED_BY_LABEL
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"WITH {used} {query}",
+            {
+                "account": account_id,
+                "since": since,
+                "until": until,
+                "name": grouping.label_name,
+                "entries_max": LIVE_MAX,
+                **(values or {}),
+            },
+        )
+        return list(cursor.fetchall())
+
+
+_COLUMNS = ", ".join(sums.COLUMNS)
+_NEGATIVE = ", ".join(f"-{column}" for column in sums.COLUMNS)
+_IN_RANGE = "hour >= %(since)s AND hour < %(until)s"
+_STORED = f"account_id = %(account)s AND {_IN_RANGE}"
+# ``everything`` has a row for each hour, key and model, and for each request since; ``used`` has them by kind and value.
+_EVERYTHING = f"""
+    span AS MATERIALIZED ({sums.SPAN} WHERE account.id = %(account)s),
+    live AS MATERIALIZED (SELECT * FROM ({sums.ENDED}) AS ended WHERE {_IN_RANGE}),
+    everything AS (
+        SELECT hour, key_id, model_id, {_COLUMNS} FROM completions_usagehour WHERE {_STORED}
+        UNION ALL SELECT hour, key_id, model_id, {_COLUMNS} FROM live
+    )
+"""
+_USED_BY_COLUMN = {
+    column: f"{_EVERYTHING}, used AS (SELECT 'told' AS kind, {column} AS value, hour, {_COLUMNS} FROM everything)"
+    for column in (MODEL.column, KEY.column)
+}
+# What has no such label is everything, less what has one.
+_USED_BY_LABEL = f"""{_EVERYTHING},
+    labelled AS (
+        SELECT value, hour, {_COLUMNS} FROM completions_labelhour WHERE {_STORED} AND name = %(name)s
+        UNION ALL
+        SELECT label.value, hour, {_COLUMNS} FROM live CROSS JOIN LATERAL ({sums.LABELS}) AS label WHERE label.name = %(name)s
+    ),
+    used AS (
+        SELECT CASE WHEN value IS NULL THEN 'other' ELSE 'told' END AS kind, coalesce(value, '') AS value, hour, {_COLUMNS}
+        FROM labelled
+        UNION ALL SELECT 'none', '', hour, {_COLUMNS} FROM everything
+        UNION ALL SELECT 'none', '', hour, {_NEGATIVE} FROM labelled
+    )
+"""
+_DEAREST_FIRST = "sum(cost_nanos) DESC, sum(requests) DESC, value"
+_TOTAL = "SELECT " + ", ".join(f"coalesce(sum({column}), 0)::bigint" for column in sums.COLUMNS) + " FROM everything"
+_ALL = (
+    f"SELECT kind, value, {sums.SUMS} FROM used GROUP BY kind, value ORDER BY kind = 'none', kind = 'other', {_DEAREST_FIRST}"
+)
+_KEYS_WITH_MODELS = f"""
+    SELECT key_id, model_id, {sums.SUMS} FROM everything GROUP BY key_id, model_id
+    ORDER BY sum(cost_nanos) DESC, key_id, model_id
+"""
+_RANKED = f"""
+    , ranked AS (
+        SELECT kind, value, row_number() OVER (PARTITION BY kind ORDER BY {_DEAREST_FIRST}) AS place
+        FROM used GROUP BY kind, value
+    ), shown AS (
+        SELECT kind, value, place, CASE WHEN kind = 'told' AND place > %(shown)s THEN 'other' ELSE kind END AS shown_kind,
+            CASE WHEN place <= %(shown)s THEN value ELSE '' END AS shown_value
+        FROM ranked
+    )
+    SELECT shown_kind, shown_value, date_trunc(%(step)s, hour, 'UTC') AS bucket, {sums.SUMS}
+    FROM used JOIN shown USING (kind, value)
+    GROUP BY shown_kind, shown_value, bucket
+    ORDER BY shown_kind = 'none', shown_kind = 'other', min(place), bucket
+"""
+_TAG_NAMES = """
+    WITH RECURSIVE found AS (
+        SELECT min(name) AS name FROM completions_labelhour WHERE account_id = %(account)s AND name > ''
+        UNION ALL
+        SELECT (SELECT min(name) FROM completions_labelhour WHERE account_id = %(account)s AND name > found.name)
+        FROM found WHERE found.name IS NOT NULL
+    )
+    SELECT name FROM found WHERE name IS NOT NULL LIMIT %(names)s
+"""

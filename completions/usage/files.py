@@ -1,0 +1,162 @@
+"""What the usage page shows, as CSV files: by UTC day and group, and in the columns of FOCUS.
+
+Amounts are exact. Text that callers or members chose cannot act as a spreadsheet formula. A file is made day by day; no
+database connection is held between two days.
+
+FOCUS is the FinOps Open Cost and Usage Specification, https://focus.finops.org. The columns are those of version 1.2. Unit
+prices are empty: the tokens of a row have different prices.
+"""
+
+from collections.abc import Generator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from billing.models import Account
+from completions.usage import figures
+from completions.usage.figures import Group, Grouping, Kind, Sums
+from completions.usage.ranges import Range
+from gateway_project import compact_json, csv_text, dollars, timestamps
+from gateway_project.db import pool
+
+CONTENT_TYPE = "text/csv"
+COLUMNS = [
+    *("since", "until", "groupedBy", "group", "value", "name", "requests", "errors", "promptTokens", "completionTokens"),
+    *("costInDollars", "timedStreams", "meanFirstTokenMs"),
+]
+_ROWS_AT_ONCE = 250
+
+
+def write_usage(
+    account: Account, shown: Range, grouping: Grouping, title: str, key_names: Mapping[str, str]
+) -> Generator[bytes, None, None]:
+    """Yield the file of the page: a line for each group of each day. ``title`` is of the grouping."""
+    yield csv_text.write_lines([COLUMNS])
+    for since, until in shown.days():
+        rows = figures.read_groups(account, since, until, grouping)
+        pool.release_connection()
+        span = [timestamps.iso_millis(since), timestamps.iso_millis(until), csv_text.text_cell(title)]
+        yield from _in_parts([[*span, *_group_cells(group, grouping, key_names), *_cells(used)] for group, used in rows])
+
+
+def _group_cells(group: Group, grouping: Grouping, key_names: Mapping[str, str]) -> list[Any]:
+    kind = {Kind.TOLD: "value", Kind.OTHER: "other", Kind.NONE: "none"}[group.kind]
+    name = key_names.get(group.value, "") if grouping == figures.KEY else ""
+    return [kind, csv_text.text_cell(group.value), csv_text.text_cell(name)]
+
+
+def _cells(used: Sums) -> list[Any]:
+    return [
+        *(used.requests, used.errors, used.prompt_tokens, used.completion_tokens),
+        *(dollars.format_plain(used.cost_nanos), used.first_tokens, used.mean_first_token_ms),
+    ]
+
+
+def _in_parts(rows: list[list[Any]]) -> Generator[bytes, None, None]:
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        yield csv_text.write_lines(rows[first : first + _ROWS_AT_ONCE])
+
+
+# --- FOCUS --------------------------------------------------------------------------------------------------------
+
+_OURS = "Model Gateway"
+_CONSTANT = {
+    "BillingAccountType": "Prepaid account",
+    "BillingCurrency": "USD",
+    "ChargeCategory": "Usage",
+    "ChargeClass": None,
+    "ChargeFrequency": "Usage-Based",
+    "ConsumedUnit": "Tokens",
+    "ContractedUnitPrice": None,
+    "InvoiceIssuerName": _OURS,
+    "ListUnitPrice": None,
+    "PricingCategory": "Standard",
+    "PricingUnit": "Tokens",
+    "ProviderName": _OURS,
+    "PublisherName": _OURS,
+    "RegionId": None,
+    "RegionName": None,
+    "ServiceCategory": "AI and Machine Learning",
+    "ServiceName": _OURS,
+    "ServiceSubcategory": "Generative AI",
+    "SkuPriceId": None,
+    "SubAccountId": None,
+    "SubAccountName": None,
+}
+FOCUS_COLUMNS = sorted(
+    {
+        *_CONSTANT,
+        *(
+            "BilledCost",
+            "BillingAccountId",
+            "BillingAccountName",
+            "BillingPeriodEnd",
+            "BillingPeriodStart",
+            "ChargeDescription",
+        ),
+        *("ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity", "ContractedCost", "EffectiveCost", "ListCost"),
+        *("PricingQuantity", "ResourceId", "ResourceName", "ResourceType", "SkuId", "Tags", "x_Errors", "x_Requests"),
+    },
+    key=lambda name: (name.startswith("x_"), name),
+)
+
+
+def write_focus(
+    account: Account, shown: Range, grouping: Grouping, key_names: Mapping[str, str]
+) -> Generator[bytes, None, None]:
+    """Yield the file in FOCUS columns: a line for each key and model of each day; or, by a label, for each of its values."""
+    yield csv_text.write_lines([FOCUS_COLUMNS])
+    for since, until in shown.days():
+        if grouping.label_name is None:
+            found = figures.read_keys_with_models(account, since, until)
+            rows = [(used, _key_cells(key_id, model_id, key_names)) for key_id, model_id, used in found]
+        else:
+            groups = figures.read_groups(account, since, until, grouping)
+            rows = [(used, _tag_cells(group, grouping.label_name or "user")) for group, used in groups]
+        pool.release_connection()
+        common = {**_CONSTANT, **_period_cells(account, since, until)}
+        cells = [{**common, **_cost_cells(used), **own} for used, own in rows]
+        yield from _in_parts([[row.get(column) for column in FOCUS_COLUMNS] for row in cells])
+
+
+def _period_cells(account: Account, since: datetime, until: datetime) -> dict[str, Any]:
+    month = since.replace(day=1, hour=0)
+    next_month = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
+    return {
+        "BillingAccountId": account.pk,
+        "BillingAccountName": csv_text.text_cell(account.name),
+        "BillingPeriodStart": _focus_time(month),
+        "BillingPeriodEnd": _focus_time(next_month),
+        "ChargePeriodStart": _focus_time(since),
+        "ChargePeriodEnd": _focus_time(until),
+    }
+
+
+def _focus_time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _cost_cells(used: Sums) -> dict[str, Any]:
+    cost = dollars.format_plain(used.cost_nanos)
+    costs = dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), cost)
+    quantities = dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), used.tokens)
+    return {**costs, **quantities, "x_Requests": used.requests, "x_Errors": used.errors}
+
+
+def _key_cells(key_id: str, model_id: str, key_names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "ChargeDescription": csv_text.text_cell(f"Completions of {model_id}"),
+        "ResourceId": csv_text.text_cell(key_id),
+        "ResourceName": csv_text.text_cell(key_names.get(key_id, "")),
+        "ResourceType": "API key",
+        "SkuId": csv_text.text_cell(model_id),
+        "Tags": "{}",
+    }
+
+
+def _tag_cells(group: Group, name: str) -> dict[str, Any]:
+    words = {Kind.TOLD: f"with {name} {group.value}", Kind.OTHER: f"with another {name}", Kind.NONE: f"without {name}"}
+    tags = {name: group.value} if group.kind is Kind.TOLD else {}
+    return {
+        "ChargeDescription": csv_text.text_cell(f"Completions {words[group.kind]}"),
+        "Tags": compact_json.dumps(tags).decode(),
+    }

@@ -1,0 +1,226 @@
+"""The usage page of an account, and its files. Every member opens them, as the statement."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from urllib.parse import urlencode
+
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_POST, require_safe
+
+from billing.models import Account
+from billing.pages import member_page
+from completions.usage import figures, files, plot, ranges, sums
+from completions.usage.figures import Group, Grouping, Kind, Sums
+from completions.usage.ranges import Range
+from gateway_project import errors
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+from gateway_project.web import downloads, error_handlers
+from keys.models import ApiKey
+
+_GROUPINGS = {"model": figures.MODEL, "key": figures.KEY, "user": figures.END_USER}
+_TAG = "tag:"  # begins the parameter of a grouping by a tag; its name follows
+_YEARS = range(2000, 2101)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a page or file shows: its range, its groups, and the measure of the plot. ``error``: why not what was asked for."""
+
+    shown: Range
+    by: str
+    grouping: Grouping
+    measure: str
+    error: str = ""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str], now: datetime) -> "Query":
+        """Read the query string. What cannot be read is the default, as bookmarks of any age should open."""
+        by, grouping = _read_grouping(parameters.get("by", ""))
+        measure = parameters.get("show", "")
+        shown, error = _read_range(parameters, now)
+        return cls(shown, by, grouping, measure if measure in plot.MEASURES else "spend", error)
+
+    @property
+    def title(self) -> str:
+        """What the requests are grouped by, in words."""
+        return f"Tag {self.by.removeprefix(_TAG)}" if self.by.startswith(_TAG) else self.by.capitalize()
+
+    def address(self, **changes: str) -> str:
+        """Return the query string of this page with changes."""
+        days = {"from": self.shown.since.date(), "to": self.shown.last_day} if self.shown.name == ranges.OWN else {}
+        return "?" + urlencode({"range": self.shown.name, **days, "by": self.by, "show": self.measure, **changes})
+
+
+def _read_grouping(by: str) -> tuple[str, Grouping]:
+    if by.startswith(_TAG) and by != _TAG:
+        return by, Grouping(label_name=by.removeprefix(_TAG))
+    by = by if by in _GROUPINGS else "model"
+    return by, _GROUPINGS[by]
+
+
+def _read_range(parameters: Mapping[str, str], now: datetime) -> tuple[Range, str]:
+    name = parameters.get("range", ranges.DEFAULT)
+    if name != ranges.OWN:
+        return ranges.preset(name if name in ranges.PRESETS else ranges.DEFAULT, now), ""
+    try:
+        first, last = (date.fromisoformat(parameters.get(which, "")) for which in ("from", "to"))
+    except ValueError:
+        return ranges.preset(ranges.DEFAULT, now), "Give two days, such as 2026-11-01 and 2026-11-22."
+    if not (first.year in _YEARS and last.year in _YEARS and 0 <= (last - first).days < ranges.DAYS_MAX):
+        message = f"The last day must not be before the first one, and at most {ranges.DAYS_MAX} days are shown."
+        return ranges.preset(ranges.DEFAULT, now), message
+    return ranges.own(first, last, now), ""
+
+
+# --- The page -----------------------------------------------------------------------------------------------------
+
+
+@require_safe
+@member_page
+def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
+    """Show what the account used in a range, compared with the time before, as a plot and its table."""
+    query = Query.of(request.GET, pool.database_time())
+    found = figures.read(account, query.shown, query.grouping)
+    before = figures.read_total(account, query.shown.before_since, query.shown.before_until)
+    names, measure = _names(account, query, found.groups), plot.MEASURES[query.measure]
+    context = {
+        "query": query,
+        "total": found.total,
+        "headlines": _headlines(found.total, before),
+        "plot": plot.build_plot(query.shown, found, names, measure),
+        "lines": plot.build_lines(found, names, measure),
+        "presets": _links(query, "range", ranges.PRESETS.items(), query.shown.name),
+        "groupings": _links(query, "by", _grouping_titles(account, query), query.by),
+        "measures": _links(query, "show", [(name, each.title) for name, each in plot.MEASURES.items()], query.measure),
+        "is_behind": figures.is_behind(account),
+        "has_usage": any(found.total),
+        "is_new": account.last_seq == 0,
+        "limits": {"names": sums.NAMES_MAX, "values": sums.VALUES_MAX, "shown": figures.VALUES_SHOWN},
+    }
+    return render(request, "dashboard/usage.html", context)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A choice of the page."""
+
+    title: str
+    address: str
+    is_current: bool
+
+
+def _links(query: Query, parameter: str, choices: Iterable[tuple[str, str]], current: str) -> list[Link]:
+    return [Link(title, query.address(**{parameter: value}), value == current) for value, title in choices]
+
+
+def _grouping_titles(account: Account, query: Query) -> list[tuple[str, str]]:
+    titles = {name: name.capitalize() for name in _GROUPINGS}
+    titles |= {f"{_TAG}{name}": f"Tag {name}" for name in figures.read_tag_names(account)}
+    return list({**titles, query.by: query.title}.items())
+
+
+def _names(account: Account, query: Query, groups: Iterable[Group]) -> dict[Group, str]:
+    """Return what each group is called."""
+    groups = list(groups)
+    key_names = _key_names(account, [group.value for group in groups]) if query.grouping == figures.KEY else {}
+    what = query.by.removeprefix(_TAG)
+    words = {Kind.OTHER: "Others", Kind.NONE: f"Without {what}"}
+    return {group: words.get(group.kind) or key_names.get(group.value) or group.value or "Empty" for group in groups}
+
+
+def _key_names(account: Account, key_ids: list[str] | None = None) -> dict[str, str]:
+    """Return the names of these keys of the account, or of all, by id."""
+    keys = ApiKey.objects.filter(account=account)
+    return dict((keys if key_ids is None else keys.filter(pk__in=key_ids)).values_list("pk", "name"))
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One figure of the range with its change; either ``nanos`` or ``words`` is its value."""
+
+    title: str
+    words: str
+    change: plot.Change
+    before: str
+    nanos: int | None = None
+    before_nanos: int | None = None
+
+
+def _headlines(now: Sums, before: Sums) -> list[Headline]:
+    spent = plot.describe_change(now.cost_nanos, before.cost_nanos)
+    counts = [("Requests", now.requests, before.requests), ("Tokens", now.tokens, before.tokens)]
+    return [
+        Headline("Spent", "", spent, "", now.cost_nanos, before.cost_nanos),
+        *(Headline(title, f"{new:,}", plot.describe_change(new, old), f"{old:,}") for title, new, old in counts),
+        Headline("Errors", _errors(now), plot.describe_change(now.errors, before.errors), f"{before.errors:,}"),
+        Headline(
+            "Time to first token",
+            _seconds(now.mean_first_token_ms),
+            plot.describe_change(now.mean_first_token_ms, before.mean_first_token_ms),
+            _seconds(before.mean_first_token_ms),
+        ),
+    ]
+
+
+def _errors(used: Sums) -> str:
+    return f"{used.errors:,} ({100 * used.errors / used.requests:.1f} %)" if used.errors else "0"
+
+
+def _seconds(milliseconds: int | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------------
+
+
+@require_POST
+@member_page
+def download_usage(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Download the groups of each day as CSV."""
+    return _download(
+        request,
+        account,
+        "usage.csv",
+        lambda query, key_names: files.write_usage(account, query.shown, query.grouping, query.title, key_names),
+    )
+
+
+@require_POST
+@member_page
+def download_focus(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Download the usage of each day in FOCUS columns."""
+    return _download(
+        request,
+        account,
+        "focus.csv",
+        lambda query, key_names: files.write_focus(account, query.shown, query.grouping, key_names),
+    )
+
+
+def _download(
+    request: HttpRequest,
+    account: Account,
+    filename: str,
+    write: Callable[[Query, dict[str, str]], Generator[bytes, None, None]],
+) -> HttpResponseBase:
+    query = Query.of(request.GET, pool.database_time())
+    try:
+        response = downloads.respond(
+            write(query, _key_names(account)),
+            filename=filename,
+            content_type=files.CONTENT_TYPE,
+            downloader=f"user {request.user.pk}",
+            subject="the account's books",
+        )
+    except errors.RateLimitExceeded as refusal:
+        return error_handlers.respond(request, refusal)
+    with transaction.atomic():
+        summary = f"Downloaded {filename} of {query.shown.since:%Y-%m-%d} to {query.shown.last_day}, by {query.title.lower()}."
+        log.record(request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk)
+    return response
