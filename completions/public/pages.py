@@ -16,7 +16,7 @@ from completions.public import facts, selection
 from completions.public.selection import Selection
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.web import error_handlers, hosts, public_page
+from gateway_project.web import error_handlers, hosts, public_page, wrong_paths
 
 View = Callable[..., HttpResponseBase]
 
@@ -31,6 +31,18 @@ def _public(view: View) -> View:
             return view(request, *args, **kwargs)
         except pool.DATABASE_ERRORS:
             return error_handlers.respond(request, errors.ServiceUnavailable("The models cannot be read at the moment."))
+
+    return page
+
+
+def _to_people(view: View) -> View:
+    """Refuse a request that carries an API key: its client lacks /v1 in its base URL, and would take a page for a reply."""
+
+    @functools.wraps(view)
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.headers.keys() & {"Authorization", "X-Api-Key"}:
+            return error_handlers.respond(request, errors.PathNotFound(wrong_paths.message(request)))
+        return view(request, *args, **kwargs)
 
     return page
 
@@ -50,6 +62,7 @@ def landing(request: HttpRequest) -> HttpResponseBase:
 
 
 @_public
+@_to_people
 def model_list(request: HttpRequest) -> HttpResponseBase:
     """List the models that the parameters select. A form's empty fields lead to the shorter address of the same list."""
     chosen = selection.read(request.GET)
@@ -75,6 +88,7 @@ def _render_list(chosen: Selection) -> str:
 
 
 @_public
+@_to_people
 def model(request: HttpRequest, model_id: str) -> HttpResponseBase:
     """Show a model with its price, its limits, what was measured of it, and a first request."""
     api_url = hosts.api_url(request)

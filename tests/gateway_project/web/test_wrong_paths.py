@@ -49,10 +49,15 @@ def test_a_wrong_base_url_for_completions_is_told_the_right_one(path):
 
 @pytest.mark.parametrize(
     ("path", "endpoint"),
-    [("/models", "models"), ("/responses", "responses"), ("/quote", "quote"), ("/v1/v1/models", "models"), ("/usage", "usage")],
+    [("/responses", "responses"), ("/quote", "quote"), ("/v1/v1/models", "models"), ("/usage", "usage")],
 )
 def test_a_wrong_base_url_for_another_endpoint_is_told_the_right_one(path, endpoint):
     assert told(path, "GET") == f"There is nothing at this path. {SET_BASE_URL}{endpoint}."
+
+
+@pytest.mark.parametrize("header", [{"HTTP_AUTHORIZATION": "Bearer mgw_live_wrong"}, {"HTTP_X_API_KEY": "mgw_live_wrong"}])
+def test_a_client_with_a_key_gets_no_page_of_models(header):
+    assert told("/models", "GET", **header) == f"There is nothing at this path. {SET_BASE_URL}models."
 
 
 @pytest.mark.parametrize("path", ["/v1/v1/messages", "/messages", "/anthropic/v1/messages/count_tokens"])
@@ -96,7 +101,7 @@ def test_other_paths_under_v1_are_told_which_there_are(path):
 
 def test_a_single_model_at_a_wrong_path_is_told_the_right_one():
     message = f"There is nothing at this path. Models are at {HERE}/v1/models and {HERE}/v1/models/{{id}}."
-    assert told("/models/demo/echo", "GET") == message
+    assert told("/models/demo/echo", "GET", HTTP_AUTHORIZATION="Bearer mgw_live_wrong") == message
 
 
 @pytest.mark.parametrize(
