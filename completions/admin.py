@@ -10,6 +10,7 @@ from billing.desk import search
 from billing.models import Hold, LedgerEntry
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
+from completions.history.explanation import SETTLEMENTS_IN_SHORT
 from completions.key_admin import describe_failures
 from completions.models import Completion, CompletionHour, IdempotentRequest
 from gateway_project import dollars
@@ -18,15 +19,6 @@ from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
 from gateway_project.templatetags.amounts import usd
-
-_SETTLEMENTS: dict[str, str] = {
-    Completion.Settlement.REPORTED: "reported by the provider",
-    Completion.Settlement.ESTIMATED: "estimated",
-    Completion.Settlement.PARTIAL: "cut short",
-    Completion.Settlement.RECOVERED: "recovered",
-    Completion.Settlement.RELEASED: "not charged",
-    Completion.Settlement.EXPIRED: "expired, not charged",
-}
 
 
 @admin.register(Completion)
@@ -89,7 +81,11 @@ class CompletionAdmin(NewestFirstAdmin):
     @admin.display(description="Usage")
     def usage(self, completion: Completion) -> str:
         """The settlement in few words, for the list."""
-        return cells.word(_SETTLEMENTS[completion.settlement], completion.settlement) if completion.settlement else "running"
+        return (
+            cells.word(SETTLEMENTS_IN_SHORT[completion.settlement], completion.settlement)
+            if completion.settlement
+            else "running"
+        )
 
     @admin.display(description="Settlement")
     def state(self, completion: Completion) -> str:

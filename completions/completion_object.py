@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from billing.models import Hold
+from completions.history import explanation
 from completions.models import Completion
 from gateway_project import compact_json, dollars, errors, timestamps
 
@@ -45,7 +46,7 @@ def _usage(completion: Completion) -> dict[str, Any]:
     return {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens,
+        "total_tokens": explanation.total_tokens(completion) or 0,
         "prompt_tokens_details": {
             "cached_tokens": completion.cached_tokens or 0,
             "cache_write_tokens": completion.cache_write_tokens or 0,
@@ -59,7 +60,7 @@ def _timings(completion: Completion) -> dict[str, Any]:
     return {
         "started_at": timestamps.iso_millis(started_at),
         "ended_at": timestamps.iso_millis(ended_at) if ended_at else None,
-        "total_ms": round((ended_at - started_at).total_seconds() * 1000) if ended_at else None,
+        "total_ms": explanation.total_ms(completion),
         "first_token_ms": completion.first_token_ms,
         "streamed_ms": completion.streamed_ms,
     }

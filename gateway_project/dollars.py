@@ -40,6 +40,12 @@ def format_floored_usd(amount_nanos: int) -> str:
     return format_usd(amount_nanos // _CENT_NANOS * _CENT_NANOS)
 
 
+def format_unrounded_usd(amount_millionths: int) -> str:
+    """The exact amount of a part of a charge, before its rounding, in millionths of a nanodollar: "$0.0000001875"."""
+    whole, fraction = divmod(amount_millionths, NANOS_PER_DOLLAR * 1_000_000)
+    return f"${whole:,}." + f"{fraction:015d}".rstrip("0").ljust(2, "0")
+
+
 def format_computed_usd(amount_dollars: float) -> str:
     """A result of float arithmetic for people, rounded to six decimals: "$0.15"."""
     return format_usd(int(round(Decimal(amount_dollars), 6) * NANOS_PER_DOLLAR))

@@ -18,6 +18,7 @@ base = [
     path("dashboard/", include("billing.page_urls")),
     path("dashboard/", include("keys.page_urls")),
     path("dashboard/usage/", include("completions.usage.page_urls")),
+    path("dashboard/", include("completions.history.page_urls")),
     path("robots.txt", crawlers.robots),
     path("favicon.ico", RedirectView.as_view(url=static("dashboard/icon.png"))),
     path("mails/", mailbox.show, name="mailbox"),

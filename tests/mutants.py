@@ -600,7 +600,7 @@ mutant(
 mutant(
     "cached_tokens_are_charged_twice",
     "Cached tokens cost the price of cached tokens, and that of the prompt as well.",
-    code("completions.pricing.cost:usage_cost_nanos", "usage.prompt_tokens - usage.cached_tokens", "usage.prompt_tokens"),
+    code("completions.pricing.cost:usage_parts", "usage.prompt_tokens - usage.cached_tokens", "usage.prompt_tokens"),
     f"{PRICING}::test_a_cost_is_exact_and_rounded_up_once",
     f"{RELAY}::test_cached_tokens_have_their_own_price_within_the_prompt[9-9-32700]",
 )
@@ -608,9 +608,9 @@ mutant(
     "reasoning_is_charged_twice",
     "Reasoning tokens, which are part of the completion, are charged beside it.",
     code(
-        "completions.pricing.cost:usage_cost_nanos",
-        "usage.completion_tokens *",
-        "(usage.completion_tokens + usage.reasoning_tokens) *",
+        "completions.pricing.cost:usage_parts",
+        "usage.completion_tokens,",
+        "usage.completion_tokens + usage.reasoning_tokens,",
     ),
     f"{RELAY}::test_reasoning_tokens_are_reported_and_not_charged_twice",
 )

@@ -8,7 +8,7 @@ from billing.models import Account, Membership, Role, User
 class Act(Enum):
     """What not every member may do. The value completes the sentence "This role may not ...".
 
-    Every member sees the balance, spending, keys, the statement and its CSV, and who else is a member; and may leave.
+    Every member sees the balance, spending, keys, requests, the statement and its CSV, and who else is a member; and may leave.
     """
 
     MANAGE_KEYS = "make, change or revoke keys"

@@ -1,6 +1,7 @@
 """What a request may cost at most, and what its usage costs. Pure; in nanodollars, rounded up once."""
 
 import math
+from typing import NamedTuple
 
 from billing import money
 from completions.chat import ChatRequest, Offer, PriceList, Usage
@@ -76,13 +77,32 @@ def _images_cost_unrounded(images: int, price: PriceList) -> int:
     return images * price.image_nanos * money.TOKENS_PER_PRICE
 
 
+class CostPart(NamedTuple):
+    """What one kind of token costs, or the images: a number of them, the price of ``per`` of them, in nanodollars."""
+
+    kind: str
+    number: int
+    price_nanos: int
+    per: int = money.TOKENS_PER_PRICE
+
+    @property
+    def unrounded(self) -> int:
+        """In nanodollars times TOKENS_PER_PRICE."""
+        return self.number * self.price_nanos * (money.TOKENS_PER_PRICE // self.per)
+
+
+def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPart]:
+    """Return what the usage costs, by kind, before the one rounding."""
+    uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
+    return [
+        CostPart("prompt tokens", uncached_tokens, price.input_nanos),
+        CostPart("cached prompt tokens", usage.cached_tokens, price.cached_input_nanos),
+        CostPart("prompt tokens written to a cache", usage.cache_write_tokens, price.cache_write_nanos),
+        CostPart("generated tokens", usage.completion_tokens, price.output_nanos),
+        CostPart("images", images, price.image_nanos, per=1),
+    ]
+
+
 def usage_cost_nanos(usage: Usage, price: PriceList, images: int = 0) -> int:
     """Return what the usage costs exactly, rounded up to the next nanodollar."""
-    uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
-    return money.round_up(
-        uncached_tokens * price.input_nanos
-        + usage.cached_tokens * price.cached_input_nanos
-        + usage.cache_write_tokens * price.cache_write_nanos
-        + usage.completion_tokens * price.output_nanos
-        + _images_cost_unrounded(images, price)
-    )
+    return money.round_up(sum(part.unrounded for part in usage_parts(usage, price, images)))

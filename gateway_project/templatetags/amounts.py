@@ -15,13 +15,21 @@ register = template.Library()
 @register.filter
 def usd(amount_nanos: int, sign: str = "") -> SafeString:
     """Show what something costs or moves, rounded to cents, below a cent to six decimals. ``sign`` stands before a credit."""
-    return _show(amount_nanos, sign + dollars.format_rounded_usd(amount_nanos))
+    return _show(dollars.format_usd(amount_nanos), sign + dollars.format_rounded_usd(amount_nanos))
+
+
+@register.filter
+def unrounded_usd(amount_millionths: int) -> SafeString:
+    """Show a part of a charge before its rounding, in millionths of a nanodollar."""
+    return _show(
+        dollars.format_unrounded_usd(amount_millionths), dollars.format_rounded_usd(-(-amount_millionths // 1_000_000))
+    )
 
 
 @register.filter
 def balance_usd(amount_nanos: int) -> SafeString:
     """Show what there is, rounded down to cents, as the API reports balances."""
-    return _show(amount_nanos, dollars.format_floored_usd(amount_nanos))
+    return _show(dollars.format_usd(amount_nanos), dollars.format_floored_usd(amount_nanos))
 
 
 @register.filter
@@ -36,9 +44,8 @@ def exact_usd(amount_nanos: int) -> str:
     return dollars.format_usd(amount_nanos)
 
 
-def _show(amount_nanos: int, rounded: str) -> SafeString:
-    exact = dollars.format_usd(amount_nanos)
-    plain = dollars.format_plain(amount_nanos)
+def _show(exact: str, rounded: str) -> SafeString:
+    plain = exact.replace("$", "").replace(",", "")
     decimals = len(rounded.rpartition(".")[2])
     if rounded.endswith(exact):
         return format_html('<data class="usd usd-{}" value="{}">{}</data>', decimals, plain, rounded)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from billing.models import Account
 from gateway_project import bar_chart
@@ -40,6 +40,35 @@ _WORDS = {
     "UpstreamTimeout": "The provider did not answer in time",
     "ServiceUnavailable": "The gateway was restarted, had no room, or its database was unavailable",
     "InternalError": "The gateway failed",
+}
+
+_AGAIN = "Send it again. OpenAI's SDKs do by themselves."
+_WAIT = "Send it again after the time in the reply's Retry-After. OpenAI's SDKs do by themselves."
+_ADVICE = {
+    "InvalidRequest": "Correct the request: the reply's message and param named what is wrong. Unchanged it is refused again.",
+    "InvalidApiKey": "Use a key that is active, of an open account.",
+    "SecretEnded": "Use the key's new secret: whoever rotated the key has it.",
+    "Forbidden": "Use another key for it.",
+    "PathNotFound": "Correct the address, or the id in it.",
+    "ModelNotFound": "Use a model that GET /v1/models lists for the key.",
+    "MethodNotAllowed": "Use a method that the reply's Allow header names.",
+    "RequestTimeout": _AGAIN,
+    "LengthRequired": "Send a Content-Length: most HTTP libraries do by themselves.",
+    "RequestInProgress": _WAIT,
+    "ReplyUnreadable": "Send it with another Idempotency-Key. Then it runs, and costs, again.",
+    "RequestTooLarge": "Send a smaller body: shorter messages, or smaller images.",
+    "UnsupportedMediaType": "Send Content-Type: application/json.",
+    "InsufficientQuota": "Add credit, or send a smaller max_tokens: the most that a request can cost must be available.",
+    "RateLimitExceeded": f"{_WAIT} If that happens often, ask for less at a time, or have the limit raised.",
+    "TooManyInFlight": f"{_WAIT} If that happens often, send fewer requests at a time.",
+    "TooManyInFlightOfModel": f"{_WAIT} If that happens often, send fewer requests for this model at a time.",
+    "TiedUp": f"{_WAIT} Running requests give back what they do not use. A smaller max_tokens holds less.",
+    "SpendingLimitReached": "Raise the key's spending limit, wait until it resets, or send a smaller max_tokens.",
+    "UpstreamFailed": f"{_AGAIN} The request's models can name another model, which is then tried.",
+    "UpstreamOverloaded": f"{_WAIT} The request's models can name another model, which is then tried.",
+    "UpstreamTimeout": f"{_AGAIN} Stream what may take long.",
+    "ServiceUnavailable": _WAIT,
+    "InternalError": f"{_AGAIN} If it fails again, tell support the id of the request.",
 }
 
 
@@ -81,6 +110,16 @@ class Chart(bar_chart.Chart):
 def describe_error(error: str) -> str:
     """Return why a request was refused, in words. ``error`` is the class of the error; a class of a later version is itself."""
     return _WORDS.get(error, error)
+
+
+def advise(error: str) -> str:
+    """Return what the caller can do after a refusal, in words; empty for a class of a later version."""
+    return _ADVICE.get(error, "")
+
+
+def of_account(account: Account) -> QuerySet[RefusedRequest]:
+    """Return the last refusals of the account's keys, the latest first: of each key LATEST_MAX at most."""
+    return RefusedRequest.objects.filter(key__account=account).select_related("key").order_by("-at", "-id")
 
 
 def read_latest(key: ApiKey, limit: int = tables.LATEST_MAX) -> list[RefusedRequest]:

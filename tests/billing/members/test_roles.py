@@ -9,6 +9,7 @@ from django.urls import get_resolver
 
 from billing.models import Invitation, Membership, Payment, Role
 from gateway_project.db import pool
+from keys.models import RefusedRequest
 from tests import factories
 from tests.pages.conftest import key, rows, signed_in  # noqa: F401  fixtures
 
@@ -50,6 +51,8 @@ CASES = {
     "usage": Case("usage/"),
     "usage-csv": Case("usage/usage.csv", get=405, post=200, writes=True),
     "usage-focus": Case("usage/focus.csv", get=405, post=200, writes=True),
+    "requests": Case("requests/"),
+    "request": Case("requests/{refused}/"),
     "billing": Case("billing/", PAYS, post=302, form={"amount": "12"}, writes=True),
     "billing-details": Case("billing/details/", PAYS, post=302, form=DETAILS, writes=True),
     "top-up": Case("billing/top-up/", PAYS, post=302, form={"off": "1"}),
@@ -86,7 +89,10 @@ def ids(alice, key):  # noqa: F811
         invited_by=owner,
         expires_at=pool.database_time(),
     )
+    refused = {"at": pool.database_time(), "request_id": "req_refused", "status": 402, "error": "InsufficientQuota"}
+    RefusedRequest.objects.create(key=key, **refused)
     return {
+        "refused": "req_refused",
         "account": alice.pk,
         "key": key.pk,
         "last_four": key.last_four,

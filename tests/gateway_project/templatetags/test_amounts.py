@@ -30,5 +30,11 @@ def test_a_balance_is_rounded_down():
     assert ">-$0.01<" in amounts.balance_usd(-1)
 
 
+def test_a_part_of_a_charge_is_shown_with_all_its_decimals_at_hand():
+    assert ">$0.000001<" in amounts.unrounded_usd(187_500_000)
+    assert "exactly $0.0000001875</span>" in amounts.unrounded_usd(187_500_000)
+    assert amounts.unrounded_usd(10_000_000_000_000) == amounts.usd(10_000_000)
+
+
 def test_plots_have_plain_text():
     assert (amounts.rounded_usd(217_431_234_567), amounts.exact_usd(217_431_234_567)) == ("$217.43", "$217.431234567")

@@ -25,6 +25,11 @@ def test_every_error_has_words(error):
     assert error.__name__ == "ApiError" or " " in words
 
 
+@pytest.mark.parametrize("error", ERRORS)
+def test_every_error_has_advice(error):
+    assert error.__name__ == "ApiError" or summaries.advise(error.__name__).endswith(".")
+
+
 def test_a_chart_has_the_last_24_hours_and_shows_one_refusal_beside_thousands(alice):
     key, _ = factories.make_key(alice)
     for hours_ago, number in ((0, 1), (23, 10_000), (24, 7)):

@@ -1,0 +1,155 @@
+"""How a completion went and why it cost what it did, in words and line by line. Its columns and its hold's say all of it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from billing import money
+from billing.models import Hold
+from completions.catalog import lookup
+from completions.chat import Usage
+from completions.models import Completion
+from completions.pricing import cost
+from completions.pricing.cost import CostPart
+
+_Settlement = Completion.Settlement
+
+
+class Status(Enum):
+    """How a completion stands. ``settlements`` are the stored values; running ones have none."""
+
+    SUCCEEDED = ("succeeded", "active", (_Settlement.REPORTED, _Settlement.ESTIMATED))
+    CUT_SHORT = ("cut short", "expired", (_Settlement.PARTIAL, _Settlement.RECOVERED))
+    FAILED = ("failed", "revoked", (_Settlement.RELEASED, _Settlement.EXPIRED))
+    RUNNING = ("running", "waiting", ())
+
+    def __init__(self, words: str, kind: str, settlements: tuple[Completion.Settlement, ...]) -> None:
+        self.words, self.kind, self.settlements = words, kind, settlements  # ``kind`` names it for the style sheet
+
+
+_STATUS_OF = {settlement: status for status in Status for settlement in status.settlements}
+
+SETTLEMENTS_IN_SHORT: dict[str, str] = {
+    _Settlement.REPORTED: "reported by the provider",
+    _Settlement.ESTIMATED: "estimated",
+    _Settlement.PARTIAL: "cut short",
+    _Settlement.RECOVERED: "recovered",
+    _Settlement.RELEASED: "not charged",
+    _Settlement.EXPIRED: "expired, not charged",
+}
+_SETTLEMENTS: dict[str, str] = {
+    _Settlement.REPORTED: "Charged by the provider's own token counts.",
+    _Settlement.ESTIMATED: "The provider sent no token counts. The prompt and the reply are estimated, 4 bytes a token.",
+    _Settlement.PARTIAL: "It broke off. Charged are the estimated prompt and the text that had arrived, or the provider's "
+    "counts so far, if they are higher; where the gateway gave up on a reply that nobody saw, all tokens that were held for.",
+    _Settlement.RECOVERED: "A process of the gateway died in the middle of it. Charged are the estimated prompt and what the "
+    "process had recorded as passed on.",
+    _Settlement.RELEASED: "Nothing was charged, and the hold was given back: no provider answered, or the caller left before "
+    "one was asked.",
+    _Settlement.EXPIRED: "Nobody settled it in time. Nothing was charged, and the hold was given back.",
+}
+_RUNNING = "It is running. When it ends, it is charged, and what the hold has beyond that is given back."
+
+_REFUSED_REQUEST = "refused the request: the reply to the caller said why"
+_FAILURES: dict[int | None, str] = {
+    None: "could not be reached, did not answer in time, or broke off",
+    **dict.fromkeys((400, 413, 422), _REFUSED_REQUEST),
+    **dict.fromkeys((401, 402, 403), "did not serve the gateway"),
+    **dict.fromkeys((408, 504), "did not answer in time"),
+    **dict.fromkeys((429, 503, 529), "was overloaded"),
+}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at a provider, in words."""
+
+    provider: str
+    status: int | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Why a completion cost what it did: ``parts`` add up to ``computed_nanos``, rounded up once.
+
+    Less what an earlier run under the same Idempotency-Key was charged, and at most what was held, that is ``cost_nanos``:
+    ``beyond_hold_nanos`` is what the operator pays. ``returned_nanos`` of the hold were given back; None while it runs.
+    """
+
+    parts: list[CostPart]
+    computed_nanos: int
+    charged_before_nanos: int
+    beyond_hold_nanos: int
+    cost_nanos: int
+    held_nanos: int
+    returned_nanos: int | None
+
+
+def status_of(completion: Completion) -> Status:
+    return _STATUS_OF[_Settlement(completion.settlement)] if completion.settlement else Status.RUNNING
+
+
+def describe_settlement(completion: Completion) -> str:
+    """Return how it was settled, in a sentence, as docs/charging.md has it."""
+    return _SETTLEMENTS[completion.settlement] if completion.settlement else _RUNNING
+
+
+def total_tokens(completion: Completion) -> int | None:
+    """Return the tokens that were charged; None while it runs."""
+    if completion.completion_tokens is None:
+        return None
+    return (completion.prompt_tokens or 0) + completion.completion_tokens
+
+
+def total_ms(completion: Completion) -> int | None:
+    """Return how long it ran; None while it runs."""
+    ended_at = completion.finished_at
+    return round((ended_at - completion.created_at) / timedelta(milliseconds=1)) if ended_at else None
+
+
+def explain_charge(completion: Completion, hold: Hold) -> Charge:
+    """Explain the charge. ``completion`` has its price loaded."""
+    usage = Usage(
+        completion.prompt_tokens or 0,
+        completion.completion_tokens or 0,
+        completion.cached_tokens or 0,
+        completion.cache_write_tokens or 0,
+    )
+    cost_nanos = completion.cost_nanos or 0
+    images = completion.images if _is_charged(completion) else 0  # they were counted at admission
+    parts = [part for part in cost.usage_parts(usage, lookup.price_list(completion.price), images) if part.number]
+    computed_nanos = money.round_up(sum(part.unrounded for part in parts))
+    before_nanos = min(completion.charged_before_nanos, computed_nanos)
+    return Charge(
+        parts=parts,
+        computed_nanos=computed_nanos,
+        charged_before_nanos=before_nanos,
+        beyond_hold_nanos=max(computed_nanos - before_nanos - cost_nanos, 0) if completion.settlement else 0,
+        cost_nanos=cost_nanos,
+        held_nanos=hold.amount_nanos,
+        returned_nanos=hold.amount_nanos - cost_nanos if completion.settlement else None,
+    )
+
+
+def list_attempts(completion: Completion) -> list[Attempt]:
+    """Return the tries at providers, in their order. A provider's own words about a failure are for staff only."""
+    attempts = [_failed(failed) for failed in completion.failed_attempts or []]
+    if completion.settlement and len(attempts) < (completion.attempts or 0):
+        words = (
+            "answered"
+            if _is_charged(completion)
+            else "was asked, and had not answered when the caller left or the gateway stopped"
+        )
+        attempts.append(Attempt(completion.provider_id, None, words))
+    return attempts
+
+
+def _is_charged(completion: Completion) -> bool:
+    return status_of(completion) in (Status.SUCCEEDED, Status.CUT_SHORT)
+
+
+def _failed(failed: dict[str, Any]) -> Attempt:
+    status = failed["status"]
+    return Attempt(failed["provider"], status, _FAILURES.get(status, "failed"))

@@ -1,0 +1,133 @@
+"""/dashboard/requests/: the latest requests of the account, and for each what it cost and why, or why it was refused."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_safe
+
+from billing.models import Account, Hold, LedgerEntry
+from billing.pages import Pager, member_page
+from completions.history import explanation, reading
+from completions.history.forms import HistoryForm
+from completions.models import Completion
+from keys.models import RefusedRequest
+from keys.refusal_history import summaries as refusal_summaries
+from keys.refusal_history import tables
+
+REQUESTS_PER_PAGE = 25
+_ID_CHARACTERS_MAX = 64
+
+
+@require_safe
+@member_page
+def list_requests(request: HttpRequest, account: Account) -> HttpResponse:
+    """List the account's requests, newest first, with filters. ``?id=`` leads to the request of that id."""
+    if wanted := request.GET.get("id", "").strip():
+        return redirect("request", wanted) if _find(account, wanted) else _list(request, account, not_found=wanted)
+    return _list(request, account)
+
+
+def _list(request: HttpRequest, account: Account, *, not_found: str = "") -> HttpResponse:
+    form = HistoryForm(account, request.GET)
+    context: dict[str, Any] = {"form": form, "not_found": not_found, "is_filtered": any(request.GET.values())}
+    if not form.is_valid():
+        return render(request, "requests/list.html", context, status=400)
+    content = _refusals(request, account, form) if form.shows_refusals else _completions(request, account, form)
+    return render(request, "requests/list.html", {**context, **content})
+
+
+def _completions(request: HttpRequest, account: Account, form: HistoryForm) -> dict[str, Any]:
+    given = form.cleaned_data
+    page = reading.read_page(
+        account.pk,
+        form.selection,
+        limit=REQUESTS_PER_PAGE,
+        older_than=given["older"] or None,
+        newer_than=given["newer"] or None,
+    )
+    searched = Completion.objects.filter(pk=page.searched_to) if page.searched_to else Completion.objects.none()
+    return {
+        "rows": [_row(completion) for completion in page.completions],
+        "first": _address(form) if page.newer else None,
+        "newer": _address(form, newer=page.newer) if page.newer else None,
+        "older": _address(form, older=page.older) if page.older else None,
+        "last": _address(form, newer=reading.FIRST) if page.older else None,
+        "searched_to": searched.values_list("created_at", flat=True).first(),
+        "searched_max": reading.SEARCHED_MAX,
+    }
+
+
+def _address(form: HistoryForm, **place: str) -> str:
+    return "?" + urlencode({**form.filters, **place})
+
+
+def _refusals(request: HttpRequest, account: Account, form: HistoryForm) -> dict[str, Any]:
+    given = form.cleaned_data
+    wanted = {
+        "key": given["key"],
+        "model": given["model"],
+        "at__gte": form.begin,
+        "at__lt": form.end,
+    }
+    found = refusal_summaries.of_account(account).filter(**{name: value for name, value in wanted.items() if value})
+    pager = Pager.of(request, count=found.count(), per_page=REQUESTS_PER_PAGE)
+    page = found[pager.offset : pager.offset + REQUESTS_PER_PAGE]
+    return {
+        "refused": [{"refusal": each, "words": refusal_summaries.describe_error(each.error)} for each in page],
+        "pager": pager,
+        "kept_of_each_key": tables.LATEST_MAX,
+        "kept_days": tables.KEPT_TIME.days,
+    }
+
+
+@require_safe
+@member_page
+def show_request(request: HttpRequest, account: Account, request_id: str) -> HttpResponse:
+    """Show a completion by its id, or a refused request by its request id."""
+    found = _find(account, request_id)
+    if found is None:
+        raise Http404
+    if isinstance(found, Completion):
+        return render(request, "requests/completion.html", _explain(found))
+    return render(request, "requests/refused.html", {"refusal": _describe(found)})
+
+
+def _find(account: Account, some_id: str) -> Completion | RefusedRequest | None:
+    """Find the completion of an id, or of a request id; or else the refusal of a request that was not admitted."""
+    if len(some_id) > _ID_CHARACTERS_MAX or "\x00" in some_id:
+        return None
+    completions = Completion.objects.filter(account=account).select_related("key", "price")
+    return (
+        completions.filter(pk=some_id).first()
+        or completions.filter(request_id=some_id).first()
+        or refusal_summaries.of_account(account).filter(request_id=some_id).first()
+    )
+
+
+def _explain(completion: Completion) -> dict[str, Any]:
+    refused = RefusedRequest.objects.filter(request_id=completion.request_id, key=completion.key_id).first()
+    return {
+        "completion": completion,
+        "status": explanation.status_of(completion),
+        "settlement": explanation.describe_settlement(completion),
+        "charge": explanation.explain_charge(completion, Hold.objects.get(pk=completion.pk)),
+        "attempts": explanation.list_attempts(completion),
+        "total_ms": explanation.total_ms(completion),
+        "entry": LedgerEntry.objects.filter(reference=completion.pk).first(),
+        "refusal": _describe(refused) if refused else None,
+    }
+
+
+def _row(completion: Completion) -> dict[str, Any]:
+    return {
+        "completion": completion,
+        "status": explanation.status_of(completion),
+        "tokens": explanation.total_tokens(completion),
+    }
+
+
+def _describe(refused: RefusedRequest) -> dict[str, Any]:
+    words, advice = refusal_summaries.describe_error(refused.error), refusal_summaries.advise(refused.error)
+    return {"row": refused, "words": words, "advice": advice}

@@ -1,0 +1,152 @@
+"""Reads the completions of an account, newest first, one page at a time, as fast with millions as with ten.
+
+Ids sort by time, and an index has the completions of each key in their order, so a page merges the keys' latest: one index
+seek for each key. No index has the order of an account: it would cost every admission a write. A page is found by the id of
+the completion that it follows, so that the last one costs as much as the first.
+
+Model, status and end user have no index beside the order. A page with one of these filters searches SEARCHED_MAX completions
+at most, and says how far it came; the next one goes on from there.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from completions.history.explanation import Status
+from completions.models import Completion
+
+SEARCHED_MAX = 20_000  # of all keys together
+_OF_EACH_KEY_MIN = 100
+FIRST, _LAST = "0", "~"  # before and after every id
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Selects completions by columns, and by ``since <= created_at < until``. None selects all."""
+
+    key_id: str | None = None
+    model_id: str | None = None
+    status: Status | None = None
+    end_user: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def needs_search(self) -> bool:
+        return any((self.model_id, self.status, self.end_user))
+
+
+@dataclass(frozen=True)
+class Page:
+    """Completions, newest first, and the ids from which the pages beside this one go on; None where there is none.
+
+    ``searched_to`` is how far a search came that ended before it filled the page: an id on the page's far side.
+    """
+
+    completions: list[Completion]
+    newer: str | None
+    older: str | None
+    searched_to: str | None = None
+
+
+def read_page(
+    account_id: UUID, selection: Selection, *, limit: int, older_than: str | None = None, newer_than: str | None = None
+) -> Page:
+    """Return the newest completions of the selection, or those next to an id in a direction."""
+    is_backward = newer_than is not None  # towards newer ones
+    scan = _Scan(account_id, selection, older_than, newer_than)
+    searched_to = scan.horizon() if selection.needs_search else None
+    ids = scan.ids(limit + 1, searched_to)
+    if len(ids) > limit:
+        searched_to = None  # the page is full: whatever comes next follows its last one
+    beyond, ids = (ids[limit - 1] if len(ids) > limit else searched_to), ids[:limit]
+    if is_backward:
+        ids.reverse()
+    completions = Completion.objects.filter(pk__in=ids).select_related("key").order_by("-id")
+    behind = ids[-1 if is_backward else 0] if ids else (newer_than or older_than)
+    if newer_than == FIRST or (newer_than, older_than) == (None, None):
+        behind = None  # the page is at an end of the list
+    newer, older = (beyond, behind) if is_backward else (behind, beyond)
+    return Page(list(completions), newer, older, searched_to)
+
+
+_HORIZON = """
+SELECT {extreme}(nth.id) FROM keys_apikey AS key CROSS JOIN LATERAL (
+    SELECT id FROM completions_completion WHERE key_id = key.id AND id > %(after)s AND id < %(before)s
+    ORDER BY id {order} OFFSET %(searched_max)s - 1 LIMIT 1
+) AS nth WHERE key.account_id = %(account_id)s AND (%(key_id)s::text IS NULL OR key.id = %(key_id)s)
+"""
+_IDS = """
+SELECT found.id FROM keys_apikey AS key CROSS JOIN LATERAL (
+    SELECT id FROM completions_completion WHERE key_id = key.id AND id > %(after)s AND id < %(before)s {conditions}
+    ORDER BY id {order} LIMIT %(limit)s
+) AS found WHERE key.account_id = %(account_id)s AND (%(key_id)s::text IS NULL OR key.id = %(key_id)s)
+ORDER BY found.id {order} LIMIT %(limit)s
+"""
+
+
+class _Scan:
+    """The statements of one page: a range of ids, read from one of its ends."""
+
+    def __init__(self, account_id: UUID, selection: Selection, older_than: str | None, newer_than: str | None) -> None:
+        since = Completion.least_id(selection.since) if selection.since else FIRST
+        until = Completion.least_id(selection.until) if selection.until else _LAST
+        self._selection = selection
+        self._is_backward = newer_than is not None
+        self._values: dict[str, Any] = {
+            "account_id": account_id,
+            "key_id": selection.key_id,
+            "after": max(since, newer_than or FIRST),
+            "before": min(until, older_than or _LAST),
+        }
+
+    def horizon(self) -> str | None:
+        """Return the id to which all keys together are searched; None if that is the whole range."""
+        keys = 1 if self._selection.key_id else self._count_keys()
+        of_each_key = max(SEARCHED_MAX // max(keys, 1), _OF_EACH_KEY_MIN)
+        statement = _HORIZON.format(order=self._order, extreme="min" if self._is_backward else "max")
+        horizon: list[str | None] = _execute(statement, {**self._values, "searched_max": of_each_key})
+        return horizon[0]
+
+    def ids(self, limit: int, horizon: str | None) -> list[str]:
+        """Return the first ids of the range that are selected, up to the horizon."""
+        conditions, values = self._conditions(horizon)
+        statement = _IDS.format(order=self._order, conditions=conditions)
+        return _execute(statement, {**self._values, **values, "limit": limit})
+
+    @property
+    def _order(self) -> str:
+        return "ASC" if self._is_backward else "DESC"
+
+    def _count_keys(self) -> int:
+        [keys] = _execute("SELECT count(*) FROM keys_apikey WHERE account_id = %(account_id)s", self._values)
+        return int(keys)
+
+    def _conditions(self, horizon: str | None) -> tuple[str, dict[str, Any]]:
+        selection = self._selection
+        conditions = {
+            "model_id = %(model_id)s": selection.model_id,
+            "end_user = %(end_user)s": selection.end_user,
+            f"id {'<=' if self._is_backward else '>='} %(horizon)s": horizon,
+            "settlement = ANY(%(settlements)s)": selection.status and selection.status.settlements,
+        }
+        wanted = [condition for condition, value in conditions.items() if value]
+        if selection.status is Status.RUNNING:
+            wanted.append("settlement IS NULL")
+        values = {
+            "model_id": selection.model_id,
+            "end_user": selection.end_user,
+            "horizon": horizon,
+            "settlements": list(selection.status.settlements) if selection.status else [],
+        }
+        return "".join(f" AND {condition}" for condition in wanted), values
+
+
+def _execute(statement: str, values: dict[str, Any]) -> list[Any]:
+    """Return the only column of each row."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return [value for (value,) in cursor.fetchall()]

@@ -1,0 +1,364 @@
+"""/dashboard/requests/: what members see of the account's past requests, and of those that were refused."""
+
+import html
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from billing.models import Hold, LedgerEntry
+from completions.history import reading
+from completions.models import Completion, Price
+from keys.models import RefusedRequest
+from keys.refusal_history import collector
+from tests import factories
+from tests.completions.routes import add
+from tests.completions.rows import ask, ask_streamed, begin, events
+from tests.pages.conftest import key, other_owner, owner  # noqa: F401  fixtures
+from tests.upstream import CLOSE, ROLE, USAGE, refusal, stream, streamed, whole, words
+
+LIST = "/dashboard/requests/"
+
+
+def text(reply, status=200):
+    """Return the page's text without markup."""
+    assert reply.status_code == status, reply.content
+    shown = re.sub(r"<[^>]+>", " ", re.sub(r"<form.*?</form>", "", reply.content.decode(), flags=re.DOTALL))
+    return " ".join(html.unescape(shown).split())
+
+
+def listed(client, **filters):
+    """Return the ids that the list shows, in its order."""
+    reply = client.get(LIST, filters)
+    assert reply.status_code == 200, reply.content
+    return [row["completion"].pk for row in reply.context["rows"]]
+
+
+def page_of(client, completion):
+    return text(client.get(f"{LIST}{completion.pk}/"))
+
+
+@pytest.fixture
+def past(alice, large):
+    """Make completions of the past: ``past(key, minutes_ago, ...)`` returns one, settled unless told."""
+    price = Price.objects.get(model=large)
+    now = datetime.now(UTC)
+
+    def make(key, minutes_ago=0, *, settlement="reported", **fields):  # noqa: F811
+        at = now - timedelta(minutes=minutes_ago)
+        columns = {
+            "account": alice,
+            "key": key,
+            "model": large,
+            "price": price,
+            "provider_id": "scripted",
+            "created_at": at,
+            "is_stream": False,
+            "spending_day": at.date(),
+            "counted_tokens": 11,
+        }
+        if settlement:
+            columns |= {
+                "settlement": settlement,
+                "finished_at": at,
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "cost_nanos": 57_000,
+            }
+        made = Completion.objects.create(
+            id=f"{Completion.least_id(at)}{Completion.objects.count():020x}", **{**columns, **fields}
+        )
+        state = Hold.State.SETTLED if settlement else Hold.State.HELD
+        hold = {"state": state, "settled_nanos": 57_000 if settlement else None, "resolved_at": at if settlement else None}
+        Hold.objects.create(reference=made.pk, account=alice, amount_nanos=90_000, created_at=at, expires_at=now, **hold)
+        return made
+
+    return make
+
+
+# --- The list ------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_is_listed_as_soon_as_it_is_answered(api, alice, owner, large):  # noqa: F811
+    reply = ask(api, user="u-1")
+    page = text(owner.get(LIST))
+    assert "acme/large succeeded for u-1 test 11 $0.000057" in page
+    assert f'href="{LIST}{reply.json()["id"]}/"' in owner.get(LIST).content.decode()
+
+
+def test_an_account_without_requests_is_told_what_will_be_there(owner):  # noqa: F811
+    assert "There are no requests yet. Each request with a key of the account is listed here" in text(owner.get(LIST))
+
+
+def test_the_requests_of_all_keys_are_merged_newest_first(owner, alice, past):  # noqa: F811
+    first, second = (factories.make_key(alice, name)[0] for name in ("first", "second"))
+    expected = [past(first, 1), past(second, 2), past(first, 3), past(second, 4)]
+    assert listed(owner) == [each.pk for each in expected]
+
+
+def test_pages_lead_to_the_end_and_back(owner, key, past, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("completions.history.pages.REQUESTS_PER_PAGE", 2)
+    ids = [past(key, minutes).pk for minutes in range(5)]
+    seen, addresses = [], []
+    reply = owner.get(LIST)
+    assert (reply.context["first"], reply.context["newer"]) == (None, None)
+    while True:
+        seen += [row["completion"].pk for row in reply.context["rows"]]
+        if reply.context["older"] is None:
+            break
+        addresses.append(reply.context["older"])
+        reply = owner.get(LIST + reply.context["older"])
+    assert (seen, len(addresses), reply.context["last"]) == (ids, 2, None)
+    back = owner.get(LIST + reply.context["newer"])
+    assert [row["completion"].pk for row in back.context["rows"]] == ids[2:4]
+    newest = owner.get(LIST + back.context["newer"])
+    assert [row["completion"].pk for row in newest.context["rows"]] == ids[:2]
+    assert newest.context["newer"] is None
+    oldest = owner.get(LIST + owner.get(LIST).context["last"])
+    assert [row["completion"].pk for row in oldest.context["rows"]] == ids[3:]
+    assert oldest.context["older"] is None
+
+
+def test_filters_select_by_key_model_status_user_and_day(owner, alice, past):  # noqa: F811
+    other = factories.make_model("acme/small")
+    first, second = (factories.make_key(alice, name)[0] for name in ("first", "second"))
+    of_first, small = past(first, 1), past(second, 2, model=other, price=other.prices.get())
+    cut, failed, running = (
+        past(second, 3, settlement="partial"),
+        past(second, 4, settlement="released"),
+        past(second, 5, settlement=None),
+    )
+    for_user, old = past(first, 6, end_user="u-1"), past(first, 60 * 24 * 3)
+    everything = [each.pk for each in (of_first, small, cut, failed, running, for_user, old)]
+    assert listed(owner) == listed(owner, key="", model="", status="", user="", since="", until="") == everything
+    assert listed(owner, key=first.pk) == [of_first.pk, for_user.pk, old.pk]
+    assert listed(owner, model="acme/small") == [small.pk]
+    assert listed(owner, status="cut_short") == [cut.pk]
+    assert listed(owner, status="failed", key=second.pk) == [failed.pk]
+    assert listed(owner, status="running") == [running.pk]
+    assert listed(owner, user="u-1") == [for_user.pk]
+    day = old.created_at.date()
+    assert listed(owner, since=day, until=day) == [old.pk]
+    assert listed(owner, until=day - timedelta(days=1)) == []
+    assert old.pk not in listed(owner, since=day + timedelta(days=1))
+
+
+def test_a_page_keeps_the_filters(owner, key, past, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("completions.history.pages.REQUESTS_PER_PAGE", 1)
+    succeeded = [past(key, minutes).pk for minutes in (1, 3)]
+    past(key, 2, settlement="released")
+    reply = owner.get(LIST, {"status": "succeeded", "key": key.pk})
+    older = owner.get(LIST + reply.context["older"])
+    assert [row["completion"].pk for row in older.context["rows"]] == succeeded[1:]
+
+
+@pytest.mark.parametrize("direction", ["older", "newer"])
+def test_a_search_without_an_index_is_bounded_and_says_how_far_it_came(owner, key, past, monkeypatch, direction):  # noqa: F811
+    monkeypatch.setattr(reading, "SEARCHED_MAX", 2)
+    monkeypatch.setattr(reading, "_OF_EACH_KEY_MIN", 2)
+    ids = [past(key, minutes, end_user="rare" if minutes in (0, 4) else None).pk for minutes in range(5)]
+    reply = owner.get(LIST, {"user": "rare", **({"newer": "0"} if direction == "newer" else {})})
+    pages = [[row["completion"].pk for row in reply.context["rows"]]]
+    while reply.context[direction] is not None:
+        assert reply.context["searched_to"]
+        assert "Searched 2 requests, as far as" in text(reply)
+        reply = owner.get(LIST + reply.context[direction])
+        pages.append([row["completion"].pk for row in reply.context["rows"]])
+    found = [ids[0], ids[4]] if direction == "older" else [ids[4], ids[0]]
+    assert pages == [found[:1], [], found[1:]]
+
+
+@pytest.mark.parametrize(
+    ("filters", "at_fault"),
+    [
+        ({"status": "great"}, "status"),
+        ({"key": "nobody"}, "key"),
+        ({"model": "nothing"}, "model"),
+        ({"since": "soon"}, "since"),
+        ({"since": "2026-11-22", "until": "2026-11-21"}, "until"),
+        ({"newer": "x" * 65}, "newer"),
+        ({"user": "x" * 513}, "user"),
+    ],
+)
+def test_a_wrong_filter_is_marked(owner, filters, at_fault):  # noqa: F811
+    reply = owner.get(LIST, filters)
+    assert (reply.status_code, list(reply.context["form"].errors)) == (400, [at_fault])
+
+
+@pytest.mark.parametrize("filters", [{"since": "0001-01-01", "until": "9999-12-31"}, {"older": "%"}, {"newer": "é"}])
+def test_an_odd_filter_selects_something_or_nothing(owner, filters):  # noqa: F811
+    assert listed(owner, **filters) == []
+
+
+def test_a_request_is_found_by_its_id_or_its_request_id(api, owner, large):  # noqa: F811
+    reply = ask(api)
+    for wanted in (reply.json()["id"], f" {reply['x-request-id']} "):
+        found = owner.get(LIST, {"id": wanted})
+        assert (found.status_code, found["Location"]) == (302, f"{LIST}{wanted.strip()}/")
+        assert reply.json()["id"] in text(owner.get(found["Location"]))
+    assert "The account has no request with the id <code>nothing</code>." in owner.get(LIST, {"id": "nothing"}).content.decode()
+
+
+def test_the_list_takes_as_many_queries_for_many_keys_and_requests_as_for_one(owner, alice, past):  # noqa: F811
+    def queries():
+        with CaptureQueriesContext(connection) as captured:
+            assert owner.get(LIST, {"status": "succeeded"}).status_code == 200
+        return len(captured)
+
+    past(factories.make_key(alice, "first")[0])
+    few = queries()
+    for number in range(20):
+        past(factories.make_key(alice, f"key {number}")[0], number)
+    assert queries() == few <= 10
+
+
+# --- One request -----------------------------------------------------------------------------------------------------
+
+
+def test_a_charge_is_explained_line_by_line(api, alice, owner, large, upstream):  # noqa: F811
+    upstream.will(whole(usage=USAGE | {"prompt_tokens_details": {"cached_tokens": 4}}))
+    reply = ask(api, user="u-1", metadata={"team": "search"})
+    done = Completion.objects.get()
+    page = page_of(owner, done)
+    assert "What it cost $0.000046 exactly $0.0000462 Charged by the provider's own token counts." in page
+    assert "Prompt tokens 5 $3.00 a million $0.000015" in page
+    assert "Cached prompt tokens 4 $0.30 a million $0.000001 exactly $0.0000012" in page
+    assert "Generated tokens 2 $15.00 a million $0.00003" in page
+    assert "In all, rounded up once to a billionth of a dollar $0.000046 exactly $0.0000462" in page
+    hold = Hold.objects.get()
+    assert (hold.amount_nanos, done.cost_nanos) == (round(float(reply["x-gateway-max-cost"]) * 1e9), 46_200)
+    assert f'value="{(hold.amount_nanos - 46_200) / 1e9:.9f}'.rstrip("0") in owner.get(f"{LIST}{done.pk}/").content.decode()
+    assert "Charged of it $0.000046" in page
+    assert "scripted answered" in page
+    assert f"Key test End user u-1 Tag team search Completion id {done.pk} Request id {reply['x-request-id']}" in page
+    entry = LedgerEntry.objects.get(reference=done.pk)
+    assert f'href="/dashboard/ledger/?entry={entry.pk}#entry-{entry.pk}"' in owner.get(f"{LIST}{done.pk}/").content.decode()
+
+
+def test_a_running_request_says_what_it_holds(api, alice, owner, large, upstream):  # noqa: F811
+    upstream.will(streamed())
+    _, rest = begin(ask_streamed(api), "Hello you")
+    page = page_of(owner, Completion.objects.get())
+    assert "acme/large running" in page
+    assert "What it holds It is running. When it ends, it is charged, and what the hold has beyond that is given back." in page
+    assert "Given back" not in page
+    assert b"".join(rest)
+    assert "acme/large succeeded" in page_of(owner, Completion.objects.get())
+
+
+def test_attempts_that_failed_are_told_without_the_providers_words(api, alice, owner, large, upstream, spare):  # noqa: F811
+    add(large, spare)
+    upstream.will(refusal(500, "secret words of a provider"))
+    ask(api)
+    page = page_of(owner, Completion.objects.get())
+    assert "scripted failed (status 500) spare answered" in page
+    assert "secret" not in page
+
+
+def test_a_stream_that_broke_off_is_cut_short(api, alice, owner, large, upstream):  # noqa: F811
+    upstream.will(stream(ROLE, words("Hello ", "you"), CLOSE))
+    assert "error" in events(ask_streamed(api))[-1]
+    page = page_of(owner, Completion.objects.get())
+    assert "acme/large cut short" in page
+    assert "Charged are the estimated prompt and the text that had arrived" in page
+    assert "Generated tokens" in page
+
+
+def test_a_request_that_failed_says_what_the_caller_was_told_and_what_to_do(api, alice, owner, large, upstream):  # noqa: F811
+    upstream.will(refusal(500), refusal(500))
+    reply = ask(api)
+    collector.write()
+    page = page_of(owner, Completion.objects.get())
+    assert "acme/large failed All requests What the caller was told The provider failed. The model's provider failed." in page
+    assert "Send it again." in page
+    assert "Nothing was charged, and the hold was given back" in page
+    assert reply.status_code == 502
+
+
+def test_a_charge_beyond_the_hold_is_paid_by_the_gateway(owner, key, past):  # noqa: F811
+    done = past(key, prompt_tokens=9, completion_tokens=4)  # it cost 57,000 nanodollars, for 87,000 of tokens
+    assert "Less what is beyond the hold: the gateway pays it -$0.00003" in page_of(owner, done)
+
+
+def test_a_second_run_is_charged_less_by_what_the_first_paid(owner, key, past):  # noqa: F811
+    first = past(key, 1)
+    second = past(key, cost_nanos=0, repeats=first.pk, charged_before_nanos=57_000)
+    reply = owner.get(f"{LIST}{second.pk}/")
+    assert "under the same Idempotency-Key -$0.000057" in text(reply)
+    assert f'href="{LIST}{first.pk}/"' in reply.content.decode()
+
+
+def test_images_have_a_line_and_cost_nothing_in_a_request_that_failed(owner, key, past, large):  # noqa: F811
+    Price.objects.update(image_nanos=2_000_000)
+    assert "Images 3 $0.002 each $0.006" in page_of(owner, past(key, images=3))
+    assert "Images" not in page_of(owner, past(key, images=3, settlement="released", cost_nanos=0, prompt_tokens=0))
+
+
+# --- Refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_request_is_listed_and_says_what_to_do(api, alice, owner, large):  # noqa: F811
+    reply = ask(api, model="acme/none")
+    collector.write()
+    assert listed(owner) == []
+    page = text(owner.get(LIST, {"status": "refused"}))
+    assert "The model does not exist, is not available, or the key may not use it acme/none test 404" in page
+    page = text(owner.get(f"{LIST}{reply['x-request-id']}/"))
+    assert "Refused request" in page
+    assert "The message quoted the request, so it is not kept." in page or "acme/none" in page
+    assert "Use a model that GET /v1/models lists for the key." in page
+    assert "Reply 404 model_not_found" in page
+    assert f"Key test Model acme/none Request id {reply['x-request-id']}" in page
+
+
+def test_refusals_are_filtered_and_paged(owner, alice, large):  # noqa: F811
+    first, second = (factories.make_key(alice, name)[0] for name in ("first", "second"))
+    now = datetime.now(UTC)
+    for number in range(30):
+        RefusedRequest.objects.create(
+            key=first if number % 2 else second,
+            at=now - timedelta(hours=number),
+            request_id=f"request-{number:02}",
+            status=402,
+            code="insufficient_quota",
+            error="InsufficientQuota",
+            model="acme/large",
+        )
+
+    def shown(**filters):
+        reply = owner.get(LIST, {"status": "refused", **filters})
+        return [row["refusal"].request_id for row in reply.context["refused"]]
+
+    assert shown() == [f"request-{number:02}" for number in range(25)]
+    assert shown(page="2") == [f"request-{number:02}" for number in range(25, 30)]
+    assert shown(key=second.pk) == [f"request-{number:02}" for number in range(0, 30, 2)]
+    assert (
+        shown(model="acme/large", until=(now - timedelta(days=1)).date())
+        == [f"request-{number:02}" for number in range(30) if (now - timedelta(hours=number)).date() < now.date()][:25]
+    )
+    page = owner.get(LIST, {"status": "refused", "key": first.pk, "page": "1"}).content.decode()
+    assert "Of each key the last 50 refusals are kept, for 30 days." in page
+    assert "?status=refused&amp;page=2" in owner.get(LIST, {"status": "refused"}).content.decode()
+
+
+# --- Others ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stranger_finds_no_request_of_the_account(api, alice, owner, other_owner, large):  # noqa: F811
+    done = ask(api)
+    refused = ask(api, model="acme/none")
+    collector.write()
+    for wanted in (done.json()["id"], done["x-request-id"], refused["x-request-id"]):
+        assert owner.get(f"{LIST}{wanted}/").status_code == 200
+        assert other_owner.get(f"{LIST}{wanted}/").status_code == 404
+        assert other_owner.get(LIST, {"id": wanted}).status_code == 200
+    assert listed(other_owner) == []
+    assert other_owner.get(LIST, {"key": Completion.objects.get().key_id}).status_code == 400
+    assert "acme/none" not in text(other_owner.get(LIST, {"status": "refused"}))
+
+
+@pytest.mark.parametrize("wanted", ["nothing", "%00", "x" * 65, "chatcmpl-"])
+def test_a_request_that_does_not_exist_is_not_found(owner, wanted):  # noqa: F811
+    assert owner.get(f"{LIST}{wanted}/").status_code == 404

@@ -1,0 +1,42 @@
+"""The list of requests and the page of one, in a real Chromium."""
+
+import pytest
+from playwright.sync_api import expect
+
+from billing.models import LedgerEntry
+from completions.models import Completion
+from keys.refusal_history import collector
+from tests import chat, factories
+from tests.browser import PHONE, fits, picture, sign_in, violations
+from tests.conftest import client_for
+
+DESKTOP = {"viewport": {"width": 1200, "height": 800}}
+
+
+@pytest.mark.parametrize(("scheme", "options"), [("light", DESKTOP), ("dark", PHONE)], ids=["desktop", "phone"])
+def test_an_owner_finds_out_what_a_request_cost_and_why_another_was_refused(alice, echo_model, open_page, scheme, options):
+    api = client_for(factories.make_key(alice, "production")[1])
+    for number in range(3):
+        assert chat.ask(api, user=f"user-{number}", metadata={"team": "search"}).status_code == 200
+    assert chat.ask(api, model="demo/none").status_code == 404
+    collector.write()
+    page = open_page(color_scheme=scheme, **options)
+    sign_in(page, "alice@example.org", "/dashboard/requests/")
+
+    def check(name):
+        picture(page, f"requests-{name}-{scheme}")
+        assert fits(page), name
+        assert violations(page) == [], name
+
+    check("list")
+    page.locator("td.when a").first.click()
+    expect(page.get_by_role("heading", name="What it cost")).to_be_visible()
+    check("one")
+    expect(page.get_by_text(Completion.objects.latest("id").pk).first).to_be_visible()
+    page.get_by_role("link", name="-$").click()
+    page.wait_for_url(f"**/dashboard/ledger/?entry={LedgerEntry.objects.latest('seq').pk}*")
+    page.goto("/dashboard/requests/?status=refused")
+    check("refusals")
+    page.locator("td.when a").first.click()
+    expect(page.get_by_text("Use a model that GET /v1/models lists for the key.")).to_be_visible()
+    check("refused")
