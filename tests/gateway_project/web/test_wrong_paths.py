@@ -149,7 +149,7 @@ def test_the_address_has_the_scheme_by_which_it_is_reached(settings):
 
 @pytest.mark.parametrize("secret", [None, "mgw_live_wrong"])
 def test_a_caller_without_a_valid_key_is_told_the_same(secret):
-    assert told("/v1/files", secret=secret) == f"The gateway has no embeddings, {CHAT_ONLY}"
+    assert told("/v1/files", secret=secret) == f"The gateway has no files, {CHAT_ONLY}"
 
 
 def test_nothing_of_the_path_is_repeated():
