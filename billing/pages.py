@@ -62,6 +62,10 @@ class Member:
         return self.may(Act.MANAGE_KEYS)
 
     @property
+    def may_send_requests(self) -> bool:
+        return self.may(Act.SEND_REQUESTS)
+
+    @property
     def may_pay(self) -> bool:
         return self.may(Act.PAY)
 

@@ -19,6 +19,7 @@ base = [
     path("dashboard/", include("keys.page_urls")),
     path("dashboard/usage/", include("completions.usage.page_urls")),
     path("dashboard/", include("completions.history.page_urls")),
+    path("dashboard/playground/", include("completions.playground.page_urls")),
     path("robots.txt", crawlers.robots),
     path("favicon.ico", RedirectView.as_view(url=static("dashboard/icon.png"))),
     path("mails/", mailbox.show, name="mailbox"),

@@ -33,6 +33,7 @@ INVITED = {"email": "x@example.org", "role": "VIEWER", "account": "{account}"}
 DETAILS = {"name": "Alice", "address": "1 High Street", "tax_id": ""}
 NO_LIMIT = {"spending_type": "NONE", "account": "{account}"}
 ROTATION = {"token": "0" * 22, "seen": '{{"secret": "mgw_live_…{last_four}"}}'}
+REQUEST = {"model": "demo/echo", "prompt": "Hello", "max_tokens": "5", "account": "{account}"}
 CASES = {
     "dashboard": Case(""),
     "keys": Case("keys/"),
@@ -46,6 +47,7 @@ CASES = {
     "rotate-key": Case("keys/{key}/rotate/", KEYS, post=200, form={"grace_seconds": "0", **ROTATION}, writes=True),
     "end-former-secrets": Case("keys/{key}/former/end/", KEYS, get=405, post=302),  # there are none
     "revoke-key": Case("keys/{key}/revoke/", KEYS, post=302, writes=True),
+    "playground": Case("playground/", KEYS, post=200, form=REQUEST, writes=True),
     "statement": Case("ledger/"),
     "statement-csv": Case("ledger.csv"),
     "usage": Case("usage/"),
@@ -81,6 +83,7 @@ def ids(alice, key):  # noqa: F811
     owner = alice.members.get()
     member = Membership.objects.create(account=alice, user=factories.make_user("other@example.org"), role=Role.VIEWER)
     payment = Payment.objects.create(account=alice, amount_cents=500, processor="stripe", is_live=False, created_by=owner)
+    factories.make_model("demo/echo")
     invitation = Invitation.objects.create(
         account=alice,
         email="waits@example.org",

@@ -1,0 +1,72 @@
+"""Sends the request of a form as a key, through the door of every completion: admission, hold, limits, settlement."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+
+from completions.chat import ChatRequest, RequestBody
+from completions.inbound.completion_view import CompletionView, ReceivedBody
+from completions.relay.reply_format import ChatFormat
+from completions.request import schema
+from completions.request.fields import Fields
+from gateway_project import compact_json
+from gateway_project.db import pool
+from keys.authentication import Caller
+
+
+@dataclass(frozen=True)
+class FormRequest:
+    """What a form asks for, as the body of a completion, and the key that pays."""
+
+    caller: Caller
+    body: bytes
+
+
+class FormAuthentication(BaseAuthentication):
+    """The page has authenticated the member by the session. The caller is the key that the page chose."""
+
+    def authenticate(self, request: Request) -> Any:
+        caller = request._request.form_request.caller  # type: ignore[attr-defined]
+        request._request.key_id = caller.key_id  # type: ignore[attr-defined]  # for the log
+        return caller, caller
+
+
+class FormParser(BaseParser):
+    """The form has been read, and is at hand as the body of a completion."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        assert parser_context is not None
+        return ReceivedBody(parser_context["request"]._request.form_request.body)
+
+
+class FormCompletion(CompletionView):
+    authentication_classes = [FormAuthentication]
+    parser_classes = [FormParser]
+    reply_format = ChatFormat()
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        return schema.parse(RequestBody(fields, raw), pause)
+
+    def post(self, request: Request) -> HttpResponseBase:
+        return self.complete(request)
+
+
+_complete = FormCompletion.as_view()
+
+
+def send(request: HttpRequest, caller: Caller, fields: dict[str, Any]) -> HttpResponseBase:
+    """Return the reply in the API's format: JSON, a stream of events, or the JSON of an error.
+
+    The page has checked the CSRF token and the member's role.
+    """
+    request.form_request = FormRequest(caller, compact_json.dumps(fields))  # type: ignore[attr-defined]
+    pool.release_connection()  # others need it while the provider works
+    return _complete(request)

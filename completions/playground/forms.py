@@ -1,0 +1,81 @@
+"""A completion as a form."""
+
+from typing import Any
+
+from django import forms
+
+from billing.models import Account
+from completions.catalog.lookup import Listing
+
+PROMPT_CHARACTERS_MAX = 100_000
+
+
+class _ModelSelect(forms.Select):
+    """Options with their prices, from which the page estimates the cost of a reply while it runs."""
+
+    prices: dict[str, tuple[int, int]]  # nanodollars per million tokens in and out, by id
+
+    def create_option(self, name: str, value: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        option: dict[str, Any] = super().create_option(name, value, *args, **kwargs)
+        if str(value) in self.prices:
+            option["attrs"]["data-input-nanos"], option["attrs"]["data-output-nanos"] = self.prices[str(value)]
+        return option
+
+
+class PlaygroundForm(forms.Form):
+    """The fields of a request. ``models``: those that can be called now."""
+
+    model = forms.ChoiceField(widget=_ModelSelect)
+    system = forms.CharField(
+        label="System prompt",
+        required=False,
+        max_length=PROMPT_CHARACTERS_MAX,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="What the model should be or do. May be empty.",
+    )
+    prompt = forms.CharField(max_length=PROMPT_CHARACTERS_MAX, widget=forms.Textarea(attrs={"rows": 6}))
+    max_tokens = forms.IntegerField(
+        label="Most tokens of the reply", required=False, min_value=1, initial=500, help_text="A token is about four letters."
+    )
+    temperature = forms.FloatField(
+        required=False,
+        min_value=0,
+        max_value=2,
+        widget=forms.NumberInput(attrs={"step": "0.1"}),
+        help_text="0 to 2: the higher, the more varied. Empty: as the model does by itself.",
+    )
+    makes_key = forms.BooleanField(label="Make a new Playground key", required=False)
+    account = forms.CharField(widget=forms.HiddenInput)
+
+    def __init__(self, for_account: Account, models: list[Listing], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.for_account = for_account
+        self.fields["account"].initial = str(for_account.pk)
+        model: Any = self.fields["model"]
+        model.choices = [(_id(each), f"{each.model.name} ({_id(each)})") for each in models]
+        model.widget.prices = {_id(each): (each.price.input_nanos, each.price.output_nanos) for each in models}
+
+    def clean_account(self) -> str:
+        if self.cleaned_data["account"] != str(self.for_account.pk):
+            self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
+            raise forms.ValidationError(
+                f"The selected account is now {self.for_account.name}. Send it again to charge that one."
+            )
+        return str(self.for_account.pk)
+
+    def fields_of_request(self, *, is_streamed: bool) -> dict[str, Any]:
+        """Return the body of the completion."""
+        given = self.cleaned_data
+        system = [{"role": "system", "content": given["system"]}] if given["system"] else []
+        options = {name: given[name] for name in ("max_tokens", "temperature") if given[name] is not None}
+        stream = {"stream": True, "stream_options": {"include_usage": True}} if is_streamed else {}
+        return {
+            "model": given["model"],
+            "messages": [*system, {"role": "user", "content": given["prompt"]}],
+            **options,
+            **stream,
+        }
+
+
+def _id(listing: Listing) -> str:
+    return listing.alias or listing.model.pk

@@ -1,0 +1,42 @@
+"""The key that an account's playground spends with: the one that is named Playground. Nobody has its secret."""
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.http import HttpRequest
+
+from billing import locks as account_locks
+from billing.models import Account
+from keys import acts, lifecycle
+from keys.models import ApiKey, SpendingPeriod, SpendingType
+
+NAME = "Playground"
+LIMIT_CENTS = 500  # a month; owners and developers change it among the keys
+
+
+def find_or_make(request: HttpRequest, account: Account, *, makes_another: bool) -> ApiKey | None:
+    """Return the key. The first request of an account makes it, for the member who sends it.
+
+    None: it was revoked or has expired. Then only a member who says so makes another (``makes_another``).
+    """
+    if key := _usable(account):
+        return key
+    with transaction.atomic():
+        account_locks.lock_account(account.pk)  # two first requests at once make one key
+        if key := _usable(account):
+            return key
+        if account.keys.filter(name__iexact=NAME).exists() and not makes_another:
+            return None
+        return _make(request, account)
+
+
+def _usable(account: Account) -> ApiKey | None:
+    not_expired = Q(expires_at=None) | Q(expires_at__gt=Now())
+    return account.keys.filter(not_expired, name__iexact=NAME, revoked_at=None).order_by("pk").first()
+
+
+def _make(request: HttpRequest, account: Account) -> ApiKey:
+    limit = {"limit_cents": LIMIT_CENTS, "type": SpendingType.RECURRING.value, "period": SpendingPeriod.MONTHLY.value}
+    key, _ = lifecycle.issue_key(account, name=NAME, created_by=request.user, **limit)  # type: ignore[arg-type]
+    acts.record_made(request, key)
+    return key

@@ -1,0 +1,105 @@
+"""The page of the playground. With scripts it streams the reply; without, it sends the form and shows the whole reply."""
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from billing.members.roles import Act
+from billing.models import Account
+from billing.pages import member_page, requires
+from completions.catalog import lookup
+from completions.playground import completion, key
+from completions.playground.forms import PlaygroundForm
+from gateway_project import dollars, errors
+from gateway_project.web import error_replies, hosts
+from keys.authentication import Caller
+
+_REVOKED = "The key Playground was revoked or has expired, so the playground cannot spend. Tick this to make another one."
+_EXAMPLE = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole reply, or why there is none. ``cost_nanos``: None where it is not known."""
+
+    text: str = ""
+    error: str = ""
+    error_code: str = ""
+    is_cut: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_nanos: int | None = None
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.SEND_REQUESTS)
+def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Show the form; a POST sends it. A client that accepts ``text/event-stream`` gets the stream as the API sends it."""
+    models = lookup.list_models(available=True)
+    if request.method != "POST":
+        return _page(request, PlaygroundForm(account, models, initial={"model": request.GET.get("model", "")}))
+    is_streamed = "text/event-stream" in request.headers.get("Accept", "")
+    form = PlaygroundForm(account, models, request.POST)
+    caller = _caller(request, account, form)
+    if caller is None:
+        return _refusal(request, form) if is_streamed else _page(request, form)
+    fields = form.fields_of_request(is_streamed=is_streamed)
+    reply = completion.send(request, caller, fields)
+    return reply if is_streamed else _page(request, form, fields=fields, reply=_read(reply), status=reply.status_code)
+
+
+def _caller(request: HttpRequest, account: Account, form: PlaygroundForm) -> Caller | None:
+    """Return who pays for a valid form; None, with an error in the form, if it is not valid or its key may not be used."""
+    if not form.is_valid():
+        return None
+    found = key.find_or_make(request, account, makes_another=form.cleaned_data["makes_key"])
+    if found is None:
+        form.add_error("makes_key", _REVOKED)
+        return None
+    return Caller(found.pk, account.pk)
+
+
+def _refusal(request: HttpRequest, form: PlaygroundForm) -> HttpResponse:
+    name, messages = next(iter(form.errors.items()))
+    return error_replies.respond(errors.InvalidRequest(str(messages[0]), param=name), request)
+
+
+def _read(response: HttpResponseBase) -> Reply:
+    assert isinstance(response, HttpResponse)
+    body = json.loads(response.content, parse_float=Decimal, parse_int=Decimal)
+    if "error" in body:
+        return Reply(error=body["error"]["message"], error_code=body["error"]["code"])
+    [choice, *_], usage = body["choices"], body["usage"]
+    return Reply(
+        text=choice["message"].get("content") or "",
+        is_cut=choice["finish_reason"] == "length",
+        prompt_tokens=int(usage["prompt_tokens"]),
+        completion_tokens=int(usage["completion_tokens"]),
+        cost_nanos=None if usage["cost"] is None else int(usage["cost"] * dollars.NANOS_PER_DOLLAR),
+    )
+
+
+def _page(
+    request: HttpRequest,
+    form: PlaygroundForm,
+    *,
+    fields: dict[str, Any] | None = None,
+    reply: Reply | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    context = {
+        "form": form,
+        "reply": reply,
+        "request_json": json.dumps(fields or _EXAMPLE, indent=2, ensure_ascii=False),
+        "api_url": hosts.api_url(request),
+        "key_name": key.NAME,
+        "needs_key": "makes_key" in form.errors,
+    }
+    return render(request, "completions/playground.html", context, status=status)

@@ -1,0 +1,135 @@
+// The playground: stream the reply of the form, with its cost. Without scripts the form shows the whole reply.
+"use strict";
+
+const form = document.getElementById("playground");
+const stop = document.getElementById("stop");
+const at = (id) => document.getElementById(id);
+const LETTERS_PER_TOKEN = 4; // an estimate, until the reply says how many tokens it has
+
+for (const element of document.querySelectorAll("[data-script]")) element.hidden = false;
+
+// --- The request as code
+
+function requestOfForm() {
+  const given = new FormData(form);
+  const request = { model: given.get("model"), messages: [] };
+  if (given.get("system")) request.messages.push({ role: "system", content: given.get("system") });
+  request.messages.push({ role: "user", content: given.get("prompt") || "Hello" });
+  for (const name of ["max_tokens", "temperature"]) if (given.get(name)) request[name] = Number(given.get(name));
+  return request;
+}
+
+function showCode() {
+  const code = JSON.stringify(requestOfForm(), null, 2);
+  for (const element of document.querySelectorAll("[data-request]")) element.textContent = code;
+}
+form.addEventListener("input", showCode);
+showCode();
+
+// --- The reply
+
+const dollars = (amount) => "$" + amount.toFixed(amount >= 0.01 ? 2 : 6);
+
+function estimate(letters) {
+  const price = form.elements.model.selectedOptions[0].dataset;
+  const prompt = form.elements.prompt.value.length + form.elements.system.value.length;
+  const nanosPerMillion = prompt * price.inputNanos + letters * price.outputNanos;
+  return nanosPerMillion / LETTERS_PER_TOKEN / 1e6 / 1e9;
+}
+
+function show(id, text) {
+  at(id).textContent = text;
+}
+
+function fail(words) {
+  show("error", words);
+  at("error").hidden = false;
+  show("state", "");
+}
+
+function begin() {
+  at("error").hidden = true;
+  stop.hidden = false;
+  for (const id of ["reply", "cost-kind"]) show(id, "");
+  for (const id of ["cost", "tokens", "first-token"]) show(id, "–");
+  show("state", "Sent.");
+  at("reply-title").scrollIntoView({ block: "nearest" }); // on a phone it stands below the form
+}
+
+function showEnd(usage, isCut) {
+  if (usage) {
+    show("tokens", `${usage.prompt_tokens} in, ${usage.completion_tokens} out`);
+    if (usage.cost !== null) {
+      show("cost", dollars(usage.cost));
+      at("cost").title = `exactly $${usage.cost.toFixed(9).replace(/0+$/, "")}`;
+      show("cost-kind", "charged");
+    }
+  }
+  show("state", isCut ? "The reply ended at the most tokens that you allowed." : "Done.");
+}
+
+async function* events(body) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (const reader = body.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
+    rest = lines.pop();
+    for (const line of lines) if (line.startsWith("data: ") && line !== "data: [DONE]") yield JSON.parse(line.slice(6));
+  }
+}
+
+async function receive(response, began) {
+  let letters = 0, usage = null, isCut = false;
+  for await (const event of events(response.body)) {
+    if (event.error) throw new Error(event.error.message);
+    usage = event.usage || usage;
+    for (const choice of event.choices) {
+      const text = choice.delta.content || "";
+      const reasoning = choice.delta.reasoning_content || choice.delta.reasoning || "";
+      if (!letters && (text || reasoning)) {
+        show("first-token", `${((performance.now() - began) / 1000).toFixed(2)} s`);
+        show("state", "The reply arrives.");
+      }
+      letters += text.length + reasoning.length;
+      at("reply").append(text); // as text: markup in it stays text
+      isCut = isCut || choice.finish_reason === "length";
+    }
+    show("cost", `about ${dollars(estimate(letters))}`);
+    show("cost-kind", "so far");
+  }
+  showEnd(usage, isCut);
+}
+
+async function refusal(response) {
+  const isJson = (response.headers.get("Content-Type") || "").startsWith("application/json");
+  return isJson ? (await response.json()).error.message : `The gateway replied ${response.status}. Reload the page and try again.`;
+}
+
+async function send(signal) {
+  const began = performance.now();
+  const headers = { Accept: "text/event-stream" };
+  const response = await fetch(form.action, { method: "POST", body: new FormData(form), headers, signal, redirect: "manual" });
+  if (response.type === "opaqueredirect") return fail("You are signed out. Reload the page to sign in again.");
+  if (!response.ok) return fail(await refusal(response));
+  show("state", `Waiting for the first words. At most ${dollars(Number(response.headers.get("x-gateway-max-cost")))} is charged.`);
+  await receive(response, began);
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (!stop.hidden) return;
+  const running = new AbortController();
+  stop.onclick = () => running.abort();
+  begin();
+  try {
+    await send(running.signal);
+  } catch (error) {
+    if (running.signal.aborted) show("state", "Stopped. What was generated until then is charged; the statement has the exact amount.");
+    else fail(error.message);
+  } finally {
+    stop.hidden = true;
+    delete form.dataset.sent;
+  }
+});

@@ -1,0 +1,209 @@
+"""The playground: who may use it, as which key it spends, and that it is charged as the API is."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from billing.models import Account, LedgerEntry
+from completions.models import Completion, Provider
+from gateway_project.activity.models import Activity
+from keys import lifecycle
+from keys.models import ApiKey, SpendingDay
+from tests import chat, factories
+from tests.pages.conftest import owner_of, signed_in
+
+PATH = "/dashboard/playground/"
+STREAM = {"HTTP_ACCEPT": "text/event-stream"}
+
+
+@pytest.fixture(autouse=True)
+def _model(db):
+    factories.make_model("demo/echo", name="Echo")
+
+
+@pytest.fixture
+def owner(alice):
+    return signed_in(owner_of(alice))
+
+
+def form(account, **fields):
+    return {"model": "demo/echo", "prompt": "one two three", "max_tokens": "50", "account": str(account.pk), **fields}
+
+
+def text(reply):
+    return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
+
+
+def playground_keys(account):
+    return account.keys.filter(name="Playground").order_by("pk")
+
+
+def nothing_is_held(account):
+    return Account.objects.get(pk=account.pk).held_nanos == 0
+
+
+def test_page_offers_the_models_that_can_be_called(owner):
+    factories.make_model("acme/waits", provider=Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY"))
+    page = owner.get(PATH, {"model": "demo/echo"}).content.decode()
+    assert re.search(r'<option value="demo/echo"[^>]* selected', page)
+    assert "acme/waits" not in page
+    assert 'data-input-nanos="' in page
+    assert not ApiKey.objects.exists()  # to look at it makes no key
+
+
+def test_whole_reply_is_shown_and_charged_to_the_key_playground(owner, alice):
+    reply = owner.post(PATH, form(alice, system="Be brief."))
+    assert reply.status_code == 200
+    assert "one two three" in re.search(r'<pre class="reply".*?</pre>', reply.content.decode(), re.DOTALL)[0]
+    [key] = playground_keys(alice)
+    assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (500, "RECURRING", "MONTHLY")
+    completion, entry = Completion.objects.get(), LedgerEntry.objects.get(type="USAGE_DEBIT")
+    assert (completion.key_id, entry.account_id, entry.reference) == (key.pk, alice.pk, completion.pk)
+    assert SpendingDay.objects.get(key=key).spent_nanos == -entry.amount_nanos > 0
+    assert f'value="{-entry.amount_nanos / 10**9:.9f}'.rstrip("0") in reply.content.decode()
+    assert nothing_is_held(alice)
+    act = Activity.objects.get(act=Activity.Act.KEY_MADE)
+    assert (act.object_id, act.actor_id) == (key.pk, owner_of(alice).pk)
+
+
+def test_stream_is_that_of_the_api_with_its_exact_cost(owner, alice):
+    reply = owner.post(PATH, form(alice), **STREAM)
+    assert reply["Content-Type"] == "text/event-stream"
+    assert reply["x-gateway-max-cost"]
+    *chunks, last, done = chat.events(reply)
+    assert "".join(choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"]) == "one two three"
+    assert done == "[DONE]"
+    entry = LedgerEntry.objects.get(type="USAGE_DEBIT")
+    assert round(last["usage"]["cost"] * 10**9) == -entry.amount_nanos
+    assert "access-control-allow-origin" not in reply
+    assert nothing_is_held(alice)
+
+
+def test_every_request_of_an_account_uses_the_same_key(owner, alice):
+    for _ in range(2):
+        owner.post(PATH, form(alice))
+    assert playground_keys(alice).count() == 1
+    assert Activity.objects.filter(act=Activity.Act.KEY_MADE).count() == 1
+
+
+def test_form_without_its_token_spends_nothing(alice):
+    client = signed_in(owner_of(alice), enforce_csrf_checks=True)
+    for headers in ({}, STREAM):
+        assert client.post(PATH, form(alice), **headers).status_code == 403
+    assert not Completion.objects.exists()
+    assert not ApiKey.objects.exists()
+
+
+def test_api_key_does_not_open_the_playground(alice):
+    _, secret = factories.make_key(alice)
+    reply = Client(headers={"Authorization": f"Bearer {secret}"}).post(PATH, form(alice), **STREAM)
+    assert (reply.status_code, reply["Location"]) == (302, f"/accounts/login/?next={PATH}")
+    assert not Completion.objects.exists()
+
+
+def test_markup_in_a_reply_is_shown_as_text(owner, alice):
+    evil = "</pre><script>alert(1)</script>"
+    page = owner.post(PATH, form(alice, prompt=evil)).content.decode()
+    assert "<script>alert" not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 4  # the prompt, the reply and the two examples
+
+
+def test_revoked_key_ends_the_playground_until_a_member_makes_another(owner, alice):
+    owner.post(PATH, form(alice))
+    lifecycle.revoke_key(playground_keys(alice).get())
+    reply = owner.post(PATH, form(alice))
+    assert reply.status_code == 200
+    assert "The key Playground was revoked or has expired" in text(reply)
+    refused = owner.post(PATH, form(alice), **STREAM)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "makes_key")
+    assert (Completion.objects.count(), playground_keys(alice).count()) == (1, 1)
+    assert owner.post(PATH, form(alice, makes_key="on")).status_code == 200
+    _, another = playground_keys(alice)
+    assert Completion.objects.order_by("pk").last().key_id == another.pk
+
+
+def test_limit_of_the_key_ends_what_the_playground_spends(owner, alice):
+    owner.post(PATH, form(alice))
+    key = playground_keys(alice).get()
+    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
+    reply = owner.post(PATH, form(alice))
+    assert reply.status_code == 429
+    assert "spending limit" in text(reply)
+    refused = owner.post(PATH, form(alice), **STREAM)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
+
+
+def test_account_without_credit_is_led_to_add_some(bob):
+    reply = signed_in(owner_of(bob)).post(PATH, form(bob))
+    assert reply.status_code == 402
+    assert "Add credit" in text(reply)
+    assert nothing_is_held(bob)
+
+
+def test_requests_in_flight_are_limited_as_those_of_any_key(owner, alice):
+    owner.post(PATH, form(alice))
+    key = playground_keys(alice).get()
+    lifecycle.set_rates(key, requests_per_minute=None, tokens_per_minute=None, requests_in_flight_max=1)
+    running = owner.post(PATH, form(alice), **STREAM)
+    try:
+        refused = owner.post(PATH, form(alice), **STREAM)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+    finally:
+        assert chat.events(running)[-1] == "[DONE]"
+
+
+def test_stream_goes_on_to_its_end_after_signing_out(owner, alice):
+    reply = owner.post(PATH, form(alice), **STREAM)
+    owner.logout()
+    assert chat.events(reply)[-1] == "[DONE]"
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
+    assert nothing_is_held(alice)
+    assert owner.post(PATH, form(alice), **STREAM).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model", "no/such"),
+        ("prompt", ""),
+        ("prompt", "x" * 100_001),
+        ("prompt", "a\x00b"),
+        ("max_tokens", "0"),
+        ("max_tokens", "many"),
+        ("temperature", "2.1"),
+        ("temperature", "nan"),
+    ],
+)
+def test_invalid_field_is_named_and_nothing_is_sent(owner, alice, name, value):
+    given = form(alice, **{name: value})
+    page = owner.post(PATH, given)
+    assert 'class="errorlist"' in page.content.decode()
+    refused = owner.post(PATH, given, **STREAM)
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert (error["code"], error["param"]) == ("invalid_request_error", name)
+    assert not Completion.objects.exists()
+    assert not ApiKey.objects.exists()
+
+
+def test_form_of_an_account_that_is_no_longer_selected_charges_nobody(owner, charlie):
+    reply = owner.post(PATH, form(charlie))
+    assert reply.status_code == 200
+    assert "The selected account is now Alice." in text(reply)
+    assert not Completion.objects.exists()
+
+
+def test_request_is_shown_as_code(owner, alice):
+    page = text(owner.post(PATH, form(alice, prompt="it's", temperature="0.5")))
+    assert page.count('"temperature": 0.5'.replace('"', "&quot;")) == 2
+    assert page.count("it&#x27;s") >= 2
+    assert "http://testserver/v1/chat/completions" in page
+
+
+def test_host_of_the_api_has_no_playground(owner, alice, settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.org", "example.org"
+    settings.ALLOWED_HOSTS = ["api.example.org", "example.org"]
+    assert owner.post(PATH, form(alice), HTTP_HOST="api.example.org").status_code == 404
+    assert not Completion.objects.exists()

@@ -1,0 +1,78 @@
+"""The playground, as owners use it in Chromium."""
+
+import re
+import threading
+
+import pytest
+from playwright.sync_api import expect
+
+from billing.models import LedgerEntry
+from keys.models import ApiKey
+from tests import factories, waiting
+from tests.browser import PHONE, fits, picture, sign_in, violations
+from tests.upstream import DONE, FINISH, ROLE, running, stream, usage, words
+
+PATH = "/dashboard/playground/"
+
+
+@pytest.fixture
+def gate():
+    """Lets the slow model go on."""
+    return threading.Event()
+
+
+@pytest.fixture
+def _models(transactional_db, gate):
+    factories.make_model("demo/echo", name="Echo")
+    with running() as upstream:
+        slow = factories.make_provider("slow", kind="openai", base_url=upstream.url)
+        factories.make_model("acme/slow", name="Slow", provider=slow)
+        upstream.will(stream(ROLE, words("Hello "), gate, words("you"), FINISH, usage(), DONE))
+        yield
+
+
+def charged():
+    return LedgerEntry.objects.filter(type="USAGE_DEBIT").order_by("pk")
+
+
+@pytest.mark.usefixtures("_models")
+def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice, gate):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    sign_in(page, "alice@example.org", PATH)
+    page.get_by_label("Model").select_option("demo/echo")
+    page.get_by_label("Prompt", exact=True).fill("Say <b>this</b> & that")
+    expect(page.locator("#curl")).to_contain_text('"content": "Say <b>this</b> & that"')
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("#state")).to_have_text("Done.")
+    assert page.locator("#reply").text_content() == "Say <b>this</b> & that"
+    expect(page.locator("#cost-kind")).to_have_text("charged")
+    expect(page.locator("#first-token")).to_have_text(re.compile(r"^\d+\.\d\d s$"))
+    exact_nanos = round(float(page.locator("#cost").get_attribute("title").removeprefix("exactly $")) * 10**9)
+    assert exact_nanos == -charged().get().amount_nanos
+    picture(page, "playground-light")
+    assert violations(page) == []
+
+    page.get_by_label("Model").select_option("acme/slow")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("#reply")).to_have_text("Hello ")
+    expect(page.locator("#cost-kind")).to_have_text("so far")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#state")).to_contain_text("Stopped.")
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    gate.set()
+    waiting.until(lambda: charged().count() == 2)
+    assert ApiKey.objects.get().name == "Playground"
+
+
+@pytest.mark.usefixtures("_models")
+def test_owner_with_a_phone_and_without_scripts_gets_the_whole_reply(open_page, alice):
+    page = open_page(java_script_enabled=False, color_scheme="dark", **PHONE)
+    sign_in(page, "alice@example.org", PATH)
+    page.get_by_label("Model").select_option("demo/echo")
+    page.get_by_label("Prompt", exact=True).fill("Good morning")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("#reply")).to_have_text("Good morning")
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    picture(page, "playground-phone-dark")
+    assert fits(page)
+    assert charged().count() == 1
