@@ -1,20 +1,23 @@
 """The playground: who may use it, as which key it spends, and that it is charged as the API is."""
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from billing.models import Account, LedgerEntry
 from completions.models import Completion, Provider
 from gateway_project.activity.models import Activity
 from keys import lifecycle
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, RefusedRequest, SpendingDay
+from keys.refusal_history import collector
 from tests import chat, factories
 from tests.pages.conftest import owner_of, signed_in
 
 PATH = "/dashboard/playground/"
-STREAM = {"HTTP_ACCEPT": "text/event-stream"}
+STREAM: Any = {"HTTP_ACCEPT": "text/event-stream"}
 
 
 @pytest.fixture(autouse=True)
@@ -207,3 +210,22 @@ def test_host_of_the_api_has_no_playground(owner, alice, settings):
     settings.ALLOWED_HOSTS = ["api.example.org", "example.org"]
     assert owner.post(PATH, form(alice), HTTP_HOST="api.example.org").status_code == 404
     assert not Completion.objects.exists()
+
+
+def test_paused_key_spends_nothing_and_says_so(owner, alice):
+    owner.post(PATH, form(alice))
+    playground_keys(alice).update(paused_at=timezone.now())
+    reply = owner.post(PATH, form(alice))
+    assert reply.status_code == 401
+    assert "it is paused" in text(reply)
+    assert Completion.objects.count() == 1
+
+
+def test_refusals_are_in_the_history_of_the_key(owner, alice):
+    owner.post(PATH, form(alice))
+    key = playground_keys(alice).get()
+    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
+    collector.process_collector.take()
+    owner.post(PATH, form(alice))
+    collector.write()
+    assert RefusedRequest.objects.get(key=key).model == "demo/echo"
