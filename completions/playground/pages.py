@@ -14,6 +14,7 @@ from billing.members.roles import Act
 from billing.models import Account
 from billing.pages import member_page, requires
 from completions.catalog import lookup
+from completions.models import ModelKind
 from completions.playground import completion, key
 from completions.playground.forms import PlaygroundForm
 from gateway_project import dollars, errors
@@ -42,7 +43,7 @@ class Reply:
 @requires(Act.SEND_REQUESTS)
 def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Show the form; a POST sends it. A client that accepts ``text/event-stream`` gets the stream as the API sends it."""
-    models = lookup.list_models(available=True)
+    models = [each for each in lookup.list_models(available=True) if each.model.kind == ModelKind.CHAT]
     if request.method != "POST":
         return _page(request, PlaygroundForm(account, models, initial={"model": request.GET.get("model", "")}))
     is_streamed = "text/event-stream" in request.headers.get("Accept", "")

@@ -229,3 +229,10 @@ def test_refusals_are_in_the_history_of_the_key(owner, alice):
     owner.post(PATH, form(alice))
     collector.write()
     assert RefusedRequest.objects.get(key=key).model == "demo/echo"
+
+
+def test_models_of_embeddings_are_not_offered(owner, alice):
+    factories.make_model("demo/embed", kind="embedding")
+    assert "demo/embed" not in owner.get(PATH).content.decode()
+    refused = owner.post(PATH, form(alice, model="demo/embed"), **STREAM)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "model")
