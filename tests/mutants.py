@@ -895,7 +895,7 @@ mutant(
 mutant(
     "a_longer_time_in_the_cache_is_asked_for",
     "A Messages request asks for a time in the cache that costs more than the price says.",
-    code("completions.inbound.messages.content:cache_control", 'mark.get("ttl") not in (None, "5m")', "False"),
+    code("completions.inbound.cache_marks:cache_control", 'mark.get("ttl") not in (None, "5m")', "False"),
     f"{MESSAGE_FIELDS}::test_a_field_that_is_refused_is_named[tools[0].cache_control.ttl]",
 )
 mutant(

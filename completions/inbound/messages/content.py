@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from completions.inbound.cache_marks import cache_control
 from completions.inbound.messages.places import MessagePlace
 from completions.request import prompt
 from completions.request.fields import (
@@ -55,20 +56,6 @@ def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
         _add_message(conversation, message, f"messages[{index}]")
         pause()
     return conversation
-
-
-def cache_control(fields: Fields, path: str) -> Fields:
-    """Return the ``cache_control`` of a block, a tool or the body, checked, to merge into what it becomes."""
-    mark = read_object(fields, "cache_control", path)
-    if not mark:
-        return {}
-    at = f"{path}.cache_control" if path else "cache_control"
-    check_members(mark, {"type", "ttl"}, at)
-    if mark.get("type") != "ephemeral":
-        refuse(f"{at}.type", "must be ephemeral")
-    if mark.get("ttl") not in (None, "5m"):
-        refuse(f"{at}.ttl", "must be 5m: no price of the catalog covers a longer time")
-    return {"cache_control": {"type": "ephemeral"}}
 
 
 # --- Messages -------------------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from typing import Any
 
 from completions.chat import ChatRequest, Labels, RequestBody
 from completions.inbound import caller_errors
+from completions.inbound.cache_marks import cache_control
 from completions.inbound.messages import content, places
-from completions.inbound.messages.content import Conversation, cache_control
+from completions.inbound.messages.content import Conversation
 from completions.inbound.messages.places import MessagePlace
 from completions.request import schema
 from completions.request.fields import (

@@ -12,6 +12,7 @@ import msgspec
 
 from completions.chat import ChatRequest, RequestBody
 from completions.inbound import caller_errors
+from completions.inbound.cache_marks import cache_control
 from completions.inbound.responses import items, places
 from completions.inbound.responses.items import Conversation
 from completions.inbound.responses.places import ItemPlace
@@ -42,16 +43,17 @@ FORMATS = ("text", "json_object", "json_schema")
 TOP_LOGPROBS_MAX = 20
 REPEATED_BYTES_MAX = 65_536  # of one field
 CACHE_RETENTIONS = ("in_memory", "24h")
+_OWN_FIELDS = ("echo", "models", "provider")  # the gateway's, which OpenAI's API does not have
 _COPIED = (
-    *("echo", "models", "provider"),  # the gateway's own, which OpenAI's API does not have
+    *_OWN_FIELDS,
     *("model", "temperature", "top_p", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
     "client_metadata",  # Codex's, about itself
 )
 _FIELDS = {
     *_COPIED,
-    *("background", "conversation", "include", "input", "instructions", "max_output_tokens", "parallel_tool_calls"),
-    *("previous_response_id", "reasoning", "service_tier", "store", "stream", "stream_options", "text", "tool_choice"),
-    *("tools", "top_logprobs", "truncation"),
+    *("background", "cache_control", "conversation", "include", "input", "instructions", "max_output_tokens"),
+    *("parallel_tool_calls", "previous_response_id", "reasoning", "service_tier", "store", "stream", "stream_options", "text"),
+    *("tool_choice", "tools", "top_logprobs", "truncation"),
 }
 _KEPT = "is not supported: nothing is kept here; send the whole conversation as input"
 
@@ -80,7 +82,8 @@ def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Convers
     fields["stream"] = read_boolean(body, "stream")
     if (max_tokens := read_integer(body, "max_output_tokens", 1, schema.MAX_TOKENS_MAX)) is not None:
         fields["max_tokens"] = max_tokens
-    return {**fields, **_tools(body), **_reasoning(body), **_text(body), **_logprobs(body)}, conversation
+    fields |= {**_tools(body), **_reasoning(body), **_text(body), **_logprobs(body), **cache_control(body, "")}
+    return fields, conversation
 
 
 def _check_state(body: Fields) -> None:

@@ -86,6 +86,7 @@ class ResponseRequestSerializer(serializers.Serializer[Any]):
         help_text="Models to try in turn when the first cannot serve the request.",
     )
     provider = _optional(SchemaField, _OBJECT, help_text="Which providers may answer: order, only and ignore.")
+    cache_control = _optional(SchemaField, _OBJECT, help_text="Caches the prompt for five minutes, at Anthropic.")
     tools = _optional(SchemaField, _TOOLS)
     tool_choice = _optional(SchemaField, _TOOL_CHOICE)
     parallel_tool_calls = _optional(serializers.BooleanField)

@@ -68,7 +68,7 @@ FEATURES: dict[str, dict[str, Fields]] = {
         "messages": blocks(
             {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
         ),
-        "responses": parts({"type": "input_file", **PDF["file"]}),
+        "responses": parts({"type": "input_file", "file_data": "data:application/pdf;base64,JVBERi0="}),
     },
     "Sound": {"chat": chat_turns({**USER, "content": [SOUND]}), "responses": parts(SOUND)},
     "Tools": {"chat": CHAT_TOOLS, "messages": TOOLS, "responses": ITEM_TOOLS},

@@ -14,6 +14,7 @@ from completions.providers.gemini import request as gemini_request
 from completions.request import schema
 from gateway_project.errors import InvalidRequest
 from tests.completions.content_parts import IMAGE, IMAGE_URL, PDF, SOUND
+from tests.completions.offers import make_call, make_offer
 
 HELLO = {"role": "user", "content": "Hello"}
 TOOL = {"type": "function", "name": "add", "description": "Adds.", "parameters": {"type": "object", "properties": {}}}
@@ -293,6 +294,12 @@ def test_what_codex_sends_is_read():
     assert (fields["reasoning_effort"], fields["verbosity"], fields["stream"]) == ("medium", "low", True)
 
 
+def test_the_prompt_can_be_cached_at_anthropic():
+    chat, *_ = request.parse(body(cache_control={"type": "ephemeral"}))
+    call = make_call(chat, make_offer("anthropic", "claude-sonnet-4-5"), max_tokens=9)
+    assert anthropic_request.body(call, stream=False)["cache_control"] == {"type": "ephemeral"}
+
+
 def test_reasoning_that_says_nothing_is_no_message():
     assert translated(body({**REASONING, "summary": []}, HELLO))["messages"] == [HELLO]
 
@@ -338,6 +345,7 @@ REFUSED: dict[str, Any] = {
     "stream_options.include_usage": {"stream_options": {"include_usage": True}},
     "include[1]": {"include": ["reasoning.encrypted_content", "file_search_call.results"]},
     "client_metadata": {"client_metadata": "x"},
+    "cache_control.ttl": {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
     "metadata.team": {"metadata": {"team": 1}},
     "user": {"user": 1},
     "reasoning.effort": {"reasoning": {"effort": "some"}},
