@@ -156,7 +156,7 @@ def _select(
 
 
 _COLUMNS = ", ".join(sums.COLUMNS)
-_NEGATIVE = ", ".join(f"-{column}" for column in sums.COLUMNS)
+_LESS = ", ".join(f"-sum({column})" for column in sums.COLUMNS)
 _IN_RANGE = "hour >= %(since)s AND hour < %(until)s"
 _STORED = f"account_id = %(account)s AND {_IN_RANGE}"
 # ``everything`` has a row for each hour, key and model, and for each request since; ``used`` has them by kind and value.
@@ -183,7 +183,7 @@ _USED_BY_LABEL = f"""{_EVERYTHING},
         SELECT CASE WHEN value IS NULL THEN 'other' ELSE 'told' END AS kind, coalesce(value, '') AS value, hour, {_COLUMNS}
         FROM labelled
         UNION ALL SELECT 'none', '', hour, {_COLUMNS} FROM everything
-        UNION ALL SELECT 'none', '', hour, {_NEGATIVE} FROM labelled
+        UNION ALL SELECT 'none', '', hour, {_LESS} FROM labelled GROUP BY hour
     )
 """
 _DEAREST_FIRST = "sum(cost_nanos) DESC, sum(requests) DESC, value"

@@ -18,7 +18,7 @@ from django.db import connection, transaction
 NAMES_MAX = 10
 VALUES_MAX = 50
 ENTRIES_MAX = 10_000  # of an account in one statement, and as many failures
-_ACCOUNTS_MAX = 100  # in one statement
+_ACCOUNTS_MAX = 20  # in one statement
 _RUN_SECONDS = 45  # the next run goes on
 END_USER = ""  # instead of the name of a tag, which is never empty
 
