@@ -9,6 +9,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from billing.models import Account
@@ -94,7 +95,7 @@ def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
         "total": found.total,
         "headlines": _headlines(found.total, before),
         "plot": plot.build_plot(query.shown, found, names, measure),
-        "lines": plot.build_lines(found, names, measure),
+        "lines": plot.build_lines(found, names, _addresses(query, found.groups), measure),
         "presets": _links(query, "range", ranges.PRESETS.items(), query.shown.name),
         "groupings": _links(query, "by", _grouping_titles(account, query), query.by),
         "measures": _links(query, "show", [(name, each.title) for name, each in plot.MEASURES.items()], query.measure),
@@ -132,6 +133,15 @@ def _names(account: Account, query: Query, groups: Iterable[Group]) -> dict[Grou
     what = query.by.removeprefix(_TAG)
     words = {Kind.OTHER: "Others", Kind.NONE: f"Without {what}"}
     return {group: words.get(group.kind) or key_names.get(group.value) or group.value or "Empty" for group in groups}
+
+
+def _addresses(query: Query, groups: Iterable[Group]) -> dict[Group, str]:
+    """Return where the requests of each value of a model, key or user are listed."""
+    if query.by not in _GROUPINGS:
+        return {}
+    days = {"since": query.shown.since.date(), "until": query.shown.last_day}
+    values = [group for group in groups if group.kind is Kind.TOLD]
+    return {group: f"{reverse('requests')}?{urlencode({query.by: group.value, **days})}" for group in values}
 
 
 def _key_names(account: Account, key_ids: list[str] | None = None) -> dict[str, str]:

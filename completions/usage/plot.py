@@ -76,6 +76,7 @@ class Line:
     name: str
     used: Sums
     share: float
+    address: str  # of its requests; empty if they cannot be listed
 
 
 def build_plot(shown: Range, figures: Figures, names: Mapping[Group, str], measure: Measure) -> Plot | None:
@@ -108,14 +109,14 @@ def _colours(figures: Figures) -> dict[Group, str]:
     return {group: str(place) if group.kind is Kind.TOLD else group.kind.value for place, group in enumerate(figures.groups)}
 
 
-def build_lines(figures: Figures, names: Mapping[Group, str], measure: Measure) -> list[Line]:
+def build_lines(figures: Figures, names: Mapping[Group, str], addresses: Mapping[Group, str], measure: Measure) -> list[Line]:
     """Build the table beside the plot, in the order of the groups."""
     whole = measure.value(figures.total)
     lines = []
     for group, colour in _colours(figures).items():
         used = figures.of_group(group)
         share = 100 * measure.value(used) / whole if whole else 0.0
-        lines.append(Line(colour, names[group], used, share))
+        lines.append(Line(colour, names[group], used, share, addresses.get(group, "")))
     return lines
 
 

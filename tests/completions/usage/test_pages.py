@@ -6,6 +6,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -120,6 +121,16 @@ def test_a_range_is_compared_with_the_time_before(owner, api, echo_model):
     told = page(owner, "?range=7d")
     assert "Requests 3 up 200 %, from 1" in told
     assert "Requests 3 none before" in page(owner, "?range=24h")
+
+
+def test_a_value_leads_to_its_requests(owner, api, echo_model):
+    chat.ask(api, user="a&b")
+    chat.ask(api)
+    for by in ("model", "key", "user"):
+        [address, *_] = re.findall(r'href="(/dashboard/requests/\?[^"]+)"', owner.get(f"{USAGE}?by={by}").content.decode())
+        listed = owner.get(unescape(address)).content.decode()
+        assert "for a&amp;b" in listed
+    assert "/dashboard/requests/?" not in owner.get(f"{USAGE}?by=tag:team").content.decode()
 
 
 def test_names_of_users_and_tags_cannot_become_markup(owner, api, echo_model):

@@ -210,6 +210,13 @@ def test_what_happened_is_known_under_the_id_of_the_response(api, large, upstrea
     assert api.get(f"/v1/completions/{body['id']}").json()["usage"]["cost"] == body["usage"]["cost"]
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_user_and_tags_are_kept_with_the_completion(api, large, upstream, is_streamed):
+    upstream.will(streamed() if is_streamed else whole())
+    assert ask(api, user="u-1", metadata={"team": "search"}, stream=is_streamed).getvalue()
+    assert Completion.objects.values_list("end_user", "tags").get() == ("u-1", {"team": "search"})
+
+
 # --- Errors and headers -------------------------------------------------------------------------------------------------
 
 
