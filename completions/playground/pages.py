@@ -29,6 +29,7 @@ _EXAMPLE = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hell
 class Reply:
     """A whole reply, or why there is none. ``cost_nanos``: None where it is not known."""
 
+    completion_id: str = ""
     text: str = ""
     error: str = ""
     error_code: str = ""
@@ -79,6 +80,7 @@ def _read(response: HttpResponseBase) -> Reply:
         return Reply(error=body["error"]["message"], error_code=body["error"]["code"])
     [choice, *_], usage = body["choices"], body["usage"]
     return Reply(
+        completion_id=body["id"],
         text=choice["message"].get("content") or "",
         is_cut=choice["finish_reason"] == "length",
         prompt_tokens=int(usage["prompt_tokens"]),

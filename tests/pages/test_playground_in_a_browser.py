@@ -61,6 +61,8 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     gate.set()
     waiting.until(lambda: charged().count() == 2)
+    page.get_by_role("link", name="What it cost, line by line").click()
+    expect(page).to_have_url(re.compile(rf"/dashboard/requests/{charged().last().reference}/$"))
     assert ApiKey.objects.get().name == "Playground"
 
 

@@ -48,12 +48,18 @@ function fail(words) {
 }
 
 function begin() {
-  at("error").hidden = true;
+  at("error").hidden = at("request").hidden = true;
   stop.hidden = false;
   for (const id of ["reply", "cost-kind"]) show(id, "");
   for (const id of ["cost", "tokens", "first-token"]) show(id, "–");
   show("state", "Sent.");
   at("reply-title").scrollIntoView({ block: "nearest" }); // on a phone it stands below the form
+}
+
+function linkRequest(id) {
+  const link = at("request").querySelector("a");
+  link.href = `${link.dataset.requests}${id}/`;
+  at("request").hidden = false;
 }
 
 function showEnd(usage, isCut) {
@@ -81,9 +87,10 @@ async function* events(body) {
 }
 
 async function receive(response, began) {
-  let letters = 0, usage = null, isCut = false;
+  let letters = 0, usage = null, isCut = false, id = "";
   for await (const event of events(response.body)) {
     if (event.error) throw new Error(event.error.message);
+    if (!id) linkRequest((id = event.id));
     usage = event.usage || usage;
     for (const choice of event.choices) {
       const text = choice.delta.content || "";
@@ -126,7 +133,7 @@ form.addEventListener("submit", async (event) => {
   try {
     await send(running.signal);
   } catch (error) {
-    if (running.signal.aborted) show("state", "Stopped. What was generated until then is charged; the statement has the exact amount.");
+    if (running.signal.aborted) show("state", "Stopped. What was generated is charged.");
     else fail(error.message);
   } finally {
     stop.hidden = true;

@@ -65,6 +65,7 @@ def test_whole_reply_is_shown_and_charged_to_the_key_playground(owner, alice):
     assert (completion.key_id, entry.account_id, entry.reference) == (key.pk, alice.pk, completion.pk)
     assert SpendingDay.objects.get(key=key).spent_nanos == -entry.amount_nanos > 0
     assert f'value="{-entry.amount_nanos / 10**9:.9f}'.rstrip("0") in reply.content.decode()
+    assert f'<a href="/dashboard/requests/{completion.pk}/"' in reply.content.decode()
     assert nothing_is_held(alice)
     act = Activity.objects.get(act=Activity.Act.KEY_MADE)
     assert (act.object_id, act.actor_id) == (key.pk, owner_of(alice).pk)
