@@ -14,5 +14,6 @@ urlpatterns = [
     path("ledger/", pages.show_statement, name="statement"),
     path("members/", include("billing.members.page_urls")),
     path("billing/", include("billing.payments.page_urls")),
+    path("warnings/", include("billing.warnings.page_urls")),
     path("ledger.csv", pages.download_statement, name="statement-csv"),
 ]

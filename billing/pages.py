@@ -52,6 +52,7 @@ class Member:
     account_name: str
     account_is_active: bool
     choices: list[AccountChoice]
+    low_below_nanos: int | None = None  # the threshold of warnings, if the balance of an account that had credit is below it
 
     def may(self, act: Act) -> bool:
         """Say whether the member's role has the act."""
@@ -68,6 +69,10 @@ class Member:
     @property
     def may_pay(self) -> bool:
         return self.may(Act.PAY)
+
+    @property
+    def may_manage_webhooks(self) -> bool:
+        return self.may(Act.MANAGE_WEBHOOKS)
 
     @property
     def may_manage_members(self) -> bool:
@@ -121,6 +126,7 @@ def _member(request: HttpRequest, chosen: Membership, memberships: list[Membersh
         role=Role(chosen.role),
         account_name=chosen.account.name,
         account_is_active=chosen.account.is_active,
+        low_below_nanos=chosen.account.warning_threshold_nanos if chosen.account.is_low and chosen.account.last_seq else None,
         choices=[AccountChoice(str(one.account_id), one.account.name, one == chosen) for one in memberships],
     )
 

@@ -9,6 +9,7 @@ from billing import audit, holds
 from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import limits
+from billing.warnings import deliveries, sending
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
 
@@ -60,3 +61,24 @@ def forget_sign_in_attempts() -> int:
     """Delete the rows of limits on signing in that nothing is used up of, and sessions that ended. Return how many limits."""
     SessionStore.clear_expired()
     return limits.forget_unused()
+
+
+@shared_task(name="billing.tasks.send_webhooks", **pool.task_retries(3))
+@task_runs.recorded
+def send_webhooks() -> int:
+    """Send the warnings that are due to webhook endpoints. Return how many attempts were made."""
+    return sending.send_webhooks()
+
+
+@shared_task(name="billing.tasks.mail_warnings", **pool.task_retries(3))
+@task_runs.recorded
+def mail_warnings() -> int:
+    """Mail the warnings that are due. Return how many attempts were made."""
+    return sending.send_mails()
+
+
+@shared_task(name="billing.tasks.forget_old_warnings", **pool.task_retries(3))
+@task_runs.recorded
+def forget_old_warnings() -> int:
+    """Delete warnings that are months old. Return how many."""
+    return deliveries.forget_old()

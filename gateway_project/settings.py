@@ -376,6 +376,8 @@ CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, 
 CATALOG_SYNC_PRICE_PERCENT = environment.integer("GATEWAY_CATALOG_SYNC_PRICE_PERCENT", 25, minimum=0, maximum=1_000)
 # Networks that are not public, to which the gateway connects all the same: see gateway_project.net.addresses.
 PRIVATE_UPSTREAMS = environment.networks("GATEWAY_PRIVATE_UPSTREAMS", "*" if GATEWAY_DEVELOPMENT else "")
+# The same for webhooks, whose addresses owners choose.
+PRIVATE_WEBHOOKS = environment.networks("GATEWAY_PRIVATE_WEBHOOKS", "*" if GATEWAY_DEVELOPMENT else "")
 UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
 UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)
 UPSTREAM_IDLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_IDLE_SECONDS", 120, minimum=1, maximum=3600)
@@ -418,6 +420,9 @@ CELERY_BEAT_SCHEDULE = {
     # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": crontab(hour=3, minute=0)},
     "top-up-accounts": {"task": "billing.tasks.top_up_accounts", "schedule": 60.0, "options": {"expires": 60}},
+    "send-webhooks": {"task": "billing.tasks.send_webhooks", "schedule": 10.0, "options": {"expires": 10}},
+    "mail-warnings": {"task": "billing.tasks.mail_warnings", "schedule": 10.0, "options": {"expires": 10}},
+    "forget-old-warnings": {"task": "billing.tasks.forget_old_warnings", "schedule": 3_600.0},
     "reconcile-payments": {"task": "billing.tasks.reconcile_payments", "schedule": crontab(hour=3, minute=30)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": crontab(hour=4, minute=0)},
     # Often, because the row of each source says when its next run is due.

@@ -30,12 +30,14 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the balance, the latest ledger entries and keys, and thirty days of spending."""
     now = pool.database_time()
     keys = summaries.keys_newest_first(account).filter(revoked_at=None)
+    chart = summaries.build_chart(account, now.date())
     context = {
+        "lasts": summaries.describe_pace(account, chart),
         **_balance(account),
         "rows": [statement.format_entry(entry) for entry in ledger_pages.read_page(account, limit=LATEST_ENTRIES, offset=0)],
         "keys": summaries.summarize_keys(keys[:LATEST_KEYS], now),
         "keys_count": keys.count(),
-        "chart": summaries.build_chart(account, now.date()),
+        "chart": chart,
         "api_url": hosts.api_url(request),
     }
     return render(request, "dashboard/overview.html", context)

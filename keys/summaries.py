@@ -9,6 +9,7 @@ from django.db.models import F, Max, QuerySet, Sum
 
 from billing import money
 from billing.models import Account
+from billing.warnings import summaries as warnings
 from gateway_project import bar_chart, dollars
 from keys import secret
 from keys.limits import rate_limits, requests_in_flight, spending
@@ -200,6 +201,14 @@ def build_chart(account: Account, today: date) -> Chart | None:
         return None
     bars = [_bar(place, day, spent_nanos.get(day, 0), highest_nanos) for place, day in enumerate(days)]
     return Chart(bars, total_nanos=sum(spent_nanos.values()), highest_nanos=highest_nanos)
+
+
+def describe_pace(account: Account, chart: Chart | None) -> str:
+    """Return how long the balance lasts at the pace of the last whole days; empty if there is too little to go on."""
+    if chart is None:
+        return ""
+    latest = [bar.spent_nanos for bar in chart.bars[-1 - warnings.PACE_DAYS : -1]]  # today is not over
+    return warnings.describe_pace(account.balance_nanos, latest)
 
 
 def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> DayBar:

@@ -1,4 +1,4 @@
-"""What billing shows of an account: its open holds, the ledger, the members and the acts of staff."""
+"""What billing shows of an account: its open holds, the ledger, the members, warnings and the acts of staff."""
 
 from typing import Any
 
@@ -8,13 +8,17 @@ from django.urls import reverse
 from billing import ledger, ledger_pages, staff_permissions, statement
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.people_admin import staff_of
+from billing.warnings import summaries as warnings
+from gateway_project import dollars
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
 from gateway_project.desk.sections import Section
 
 HOLDS_SHOWN = 10
 ENTRIES_SHOWN = 20
 MEMBERS_SHOWN = 20
 ACTS_SHOWN = 10
+WARNINGS_SHOWN = 10
 
 
 def _holds(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -79,6 +83,15 @@ def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
     }
 
 
+def _warnings(request: HttpRequest, account: Account) -> dict[str, Any]:
+    now = pool.database_time()
+    return {
+        "threshold": dollars.format_usd(account.warning_threshold_nanos) if account.warning_threshold_nanos else "",
+        "endpoints": [warnings.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
+        "warnings": warnings.read_warnings(account, offset=0, limit=WARNINGS_SHOWN),
+    }
+
+
 def _acts(request: HttpRequest, account: Account) -> dict[str, Any]:
     shown = Activity.objects.filter(account_id=account.pk).order_by("-id").select_related("actor")[:ACTS_SHOWN]
     every = f"{reverse('admin:activity_activity_changelist')}?account_id={account.pk}"
@@ -103,5 +116,6 @@ SECTIONS = [
     Section(20, "holds", "Running requests", "billing.view_hold", f"{_TEMPLATES}/holds.html", _holds),
     Section(50, "entries", "Ledger", "billing.view_ledgerentry", f"{_TEMPLATES}/entries.html", _ledger),
     Section(70, "members", "Members", "billing.view_account", f"{_TEMPLATES}/members.html", _members),
+    Section(75, "warnings", "Warnings", "billing.view_accountwarning", f"{_TEMPLATES}/warnings.html", _warnings),
     Section(80, "acts", "Acts of staff and owners", "activity.view_activity", f"{_TEMPLATES}/acts.html", _acts),
 ]

@@ -13,20 +13,21 @@ class Act(Enum):
 
     MANAGE_KEYS = "make, change or revoke keys"
     SEND_REQUESTS = "send requests from the playground"
-    PAY = "see or make payments"  # with receipts, billing details and the automatic top-up
+    PAY = "see or make payments"  # with receipts, billing details, the automatic top-up and warnings of a low balance
+    MANAGE_WEBHOOKS = "manage webhooks"
     MANAGE_MEMBERS = "invite, change or remove members"
 
 
 ACTS: dict[Role, frozenset[Act]] = {
     Role.OWNER: frozenset(Act),
-    Role.DEVELOPER: frozenset({Act.MANAGE_KEYS, Act.SEND_REQUESTS}),
+    Role.DEVELOPER: frozenset({Act.MANAGE_KEYS, Act.SEND_REQUESTS, Act.MANAGE_WEBHOOKS}),
     Role.BILLING: frozenset({Act.PAY}),
     Role.VIEWER: frozenset(),
 }
 
 DESCRIPTIONS: dict[Role, str] = {
     Role.OWNER: "may do everything: keys, payments and members",
-    Role.DEVELOPER: "makes, changes and revokes keys, and uses the playground; sees the statement, but no payments",
+    Role.DEVELOPER: "makes, changes and revokes keys, manages webhooks, uses the playground; sees the statement, but no payments",
     Role.BILLING: "pays and sees payments and receipts; sees keys, but cannot change them",
     Role.VIEWER: "sees the balance, keys and the statement, and changes nothing",
 }

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from billing import credits, ledger, locks, money
-from billing.models import Account, BillingDetails, Payment, PaymentEvent
+from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
 from billing.payments import cards
 from billing.payments.processor import Event, Report
 
@@ -161,6 +161,8 @@ def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispu
     if owed_cents > 0:
         reason = "Payment disputed at the bank" if is_dispute else "Payment refunded"
         ledger.refund(account, amount_cents=owed_cents, reference=reference, reason=reason, credit=payment.credit)
+        data = {"payment_id": str(payment.pk), "amount_nanos": money.nanos(owed_cents), "reason": reason}
+        AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.PAYMENT_TAKEN_BACK, data=data)
         return
     ledger.return_refund(
         account,

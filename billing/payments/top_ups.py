@@ -20,7 +20,7 @@ from django.urls import reverse
 from billing import locks, money
 from billing.members import roles
 from billing.members.roles import Act
-from billing.models import Account, Membership, Payment, TopUpRule
+from billing.models import Account, AccountWarning, Membership, Payment, TopUpRule
 from billing.payments import booking, cards, reports
 from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Declined, Processor, ProcessorUnavailable
@@ -197,6 +197,8 @@ def _count_decline(account: Account, rule: TopUpRule, payment: Payment, declined
     if declined and (declined.is_final or declined.needs_payer) or is_last:
         rule.stopped_because = reason
         rule.next_try_at = None
+        data = {"reason": reason, "needs_payer": bool(declined and declined.needs_payer)}
+        AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.TOP_UP_STOPPED, data=data)
         _tell(account, rule, needs_payer=bool(declined and declined.needs_payer))
     else:
         rule.next_try_at = pool.database_time() + PAUSES[rule.declines - 1]

@@ -6,7 +6,7 @@ from smtplib import SMTPException
 from typing import Any
 
 from django.conf import settings
-from django.core.mail import send_mail
+from django.core.mail import EmailMessage
 from django.db import transaction
 from django.template.loader import render_to_string
 
@@ -17,11 +17,12 @@ logger = logging.getLogger("gateway.sign_in")
 
 
 def send(email: str, template: str, **context: Any) -> bool:
-    """Send the mail. Return False, and log why, if that was not possible."""
+    """Send the mail. Return False, and log why, if that was not possible. A ``message_id`` is its header of that name."""
     text = render_to_string(f"mail/{template}.txt", {"email": email, **context})
     subject, _, body = text.partition("\n")
     try:
-        send_mail(subject.strip(), f"{body.strip()}\n{_help()}", None, [email])
+        headers = {"Message-ID": context["message_id"]} if "message_id" in context else None
+        EmailMessage(subject.strip(), f"{body.strip()}\n{_help()}", None, [email], headers=headers).send()
     except (OSError, SMTPException, mail.NoMailServer) as error:
         logger.error("a mail to %s could not be sent: %s", email, error, extra={"user": email})
         return False

@@ -4,4 +4,12 @@ A warning is a row, written in the transaction of what it is about. Its deliveri
 the background, each until it arrives or is given up.
 
 - ``crossings``   whether an entry takes the balance below its threshold; the SQL that writes warnings
+- ``payload``     what a warning says, in JSON and in words; pure
+- ``signature``   secrets of endpoints, and the headers of Standard Webhooks; pure
+- ``deliveries``  who gets a warning, whose turn it is, what an attempt came to
+- ``endpoints``   webhook endpoints: made, tested, paused, rotated, deleted
+- ``sending``     sends what is due
+- ``summaries``   warnings, deliveries and endpoints as the pages show them; how long a balance lasts
+- ``forms``       HTML forms of the threshold and of endpoints
+- ``pages``       /dashboard/warnings/; ``page_urls`` are its addresses
 """

@@ -42,6 +42,12 @@ class Activity(models.Model):
         PAYMENT_BEGUN = "PAYMENT_BEGUN", "began a payment"
         TOP_UP_CHANGED = "TOP_UP_CHANGED", "changed the automatic top-up"
         BILLING_CHANGED = "BILLING_CHANGED", "changed billing details"
+        THRESHOLD_SET = "THRESHOLD_SET", "set when to warn of a low balance"
+        ENDPOINT_MADE = "ENDPOINT_MADE", "made a webhook endpoint"
+        ENDPOINT_CHANGED = "ENDPOINT_CHANGED", "changed a webhook endpoint"
+        ENDPOINT_DELETED = "ENDPOINT_DELETED", "deleted a webhook endpoint"
+        ENDPOINT_TESTED = "ENDPOINT_TESTED", "tested a webhook endpoint"
+        WARNING_REPEATED = "WARNING_REPEATED", "sent a warning again"
         EXPORTED = "EXPORTED", "exported the log"
         USAGE_EXPORTED = "USAGE_EXPORTED", "downloaded usage"
 

@@ -1,4 +1,4 @@
-"""Which addresses the gateway may connect to: public ones, and those of GATEWAY_PRIVATE_UPSTREAMS.
+"""Which addresses the gateway may connect to: public ones, and for providers those of GATEWAY_PRIVATE_UPSTREAMS.
 
 Staff and catalog files name the hosts of providers. Without this rule, they could make the gateway ask hosts of its own
 network, such as the service that hands out a cloud machine's credentials. A name proves nothing, because its owner can change
@@ -7,8 +7,8 @@ what it leads to. So both HTTP clients check what it was resolved to, once for e
 
 import re
 import socket
-from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from collections.abc import Collection, Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +16,7 @@ from django.conf import settings
 REFUSAL = "a private address, which GATEWAY_PRIVATE_UPSTREAMS does not permit"
 
 _AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]  # what getaddrinfo returns
+Networks = Collection[IPv4Network | IPv6Network]
 _PUBLIC_V6 = ip_network("2000::/3")
 _TRANSLATED = ip_network("64:ff9b::/96")  # NAT64: the last 32 bits are an IPv4 address
 _COMPATIBLE = ip_network("::/96")  # the same, in the oldest notation
@@ -34,18 +35,22 @@ def resolve(host: str, port: int) -> list[_AddressInfo]:
     return permitted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
 
-def permitted(resolved: Iterable[_AddressInfo]) -> list[_AddressInfo]:
-    """Return the addresses that may be connected to. Raises NotPermitted if there are none."""
-    found = [info for info in resolved if is_permitted(info[4][0])]
+def permitted(resolved: Iterable[_AddressInfo], private: Networks | None = None) -> list[_AddressInfo]:
+    """Return the addresses that may be connected to. Raises NotPermitted if there are none.
+
+    ``private`` are the private networks that are permitted: by default those of GATEWAY_PRIVATE_UPSTREAMS.
+    """
+    found = [info for info in resolved if is_permitted(info[4][0], private)]
     if not found:
         raise NotPermitted(f"is at {REFUSAL}")
     return found
 
 
-def is_permitted(text: str) -> bool:
+def is_permitted(text: str, private: Networks | None = None) -> bool:
     """Return whether the gateway may connect to this IP address."""
     address = _innermost(ip_address(text.partition("%")[0]))
-    return _is_public(address) or any(address in network for network in settings.PRIVATE_UPSTREAMS)
+    networks = settings.PRIVATE_UPSTREAMS if private is None else private
+    return _is_public(address) or any(address in network for network in networks)
 
 
 def _innermost(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
@@ -64,27 +69,27 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
     return address.is_global and (isinstance(address, IPv4Address) or address in _PUBLIC_V6)
 
 
-def check_host(host: str) -> None:
+def check_host(host: str, private: Networks | None = None) -> None:
     """Raise ValueError for a host that can be known to be unusable or private without a name server: the text is a predicate.
 
     Numbers are read in one way only, as four decimal ones. Resolvers also read 2130706433, 0x7f.1 and 0177.0.0.1 as 127.0.0.1.
     """
     if ":" in host:
-        _check_number(host)
+        _check_number(host, private)
         return
     if not _NAME.fullmatch(host):
         raise ValueError("must have a host of ASCII letters, digits, dots and hyphens (an international name begins with xn--)")
     name = host.removesuffix(".")
     last_label = name.rpartition(".")[2]
     if _NUMERIC_LABEL.fullmatch(last_label):
-        _check_number(host)
-    elif last_label == "localhost" and not (is_permitted("127.0.0.1") or is_permitted("::1")):
+        _check_number(host, private)
+    elif last_label == "localhost" and not (is_permitted("127.0.0.1", private) or is_permitted("::1", private)):
         raise ValueError(f"leads to {REFUSAL}")
 
 
-def _check_number(host: str) -> None:
+def _check_number(host: str, private: Networks | None) -> None:
     try:
-        may_be_asked = is_permitted(str(ip_address(host)))
+        may_be_asked = is_permitted(str(ip_address(host)), private)
     except ValueError:
         raise ValueError("must have a host name, or an IP address in its usual form") from None
     if not may_be_asked:

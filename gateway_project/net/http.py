@@ -6,6 +6,7 @@ proxies, bounds responses, and connects only to addresses that ``addresses`` per
 """
 
 import errno
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -122,11 +123,44 @@ def post(
     deadline to begin has passed: if false, the wait goes on until the total deadline. It must not wait. Raises ConnectFailed,
     TimedOut, ConnectionBroken.
     """
+    return _post(_client(_origin(url), deadlines), url, headers, body, deadlines, until, gives_up)
+
+
+def post_alone(
+    url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, private_networks: addresses.Networks
+) -> int:
+    """Send a request on a connection of its own, which is closed then, and return the status of the response.
+
+    For servers that anybody may name: nothing of the response's body is read, and of the private networks only those given are
+    connected to. Raises like ``post``.
+    """
+    client = _make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)
+    try:
+        response = _post(client, url, headers, body, deadlines, math.inf, lambda: True)
+        response.close()
+        return response.status
+    finally:
+        client.close()
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _post(
+    client: HTTPClient,
+    url: str,
+    headers: dict[str, str],
+    body: bytes,
+    deadlines: Deadlines,
+    until: float,
+    gives_up: Callable[[], bool],
+) -> "UpstreamResponse":
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     now = time.monotonic()
     deadline = min(now + deadlines.total_seconds, until)
-    client = _client(f"{parts.scheme}://{parts.netloc}", deadlines)
     begin_by = now + deadlines.first_byte_seconds
     pool = client._connection_pool
     with _mapped_errors():
@@ -316,18 +350,25 @@ def _client(origin: str, deadlines: Deadlines) -> HTTPClient:
     clients = _pools.setdefault(gevent.get_hub(), {})
     key = (origin, deadlines.connect_seconds)
     if key not in clients:
-        clients[key] = client = HTTPClient.from_url(
-            origin,
-            concurrency=settings.UPSTREAM_CONNECTIONS_MAX,
-            connection_timeout=deadlines.connect_seconds,
-            network_timeout=None,  # the timers of post and read_some
-            headers={"User-Agent": "model-gateway"},
-        )
-        pool = client._connection_pool
-        pool._resolve = partial(_permitted, pool._resolve)  # type: ignore[method-assign]
-        pool._create_socket = partial(_connected, pool._create_socket)  # type: ignore[method-assign]
-        pool._is_socket_alive = _is_idle  # type: ignore[method-assign, assignment]
+        clients[key] = _make_client(origin, deadlines, settings.UPSTREAM_CONNECTIONS_MAX)
     return clients[key]
+
+
+def _make_client(
+    origin: str, deadlines: Deadlines, connections_max: int, private_networks: addresses.Networks | None = None
+) -> HTTPClient:
+    client = HTTPClient.from_url(
+        origin,
+        concurrency=connections_max,
+        connection_timeout=deadlines.connect_seconds,
+        network_timeout=None,  # the timers of post and read_some
+        headers={"User-Agent": "model-gateway"},
+    )
+    pool = client._connection_pool
+    pool._resolve = partial(_permitted, pool._resolve, private_networks)  # type: ignore[method-assign]
+    pool._create_socket = partial(_connected, pool._create_socket)  # type: ignore[method-assign]
+    pool._is_socket_alive = _is_idle  # type: ignore[method-assign, assignment]
+    return client
 
 
 def _is_idle(connection: Any) -> bool:
@@ -335,10 +376,10 @@ def _is_idle(connection: Any) -> bool:
     return disconnects.peek(connection) is None  # the library uses select(), which takes ten times as long
 
 
-def _permitted(resolve: Callable[[], list[Any]]) -> list[Any]:
+def _permitted(resolve: Callable[[], list[Any]], private_networks: addresses.Networks | None) -> list[Any]:
     """Return the addresses that a new connection is tried at. Raises LocalFault: without one, nothing is known of the peer."""
     try:
-        return addresses.permitted(resolve())
+        return addresses.permitted(resolve(), private_networks)
     except TimedOut as error:
         raise LocalFault("its name was not resolved in time") from error
     except (OSError, addresses.NotPermitted) as error:

@@ -9,7 +9,18 @@ from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django.test import Client
 
-from billing.models import Account, CreditRequest, Hold, Invitation, LedgerEntry, Membership, User
+from billing.models import (
+    Account,
+    AccountWarning,
+    CreditRequest,
+    Hold,
+    Invitation,
+    LedgerEntry,
+    Membership,
+    User,
+    WarningDelivery,
+    WebhookEndpoint,
+)
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey, SpendingDay
 from tests import factories, sessions
@@ -101,6 +112,7 @@ def key(alice: Account) -> ApiKey:
 _KEPT: list[type[Model]] = [
     *(User, User.groups.through, User.user_permissions.through, Group, Group.permissions.through),
     *(Account, Membership, Invitation, LedgerEntry, CreditRequest, Hold, ApiKey, SpendingDay, Activity),
+    *(AccountWarning, WebhookEndpoint, WarningDelivery),
 ]
 
 

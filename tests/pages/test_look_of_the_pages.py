@@ -9,6 +9,9 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
 
+from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.warnings import deliveries
+from billing.warnings.deliveries import Attempt
 from completions.public import facts
 from gateway_project.web import public_page
 from keys import lifecycle
@@ -41,6 +44,10 @@ OWNERS = [
     "/dashboard/keys/{key}/revoke/",
     "/dashboard/ledger/",
     "/dashboard/billing/",
+    "/dashboard/warnings/",
+    "/dashboard/warnings/threshold/",
+    "/dashboard/warnings/webhooks/new/",
+    "/dashboard/warnings/webhooks/{webhook}/",
     "/dashboard/members/",
     "/dashboard/members/invite/",
     "/dashboard/password/",
@@ -65,7 +72,24 @@ def owners_paths(transactional_db, alice):
     usage.buy(alice, 900_000_000_000, "pi_1")
     with transaction.atomic():
         use(key, cost_nanos=1_234_567_891)
-    return [path.format(key=key.pk) for path in OWNERS]
+    webhook = warn(alice)
+    return [path.format(key=key.pk, webhook=webhook.pk) for path in OWNERS]
+
+
+def warn(account):
+    """Write a warning that arrived by mail and failed at a webhook. Return the webhook."""
+    sealed = {"sealed_secret": "sealed", "url": f"https://{'w' * 60}.example.org/hooks/7f3a"}
+    endpoint = WebhookEndpoint.objects.create(account=account, **sealed)
+    data = {"threshold_nanos": 5_000_000_000, "balance_nanos": 4_982_310_000}
+    warning = AccountWarning.objects.create(account=account, kind="BALANCE_LOW", data=data)
+    for way, attempt in (
+        ({"endpoint": endpoint}, Attempt(812, "it answered 500", 500)),
+        ({"email": "a@example.org"}, Attempt(9)),
+    ):
+        delivery = WarningDelivery.objects.create(warning=warning, next_try_at=warning.created_at, **way)
+        deliveries.record(delivery, attempt)
+    endpoint.refresh_from_db()
+    return endpoint
 
 
 def faults(page, path):

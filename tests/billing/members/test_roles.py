@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import get_resolver
 
-from billing.models import Invitation, Membership, Payment, Role
+from billing.models import AccountWarning, Invitation, Membership, Payment, Role, WarningDelivery, WebhookEndpoint
 from gateway_project.db import pool
 from keys.models import RefusedRequest
 from tests import factories
@@ -61,6 +61,15 @@ CASES = {
     "payment": Case("billing/payments/{payment}/", PAYS),
     "receipt": Case("billing/payments/{payment}/receipt/", PAYS, get=404),  # it is not paid
     "demo-payment": Case("billing/demo/none/", PAYS, get=404, post=404),
+    "warnings": Case("warnings/"),
+    "warning-threshold": Case("warnings/threshold/", PAYS, post=302, form={"threshold": "7"}, writes=True),
+    "new-webhook": Case("warnings/webhooks/new/", KEYS, post=200, form={"url": "https://example.org/hook"}, writes=True),
+    "webhook": Case("warnings/webhooks/{endpoint}/", KEYS),
+    "rotate-webhook": Case("warnings/webhooks/{endpoint}/rotate/", KEYS, post=200, writes=True),
+    "pause-webhook": Case("warnings/webhooks/{endpoint}/pause/", KEYS, get=405, post=302, form={"pause": ""}, writes=True),
+    "test-webhook": Case("warnings/webhooks/{endpoint}/test/", KEYS, get=405, post=302, writes=True),
+    "delete-webhook": Case("warnings/webhooks/{endpoint}/delete/", KEYS, post=302, writes=True),
+    "send-delivery-again": Case("warnings/deliveries/{delivery}/again/", KEYS, get=405, post=302, writes=True),
     "members": Case("members/"),
     "invite-member": Case(
         "members/invite/",
@@ -94,7 +103,12 @@ def ids(alice, key):  # noqa: F811
     )
     refused = {"at": pool.database_time(), "request_id": "req_refused", "status": 402, "error": "InsufficientQuota"}
     RefusedRequest.objects.create(key=key, **refused)
+    endpoint = WebhookEndpoint.objects.create(account=alice, url="https://example.org/", sealed_secret="sealed")
+    warning = AccountWarning.objects.create(account=alice, kind="TEST", data={})
+    delivery = WarningDelivery.objects.create(warning=warning, endpoint=endpoint, state="DEAD")
     return {
+        "endpoint": endpoint.pk,
+        "delivery": delivery.pk,
         "refused": "req_refused",
         "account": alice.pk,
         "key": key.pk,

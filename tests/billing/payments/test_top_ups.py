@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from billing import tasks
-from billing.models import LedgerEntry, Membership, Payment, Role, TopUpRule
+from billing.models import AccountWarning, LedgerEntry, Membership, Payment, Role, TopUpRule
 from billing.payments import top_ups
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
@@ -290,6 +290,8 @@ def test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays(
     assert (sent.subject, sent.to) == (subject, ["bob@example.org"])
     assert "http://testserver/dashboard/billing/top-up/" in sent.body
     assert f"No card is charged any more: {reason}" in text(owner.get("/dashboard/billing/"))
+    [warning] = AccountWarning.objects.filter(kind="TOP_UP_STOPPED")
+    assert warning.data == {"reason": reason, "needs_payer": method == "pm_confirm"}
     rule = set_up(stripe, owner)  # pays again, with a card that works
     assert (rule.stopped_because, rule.declines, cents(bob)) == ("", 0, 4_000)
     owner.post(PAGE, {**FORM, "threshold": "50"})

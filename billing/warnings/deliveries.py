@@ -1,0 +1,190 @@
+"""The way of warnings to members and endpoints: who gets one, whose turn it is, and what an attempt came to.
+
+Each delivery is a row. An attempt claims it by moving its next try ahead, in a short transaction, and has no transaction open
+while a server answers. If its process dies, the next try comes when the claim is over: at least once, always with the same id.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet, Window
+from django.db.models.functions import Now, RowNumber
+
+from billing.members import roles
+from billing.members.roles import Act
+from billing.models import AccountWarning, Membership, WarningDelivery, WebhookEndpoint
+from billing.sign_in import mails
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+from gateway_project.web import hosts
+
+State = WarningDelivery.State
+
+# After the first failed attempt, the second, and so on; after the last one the delivery is given up.
+PAUSES = (
+    *(timedelta(seconds=10), timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30)),
+    *(timedelta(hours=2), timedelta(hours=5), timedelta(hours=10), timedelta(hours=24)),
+)
+CLAIM_TIME = timedelta(minutes=2)  # longer than an attempt takes
+ATTEMPTS_KEPT = 20
+TURNS = 4  # how many deliveries of an account are claimed at once
+MAILS_A_DAY_MAX = 50  # of an account
+DISABLED_AFTER = timedelta(hours=24)  # without a success, when a delivery is given up
+KEPT = timedelta(days=90)
+
+_NOT_MAILED = (AccountWarning.Kind.TOP_UP_STOPPED, AccountWarning.Kind.TEST)  # the first has a mail of its own
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What an attempt came to. ``reason`` is empty if it arrived; ``status`` is that of HTTP, if there was an answer."""
+
+    milliseconds: int
+    reason: str = ""
+    status: int | None = None
+    is_final: bool = False  # no further attempt can succeed
+
+    @property
+    def has_arrived(self) -> bool:
+        return not self.reason
+
+
+# --- Who gets a warning -------------------------------------------------------------------------------------------
+
+
+def prepare() -> int:
+    """Write the deliveries of new warnings. Return how many warnings there were."""
+    prepared = 0
+    while count := _prepare_some():
+        prepared += count
+    return prepared
+
+
+def _prepare_some() -> int:
+    with transaction.atomic():
+        waiting = AccountWarning.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
+        warnings = list(waiting.filter(prepared_at=None).order_by("created_at")[:100])
+        for warning in warnings:
+            WarningDelivery.objects.bulk_create([*_webhooks(warning), *_mails(warning)])
+        AccountWarning.objects.filter(pk__in=[each.pk for each in warnings]).update(prepared_at=Now())
+    return len(warnings)
+
+
+def _webhooks(warning: AccountWarning) -> Iterable[WarningDelivery]:
+    endpoints = WebhookEndpoint.objects.filter(account_id=warning.account_id, is_paused=False)
+    return [WarningDelivery(warning=warning, endpoint=each, next_try_at=warning.created_at) for each in endpoints]
+
+
+def _mails(warning: AccountWarning) -> Iterable[WarningDelivery]:
+    """Return one for each member who pays for the account, up to a number of mails in a day."""
+    if not settings.SENDS_MAIL or warning.kind in _NOT_MAILED:
+        return []
+    emails = list(_payers(warning).order_by("user__email").values_list("user__email", flat=True))
+    day = Q(created_at__gt=warning.created_at - timedelta(days=1), warning__account_id=warning.account_id)
+    sent = WarningDelivery.objects.filter(day).exclude(email="").count()
+    left = max(MAILS_A_DAY_MAX - sent, 0)
+    return [WarningDelivery(warning=warning, email=email, next_try_at=warning.created_at) for email in emails[:left]]
+
+
+def _payers(warning: AccountWarning) -> QuerySet[Membership]:
+    may_pay = Membership.objects.filter(role__in=roles.that_may(Act.PAY), user__is_active=True)
+    return may_pay.filter(account_id=warning.account_id)
+
+
+def is_still_a_payer(delivery: WarningDelivery) -> bool:
+    """Say whether who is to get a mail is still somebody who pays for the account."""
+    return _payers(delivery.warning).filter(user__email=delivery.email).exists()
+
+
+# --- Whose turn it is ---------------------------------------------------------------------------------------------
+
+
+def claim_webhooks(count_max: int) -> list[WarningDelivery]:
+    """Claim deliveries to endpoints that are due: of each account a few, and those last whose endpoints fail."""
+    due = WarningDelivery.objects.filter(endpoint__is_paused=False)
+    turn = Window(RowNumber(), partition_by=F("endpoint__account_id"), order_by=["next_try_at", "pk"])
+    order = (F("endpoint__failing_since").asc(nulls_first=True), "turn", "next_try_at")
+    return _claim(due.annotate(turn=turn).filter(turn__lte=TURNS).order_by(*order), count_max)
+
+
+def claim_mails(count_max: int) -> list[WarningDelivery]:
+    """Claim mails that are due."""
+    return _claim(WarningDelivery.objects.filter(endpoint=None).order_by("next_try_at"), count_max)
+
+
+def _claim(candidates: QuerySet[WarningDelivery], count_max: int) -> list[WarningDelivery]:
+    with transaction.atomic():
+        now = pool.database_time()
+        is_due = Q(state=State.WAITING, next_try_at__lte=now)
+        ids = list(candidates.filter(is_due).values_list("pk", flat=True)[:count_max])
+        rows = WarningDelivery.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
+        claimed = list(rows.filter(is_due, pk__in=ids).select_related("warning", "endpoint"))
+        WarningDelivery.objects.filter(pk__in=[each.pk for each in claimed]).update(next_try_at=now + CLAIM_TIME)
+    return claimed
+
+
+# --- What an attempt came to --------------------------------------------------------------------------------------
+
+
+def record(delivery: WarningDelivery, attempt: Attempt) -> None:
+    """Write what the attempt came to, and when the next one is due. Of an endpoint that was deleted meanwhile, nothing."""
+    with transaction.atomic():
+        endpoint = WebhookEndpoint.objects.select_for_update(of=("self",)).filter(deliveries=delivery.pk).first()
+        row = WarningDelivery.objects.select_for_update(no_key=True).filter(pk=delivery.pk, state=State.WAITING).first()
+        if row is None:
+            return
+        now = pool.database_time()
+        row.tries += 1
+        facts = {"at": now.isoformat(), "status": attempt.status, "ms": attempt.milliseconds, "reason": attempt.reason[:200]}
+        row.attempts = [*row.attempts, facts][-ATTEMPTS_KEPT:]
+        if attempt.has_arrived:
+            row.state, row.next_try_at = State.DELIVERED, None
+        elif attempt.is_final or row.tries > len(PAUSES):
+            row.state, row.next_try_at = State.DEAD, None
+        else:
+            row.next_try_at = now + PAUSES[row.tries - 1]
+        row.save(update_fields=["tries", "attempts", "state", "next_try_at"])
+        if endpoint:
+            _judge(endpoint, row, attempt)
+
+
+def _judge(endpoint: WebhookEndpoint, delivery: WarningDelivery, attempt: Attempt) -> None:
+    """Note since when the endpoint fails. Pause one that is gone, or that got nothing for a day when a delivery is given up."""
+    now = pool.database_time()
+    endpoint.failing_since = None if attempt.has_arrived else endpoint.failing_since or now
+    is_useless = endpoint.failing_since is not None and endpoint.failing_since <= now - DISABLED_AFTER
+    if delivery.state == State.DEAD and not endpoint.is_paused and (attempt.is_final or is_useless):
+        endpoint.is_paused, endpoint.disabled_at = True, now
+        summary = f"Paused the webhook endpoint {endpoint.url}: nothing could be delivered to it."
+        log.record(None, Activity.Act.ENDPOINT_CHANGED, endpoint, summary, account_id=endpoint.account_id)
+        _tell(endpoint, attempt.reason)
+    endpoint.save(update_fields=["failing_since", "is_paused", "disabled_at"])
+
+
+def _tell(endpoint: WebhookEndpoint, reason: str) -> None:
+    managers = Membership.objects.filter(role__in=roles.that_may(Act.MANAGE_WEBHOOKS), user__is_active=True)
+    context = {"account": endpoint.account.name, "url": endpoint.url, "reason": reason, "link": page_address()}
+    for email in managers.filter(account_id=endpoint.account_id).values_list("user__email", flat=True):
+        transaction.on_commit(partial(mails.send, email, "webhook_paused", **context))
+
+
+def page_address() -> str:
+    """Return the address of the page of warnings for mails; without a configured host, its name."""
+    base = hosts.configured_base_url()
+    return f"{base}/dashboard/warnings/" if base else "the page Warnings of your dashboard"
+
+
+def forget_old() -> int:
+    """Delete warnings that are older than KEPT, with their deliveries. Return how many."""
+    old: Any = AccountWarning.objects.filter(created_at__lt=pool.database_time() - KEPT)
+    deleted = 0
+    while ids := list(old.order_by("created_at").values_list("pk", flat=True)[:1_000]):
+        AccountWarning.objects.filter(pk__in=ids).delete()
+        deleted += len(ids)
+    return deleted

@@ -1,0 +1,142 @@
+"""Webhook endpoints of an account: made, changed and tested under the lock of the account.
+
+A secret is encrypted with ``secretbox`` and is shown once, by the page that makes it.
+"""
+
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest
+
+from billing import locks
+from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.warnings import signature
+from gateway_project import secretbox
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+from gateway_project.net import addresses
+
+ENDPOINTS_MAX = 5
+GRACE = timedelta(hours=24)  # for which the secret before a rotation signs, too
+TESTS_MAX = 10  # in an hour, of an account
+
+
+class EndpointRefused(Exception):
+    """Nothing was done; says why, as a sentence."""
+
+
+def check_url(url: str) -> None:
+    """Raises EndpointRefused for an address that nothing may be sent to. What its name leads to is checked at each attempt."""
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise EndpointRefused("The address must be written in ASCII, without spaces.")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise EndpointRefused("This is no address of the web.") from None
+    schemes = ("https", "http") if settings.GATEWAY_DEVELOPMENT else ("https",)
+    if parts.scheme not in schemes or not host:
+        raise EndpointRefused(f"The address must begin with {' or '.join(f'{scheme}://' for scheme in schemes)} and a host.")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise EndpointRefused("The address must have no user, password or fragment. Deliveries are signed instead.")
+    try:
+        addresses.check_host(host, settings.PRIVATE_WEBHOOKS)
+    except ValueError:
+        raise EndpointRefused("The host must be a public one.") from None
+
+
+def make(request: HttpRequest, account: Account, url: str) -> tuple[WebhookEndpoint, str]:
+    """Return a new endpoint and its secret. Raises EndpointRefused."""
+    check_url(url)
+    secret = signature.make_secret()
+    with transaction.atomic():
+        locks.lock_account(account.pk)
+        if account.webhook_endpoints.count() >= ENDPOINTS_MAX:
+            raise EndpointRefused(f"An account has at most {ENDPOINTS_MAX} endpoints.")
+        endpoint = WebhookEndpoint(account=account, url=url)
+        endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
+        endpoint.save(force_insert=True)
+        _record(request, Activity.Act.ENDPOINT_MADE, endpoint, f"Made the webhook endpoint {url}.")
+    return endpoint, secret
+
+
+def rotate(request: HttpRequest, endpoint: WebhookEndpoint) -> str:
+    """Return a new secret. The one before signs, too, for GRACE; one before that no more."""
+    secret = signature.make_secret()
+    with transaction.atomic():
+        endpoint = _lock(endpoint)
+        endpoint.sealed_previous_secret, endpoint.previous_until = endpoint.sealed_secret, pool.database_time() + GRACE
+        endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
+        endpoint.save(update_fields=["sealed_secret", "sealed_previous_secret", "previous_until"])
+        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"Rotated the secret of the webhook endpoint {endpoint.url}.")
+    return secret
+
+
+def set_paused(request: HttpRequest, endpoint: WebhookEndpoint, *, is_paused: bool) -> None:
+    """Pause the endpoint, or go on with it. What waits for it waits on; new warnings are not kept for it meanwhile."""
+    with transaction.atomic():
+        endpoint = _lock(endpoint)
+        endpoint.is_paused, endpoint.disabled_at, endpoint.failing_since = is_paused, None, None
+        endpoint.save(update_fields=["is_paused", "disabled_at", "failing_since"])
+        verb = "Paused" if is_paused else "Went on with"
+        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"{verb} the webhook endpoint {endpoint.url}.")
+
+
+def delete(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
+    """Delete the endpoint, with its deliveries."""
+    with transaction.atomic():
+        endpoint = _lock(endpoint)
+        _record(request, Activity.Act.ENDPOINT_DELETED, endpoint, f"Deleted the webhook endpoint {endpoint.url}.")
+        endpoint.delete()
+
+
+def send_test(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
+    """Let a warning of no meaning be sent to this endpoint alone. Raises EndpointRefused."""
+    with transaction.atomic():
+        endpoint = _lock(endpoint)
+        now = pool.database_time()
+        tests = AccountWarning.objects.filter(account_id=endpoint.account_id, kind=AccountWarning.Kind.TEST)
+        if tests.filter(created_at__gt=now - timedelta(hours=1)).count() >= TESTS_MAX:
+            raise EndpointRefused(f"At most {TESTS_MAX} tests are sent in an hour. Try again later.")
+        kind = AccountWarning.Kind.TEST
+        warning = AccountWarning.objects.create(account_id=endpoint.account_id, kind=kind, data={}, prepared_at=now)
+        WarningDelivery.objects.create(warning=warning, endpoint=endpoint, next_try_at=now)
+        _record(request, Activity.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook endpoint {endpoint.url}.")
+
+
+def send_again(request: HttpRequest, delivery: WarningDelivery) -> bool:
+    """Let a delivery to an endpoint be tried anew, from the first attempt on. Return False if it waits already."""
+    with transaction.atomic():
+        again = WarningDelivery.objects.filter(pk=delivery.pk).exclude(state=WarningDelivery.State.WAITING)
+        waiting = {"state": WarningDelivery.State.WAITING, "tries": 0, "next_try_at": pool.database_time()}
+        if not again.update(**waiting):
+            return False
+        assert delivery.endpoint
+        summary = f"Sent a warning to the webhook endpoint {delivery.endpoint.url} again."
+        _record(request, Activity.Act.WARNING_REPEATED, delivery.endpoint, summary)
+    return True
+
+
+def read_secrets(endpoint: WebhookEndpoint) -> list[str]:
+    """Return the secrets that sign now, the newest first. Raises secretbox.Unreadable."""
+    sealed = [endpoint.sealed_secret]
+    if endpoint.previous_until and endpoint.previous_until > pool.database_time():
+        sealed.append(endpoint.sealed_previous_secret)
+    return [secretbox.decrypt(each, purpose=_purpose(endpoint)) for each in sealed]
+
+
+def _purpose(endpoint: WebhookEndpoint) -> str:
+    return f"webhook:{endpoint.pk}"
+
+
+def _lock(endpoint: WebhookEndpoint) -> WebhookEndpoint:
+    """Lock the account, then the endpoint, as deliveries do."""
+    locks.lock_account(endpoint.account_id)
+    return WebhookEndpoint.objects.select_for_update().get(pk=endpoint.pk)
+
+
+def _record(request: HttpRequest | None, act: Activity.Act, endpoint: WebhookEndpoint, summary: str) -> None:
+    log.record(request, act, endpoint, summary, account_id=endpoint.account_id)

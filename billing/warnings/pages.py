@@ -1,0 +1,172 @@
+"""/dashboard/warnings/: what members were warned of and how it was told, the threshold of the balance, and webhooks."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from billing import locks, money
+from billing.members.roles import Act
+from billing.models import Account, WarningDelivery, WebhookEndpoint
+from billing.pages import Pager, member_page, requires
+from billing.sign_in.reauthentication import reauthenticates
+from billing.warnings import endpoints, summaries
+from billing.warnings.endpoints import EndpointRefused
+from billing.warnings.forms import EndpointForm, ThresholdForm
+from gateway_project import dollars
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+
+WARNINGS_PER_PAGE = 25
+DELIVERIES_SHOWN = 25
+
+
+@require_safe
+@member_page
+def show(request: HttpRequest, account: Account) -> HttpResponse:
+    """List the warnings, newest first, with their deliveries; and what warns."""
+    pager = Pager.of(request, count=account.warnings.count(), per_page=WARNINGS_PER_PAGE)
+    now = pool.database_time()
+    context = {
+        "account": account,
+        "pager": pager,
+        "warnings": summaries.read_warnings(account, offset=pager.offset, limit=WARNINGS_PER_PAGE),
+        "endpoints": [summaries.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
+        "endpoints_max": endpoints.ENDPOINTS_MAX,
+    }
+    return render(request, "warnings/list.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.PAY)
+def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
+    """Set below which balance members are warned."""
+    initial = {"threshold": account.warning_threshold_cents}
+    form = ThresholdForm(request.POST if request.method == "POST" else None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        words = _set_threshold(request, account, form.cleaned_data["threshold"])
+        messages.success(request, f"Members are warned {words}.")
+        return redirect("warnings")
+    return render(request, "warnings/threshold.html", {"form": form})
+
+
+def _set_threshold(request: HttpRequest, account: Account, cents: int | None) -> str:
+    words = f"when the balance falls below {dollars.format_usd(money.nanos(cents))}" if cents else "of no balance any more"
+    with transaction.atomic():
+        locked = locks.lock_account(account.pk)
+        before = {"threshold": locked.warning_threshold_cents}
+        Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents)
+        summary = f"Members are warned {words}."
+        after = {"threshold": cents}
+        log.record(request, Activity.Act.THRESHOLD_SET, account, summary, account_id=account.pk, before=before, after=after)
+    return words
+
+
+# --- Webhooks -----------------------------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.MANAGE_WEBHOOKS)
+@reauthenticates
+def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
+    """Make an endpoint. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
+    form = EndpointForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            endpoint, secret = endpoints.make(request, account, form.cleaned_data["url"])
+            return _show_secret(request, endpoint, secret)
+        except EndpointRefused as refusal:
+            form.add_error("url", str(refusal))
+    return render(request, "warnings/new.html", {"form": form})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.MANAGE_WEBHOOKS)
+@reauthenticates
+def rotate(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
+    """Ask first; a POST makes a new secret and shows it once."""
+    endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
+    if request.method == "POST":
+        return _show_secret(request, endpoint, endpoints.rotate(request, endpoint), is_rotated=True)
+    return render(request, "warnings/rotate.html", {"url": endpoint.url, "id": endpoint.pk})
+
+
+def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *, is_rotated: bool = False) -> HttpResponse:
+    context = {"url": endpoint.url, "id": endpoint.pk, "secret": secret, "is_rotated": is_rotated}
+    return render(request, "warnings/secret.html", context)
+
+
+@require_safe
+@member_page
+@requires(Act.MANAGE_WEBHOOKS)
+def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
+    """Show an endpoint with its latest deliveries."""
+    endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
+    latest = endpoint.deliveries.select_related("warning", "endpoint").order_by("-pk")[:DELIVERIES_SHOWN]
+    context: dict[str, Any] = {
+        "endpoint": summaries.summarize_endpoint(endpoint, pool.database_time()),
+        "deliveries": [(summaries.describe_warning(each.warning), summaries.summarize_delivery(each)) for each in latest],
+    }
+    return render(request, "warnings/endpoint.html", context)
+
+
+@require_POST
+@member_page
+@requires(Act.MANAGE_WEBHOOKS)
+def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
+    """Pause the endpoint, or go on with it: as the button that was pressed says, so that a second press changes nothing."""
+    endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
+    is_paused = "pause" in request.POST
+    endpoints.set_paused(request, endpoint, is_paused=is_paused)
+    said = "is paused. Nothing is sent to it" if is_paused else "goes on. What waits is sent now"
+    messages.success(request, f"{endpoint.url} {said}.")
+    return redirect("webhook", endpoint_id)
+
+
+@require_POST
+@member_page
+@requires(Act.MANAGE_WEBHOOKS)
+def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
+    """Send a test, which appears among the deliveries."""
+    endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
+    try:
+        endpoints.send_test(request, endpoint)
+        messages.success(request, "A test is on its way. Open this page again in a few seconds to see what became of it.")
+    except EndpointRefused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("webhook", endpoint_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page
+@requires(Act.MANAGE_WEBHOOKS)
+def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
+    """Ask first; a POST deletes the endpoint with its deliveries."""
+    endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
+    if request.method == "POST":
+        endpoints.delete(request, endpoint)
+        messages.success(request, f"{endpoint.url} is deleted.")
+        return redirect("warnings")
+    return render(request, "warnings/delete.html", {"url": endpoint.url, "id": endpoint.pk})
+
+
+@require_POST
+@member_page
+@requires(Act.MANAGE_WEBHOOKS)
+def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> HttpResponse:
+    """Send a delivery again that arrived or was given up, with the id that it had."""
+    sent = WarningDelivery.objects.filter(warning__account=account, endpoint__isnull=False).select_related("endpoint")
+    delivery = get_object_or_404(sent, pk=delivery_id)
+    if endpoints.send_again(request, delivery):
+        messages.success(request, "It is on its way again.")
+    else:
+        messages.warning(request, "It waits to be sent already.")
+    return redirect("webhook", delivery.endpoint_id)

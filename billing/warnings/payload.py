@@ -1,0 +1,80 @@
+"""What a warning says: as the JSON of webhooks, and in words for pages and mails. Pure."""
+
+from datetime import UTC
+from typing import Any, NamedTuple
+
+from billing.models import AccountWarning
+from gateway_project import compact_json, dollars
+
+Kind = AccountWarning.Kind
+
+TYPES = {
+    Kind.BALANCE_LOW: "balance.low",
+    Kind.KEY_NEAR_LIMIT: "key.limit_near",
+    Kind.KEY_AT_LIMIT: "key.limit_reached",
+    Kind.TOP_UP_STOPPED: "top_up.stopped",
+    Kind.PAYMENT_TAKEN_BACK: "payment.taken_back",
+    Kind.TEST: "test",
+}
+
+
+class Words(NamedTuple):
+    """A warning for people: one line, and what explains it. Amounts are rounded."""
+
+    title: str
+    text: str
+
+
+def message_id(warning: AccountWarning) -> str:
+    """Return the id by which a receiver knows a warning again that it got before."""
+    return f"warn_{warning.pk.hex}"
+
+
+def encode(warning: AccountWarning) -> bytes:
+    """Return the body of a webhook: the same bytes at every attempt."""
+    return compact_json.dumps(
+        {
+            "type": TYPES[Kind(warning.kind)],
+            "timestamp": warning.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+            "data": {"accountId": str(warning.account_id), **dict(_public(*item) for item in warning.data.items())},
+        }
+    )
+
+
+def _public(name: str, value: Any) -> tuple[str, Any]:
+    """Return a fact under its public name: amounts are strings in dollars, exact to the nanodollar."""
+    if name.endswith("_nanos"):
+        return f"{_camel_case(name.removesuffix('_nanos'))}InDollars", dollars.format_plain(value)
+    return _camel_case(name), value.replace("+00:00", "Z") if name.endswith("_at") and value else value
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def describe(warning: AccountWarning) -> Words:
+    """Return the warning in words."""
+    usd = {name: dollars.format_rounded_usd(value) for name, value in warning.data.items() if name.endswith("_nanos")}
+    data = warning.data
+    match Kind(warning.kind):
+        case Kind.BALANCE_LOW:
+            return Words(
+                f"The balance fell below {usd['threshold_nanos']}",
+                f"It was {dollars.format_floored_usd(data['balance_nanos'])} then. Requests are refused when it is used up.",
+            )
+        case Kind.KEY_NEAR_LIMIT:
+            return Words(f"{data['key_name']} has spent {data['percent']} % of its limit", _spent(data, usd))
+        case Kind.KEY_AT_LIMIT:
+            return Words(f"{data['key_name']} has spent its limit", f"{_spent(data, usd)} Its requests are refused.")
+        case Kind.TOP_UP_STOPPED:
+            return Words("The automatic top-up stopped", f"The bank says: {data['reason']}")
+        case Kind.PAYMENT_TAKEN_BACK:
+            return Words(f"A payment was taken back: {usd['amount_nanos']}", f"{data['reason']}. The balance is less by it.")
+    return Words("A test", "Somebody asked for it, to see whether it arrives.")
+
+
+def _spent(data: dict[str, Any], usd: dict[str, str]) -> str:
+    period = {"DAILY": " a day", "WEEKLY": " a week", "MONTHLY": " a month"}.get(data["period"], " in all")
+    ends = f" It begins anew on {data['resets_at'][:10]} at 00:00 UTC." if data["resets_at"] else ""
+    return f"It spent {usd['spent_nanos']} of {usd['limit_nanos']}{period}.{ends}"

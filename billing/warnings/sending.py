@@ -1,0 +1,152 @@
+"""Sends what is due: webhooks side by side, and mails one after another. The tasks of Celery call it.
+
+A round of webhooks is short, whatever the servers do: each request ends within a few seconds, and none waits for another. So a
+slow endpoint delays nobody's but its own.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from gevent.pool import Pool
+
+from billing.models import WarningDelivery
+from billing.sign_in import mails
+from billing.warnings import deliveries, endpoints, payload, signature
+from billing.warnings.deliveries import Attempt
+from gateway_project import secretbox
+from gateway_project.net import addresses, http
+
+WEBHOOKS_AT_ONCE = 100
+MAILS_AT_ONCE = 1  # a mail server may take long: a claim must not end before its mail is sent
+RUN_SECONDS_MAX = 30  # then a run begins no further round: the next run is due
+
+
+@dataclass(frozen=True)
+class _Deadlines:
+    connect_seconds: int = 5
+    first_byte_seconds: int = 10
+    idle_seconds: int = 10
+    total_seconds: int = 10
+
+
+_DEADLINES = _Deadlines()
+_UNREADABLE = Attempt(0, "its secret cannot be read: make a new one", is_final=True)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is needed to send a webhook, read before: while servers answer there are no queries."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def send_webhooks() -> int:
+    """Send what is due to endpoints. Return how many attempts were made."""
+    return _run(deliveries.claim_webhooks, WEBHOOKS_AT_ONCE, _send_round)
+
+
+def send_mails() -> int:
+    """Send mails that are due. Return how many attempts were made."""
+    return _run(deliveries.claim_mails, MAILS_AT_ONCE, _send_mails)
+
+
+def _run(claim: Callable[[int], list[WarningDelivery]], count_max: int, send: Callable[[list[WarningDelivery]], None]) -> int:
+    deliveries.prepare()
+    attempts, ends_at = 0, time.monotonic() + RUN_SECONDS_MAX
+    while time.monotonic() < ends_at and (claimed := claim(count_max)):
+        send(claimed)
+        attempts += len(claimed)
+    return attempts
+
+
+# --- Webhooks -----------------------------------------------------------------------------------------------------
+
+
+def _send_round(claimed: list[WarningDelivery]) -> None:
+    requests = [_build_request(each) for each in claimed]
+    attempts = Pool(len(claimed)).imap(_send_webhook, requests)
+    for delivery, attempt in zip(claimed, attempts, strict=True):
+        deliveries.record(delivery, attempt)
+
+
+def _build_request(delivery: WarningDelivery) -> _Request | None:
+    """Return the signed request; None if the secret cannot be read."""
+    assert delivery.endpoint
+    body = payload.encode(delivery.warning)
+    try:
+        keys = endpoints.read_secrets(delivery.endpoint)
+    except secretbox.Unreadable:
+        return None
+    signed = signature.build_headers(
+        keys, message_id=payload.message_id(delivery.warning), timestamp=int(time.time()), body=body
+    )
+    return _Request(delivery.endpoint.url, {"Content-Type": "application/json", **signed}, body)
+
+
+def _send_webhook(request: _Request | None) -> Attempt:
+    if request is None:
+        return _UNREADABLE
+    begun_at = time.monotonic()
+    reason, status = "", None
+    try:
+        _require_scheme(request.url)
+        status = http.post_alone(
+            request.url,
+            headers=request.headers,
+            body=request.body,
+            deadlines=_DEADLINES,
+            private_networks=settings.PRIVATE_WEBHOOKS,
+        )
+        reason = "" if 200 <= status < 300 else f"it answered {status}"
+    except http.OutboundError as error:
+        reason = _describe(error)
+    return Attempt(round((time.monotonic() - begun_at) * 1000), reason, status, is_final=status == 410)
+
+
+def _require_scheme(url: str) -> None:
+    if urlsplit(url).scheme != "https" and not settings.GATEWAY_DEVELOPMENT:
+        raise http.ConnectFailed("not https")
+
+
+def _describe(error: http.OutboundError) -> str:
+    """Return the reason in words of our own: what a server sent may be anything."""
+    match error:
+        case http.LocalFault() if isinstance(error.__cause__, addresses.NotPermitted):
+            return "its name leads to a private address, which nothing is sent to"
+        case http.ConnectFailed():
+            return "there was no connection: its name is not found, it does not answer, or its certificate is not valid"
+        case http.TimedOut():
+            return f"it did not answer within {_DEADLINES.total_seconds} seconds"
+    return "the connection broke off, or its answer is not HTTP"
+
+
+# --- Mails --------------------------------------------------------------------------------------------------------
+
+
+def _send_mails(claimed: list[WarningDelivery]) -> None:
+    for delivery in claimed:
+        begun_at = time.monotonic()
+        if not deliveries.is_still_a_payer(delivery):
+            attempt = Attempt(0, "who was to get it pays for the account no more", is_final=True)
+        else:
+            reason = _send_mail(delivery)
+            attempt = Attempt(round((time.monotonic() - begun_at) * 1000), reason)
+        deliveries.record(delivery, attempt)
+
+
+def _send_mail(delivery: WarningDelivery) -> str:
+    """Send it. Return why that was not possible, or ''. A mail that is sent twice, after a crash, has the same Message-ID."""
+    context = {
+        "words": payload.describe(delivery.warning),
+        "account": delivery.warning.account.name,
+        "at": delivery.warning.created_at,
+        "link": deliveries.page_address(),
+    }
+    domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
+    is_sent = mails.send(delivery.email, "warning", message_id=f"<{delivery.pk.hex}@{domain}>", **context)
+    return "" if is_sent else "the mail server did not take it"

@@ -1,0 +1,146 @@
+"""Warnings, their deliveries and endpoints as plain values for pages. The number of queries does not depend on the rows."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.warnings import payload
+from billing.warnings.payload import Words
+
+PACE_DAYS = 7  # whole UTC days before today
+PACE_DAYS_MIN = 3  # with spending: less says nothing of a pace
+LASTS_DAYS_MAX = 365
+
+_STATES = {"WAITING": ("Waiting", "waiting"), "DELIVERED": ("Delivered", "active"), "DEAD": ("Given up", "revoked")}
+
+
+@dataclass(frozen=True)
+class AttemptRow:
+    """One attempt: when, what it came to, and how long it took."""
+
+    at: datetime
+    words: str
+    milliseconds: int
+
+
+@dataclass(frozen=True)
+class DeliveryRow:
+    """One delivery. ``to`` is an e-mail address or a host: a path may be a secret. ``kind`` is a class of the style sheet."""
+
+    id: UUID
+    to: str
+    is_mail: bool
+    state: str
+    kind: str
+    attempts: list[AttemptRow]
+    next_try_at: datetime | None
+    may_be_sent_again: bool
+
+
+@dataclass(frozen=True)
+class WarningRow:
+    id: UUID
+    at: datetime
+    words: Words
+    deliveries: list[DeliveryRow]
+
+
+@dataclass(frozen=True)
+class EndpointRow:
+    """One endpoint. ``state`` is in words."""
+
+    id: UUID
+    url: str
+    host: str
+    state: str
+    kind: str
+    is_paused: bool
+    failing_since: datetime | None
+    disabled_at: datetime | None
+    previous_until: datetime | None
+
+
+def read_warnings(account: Account, *, offset: int, limit: int) -> list[WarningRow]:
+    """Return warnings, newest first, with their deliveries. Two queries."""
+    warnings = account.warnings.order_by("-created_at", "-pk")[offset : offset + limit]
+    rows = WarningDelivery.objects.filter(warning__in=warnings.values("pk")).select_related("warning", "endpoint")
+    by_warning: defaultdict[UUID, list[DeliveryRow]] = defaultdict(list)
+    for row in rows.order_by("created_at", "pk"):
+        by_warning[row.warning_id].append(summarize_delivery(row))
+    return [WarningRow(each.pk, each.created_at, payload.describe(each), by_warning[each.pk]) for each in warnings]
+
+
+def describe_warning(warning: AccountWarning) -> Words:
+    return payload.describe(warning)
+
+
+def summarize_delivery(delivery: WarningDelivery) -> DeliveryRow:
+    state, kind = _STATES[delivery.state]
+    is_mail = delivery.endpoint_id is None
+    return DeliveryRow(
+        id=delivery.pk,
+        to=delivery.email if delivery.endpoint is None else urlsplit(delivery.endpoint.url).netloc,
+        is_mail=is_mail,
+        state=state,
+        kind=kind,
+        attempts=[_attempt(each) for each in reversed(delivery.attempts)],
+        next_try_at=delivery.next_try_at,
+        may_be_sent_again=not is_mail and delivery.state != WarningDelivery.State.WAITING,
+    )
+
+
+def _attempt(facts: dict[str, Any]) -> AttemptRow:
+    words = facts["reason"] or (f"arrived, answered {facts['status']}" if facts["status"] else "sent")
+    return AttemptRow(datetime.fromisoformat(facts["at"]), words, facts["ms"])
+
+
+def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> EndpointRow:
+    state, kind = "Active", "active"
+    if endpoint.disabled_at:
+        state, kind = "Paused by us", "revoked"
+    elif endpoint.is_paused:
+        state, kind = "Paused", "paused"
+    elif endpoint.failing_since:
+        state, kind = "Failing", "revoked"
+    return EndpointRow(
+        id=endpoint.pk,
+        url=endpoint.url,
+        host=urlsplit(endpoint.url).netloc,
+        state=state,
+        kind=kind,
+        is_paused=endpoint.is_paused,
+        failing_since=endpoint.failing_since,
+        disabled_at=endpoint.disabled_at,
+        previous_until=endpoint.previous_until if endpoint.previous_until and endpoint.previous_until > now else None,
+    )
+
+
+def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:
+    """Return in words how long the balance lasts; empty if there is too little to go on."""
+    match estimate_days(balance_nanos, spent_nanos):
+        case None:
+            return ""
+        case 0:
+            return "less than a day"
+        case 1:
+            return "1 day"
+        case days if days > LASTS_DAYS_MAX:
+            return "more than a year"
+        case days:
+            return f"{days} days"
+
+
+def estimate_days(balance_nanos: int, spent_nanos: Iterable[int]) -> int | None:
+    """Return for how many days the balance lasts at the pace of some whole days, of which this is what each spent.
+
+    None if too few of them had any spending to call it a pace, or nothing is left. At most LASTS_DAYS_MAX + 1, which is longer.
+    """
+    days = list(spent_nanos)
+    if balance_nanos <= 0 or sum(nanos > 0 for nanos in days) < PACE_DAYS_MIN:
+        return None
+    return min(balance_nanos * len(days) // sum(days), LASTS_DAYS_MAX + 1)

@@ -1,0 +1,159 @@
+"""The page of warnings: what was told and how, the threshold of the balance, webhooks; and how long a balance lasts."""
+
+import re
+
+import pytest
+from django.utils import timezone
+
+from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.warnings import deliveries, summaries
+from gateway_project.activity.models import Activity
+from tests import usage
+from tests.pages.conftest import make_staff, owner, session_texts, signed_in  # noqa: F401  fixtures
+
+pytestmark = pytest.mark.django_db
+
+CENT = 10_000_000
+PAGE = "/dashboard/warnings/"
+
+
+def text(reply):
+    assert reply.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
+
+
+@pytest.fixture
+def endpoint(owner):  # noqa: F811
+    page = owner.post(f"{PAGE}webhooks/new/", {"url": "https://example.org/hooks/7f3a"}).content.decode()
+    return WebhookEndpoint.objects.get(), re.search(r"whsec_[\w+/=]+", page)[0]
+
+
+@pytest.fixture
+def crossed(alice, settings):
+    settings.SENDS_MAIL = True
+    usage.spend(alice, 501 * CENT)
+
+
+def test_a_warning_is_listed_with_its_deliveries(owner, alice, endpoint, crossed):  # noqa: F811
+    deliveries.prepare()
+    webhook, mail = WarningDelivery.objects.order_by("email")
+    refused = deliveries.Attempt(12, "it answered 500", 500)
+    deliveries.record(webhook, refused)
+    deliveries.record(mail, deliveries.Attempt(3))
+    page = text(owner.get(PAGE))
+    assert "The balance fell below $5.00 It was $4.99 then." in page
+    assert f"Delivered mail to {alice.members.get().email}" in page
+    assert "Waiting webhook to example.org" in page
+    assert "7f3a" not in page  # what is in a path may be a secret
+    page = text(owner.get(f"{PAGE}webhooks/{webhook.endpoint_id}/"))
+    assert "it answered 500 (12 ms)" in page
+    assert "https://example.org/hooks/7f3a" in page
+
+
+def test_without_warnings_the_page_says_so(owner):  # noqa: F811
+    assert "Nothing yet." in text(owner.get(PAGE))
+
+
+def test_a_secret_is_shown_once_and_is_in_no_other_place(owner, endpoint):  # noqa: F811
+    made, secret = endpoint
+    assert secret not in owner.get(PAGE).content.decode() + owner.get(f"{PAGE}webhooks/{made.pk}/").content.decode()
+    assert secret not in session_texts() + str(list(Activity.objects.values())) + made.sealed_secret
+    page = owner.post(f"{PAGE}webhooks/{made.pk}/rotate/").content.decode()
+    assert re.search(r"whsec_[\w+/=]+", page)[0] != secret
+    assert "The former secret signs, too, until" in text(owner.get(f"{PAGE}webhooks/{made.pk}/"))
+
+
+def test_an_address_that_nothing_is_sent_to_is_refused_with_the_reason(owner, settings):  # noqa: F811
+    settings.GATEWAY_DEVELOPMENT, settings.PRIVATE_WEBHOOKS = False, []
+    page = text(owner.post(f"{PAGE}webhooks/new/", {"url": "http://example.org/"}))
+    assert "must begin with https:// and a host" in page
+    assert not WebhookEndpoint.objects.exists()
+
+
+def test_acts_on_a_webhook_are_in_the_activity_log(owner, alice, endpoint):  # noqa: F811
+    address = f"{PAGE}webhooks/{endpoint[0].pk}/"
+    for act, form in (("test", {}), ("pause", {"pause": ""}), ("pause", {"resume": ""}), ("rotate", {}), ("delete", {})):
+        assert owner.post(f"{address}{act}/", form).status_code in (200, 302)
+    acts = Activity.objects.filter(account_id=alice.pk, actor=alice.members.get()).order_by("pk").values_list("act", flat=True)
+    changed = "ENDPOINT_CHANGED"
+    assert list(acts) == ["ENDPOINT_MADE", "ENDPOINT_TESTED", changed, changed, changed, "ENDPOINT_DELETED"]
+
+
+def test_the_threshold_is_changed_recorded_and_switched_off(owner, alice):  # noqa: F811
+    for given, cents in (("7.50", 750), ("", None)):
+        assert owner.post(f"{PAGE}threshold/", {"threshold": given}).status_code == 302
+        alice.refresh_from_db()
+        assert alice.warning_threshold_cents == cents
+    first, second = Activity.objects.filter(act="THRESHOLD_SET").order_by("pk")
+    assert (first.before, first.after) == ({"threshold": 500}, {"threshold": 750})
+    assert second.summary == "Members are warned of no balance any more."
+    assert "never" in text(owner.get(PAGE))
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "x", "1.234"])
+def test_a_threshold_that_is_no_positive_amount_is_refused(owner, alice, given):  # noqa: F811
+    assert owner.post(f"{PAGE}threshold/", {"threshold": given}).status_code == 200
+    alice.refresh_from_db()
+    assert alice.warning_threshold_cents == 500
+
+
+def test_every_page_says_that_the_balance_is_low(owner, alice):  # noqa: F811
+    assert "The balance is below" not in text(owner.get("/dashboard/"))
+    usage.spend(alice, 501 * CENT)
+    for path in ("/dashboard/", "/dashboard/keys/", PAGE):
+        assert "The balance is below $5.00 . Add credit or change the warning" in text(owner.get(path))
+
+
+# --- How long the balance lasts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("balance_cents", "spent_cents", "words"),
+    [
+        (2_600, [100] * 7, "26 days"),
+        (2_699, [100] * 7, "26 days"),
+        (700, [0, 0, 300, 0, 200, 200, 0], "7 days"),
+        (100, [100] * 7, "1 day"),
+        (99, [100] * 7, "less than a day"),
+        (36_500, [100] * 7, "365 days"),
+        (36_600, [100] * 7, "more than a year"),
+        (2_600, [0, 0, 0, 0, 0, 350, 350], ""),  # two days are no pace
+        (2_600, [], ""),
+        (0, [100] * 7, ""),
+        (-5, [100] * 7, ""),
+    ],
+)
+def test_how_long_a_balance_lasts_at_its_pace(balance_cents, spent_cents, words):
+    assert summaries.describe_pace(balance_cents, spent_cents) == words
+
+
+# --- For support --------------------------------------------------------------------------------------------------
+
+
+def test_support_sees_what_was_told_and_what_became_of_it(alice, endpoint, crossed):
+    deliveries.prepare()
+    for delivery in WarningDelivery.objects.all():
+        deliveries.record(delivery, deliveries.Attempt(7, "it answered 500", 500))
+    address = f"/admin/billing/account/{alice.pk}/change/"
+    page = text(signed_in(make_staff("a@example.org", ["billing.view_account", "billing.view_accountwarning"])).get(address))
+    assert "The balance fell below $5.00" in page
+    assert "example.org: waiting (it answered 500, 7 ms)" in page
+    assert "7f3a" not in page
+    page = text(signed_in(make_staff("b@example.org", ["billing.view_account"])).get(address))
+    assert "fell below" not in page
+
+
+def test_every_kind_of_warning_has_its_words(owner, alice):  # noqa: F811
+    facts = {
+        "BALANCE_LOW": {"threshold_nanos": 1, "balance_nanos": -1},
+        "TOP_UP_STOPPED": {"reason": "declined"},
+        "PAYMENT_TAKEN_BACK": {"reason": "Payment refunded", "amount_nanos": 1},
+        "TEST": {},
+    }
+    key = {"key_id": "x", "key_name": "<b>", "percent": 80, "limit_nanos": 1, "spent_nanos": 1}
+    for kind in AccountWarning.Kind:
+        data = facts.get(kind.value, {**key, "period": None, "resets_at": None})
+        AccountWarning.objects.create(account=alice, kind=kind, data=data, prepared_at=timezone.now())
+    page = text(owner.get(PAGE))
+    for words in ("The balance fell", "&lt;b&gt; has spent 80 %", "has spent its limit", "stopped", "taken back", "A test"):
+        assert words in page

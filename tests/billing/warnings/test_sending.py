@@ -1,0 +1,417 @@
+"""Warnings reach webhook endpoints, signed and in spite of failures, and members by mail, once."""
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_network
+
+import pytest
+from django.core import mail
+from django.db import connection
+from django.test import RequestFactory
+from django.utils import timezone
+
+from billing import tasks
+from billing.models import AccountWarning, Membership, Role, WarningDelivery, WebhookEndpoint
+from billing.warnings import deliveries, endpoints, signature
+from billing.warnings.endpoints import EndpointRefused
+from gateway_project.activity.models import Activity
+from tests import factories, usage
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CENT = 10_000_000
+
+
+class Receiver:
+    """An HTTP server on loopback that answers with ``statuses``, one by one, and the last one from then on."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/hook?of=ours"
+        self.received: list[tuple[str, dict[str, str], bytes]] = []
+        self.statuses = [204]
+        self.answers = threading.Event()
+        self.answers.set()
+
+    @property
+    def bodies(self) -> list[dict]:
+        return [json.loads(body) for _, _, body in self.received]
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            here.received.append((self.path, headers, self.rfile.read(int(headers["content-length"]))))
+            here.answers.wait(30)
+            status = here.statuses.pop(0) if len(here.statuses) > 1 else here.statuses[0]
+            self.send_response(status)
+            self.send_header("Location", here.url)
+            self.end_headers()
+
+        def log_message(self, *args) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    here = Receiver(server.server_port)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield here
+    finally:
+        here.answers.set()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as here:
+        yield here
+
+
+@pytest.fixture(autouse=True)
+def _development(settings):
+    settings.GATEWAY_DEVELOPMENT = True  # where http to this machine is permitted
+    settings.PRIVATE_WEBHOOKS = [ip_network("127.0.0.0/8")]
+    settings.SENDS_MAIL = True
+
+
+@pytest.fixture
+def request_of_owner(alice):
+    request = RequestFactory().get("/")
+    request.user = alice.members.get()
+    return request
+
+
+@pytest.fixture
+def endpoint(request_of_owner, alice, receiver):
+    return endpoints.make(request_of_owner, alice, receiver.url)
+
+
+def cross(account):
+    """Take the balance of $10 below the threshold, $5."""
+    usage.spend(account, account.balance_nanos - 499 * CENT)
+
+
+def verified(received, secret):
+    """Return the body, if the signature is by this secret: computed as the specification of Standard Webhooks says."""
+    _, headers, body = received
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.{body.decode()}"
+    key = base64.b64decode(secret.split("_", 1)[1])
+    digest = base64.b64encode(hmac.new(key, signed.encode(), hashlib.sha256).digest()).decode()
+    assert f"v1,{digest}" in headers["webhook-signature"].split(" ")
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
+    return json.loads(body)
+
+
+def later():
+    """Let the time of every delivery's next attempt come."""
+    WarningDelivery.objects.exclude(next_try_at=None).update(next_try_at=timezone.now() - timedelta(seconds=1))
+
+
+def run_and_close(task):
+    """Run a task in a thread of a test, whose database goes with the test."""
+    try:
+        task()
+    finally:
+        connection.close()
+
+
+def states():
+    return sorted(WarningDelivery.objects.exclude(endpoint=None).values_list("state", "tries"))
+
+
+# --- Webhooks -----------------------------------------------------------------------------------------------------
+
+
+def test_the_signature_is_that_of_the_specification():
+    """The example of https://github.com/standard-webhooks/standard-webhooks."""
+    headers = signature.build_headers(
+        ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+        message_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
+        timestamp=1614265330,
+        body=b'{"test": 2432232314}',
+    )
+    assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_crossing_arrives_once_signed_with_the_secret_that_was_shown(alice, endpoint, receiver):
+    cross(alice)
+    assert [tasks.send_webhooks() for _ in range(3)] == [1, 0, 0]
+    [received] = receiver.received
+    warning = AccountWarning.objects.get()
+    assert verified(received, endpoint[1]) == {
+        "type": "balance.low",
+        "timestamp": warning.created_at.isoformat().replace("+00:00", "Z"),
+        "data": {"accountId": str(alice.pk), "balanceInDollars": "4.99", "thresholdInDollars": "5.00"},
+    }
+    path, headers, _ = received
+    assert (path, headers["content-type"], headers["webhook-id"]) == (
+        "/hook?of=ours",
+        "application/json",
+        f"warn_{warning.pk.hex}",
+    )
+    [delivery] = WarningDelivery.objects.exclude(endpoint=None)
+    [attempt] = delivery.attempts
+    assert (delivery.state, attempt["status"], attempt["reason"]) == ("DELIVERED", 204, "")
+    assert endpoint[1] not in endpoint[0].sealed_secret
+
+
+def test_after_a_rotation_both_secrets_verify_for_a_day(alice, endpoint, receiver, request_of_owner):
+    made, old = endpoint
+    new = endpoints.rotate(request_of_owner, made)
+    cross(alice)
+    tasks.send_webhooks()
+    assert verified(receiver.received[0], old) == verified(receiver.received[0], new)
+    WebhookEndpoint.objects.update(previous_until=timezone.now() - timedelta(seconds=1))
+    made.refresh_from_db()
+    assert endpoints.read_secrets(made) == [new]
+
+
+@pytest.mark.parametrize(("status", "reason"), [(500, "it answered 500"), (302, "it answered 302"), (404, "it answered 404")])
+def test_what_fails_is_tried_again_with_the_same_id_and_body(alice, endpoint, receiver, status, reason):
+    receiver.statuses = [status, 200]
+    cross(alice)
+    tasks.send_webhooks()
+    delivery = WarningDelivery.objects.exclude(endpoint=None).get()
+    assert (delivery.state, delivery.attempts[0]["reason"], len(receiver.received)) == ("WAITING", reason, 1)
+    assert delivery.next_try_at - timezone.now() < deliveries.PAUSES[0]
+    assert tasks.send_webhooks() == 0  # not yet
+    later()
+    tasks.send_webhooks()
+    first, second = receiver.received
+    assert (first[1]["webhook-id"], first[2]) == (second[1]["webhook-id"], second[2])
+    assert states() == [("DELIVERED", 2)]
+    assert WebhookEndpoint.objects.get().failing_since is None
+
+
+def test_after_the_last_attempt_it_is_given_up_and_may_be_sent_again(alice, endpoint, receiver, request_of_owner):
+    receiver.statuses = [503]
+    cross(alice)
+    for _ in range(len(deliveries.PAUSES) + 3):
+        tasks.send_webhooks()
+        later()
+    tries = len(deliveries.PAUSES) + 1
+    assert (states(), len(receiver.received)) == ([("DEAD", tries)], tries)
+    receiver.statuses = [200]
+    assert [endpoints.send_again(request_of_owner, WarningDelivery.objects.get(endpoint=endpoint[0])) for _ in range(2)] == [
+        True,
+        False,
+    ]
+    tasks.send_webhooks()
+    assert states() == [("DELIVERED", 1)]
+    assert len({headers["webhook-id"] for _, headers, _ in receiver.received}) == 1
+
+
+def test_an_endpoint_that_got_nothing_for_a_day_is_paused_and_its_managers_are_told(alice, endpoint, receiver):
+    receiver.statuses = [500]
+    for role, email in ((Role.DEVELOPER, "dev@example.org"), (Role.VIEWER, "view@example.org")):
+        Membership.objects.create(account=alice, user=factories.make_user(email), role=role)
+    cross(alice)
+    tasks.send_webhooks()
+    WebhookEndpoint.objects.update(failing_since=timezone.now() - deliveries.DISABLED_AFTER)
+    for _ in deliveries.PAUSES:
+        later()
+        tasks.send_webhooks()
+    paused = WebhookEndpoint.objects.get()
+    assert (paused.is_paused, paused.disabled_at is None) == (True, False)
+    told = [message.to[0] for message in mail.outbox if "webhook was paused" in message.subject]
+    assert sorted(told) == sorted(["dev@example.org", alice.members.get(memberships__role="OWNER").email])
+    assert Activity.objects.filter(act="ENDPOINT_CHANGED", actor=None, account_id=alice.pk).count() == 1
+
+
+def test_an_endpoint_that_is_gone_is_paused_at_once(alice, endpoint, receiver):
+    receiver.statuses = [410]
+    cross(alice)
+    tasks.send_webhooks()
+    assert (states(), WebhookEndpoint.objects.get().is_paused) == ([("DEAD", 1)], True)
+
+
+def test_a_paused_endpoint_gets_what_waited_when_it_goes_on_and_nothing_of_the_time_between(
+    alice, endpoint, receiver, request_of_owner
+):
+    receiver.statuses = [500, 200]
+    cross(alice)
+    tasks.send_webhooks()
+    endpoints.set_paused(request_of_owner, endpoint[0], is_paused=True)
+    factories.credit(alice, 600)
+    cross(alice)
+    later()
+    assert (tasks.send_webhooks(), len(receiver.received)) == (0, 1)
+    endpoints.set_paused(request_of_owner, endpoint[0], is_paused=False)
+    tasks.send_webhooks()
+    assert len({headers["webhook-id"] for _, headers, _ in receiver.received}) == 1
+
+
+def test_a_test_goes_to_its_endpoint_alone(alice, endpoint, receiver, request_of_owner):
+    with receiving() as other:
+        endpoints.make(request_of_owner, alice, other.url)
+        endpoints.send_test(request_of_owner, endpoint[0])
+        tasks.send_webhooks()
+        tasks.mail_warnings()
+        assert ([body["type"] for body in receiver.bodies], other.received, mail.outbox) == (["test"], [], [])
+
+
+def test_tests_are_limited(endpoint, request_of_owner):
+    for _ in range(endpoints.TESTS_MAX):
+        endpoints.send_test(request_of_owner, endpoint[0])
+    with pytest.raises(EndpointRefused):
+        endpoints.send_test(request_of_owner, endpoint[0])
+
+
+def test_an_endpoint_that_does_not_answer_delays_no_other_account(alice, charlie, endpoint, receiver, request_of_owner):
+    """The other account's delivery arrives while the first one's server has not answered yet."""
+    receiver.answers.clear()
+    with receiving() as quick:
+        endpoints.make(request_of_owner, charlie, quick.url)
+        cross(alice)
+        cross(charlie)
+        run = threading.Thread(target=run_and_close, args=[tasks.send_webhooks])
+        run.start()
+        while not (quick.received and receiver.received):
+            assert run.is_alive()
+            time.sleep(0.01)
+        receiver.answers.set()
+        run.join()
+    assert states() == [("DELIVERED", 1), ("DELIVERED", 1)]
+
+
+def test_an_account_with_many_deliveries_leaves_others_their_turn(alice, charlie, endpoint, receiver, request_of_owner):
+    with receiving() as other:
+        endpoints.make(request_of_owner, charlie, other.url)
+        for _ in range(10):
+            AccountWarning.objects.create(account=alice, kind="PAYMENT_TAKEN_BACK", data={"reason": "x", "amount_nanos": 1})
+        AccountWarning.objects.create(account=charlie, kind="PAYMENT_TAKEN_BACK", data={"reason": "x", "amount_nanos": 1})
+        deliveries.prepare()
+        claimed = deliveries.claim_webhooks(3)
+        assert {each.warning.account_id for each in claimed} == {alice.pk, charlie.pk}
+
+
+def test_a_claimed_delivery_is_claimed_by_no_other_run(alice, endpoint, receiver):
+    cross(alice)
+    deliveries.prepare()
+    assert (len(deliveries.claim_webhooks(10)), len(deliveries.claim_webhooks(10))) == (1, 0)
+    WarningDelivery.objects.update(next_try_at=timezone.now() - timedelta(seconds=1))  # its process died
+    assert len(deliveries.claim_webhooks(10)) == 1
+
+
+# --- Where webhooks may go ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://example.org/", "ftp://example.org/", "https://", "https://user:word@example.org/", "https://example.org/#a"),
+        *("https://127.0.0.1/", "https://localhost/", "https://169.254.169.254/latest", "https://[::1]/", "https://10.0.0.1/"),
+        *("https://2130706433/", "https://example.org/a b", "https://exämple.org/", "https://example.org:99999/"),
+    ],
+)
+def test_addresses_that_nothing_is_sent_to_are_refused(alice, request_of_owner, settings, url):
+    settings.GATEWAY_DEVELOPMENT, settings.PRIVATE_WEBHOOKS = False, []
+    settings.PRIVATE_UPSTREAMS = [ip_network("127.0.0.0/8"), ip_network("10.0.0.0/8")]  # for providers, not for webhooks
+    with pytest.raises(EndpointRefused):
+        endpoints.make(request_of_owner, alice, url)
+    assert not WebhookEndpoint.objects.exists()
+
+
+def test_a_name_that_leads_to_a_private_address_is_not_connected_to(alice, endpoint, receiver, settings):
+    WebhookEndpoint.objects.update(url=receiver.url.replace("127.0.0.1", "localhost"))
+    settings.PRIVATE_WEBHOOKS = []
+    settings.PRIVATE_UPSTREAMS = [ip_network("127.0.0.0/8"), ip_network("::1/128")]
+    cross(alice)
+    tasks.send_webhooks()
+    delivery = WarningDelivery.objects.exclude(endpoint=None).get()
+    assert (delivery.state, receiver.received) == ("WAITING", [])
+    assert delivery.attempts[0]["reason"] == "its name leads to a private address, which nothing is sent to"
+
+
+def test_outside_of_development_nothing_is_sent_without_tls(alice, endpoint, receiver, settings):
+    settings.GATEWAY_DEVELOPMENT = False
+    cross(alice)
+    tasks.send_webhooks()
+    assert (states(), receiver.received) == ([("WAITING", 1)], [])
+
+
+def test_an_account_has_a_bounded_number_of_endpoints(alice, request_of_owner, receiver):
+    for _ in range(endpoints.ENDPOINTS_MAX):
+        endpoints.make(request_of_owner, alice, receiver.url)
+    with pytest.raises(EndpointRefused):
+        endpoints.make(request_of_owner, alice, receiver.url)
+
+
+# --- Mails --------------------------------------------------------------------------------------------------------
+
+
+def test_owners_and_members_of_billing_get_one_mail_each(alice):
+    for role in (Role.BILLING, Role.DEVELOPER, Role.VIEWER):
+        Membership.objects.create(account=alice, user=factories.make_user(f"{role.lower()}@example.org"), role=role)
+    cross(alice)
+    assert [tasks.mail_warnings() for _ in range(2)] == [2, 0]
+    owner = alice.members.get(memberships__role="OWNER").email
+    assert sorted(message.to[0] for message in mail.outbox) == sorted([owner, "billing@example.org"])
+    message = mail.outbox[0]
+    assert message.subject == "Alice: The balance fell below $5.00"
+    assert "It was $4.99 then." in message.body
+    assert len({each.extra_headers["Message-ID"] for each in mail.outbox}) == 2
+
+
+def test_who_left_before_the_mail_was_sent_gets_none(alice):
+    left = Membership.objects.create(account=alice, user=factories.make_user("left@example.org"), role=Role.BILLING)
+    cross(alice)
+    deliveries.prepare()
+    left.delete()
+    tasks.mail_warnings()
+    assert [message.to[0] for message in mail.outbox] == [alice.members.get().email]
+    assert WarningDelivery.objects.get(email="left@example.org").state == "DEAD"
+
+
+def test_a_mail_that_the_server_does_not_take_is_tried_again(alice, settings):
+    settings.EMAIL_BACKEND = "gateway_project.mail.NoBackend"
+    cross(alice)
+    tasks.mail_warnings()
+    assert list(WarningDelivery.objects.values_list("state", "tries")) == [("WAITING", 1)]
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    later()
+    tasks.mail_warnings()
+    assert len(mail.outbox) == 1
+
+
+def test_an_account_gets_a_bounded_number_of_mails_a_day(alice):
+    data = {"reason": "x", "amount_nanos": 1}
+    for _ in range(deliveries.MAILS_A_DAY_MAX + 5):
+        AccountWarning.objects.create(account=alice, kind="PAYMENT_TAKEN_BACK", data=data)
+    deliveries.prepare()
+    assert WarningDelivery.objects.count() == deliveries.MAILS_A_DAY_MAX
+
+
+def test_two_runs_at_once_prepare_and_send_each_once(alice, endpoint, receiver):
+    cross(alice)
+    runs = [
+        threading.Thread(target=run_and_close, args=[task])
+        for task in (tasks.send_webhooks, tasks.mail_warnings)
+        for _ in range(3)
+    ]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    tasks.send_webhooks()
+    tasks.mail_warnings()
+    assert (len(receiver.received), len(mail.outbox)) == (1, 1)
+
+
+def test_old_warnings_are_deleted_with_their_deliveries(alice, endpoint):
+    cross(alice)
+    deliveries.prepare()
+    assert tasks.forget_old_warnings() == 0
+    AccountWarning.objects.update(created_at=timezone.now() - deliveries.KEPT)
+    assert tasks.forget_old_warnings() == 1
+    assert not WarningDelivery.objects.exists()
