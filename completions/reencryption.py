@@ -1,4 +1,4 @@
-"""Re-encrypts what is stored with the first of ENCRYPTION_KEYS: providers' keys, second factors, and replies for retries.
+"""Re-encrypts what is stored with the first of ENCRYPTION_KEYS: keys of providers, second factors, webhooks, stored replies.
 
 Each row is a transaction of its own, and a row that was written meanwhile is left as it is. So this may run while the gateway
 serves, may be stopped, and may be repeated: it then continues with what is left.
@@ -7,10 +7,12 @@ serves, may be stopped, and may be repeated: it then continues with what is left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
+from uuid import UUID
 
 from allauth.mfa.models import Authenticator
 from django.db import transaction
 
+from billing.models import WebhookEndpoint
 from completions.models import IdempotentRequest, Provider
 from gateway_project import secretbox
 
@@ -28,7 +30,7 @@ class Outcome(Enum):
 
 
 def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
-    """Re-encrypt every provider's key, second factor and stored reply, and count the outcomes."""
+    """Re-encrypt every provider's key, second factor, webhook and stored reply, and count the outcomes."""
     outcomes: Counter[Outcome] = Counter()
     for provider in Provider.objects.exclude(sealed_api_key="").order_by("pk"):
         outcome = _reencrypt_key(provider)
@@ -42,6 +44,11 @@ def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counte
         outcomes[outcome] += 1
         if outcome is Outcome.UNREADABLE:
             progress(f"the second factor {factor_id} cannot be decrypted: remove it, so that its user sets up another")
+    for endpoint_id in WebhookEndpoint.objects.order_by("pk").values_list("pk", flat=True):
+        outcome = _reencrypt_webhook(endpoint_id)
+        outcomes[outcome] += 1
+        if outcome is Outcome.UNREADABLE:
+            progress(f"a secret of the webhook {endpoint_id} cannot be decrypted: its owner must make a new one")
     for reply in _stored_replies():
         outcomes[_reencrypt_reply(reply)] += 1
         if outcomes.total() % _PROGRESS_ROWS == 0:
@@ -79,6 +86,22 @@ def _reencrypt_second_factor(factor_id: int) -> Outcome:
         factor.data[name] = sealed
         factor.save(update_fields=["data"])
     return Outcome.REENCRYPTED
+
+
+def _reencrypt_webhook(endpoint_id: UUID) -> Outcome:
+    with transaction.atomic():  # a rotation of the secret locks the row, too
+        endpoint = WebhookEndpoint.objects.select_for_update().filter(pk=endpoint_id).first()
+        if endpoint is None:
+            return Outcome.CHANGED
+        try:
+            sealed = {"sealed_secret": secretbox.reencrypt(endpoint.sealed_secret)}
+            if endpoint.sealed_previous_secret:
+                sealed["sealed_previous_secret"] = secretbox.reencrypt(endpoint.sealed_previous_secret)
+        except secretbox.Unreadable:
+            return Outcome.UNREADABLE
+        changed = {name: text for name, text in sealed.items() if text is not None}
+        WebhookEndpoint.objects.filter(pk=endpoint_id).update(**changed)
+    return Outcome.REENCRYPTED if changed else Outcome.CURRENT
 
 
 def _stored_replies() -> Iterator[IdempotentRequest]:

@@ -9,9 +9,11 @@ import pytest
 from allauth.mfa.models import Authenticator
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
+from django.test import RequestFactory
 
 from billing import audit
-from billing.models import LedgerEntry
+from billing.models import LedgerEntry, WebhookEndpoint
+from billing.warnings import endpoints
 from completions import reencryption
 from completions.models import IdempotentRequest, Provider
 from gateway_project import secretbox
@@ -100,6 +102,20 @@ def test_second_factors_are_encrypted_with_the_first_key(alice, settings):
     assert reencrypt()["reencrypted"] == 2
     settings.ENCRYPTION_KEYS = [NEW]
     assert Authenticator.objects.get().wrap().validate_code(second_factors.code())
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    with pytest.raises(CommandError, match="2 cannot be decrypted"):
+        reencrypt()
+
+
+def test_secrets_of_webhooks_are_encrypted_with_the_first_key(alice, settings):
+    request = RequestFactory().get("/")
+    request.user = alice.members.get()
+    endpoint, old = endpoints.make(request, alice, "https://example.org/")
+    new = endpoints.rotate(request, endpoint)
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    assert [reencrypt()["reencrypted"] for _ in range(2)] == [2, 0]
+    settings.ENCRYPTION_KEYS = [NEW]
+    assert endpoints.read_secrets(WebhookEndpoint.objects.get()) == [new, old]
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     with pytest.raises(CommandError, match="2 cannot be decrypted"):
         reencrypt()
