@@ -27,7 +27,7 @@ ACTS: dict[Role, frozenset[Act]] = {
 
 DESCRIPTIONS: dict[Role, str] = {
     Role.OWNER: "may do everything: keys, payments and members",
-    Role.DEVELOPER: "makes, changes and revokes keys, manages webhooks, uses the playground; sees the statement, but no payments",
+    Role.DEVELOPER: "makes and changes keys, manages webhooks, uses the playground; sees the statement, but no payments",
     Role.BILLING: "pays and sees payments and receipts; sees keys, but cannot change them",
     Role.VIEWER: "sees the balance, keys and the statement, and changes nothing",
 }
