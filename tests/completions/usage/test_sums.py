@@ -1,6 +1,9 @@
 """What accounts used, summed up by hour from what is booked: each request once, also one that ends late."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from django.db import connections
 from django.db.models import F, Sum
 
 from billing import audit
@@ -130,6 +133,24 @@ def test_many_entries_are_summed_up_in_parts(alice, api, echo_model, monkeypatch
         chat.ask(api)
     assert tasks.sum_up_usage() == 5
     assert (total()["requests"], UsageMark.objects.get(account=alice).last_seq) == (5, 6)
+    assert audit.verify() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_runs_at_the_same_time_sum_up_each_request_once(api, echo_model, monkeypatch):
+    monkeypatch.setattr(sums, "ENTRIES_MAX", 2)
+    for number in range(20):
+        chat.ask(api, user=f"u-{number % 3}")
+
+    def run(_):
+        try:
+            return sums.sum_up()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(run, range(4))) == 20
+    assert total()["requests"] == 20
     assert audit.verify() == []
 
 
