@@ -111,6 +111,6 @@ def fits(page):
     return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def violations(page):
-    """Return what axe finds on the page that keeps somebody from reading or using it."""
-    return Axe().run(page, options=_AXE_OPTIONS).response["violations"]
+def violations(page, **options):
+    """Return what axe finds on the page that keeps somebody from reading or using it, by all rules if not told otherwise."""
+    return Axe().run(page, options={**_AXE_OPTIONS, **options}).response["violations"]

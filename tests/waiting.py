@@ -15,10 +15,13 @@ SECONDS_MAX = 60.0  # less than the lock_timeout of the tests' own transactions,
 
 
 def until(condition: Callable[[], Any]) -> None:
-    """Wait until the condition is true. After the time limit return, too: the next assertion fails with a better message."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.002)
+    """Wait until the condition is true. After the time limit return, too: the next assertion fails with a better message.
+
+    Asks less often the longer it takes: a condition may cost much of the core that what it waits for needs.
+    """
+    began_at = time.monotonic()
+    while not condition() and (seconds := time.monotonic() - began_at) < SECONDS_MAX:
+        time.sleep(min(0.002 + seconds / 20, 0.1))
 
 
 def somebody_waits() -> bool:
