@@ -314,6 +314,7 @@ SPECTACULAR_SETTINGS = {
         "keys.openapi.describe_rates",
         "completions.inbound.messages.openapi.describe_errors",
         "gateway_project.web.openapi.describe_servers",
+        "gateway_project.web.openapi.add_examples",
     ],
 }
 

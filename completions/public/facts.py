@@ -7,7 +7,7 @@ from completions import measurements
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.measurements import MeasuredModel
-from completions.models import LanguageModel, Price
+from completions.models import LanguageModel, ModelKind, Price
 from gateway_project import dollars
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
@@ -27,10 +27,19 @@ class ListedModel:
     measured: MeasuredModel
 
     @property
+    def is_embedding(self) -> bool:
+        return self.model.kind == ModelKind.EMBEDDING
+
+    @property
     def abilities(self) -> list[str]:
         """What it can do beyond text."""
         model = self.model
-        given = {"Images": model.image_support, "Tools": model.function_calling, "Reasoning": model.reasoning}
+        given = {
+            "Embeddings": self.is_embedding,
+            "Images": model.image_support,
+            "Tools": model.function_calling,
+            "Reasoning": model.reasoning,
+        }
         return [title for title, has in given.items() if has]
 
     @property
@@ -97,8 +106,9 @@ class Facts:
 
     @property
     def example(self) -> str:
-        """The id of a model for an example: one that can be called, if there is one."""
-        return next((each.model.pk for each in [*self.available, *self.models.values()]), "provider/model")
+        """The id of a model for an example of a chat: one that can be called, if there is one."""
+        chats = (each for each in [*self.available, *self.models.values()] if not each.is_embedding)
+        return next((each.model.pk for each in chats), "provider/model")
 
 
 _facts: StaleWhileRefresh[None, Facts] = StaleWhileRefresh(seconds=READ_SECONDS, stale_on=pool.DATABASE_ERRORS)

@@ -99,6 +99,7 @@ def model(request: HttpRequest, model_id: str) -> HttpResponseBase:
         "listed": listed,
         "model": listed.model,
         "model_id": model_id,
+        "is_embedding": listed.is_embedding,
         "api_url": api_url,
         "share_title": f"{listed.model.name} by {listed.model.maker}",
         "share_words": f"{listed.input_price} in, {listed.output_price} out per million tokens; {listed.context} of context.",

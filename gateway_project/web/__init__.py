@@ -19,5 +19,6 @@
 - ``gunicorn_replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
 - ``health``              probes and metrics
 - ``openapi``             the OpenAPI description
+- ``api_reference``       a page made from it
 - ``query_parameters``    query parameters as django-filter's FilterSets: numbers, booleans, choices, text, times
 """

@@ -1,6 +1,8 @@
 """The OpenAPI description at /api/openapi.json, which drf-spectacular generates from the views once per process."""
 
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -23,9 +25,14 @@ def document(request: HttpRequest) -> HttpResponse:
 
 @cache
 def _rendered_document() -> bytes:
-    schema = SchemaGenerator().get_schema(request=None, public=True)
-    rendered: bytes = OpenApiJsonRenderer().render(schema)
+    rendered: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
     return rendered
+
+
+def read_document() -> dict[str, Any]:
+    """Return the description, as clients read it."""
+    document: dict[str, Any] = json.loads(_rendered_document())
+    return document
 
 
 def error_responses(*conditions: type[errors.ApiError]) -> dict[int, OpenApiResponse]:
@@ -60,6 +67,28 @@ def describe_errors(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     return result
 
 
+def add_examples(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Add the examples of parameters, requests and replies, which stand in a file by operation. A hook of drf-spectacular."""
+    examples = json.loads(_EXAMPLES.read_text())
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            _add_examples(operation, examples.get(operation["operationId"], {}))
+    return result
+
+
+def _add_examples(operation: dict[str, Any], given: dict[str, Any]) -> None:
+    for parameter in operation.get("parameters", []):
+        if parameter["name"] in given.get("parameters", {}):
+            parameter["example"] = given["parameters"][parameter["name"]]
+    if "request" in given:
+        operation["requestBody"]["content"]["application/json"]["example"] = given["request"]
+    success = next(response for status, response in operation["responses"].items() if status.startswith("2"))
+    for kind, media in success.get("content", {}).items():
+        name = "events" if kind == "text/event-stream" else "reply"
+        if name in given:
+            media["example"] = given[name]
+
+
 def describe_servers(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     """Add the addresses at which the paths are served. A hook of drf-spectacular."""
     api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
@@ -75,6 +104,7 @@ def _url(host: str) -> str:
     return f"{'http' if settings.GATEWAY_DEVELOPMENT else 'https'}://{host}"
 
 
+_EXAMPLES = Path(__file__).with_name("openapi_examples.json")
 _TEXT = {"type": "string"}
 _ERROR_FIELDS = {
     "message": {"type": "string", "description": "For people; the words may change."},

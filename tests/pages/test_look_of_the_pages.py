@@ -30,6 +30,8 @@ PUBLIC = [
     "/models",
     "/models?images=on",
     "/models/acme/large",
+    "/docs",
+    "/docs?q=cost",
     "/rankings",
     "/rankings/acme/large",
     "/accounts/login/",

@@ -181,6 +181,15 @@ def test_a_models_page_shows_its_price_its_limits_and_a_first_request(catalog):
     assert "This model is not callable yet" in page("/models/zed/later")
 
 
+def test_the_page_of_a_model_for_embeddings_asks_for_embeddings(catalog):
+    factories.make_model("acme/embed", kind="embedding", output="0", max_output_tokens=1)
+    text = page("/models/acme/embed")
+    assert "/v1/embeddings" in text
+    assert 'client.embeddings.create(model="acme/embed", input="Hello")' in text
+    assert "chat" not in text
+    assert '"model": "acme/large"' in page("/")  # the first request of the landing page is a chat
+
+
 @pytest.mark.parametrize("model_id", ["no/such", "zed/free", "acme", "a" * 5_000])
 def test_a_model_that_is_not_listed_has_no_page(catalog, model_id):
     assert get(f"/models/{model_id}", HTTP_ACCEPT="text/html").status_code == 404

@@ -1,10 +1,12 @@
 """GET /api/openapi.json: the description of the API is valid, complete, and matches the code."""
 
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pytest
 from django.core.management import call_command
 from django.urls import get_resolver
@@ -223,6 +225,53 @@ def test_every_operation_and_reply_is_described(document):
             assert operation["description"].endswith(".")
             assert all(response["description"] for response in operation["responses"].values())
             assert all(parameter["description"] for parameter in operation.get("parameters", []) if parameter["in"] != "path")
+
+
+def as_json_schema(document: dict, part: Any) -> Any:
+    """Return a schema of OpenAPI 3.0 as JSON Schema has it, which knows no ``nullable``."""
+    if isinstance(part, list):
+        return [as_json_schema(document, item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    converted = {name: as_json_schema(document, value) for name, value in part.items() if name not in ("nullable", "example")}
+    return {"anyOf": [converted, {"type": "null"}]} if part.get("nullable") is True else converted
+
+
+def validate(document: dict, media: dict) -> None:
+    """Raises ValidationError unless the media type's example is of its schema."""
+    components = as_json_schema(document, {"schemas": document["components"]["schemas"]})
+    jsonschema.validate(media["example"], {**as_json_schema(document, media["schema"]), "components": components})
+
+
+@pytest.mark.parametrize(("path", "method"), PATHS.items())
+def test_every_operation_has_examples_of_its_schemas(document, path, method):
+    """They stand in gateway_project/web/openapi_examples.json, by the operation's id."""
+    operation = document["paths"][path][method]
+    medias = [*operation["responses"]["200"]["content"].values()]
+    if method == "post":
+        medias.append(operation["requestBody"]["content"]["application/json"])
+    for media in medias:
+        assert media.get("example"), operation["operationId"]
+        validate(document, media)
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "path" or "example" in parameter:
+            jsonschema.validate(parameter["example"], parameter["schema"])
+
+
+def test_there_is_no_example_of_what_is_no_operation(document):
+    names = {operation["operationId"] for operations in document["paths"].values() for operation in operations.values()}
+    assert set(json.loads(openapi._EXAMPLES.read_text())) == names
+
+
+@pytest.mark.parametrize("path", [path for path, method in PATHS.items() if path.startswith("/v1/") and method == "post"])
+def test_the_example_of_a_request_is_answered(document, api, echo_model, path):
+    factories.make_model("demo/embed", kind="embedding", input="0.10", output="0", max_output_tokens=1)
+    media = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+    reply = api.post(path, media["example"], content_type="application/json")
+    assert reply.status_code == 200, reply.content
+    described = document["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]
+    assert set(reply.json()) == set(described["example"])
+    validate(document, {**described, "example": reply.json()})
 
 
 def test_names_of_schemas_are_plain(document):

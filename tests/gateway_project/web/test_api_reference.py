@@ -1,0 +1,86 @@
+"""The API reference at /docs: what it shows of the OpenAPI description, and how it is found."""
+
+import html
+import re
+
+import pytest
+
+from gateway_project import errors
+from gateway_project.web import api_reference, openapi, public_page
+from tests.conftest import client_for
+from tests.gateway_project.web.test_openapi import PATHS
+
+
+@pytest.fixture(autouse=True)
+def _empty_caches():
+    for forget in (public_page.forget, api_reference.read_operations.cache_clear, openapi._rendered_document.cache_clear):
+        forget()
+    yield
+    public_page.forget()
+
+
+def source(path="/docs", **headers):
+    reply = client_for(None).get(path, **headers)
+    assert reply.status_code == 200
+    return reply.content.decode()
+
+
+def text(path="/docs", **headers):
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", source(path, **headers)).split()))
+
+
+def test_every_operation_is_shown_with_an_example():
+    shown = text()
+    for path, method in PATHS.items():
+        assert f"{method.upper()} {path} " in shown
+    operations = api_reference.read_operations("http://api.test", "http://test")
+    assert {each.path for each in operations} == set(PATHS)
+    for each in operations:
+        assert each.curl.startswith(("curl http", 'curl "http'))
+        assert "{" not in each.curl.partition(" -d ")[0], each.id  # every parameter of the path has an example
+        assert all(reply.example for reply in each.replies)
+
+
+def test_fields_show_their_type_their_bounds_and_where_they_stand():
+    shown = text()
+    assert "temperature number, 0 to 2 or null" in shown
+    assert "model string, 1 to 200 characters · required" in shown
+    assert "tools[].function.name string · required" in shown
+    assert "limit in the address, integer, 1 to 100, default 10" in shown
+    assert "x-gateway-cost string The cost in US dollars, exactly." in shown
+    assert "reasoning_effort none, minimal, low, medium, high, xhigh, max or null" in shown
+
+
+def test_the_table_of_errors_has_every_code():
+    classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.ApiError)]
+    assert set(api_reference.MEANINGS) == {each.code for each in classes}
+    assert "insufficient_quota The account has too few credits" in text()
+
+
+def test_examples_go_to_the_host_that_serves_them(settings):
+    settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.org", "example.org"
+    settings.ALLOWED_HOSTS = ["api.example.org", "example.org"]
+    shown = text(HTTP_HOST="example.org")
+    assert "curl http://api.example.org/v1/chat/completions" in shown
+    assert "curl http://example.org/api/billing/balance" in shown
+    assert "http://api.example.org/api/" not in shown
+
+
+def test_the_public_operation_is_shown_without_a_key():
+    [rankings] = [each for each in api_reference.read_operations("http://api.test", "http://test") if each.is_public]
+    assert rankings.curl == 'curl "http://test/api/rankings?limit=1"'
+
+
+def test_a_search_leads_to_the_operations_and_fields_that_have_the_words():
+    found = text("/docs?q=Idempotency-KEY").partition("Basics Completions are at")[0]
+    assert "Generate a reply POST /v1/chat/completions Idempotency-Key" in found
+    assert "GET /v1/models" not in found
+    assert "It is in no operation." in text("/docs?q=nothing-like-it")
+    assert "<script>alert" not in source("/docs?q=<script>alert(1)</script>")
+
+
+def test_the_reference_is_the_same_for_everybody_and_may_be_stored():
+    reply = client_for(None).get("/docs")
+    assert reply["Cache-Control"] == "public, max-age=60"
+    assert not reply.cookies
+    assert client_for(None).get("/docs/?q=cost")["Location"] == "/docs?q=cost"
