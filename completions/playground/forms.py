@@ -52,7 +52,7 @@ class PlaygroundForm(forms.Form):
         self.for_account = for_account
         self.fields["account"].initial = str(for_account.pk)
         model: Any = self.fields["model"]
-        model.choices = [(_id(each), f"{each.model.name} ({_id(each)})") for each in models]
+        model.choices = _choices(models)
         model.widget.prices = {_id(each): (each.price.input_nanos, each.price.output_nanos) for each in models}
 
     def clean_account(self) -> str:
@@ -75,6 +75,13 @@ class PlaygroundForm(forms.Form):
             **options,
             **stream,
         }
+
+
+def _choices(models: list[Listing]) -> list[Any]:
+    """Return the models, and then the aliases with the models that they mean now."""
+    named = [(each.model.pk, f"{each.model.name} ({each.model.pk})") for each in models if not each.alias]
+    aliases = [(each.alias, f"{each.alias}: now {each.model.name}") for each in models if each.alias]
+    return [*named, ("The first of a ranking", aliases)] if aliases else [*named]
 
 
 def _id(listing: Listing) -> str:

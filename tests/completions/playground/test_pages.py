@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from billing.models import Account, LedgerEntry
-from completions.models import Completion, Provider
+from completions.models import Completion, Provider, RoutableAlias
 from gateway_project.activity.models import Activity
 from keys import lifecycle
 from keys.models import ApiKey, RefusedRequest, SpendingDay
@@ -230,6 +230,13 @@ def test_refusals_are_in_the_history_of_the_key(owner, alice):
     owner.post(PATH, form(alice))
     collector.write()
     assert RefusedRequest.objects.get(key=key).model == "demo/echo"
+
+
+def test_aliases_say_which_model_they_mean_now(owner, alice):
+    RoutableAlias.objects.create(id="best/general", model_ids=["gone/model", "demo/echo"])
+    assert "best/general: now Echo" in owner.get(PATH).content.decode()
+    reply = owner.post(PATH, form(alice, model="best/general"), **STREAM)
+    assert {chunk["model"] for chunk in chat.events(reply)[:-1]} == {"demo/echo"}
 
 
 def test_models_of_embeddings_are_not_offered(owner, alice):
