@@ -57,6 +57,7 @@ OWNERS = [
     "/accounts/2fa/",
     "/accounts/2fa/totp/activate/",
     "/accounts/sessions/",
+    "/accounts/3rdparty/",
 ]
 
 
