@@ -96,11 +96,28 @@ def _is_short(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProviderPreferences:
-    """Which providers may answer, by slug: those of ``order`` first, only those of ``only`` if there are any, no ``ignore``."""
+    """Which providers may answer, by slug: those of ``order`` first, only those of ``only`` if there are any, no ``ignore``.
+
+    ``sort`` says what the others are ordered by. The maxima are nanodollars per million tokens, which a model may cost;
+    ``min_quality`` is of 0 to 100, which the model that an alias stands for must have.
+    """
 
     order: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    sort: str | None = None
+    max_input_nanos: int | None = None
+    max_output_nanos: int | None = None
+    min_quality: float | None = None
+
+    @property
+    def bound_models(self) -> bool:
+        return (self.max_input_nanos, self.max_output_nanos, self.min_quality) != (None, None, None)
+
+    def allow_price(self, price: "PriceList") -> bool:
+        """Return whether a model of this price may answer."""
+        allowed = (self.max_input_nanos, price.input_nanos), (self.max_output_nanos, price.output_nanos)
+        return all(maximum is None or nanos <= maximum for maximum, nanos in allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +238,15 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that an alias may stand for now, with its quality of 0 to 100 in the ranking: None when it was never tested."""
+
+    model_id: str
+    price: PriceList
+    quality: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """What is offered under a model id now: its price, its limits, and the routes to it.
 
@@ -239,6 +265,8 @@ class Offer:
     routes: tuple[Route, ...]
     preamble_tokens_max: int = 0
     alias: str = ""  # the id in the request, when it is an alias of this model
+    ranking: str = ""  # the alias as it was on the day of its ranking: an id that keeps its meaning
+    candidates: tuple[Candidate, ...] = ()  # what the alias may stand for, the best first
     reasoning: bool | None = None  # whether the model reasons unseen, if not told otherwise; None: only when asked
     requests_in_flight_max: int | None = None  # of each key; None: as many as the key may have for all models
     is_embedding: bool = False  # it makes embeddings, and writes no text

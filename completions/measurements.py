@@ -25,6 +25,7 @@ class Measured:
     streams: int
     first_token_p50_ms: int | None
     first_token_p99_ms: int | None
+    tokens_per_second: float | None = None
 
     @property
     def failed_percent(self) -> float:
@@ -110,26 +111,29 @@ _NEWEST = """
     )
 """
 
+# Tokens per second are those of the whole reply over the time until its end, as the rankings count them.
+_RATE = """CASE WHEN settlement = 'reported' AND completion_tokens >= 32 AND first_token_ms + streamed_ms > 0
+                THEN completion_tokens * 1000.0 / (first_token_ms + streamed_ms) END"""
+
 _MEASURE = f"""
     {_NEWEST}, attempts AS (
-        SELECT provider_id, model_id, first_token_ms, false AS is_failed
+        SELECT provider_id, model_id, first_token_ms, false AS is_failed, {_RATE} AS rate
         FROM newest WHERE settlement IN ('reported', 'estimated', 'partial')
         UNION ALL
-        SELECT failure ->> 'provider', model_id, NULL, true
+        SELECT failure ->> 'provider', model_id, NULL, true, NULL
         FROM newest CROSS JOIN jsonb_array_elements(failed_attempts) AS failure
     )
     SELECT provider_id, model_id, count(*), count(*) FILTER (WHERE is_failed), count(first_token_ms),
         percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms),
-        percentile_disc(0.99) WITHIN GROUP (ORDER BY first_token_ms)
+        percentile_disc(0.99) WITHIN GROUP (ORDER BY first_token_ms),
+        (percentile_cont(0.5) WITHIN GROUP (ORDER BY rate))::float8
     FROM attempts GROUP BY GROUPING SETS ((provider_id), (provider_id, model_id))
 """  # noqa: S608  SQL of this module
 
-# Tokens per second are those of the whole reply over the time until its end, as the rankings count them.
 _MEASURE_MODELS = f"""
     {_NEWEST}, requests AS (
         SELECT model_id, first_token_ms, settlement IN ('reported', 'estimated', 'partial') AS is_answered,
-            CASE WHEN settlement = 'reported' AND completion_tokens >= 32 AND first_token_ms + streamed_ms > 0
-                THEN completion_tokens * 1000.0 / (first_token_ms + streamed_ms) END AS rate
+            {_RATE} AS rate
         FROM newest
         WHERE settlement IN ('reported', 'estimated', 'partial')
             OR (settlement = 'released' AND jsonb_array_length(failed_attempts) > 0

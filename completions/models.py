@@ -578,11 +578,16 @@ class UsageMark(models.Model):
 class RoutableAlias(models.Model):
     """An id that callers may send instead of a model's: it selects the first available model of ``model_ids``.
 
+    An id that ends in "@" and a day is the alias as it was on that day.
     The rankings app writes these rows; completions only read them.
     """
 
     id = models.CharField(primary_key=True, max_length=200)
     model_ids: ClassVar = ArrayField(models.CharField(max_length=200), help_text="The best first.")
+    qualities: ClassVar = ArrayField(
+        models.FloatField(null=True), default=list, db_default=[], help_text="0 to 100, of each. Empty: never tested."
+    )
+    ranked_on = models.DateField(null=True, help_text="The day of the ranking, in UTC.")
     updated_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -197,6 +197,10 @@ class StreamOptionsSerializer(serializers.Serializer[Any]):
     )
 
 
+_PRICE = {"oneOf": [{"type": "number", "minimum": 0, "maximum": schema.PRICE_MAX}, {"type": "string"}]}
+_MAX_PRICE = {"type": "object", "properties": dict.fromkeys(schema.PRICE_NAMES, _PRICE), "additionalProperties": False}
+
+
 class ProviderPreferencesSerializer(serializers.Serializer[Any]):
     order = _optional(
         serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="Tried first, in turn."
@@ -206,6 +210,17 @@ class ProviderPreferencesSerializer(serializers.Serializer[Any]):
     )
     ignore = _optional(
         serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="These are not asked."
+    )
+    sort = _optional(
+        serializers.ChoiceField,
+        choices=schema.PROVIDER_SORTS,
+        help_text="How the others are ordered, as of the last hour.",
+    )
+    max_price = _optional(
+        SchemaField, _MAX_PRICE, help_text="The most that a model may cost, in US dollars per million tokens."
+    )
+    min_quality = _optional(
+        serializers.FloatField, min_value=0, max_value=100, help_text="The least quality of the model that an alias stands for."
     )
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from completions import providers
-from completions.catalog import lookup
-from completions.chat import ChatRequest, Offer, ProviderPreferences, Route
+from completions.catalog import lookup, route_speeds
+from completions.chat import Candidate, ChatRequest, Offer, ProviderPreferences, Route
 from completions.pricing import token_budget
 from gateway_project import errors
 
@@ -33,6 +33,8 @@ def _eligible_or_none(request: ChatRequest, offer: Offer) -> Offer | None:
 
 def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     """Return the offer with only the routes that can serve the request. Raises InvalidRequest if there is none."""
+    if request.provider_preferences and request.provider_preferences.bound_models:
+        offer = _within_bounds(request.provider_preferences, offer)
     _require_kind(request, offer)
     token_budget.require_possible_max_tokens(request, offer)
     _require_capabilities(request, offer)
@@ -48,6 +50,26 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     if not routes:
         raise refusal or lookup.model_not_found(offer.model_id)
     return offer if routes == list(offer.routes) else replace(offer, routes=tuple(routes))
+
+
+def _within_bounds(preferences: ProviderPreferences, offer: Offer) -> Offer:
+    """Return the offer, or of an alias that of the first model with the price and the quality that the caller allows."""
+    if not offer.alias:
+        if preferences.min_quality is not None:
+            raise errors.wrong("provider.min_quality", "is for aliases, such as cheapest/coding: models have no ranking")
+        if not preferences.allow_price(offer.price):
+            raise errors.wrong("provider.max_price", f"is below the price of {offer.model_id}")
+        return offer
+    for candidate in offer.candidates:
+        if preferences.allow_price(candidate.price) and _is_good_enough(preferences, candidate):
+            chosen = lookup.find_offer(candidate.model_id)
+            return replace(chosen, alias=offer.alias, ranking=offer.ranking, candidates=offer.candidates)
+    raise errors.wrong("provider", f"leaves no model of {offer.alias}")
+
+
+def _is_good_enough(preferences: ProviderPreferences, candidate: Candidate) -> bool:
+    wanted = preferences.min_quality
+    return wanted is None or (candidate.quality is not None and candidate.quality >= wanted)
 
 
 def _require_kind(request: ChatRequest, offer: Offer) -> None:
@@ -77,6 +99,8 @@ def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequenc
     ]
     if offer.routes and not allowed:
         raise errors.wrong("provider", f"leaves no provider of {offer.model_id}")
+    if preferences.sort:
+        allowed = route_speeds.sort(allowed, offer.model_id, preferences.sort)
     places = {slug: place for place, slug in enumerate(dict.fromkeys(preferences.order))}
     moved = [replace(route, priority=places.get(route.provider_slug, len(places) + route.priority)) for route in allowed]
     return sorted(moved, key=lambda route: route.priority)

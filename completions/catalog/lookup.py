@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from django.conf import settings
 
 from completions import chat, providers
-from completions.chat import Deadlines, Offer, PriceList, ProviderPreferences
+from completions.chat import Candidate, Deadlines, Offer, PriceList, ProviderPreferences
 from completions.models import LanguageModel, LanguageModelQuerySet, ModelKind, Obstacle, Price, Provider, RoutableAlias, Route
 from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
@@ -86,9 +86,23 @@ def _read_offer(model_id: str) -> Offer | None:
         _report_unreadable_keys(model)
     if model is not None and _is_offered(model):
         return _offer(model, model.prices_in_force[0])
-    for target in _alias_targets(model_id):
-        return replace(_offer(target, target.prices_in_force[0]), alias=model_id)
-    return None
+    return _read_alias_offer(model_id)
+
+
+def _read_alias_offer(alias: str) -> Offer | None:
+    """Return the offer of the first model that the alias stands for, with all of them that are available."""
+    row = _read_alias(alias)
+    targets = list(_alias_targets(row))
+    if row is None or not targets:
+        return None
+    qualities = dict(zip(row.model_ids, row.qualities, strict=False))
+    candidates = tuple(Candidate(model.pk, price_list(model.prices_in_force[0]), qualities.get(model.pk)) for model in targets)
+    first = _offer(targets[0], targets[0].prices_in_force[0])
+    return replace(first, alias=alias, ranking=_pinned(row), candidates=candidates)
+
+
+def _pinned(row: RoutableAlias) -> str:
+    return row.pk if "@" in row.pk or not row.ranked_on else f"{row.pk}@{row.ranked_on}"
 
 
 _reported: TTLCache[str, bool] = TTLCache(seconds=60, entries_max=1_000)  # providers, so that each is logged once a minute
@@ -107,11 +121,15 @@ def _report_unreadable_keys(model: LanguageModel) -> None:
 _look_ups: GroupCommit[str, Offer | None] = GroupCommit(_look_up)
 
 
-def _alias_targets(alias: str) -> Iterator[LanguageModel]:
+def _read_alias(alias: str) -> RoutableAlias | None:
+    return RoutableAlias.objects.filter(pk=alias).first() if "\x00" not in alias else None
+
+
+def _alias_targets(row: RoutableAlias | None) -> Iterator[LanguageModel]:
     """The available models that an alias stands for, the best first."""
-    ids = RoutableAlias.objects.filter(pk=alias).values_list("model_ids", flat=True).first() if "\x00" not in alias else None
-    models = LanguageModel.objects.with_price_and_routes().in_bulk(ids or [])
-    return (models[model_id] for model_id in ids or [] if model_id in models and models[model_id].is_available)
+    ids = row.model_ids if row else []
+    models = LanguageModel.objects.with_price_and_routes().in_bulk(ids)
+    return (models[model_id] for model_id in ids if model_id in models and models[model_id].is_available)
 
 
 def model_not_found(model_id: str, param: str = "model") -> errors.ModelNotFound:
@@ -132,7 +150,8 @@ def list_models(allowed: Collection[str] | None = None, *, available: bool | Non
 
 
 def _alias_listings(listed: dict[str, Listing], allowed: Collection[str] | None) -> Iterator[Listing]:
-    for alias, ids in RoutableAlias.objects.order_by("pk").values_list("pk", "model_ids"):
+    current = RoutableAlias.objects.exclude(pk__contains="@").order_by("pk")
+    for alias, ids in current.values_list("pk", "model_ids"):
         target = next((listed[model_id] for model_id in ids if model_id in listed and listed[model_id].is_available), None)
         if target and (allowed is None or alias in allowed or target.model.pk in allowed):
             yield replace(target, alias=alias)
@@ -143,7 +162,7 @@ def find_listing(model_id: str, allowed: Collection[str] | None = None) -> Listi
     model = _read_model(model_id) if allowed is None or model_id in allowed else None
     if model is not None and _is_listed(model):
         return _listing(model)
-    for target in _alias_targets(model_id):
+    for target in _alias_targets(_read_alias(model_id)):
         if allowed is None or model_id in allowed or target.pk in allowed:
             return replace(_listing(target), alias=model_id)
     raise model_not_found(model_id)

@@ -21,6 +21,12 @@ HEADERS = [
     openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
     openapi.response_header("x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED),
     openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
+    openapi.response_header(
+        "x-gateway-ranking",
+        str,
+        "The ranking that chose the model, as an id to send as model.",
+        _ATTEMPTED,
+    ),
     openapi.response_header("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
     openapi.response_header(
         "Idempotent-Stored", str, "false: a repetition with the same key is refused, because this reply is not kept.", [200]

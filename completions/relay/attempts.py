@@ -131,6 +131,8 @@ class Dispatch:
             "x-gateway-attempts": str(self.attempts),
             "x-gateway-max-cost": dollars.format_plain(self.admitted.held_nanos),
         }
+        if self.call.offer.ranking:
+            headers["x-gateway-ranking"] = self.call.offer.ranking
         if self.charged_nanos is not None:
             headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
         if self.admitted.idempotency_key and not self.stores_reply:

@@ -23,7 +23,9 @@ Adapters rely on the following and do not check it again; each field may also be
 ``messages`` tells what is guaranteed of the messages.
 """
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -44,7 +46,7 @@ from completions.request.fields import (
     read_required,
     refuse,
 )
-from gateway_project import errors
+from gateway_project import dollars, errors
 
 FIELDS_MAX = 1_000  # of the body itself; providers know about fifty
 MODEL_CHARACTERS_MAX = 200
@@ -57,8 +59,14 @@ TAGS_MAX = 5
 TAG_NAME_CHARACTERS_MAX = 64
 LABEL_CHARACTERS_MAX = 512  # of the value of a tag, and of the id of an end user
 FALLBACKS_MAX = 5
-PROVIDER_PREFERENCES = ("order", "only", "ignore")
+PROVIDER_LISTS = ("order", "only", "ignore")
+PROVIDER_SORTS = ("price", "throughput", "latency")
+PROVIDER_PREFERENCES = (*PROVIDER_LISTS, "sort", "max_price", "min_quality")
+SUFFIXES = {":floor": "price", ":nitro": "throughput"}  # of a model's id: how its providers are sorted
+PRICE_NAMES = ("prompt", "completion")
 PROVIDERS_MAX = 20
+PRICE_MAX = 1_000_000
+_PRICE = re.compile(r"[0-9]{1,7}(\.[0-9]{1,18})?")
 REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 VERBOSITIES = ("low", "medium", "high")
 RESPONSE_FORMATS = ("text", "json_object", "json_schema")
@@ -76,7 +84,7 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
     _check_reply_format(fields)
     _check_tools(fields)
     labels = read_labels(fields)
-    model, conversation = read_model(fields), _read_messages(fields)
+    (model, sort), conversation = _read_sorted_model(fields), _read_messages(fields)
     contents = messages.check(
         conversation,
         images_max=settings.REQUEST_IMAGES_MAX,
@@ -97,9 +105,18 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_read_fallbacks(fields, model),
         contents=contents,
-        provider_preferences=read_provider_preferences(fields),
+        provider_preferences=read_provider_preferences(fields, sort),
         labels=labels,
     )
+
+
+def _read_sorted_model(fields: Fields) -> tuple[str, str | None]:
+    """Return the id of the model without a suffix, and how its providers are sorted."""
+    model_id = read_model(fields)
+    for suffix, sort in SUFFIXES.items():
+        if model_id.endswith(suffix) and len(model_id) > len(suffix):
+            return model_id.removesuffix(suffix), sort
+    return model_id, None
 
 
 def read_model(fields: Fields) -> str:
@@ -125,16 +142,59 @@ def _read_fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
     return tuple((ids.index(model_id), model_id) for model_id in dict.fromkeys(ids) if model_id != model)
 
 
-def read_provider_preferences(fields: Fields) -> ProviderPreferences | None:
-    """Return the preferences, or None without any. Whether there are such providers is for the catalog to say."""
+def read_provider_preferences(fields: Fields, sort: str | None = None) -> ProviderPreferences | None:
+    """Return the preferences, or None without any. Whether there are such providers is for the catalog to say.
+
+    ``sort`` is what the id of the model says. It gives way to the field.
+    """
     given = read_object(fields, "provider")
-    if not given:
-        return None
     for name in given:
         if name not in PROVIDER_PREFERENCES:
             refuse(f"provider.{name[:64]}", f"is not known; known are {', '.join(PROVIDER_PREFERENCES)}", quotes_request=True)
-    lists = {name: _read_provider_slugs(given, name) for name in PROVIDER_PREFERENCES}
-    return ProviderPreferences(**lists) if any(lists.values()) else None
+    max_input_nanos, max_output_nanos = _read_max_price(given)
+    preferences = ProviderPreferences(
+        **{name: _read_provider_slugs(given, name) for name in PROVIDER_LISTS},
+        sort=_read_sort(given) or sort,
+        max_input_nanos=max_input_nanos,
+        max_output_nanos=max_output_nanos,
+        min_quality=_read_min_quality(given),
+    )
+    return None if preferences == ProviderPreferences() else preferences
+
+
+def _read_sort(given: Fields) -> str | None:
+    sort = given.get("sort")
+    if sort is not None and sort not in PROVIDER_SORTS:
+        refuse("provider.sort", f"must be one of {', '.join(PROVIDER_SORTS)}")
+    return sort
+
+
+def _read_max_price(given: Fields) -> tuple[int | None, int | None]:
+    """Return the most that a model may cost, in nanodollars per million tokens of input and of output."""
+    prices = read_object(given, "max_price", "provider")
+    for name in prices:
+        if name not in PRICE_NAMES:
+            path = f"provider.max_price.{name[:64]}"
+            refuse(path, f"is not known; known are {' and '.join(PRICE_NAMES)}", quotes_request=True)
+    nanos = [None if prices.get(name) is None else _price_nanos(prices[name], name) for name in PRICE_NAMES]
+    return nanos[0], nanos[1]
+
+
+def _price_nanos(value: Any, name: str) -> int:
+    """Return nanodollars of dollars per million tokens, as a number or as text, rounded down: it is a maximum."""
+    is_number = type(value) in (int, float) or (isinstance(value, str) and _PRICE.fullmatch(value))
+    if not is_number or not 0 <= Decimal(str(value)) <= PRICE_MAX:
+        refuse(f"provider.max_price.{name}", f"must be US dollars per million tokens, from 0 to {PRICE_MAX}")
+    return int(Decimal(str(value)) * dollars.NANOS_PER_DOLLAR)
+
+
+def _read_min_quality(given: Fields) -> float | None:
+    quality = given.get("min_quality")
+    if quality is None:
+        return None
+    if type(quality) not in (int, float) or not 0 <= quality <= 100:
+        refuse("provider.min_quality", "must be a number between 0 and 100")
+    return float(quality)
 
 
 def _read_provider_slugs(given: Fields, name: str) -> tuple[str, ...]:

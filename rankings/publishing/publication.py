@@ -49,7 +49,7 @@ def _replace(source: Source) -> int:
     Entry.objects.bulk_create(entries)
     _store_daily_ranks(entries, now.date())
     if source == Source.INTERNAL:
-        routable_aliases.write(entries)
+        routable_aliases.write(entries, now.date())
         _update_internal_state(last_attempt_at=Now(), last_success_at=Now(), failures=0, error="")
     _increment_publication_number()
     return len(entries)

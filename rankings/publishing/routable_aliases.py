@@ -1,10 +1,12 @@
 """Writes the ids that callers send as ``model`` for the first of a ranking: best/coding, cheapest/general, fastest/open_source.
 
 An alias lists its models, best first. When a request comes, the first of them that is available then answers. So it lists
-those that cannot be called now, too, beside enough of those that can.
+those that cannot be called now, too, beside enough of those that can. The id with "@" and a day, such as
+best/coding@2026-11-22, is the alias as the last ranking of that day had it.
 """
 
 from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
 from itertools import islice
 from typing import Any
 
@@ -13,26 +15,30 @@ from django.db.models.functions import Now
 from completions.models import Category, LanguageModel, RoutableAlias
 from rankings.models import Entry
 
+KEPT_TIME = timedelta(days=90)
 MODELS_MAX = 50  # of an alias, that are available, and as many that are not
 
 
-def write(entries: Iterable[Entry]) -> None:
-    """Make the aliases those of INTERNAL's entries. An alias whose board is empty is deleted."""
+def write(entries: Iterable[Entry], today: date) -> None:
+    """Make the aliases those of INTERNAL's entries. An alias whose board is empty is deleted.
+
+    Each is kept as it is under an id of ``today``, too, for KEPT_TIME.
+    """
     entries = list(entries)
     models = LanguageModel.objects.of_chat().with_price_and_routes()
     available = {model.pk for model in models if model.is_available}
-    wanted = {
-        alias: model_ids
-        for category in Category
-        for alias, ranked in _aliases(category, entries)
-        if (model_ids := _first(ranked, available))
-    }
+    wanted = {alias: row for category in Category for alias, row in _aliases(category, entries, available) if row.model_ids}
     RoutableAlias.objects.filter(pk__in=set(names()) - set(wanted)).delete()
+    RoutableAlias.objects.filter(pk__contains="@", ranked_on__lt=today - KEPT_TIME).delete()
     RoutableAlias.objects.bulk_create(
-        [RoutableAlias(id=alias, model_ids=model_ids, updated_at=Now()) for alias, model_ids in sorted(wanted.items())],
+        [
+            RoutableAlias(id=id, model_ids=row.model_ids, qualities=row.qualities, ranked_on=today, updated_at=Now())
+            for alias, row in sorted(wanted.items())
+            for id in (alias, f"{alias}@{today}")
+        ],
         update_conflicts=True,
         unique_fields=["id"],
-        update_fields=["model_ids", "updated_at"],
+        update_fields=["model_ids", "qualities", "ranked_on", "updated_at"],
     )
 
 
@@ -41,10 +47,13 @@ def names() -> Iterator[str]:
     return (f"{order}/{category.lower()}" for category in Category for order in _ORDERS)
 
 
-def _aliases(category: Category, entries: Iterable[Entry]) -> Iterator[tuple[str, list[str]]]:
-    board = [entry for entry in entries if entry.board == category]
+def _aliases(category: Category, entries: Iterable[Entry], available: set[str]) -> Iterator[tuple[str, RoutableAlias]]:
+    """Yield the aliases of a category, each with the models that it stands for and their qualities."""
+    board = {entry.model_id: entry for entry in entries if entry.board == category}
     for order, key in _ORDERS.items():
-        yield f"{order}/{category.lower()}", [entry.model_id for entry in sorted(board, key=key)]
+        model_ids = _first([entry.model_id for entry in sorted(board.values(), key=key)], available)
+        qualities = [board[model_id].quality for model_id in model_ids]
+        yield f"{order}/{category.lower()}", RoutableAlias(model_ids=model_ids, qualities=qualities)
 
 
 def _first(model_ids: list[str], available: set[str]) -> list[str]:

@@ -13,6 +13,7 @@ def streamed(caller, model_id, first_token_ms, streamed_ms, tokens, *, hours_ago
     at = pool.database_time() - timedelta(hours=hours_ago)
     model = LanguageModel.objects.get(pk=model_id)
     values = {
+        "provider_id": "echo",
         "is_stream": True,
         "settlement": "reported",
         "completion_tokens": tokens,
@@ -28,7 +29,6 @@ def streamed(caller, model_id, first_token_ms, streamed_ms, tokens, *, hours_ago
         key=key,
         model=model,
         price=model.prices.get(),
-        provider_id="echo",
         spending_day=at.date(),
         counted_tokens=1,
         **values,

@@ -1,5 +1,7 @@
 """Ids that stand for another model: the reply names the model that answered, and its price is charged."""
 
+from datetime import date
+
 import pytest
 
 from billing.models import LedgerEntry
@@ -93,3 +95,44 @@ def test_a_reply_that_is_not_streamed_has_no_speed(api):
     ask(api)
     [completion] = Completion.objects.all()
     assert (completion.first_token_ms, completion.streamed_ms) == (None, None)
+
+
+# --- Bounds and days ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bounds", "chosen"),
+    [
+        ({"min_quality": 60}, "acme/better"),
+        ({"min_quality": 60, "max_price": {"prompt": 5}}, "acme/good"),
+        ({"max_price": {"completion": "2.00"}}, "acme/good"),
+    ],
+)
+def test_an_alias_stands_for_the_first_model_within_the_callers_bounds(api, bounds, chosen):
+    RoutableAlias.objects.update(qualities=[99, 80, 60])
+    reply = ask(api, provider=bounds)
+    assert (reply.status_code, reply.json()["model"]) == (200, chosen)
+    assert Completion.objects.get().model_id == chosen
+
+
+@pytest.mark.parametrize("bounds", [{"min_quality": 90}, {"min_quality": 70, "max_price": {"prompt": 5}}])
+def test_an_alias_without_a_model_within_the_bounds_is_refused(api, bounds):
+    """The one of quality 99 is gone, and a model that was never tested has no quality."""
+    RoutableAlias.objects.update(qualities=[99, 80, None])
+    before = everything_written()
+    assert_error(ask(api, provider=bounds), 400, "invalid_request_error", "provider")
+    assert everything_written() == before
+
+
+def test_a_reply_names_the_ranking_that_chose_and_its_id_chooses_alike(api):
+    RoutableAlias.objects.update(ranked_on=date(2026, 11, 22))
+    RoutableAlias.objects.create(id=f"{ASKED}@2026-11-22", model_ids=["acme/good"], ranked_on=date(2026, 11, 22))
+    assert ask(api)["x-gateway-ranking"] == "best/coding@2026-11-22"
+    reply = ask(api, model="best/coding@2026-11-22")
+    assert (reply.json()["model"], reply["x-gateway-ranking"]) == ("acme/good", "best/coding@2026-11-22")
+    assert "x-gateway-ranking" not in ask(api, model="acme/good")
+
+
+def test_rankings_of_days_are_not_listed(api):
+    RoutableAlias.objects.create(id=f"{ASKED}@2026-11-22", model_ids=["acme/good"])
+    assert {model["id"] for model in api.get("/v1/models").json()["data"]} == {"acme/good", "acme/better", ASKED}

@@ -4,11 +4,13 @@ import json
 
 import pytest
 
+from completions.catalog import route_speeds
 from completions.models import LanguageModel
 from tests import factories
 from tests.chat import assert_error, everything_written
 from tests.completions.routes import add
 from tests.completions.rows import MESSAGES, ask, ask_streamed, events
+from tests.rankings.streams import streamed as streamed_before
 from tests.upstream import refusal, streamed
 
 
@@ -64,7 +66,18 @@ def test_no_preference_is_no_preference(api, provider):
     ("provider", "param"),
     [
         ("spare", "provider"),
-        ({"sort": "price"}, "provider.sort"),
+        ({"sort": "cheapest"}, "provider.sort"),
+        ({"sort": ["price"]}, "provider.sort"),
+        ({"max_price": 1}, "provider.max_price"),
+        ({"max_price": {"image": 1}}, "provider.max_price.image"),
+        ({"max_price": {"prompt": -1}}, "provider.max_price.prompt"),
+        ({"max_price": {"prompt": True}}, "provider.max_price.prompt"),
+        ({"max_price": {"completion": "1e9"}}, "provider.max_price.completion"),
+        ({"max_price": {"completion": 1e300}}, "provider.max_price.completion"),
+        ({"max_price": {"prompt": 2.99}}, "provider.max_price"),
+        ({"min_quality": 101}, "provider.min_quality"),
+        ({"min_quality": "90"}, "provider.min_quality"),
+        ({"min_quality": 50}, "provider.min_quality"),
         ({"allow_fallbacks": None}, "provider.allow_fallbacks"),
         ({"only": "spare"}, "provider.only"),
         ({"order": ["spare"] * 21}, "provider.order"),
@@ -96,3 +109,58 @@ def test_a_quote_shows_the_order_that_is_wanted(api):
     body = {"model": "acme/large", "messages": MESSAGES, "provider": {"order": ["spare"]}}
     routes = api.post("/v1/quote", body).json()["routes"]
     assert [(route["provider"], route["priority"]) for route in routes] == [("spare", 0), ("scripted", 2)]
+
+
+# --- Sorting ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(large, alice):
+    """ "spare" begins sooner, and "scripted" generates more tokens a second."""
+    route_speeds._measured.clear()
+    caller = alice, factories.make_key(alice)[0]
+    streamed_before(caller, "acme/large", 900, 1_100, 1_000, provider_id="scripted")
+    streamed_before(caller, "acme/large", 100, 9_900, 1_000, provider_id="spare")
+
+
+@pytest.mark.parametrize(("sort", "first"), [("latency", "spare"), ("throughput", "scripted"), ("price", "scripted")])
+def test_providers_are_sorted_by_what_was_measured(api, measured, large, sort, first):
+    large.routes.filter(provider=first).update(priority=1 if sort == "price" else 5)  # else the last
+    assert provider_of(ask(api, provider={"sort": sort})) == first
+
+
+def test_a_suffix_of_the_model_sorts(api, measured, large):
+    large.routes.filter(provider="scripted").update(priority=5)
+    assert provider_of(ask(api, model="acme/large")) == "spare"
+    reply = ask(api, model="acme/large:nitro")
+    assert (provider_of(reply), reply.json()["model"]) == ("scripted", "acme/large")
+    assert provider_of(ask(api, model="acme/large:nitro", provider={"sort": "latency"})) == "spare"
+    assert provider_of(ask(api, model="acme/large:floor")) == "spare"
+
+
+def test_providers_that_were_not_measured_keep_their_order_behind_the_others(api, large):
+    route_speeds._measured.clear()
+    assert provider_of(ask(api, provider={"sort": "throughput"})) == "scripted"
+
+
+def test_the_order_goes_before_the_sorting(api, measured):
+    assert provider_of(ask(api, provider={"order": ["scripted"], "sort": "latency"})) == "scripted"
+
+
+def test_another_suffix_is_part_of_the_id(api):
+    assert_error(ask(api, model="acme/large:fast"), 404, "model_not_found", "model")
+
+
+# --- Prices -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("maximum", [{"prompt": 3, "completion": 15}, {"prompt": "3.00"}, {"completion": 15.5}, {}])
+def test_a_model_within_the_maximum_answers(api, maximum):
+    assert provider_of(ask(api, provider={"max_price": maximum})) == "scripted"
+
+
+def test_a_fallback_above_the_maximum_is_not_asked(api, upstream, spare):
+    factories.make_model("demo/dear", input="100", output="100")
+    upstream.will(refusal(500))
+    spare.will(refusal(500))
+    assert ask(api, models=["demo/dear"], provider={"max_price": {"prompt": 50}}).status_code == 502

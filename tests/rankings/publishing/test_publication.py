@@ -151,7 +151,7 @@ def test_model_that_is_not_offered_has_no_entry():
     LanguageModel.objects.update(is_enabled=False)
     publishing.publish(ARENA)
     assert not Entry.objects.exists()
-    assert not RoutableAlias.objects.exists()
+    assert not RoutableAlias.objects.exclude(pk__contains="@").exists()
 
 
 @pytest.mark.parametrize(

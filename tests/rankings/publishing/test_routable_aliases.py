@@ -1,9 +1,12 @@
 """Aliases for the first model of a ranking: how they are written, and how callers use them."""
 
+from datetime import timedelta
+
 import pytest
 
 from billing.models import LedgerEntry
 from completions.models import Category, LanguageModel, Price, RoutableAlias, Route
+from gateway_project.db import pool
 from rankings.models import Entry, Profile, Source
 from rankings.publishing import publication, routable_aliases
 from tests import chat, factories
@@ -27,10 +30,44 @@ def targets(alias):
     return RoutableAlias.objects.get(pk=alias).model_ids
 
 
+def current():
+    """Return the ids of the aliases without a day."""
+    return {alias for alias in RoutableAlias.objects.values_list("pk", flat=True) if "@" not in alias}
+
+
+def test_each_alias_is_kept_under_the_day_of_its_ranking():
+    today = pool.database_time().date()
+    old, kept = (today - routable_aliases.KEPT_TIME - timedelta(days=days) for days in (1, 0))
+    for day in (old, kept):
+        RoutableAlias.objects.create(id=f"best/coding@{day}", model_ids=["acme/tiny"], ranked_on=day)
+    publication.publish(INTERNAL)
+    pinned = RoutableAlias.objects.filter(pk__contains="@")
+    assert set(pinned.values_list("pk", flat=True)) == {f"{alias}@{today}" for alias in current()} | {f"best/coding@{kept}"}
+    for row in pinned.filter(ranked_on=today):
+        alias = RoutableAlias.objects.get(pk=row.pk.partition("@")[0])
+        assert (row.model_ids, row.qualities, row.ranked_on) == (alias.model_ids, alias.qualities, alias.ranked_on)
+
+
+def test_the_ranking_of_a_day_stays_when_later_ones_differ():
+    yesterday = pool.database_time().date() - timedelta(days=1)
+    RoutableAlias.objects.create(id=f"cheapest/coding@{yesterday}", model_ids=["acme/best"], ranked_on=yesterday)
+    publication.publish(INTERNAL)
+    assert targets(f"cheapest/coding@{yesterday}") == ["acme/best"]
+
+
+def test_an_alias_has_the_quality_of_each_model():
+    make_alias(ARENA, "best", "acme/best")
+    make_snapshot(ARENA, {"CODING": {"best": 100}}, crowd=30)
+    publication.publish(INTERNAL)
+    row = RoutableAlias.objects.get(pk="best/coding")
+    qualities = dict(Entry.objects.filter(source=INTERNAL, board="CODING").values_list("model_id", "quality"))
+    assert dict(zip(row.model_ids, row.qualities, strict=True)) == qualities
+
+
 def test_every_board_has_three_aliases():
     publication.publish(INTERNAL)
     expected = {f"{order}/{category.lower()}" for order in ORDERS for category in Category}
-    assert set(RoutableAlias.objects.values_list("pk", flat=True)) == expected == set(routable_aliases.names())
+    assert current() == expected == set(routable_aliases.names())
     assert "best/open_source" in expected
     assert targets("best/open_source") == targets("fastest/open_source") == ["acme/open"]
 
@@ -76,8 +113,7 @@ def test_outdated_aliases_are_deleted_and_foreign_ones_stay():
     publication.publish(INTERNAL)
     Profile.objects.update(open_weights=False)
     publication.publish(INTERNAL)
-    stored = set(RoutableAlias.objects.values_list("pk", flat=True))
-    assert stored == set(routable_aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
+    assert current() == set(routable_aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
     assert targets("best/mine") == ["acme/tiny"]
 
 
