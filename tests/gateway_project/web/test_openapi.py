@@ -133,7 +133,7 @@ def test_every_reply_describes_its_request_id(document, path, method):
 def test_a_completion_describes_its_headers(document):
     operation = document["paths"]["/v1/chat/completions"]["post"]
     described = operation["responses"]["200"]["headers"]
-    own = {f"x-gateway-{name}" for name in ("provider", "attempts", "cost", "max-cost", "ignored-fields")} | {
+    own = {f"x-gateway-{name}" for name in ("provider", "attempts", "cost", "max-cost", "ranking", "ignored-fields")} | {
         "Idempotent-Replayed",
         "Idempotent-Stored",
     }
