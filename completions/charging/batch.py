@@ -344,10 +344,8 @@ def _lock_and_read(
         records.select_running_statement(limited_models) if limited_models else None,
     )
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
-    # Of settlements whose keys were given a limit while they ran.
-    if unread_ids := [
-        key.pk for key in keys_by_id.values() if key.spending_limit_cents is not None and key.pk not in spending_ids
-    ]:
+    limited_ids = {key.pk for key in keys_by_id.values() if key.spending_limit_cents is not None}
+    if unread_ids := limited_ids - spending_ids:  # they were given a limit while what is settled now was running
         sums += transaction.read_more(spending.select_spending_statement(unread_ids))
     open_holds = spending.build_open_holds(sums)
     for key in keys_by_id.values():

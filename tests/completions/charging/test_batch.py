@@ -12,7 +12,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 
 from billing import audit, locks
-from billing.models import Account, Hold, LedgerEntry
+from billing.models import Account, AccountWarning, Hold, LedgerEntry
 from completions.charging import batch
 from completions.models import Completion, IdempotentRequest, LanguageModel
 from gateway_project.db import pipelined_transaction, pool
@@ -256,6 +256,17 @@ def test_an_admission_cannot_hold_what_a_settlement_of_its_batch_spent(threads, 
     asked, streamed = in_one_batch(threads, other, lambda: ask(secret), running.getvalue)
     assert b"[DONE]" in streamed.result()
     assert asked.result().status_code in (402, 429)
+
+
+def test_settlements_at_once_tell_each_crossing_once(threads):
+    """Of twenty, the tenth takes the balance below its threshold, and the sixteenth the key to 80 % of its limit."""
+    account = factories.make_account(cents=100)
+    Account.objects.update(warning_threshold_cents=99)
+    usage.debit(account, CENT - 9 * COST_NANOS - 1, "before")
+    key, secret = factories.make_key(account, limit_cents=1, type="FIXED")
+    SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT * 80 // 100 - 15 * COST_NANOS - 1)
+    assert statuses([begin(threads, lambda: ask(secret)) for _ in range(20)]) == [200] * 20
+    assert Counter(AccountWarning.objects.values_list("kind", flat=True)) == {"BALANCE_LOW": 1, "KEY_NEAR_LIMIT": 1}
 
 
 def test_the_time_of_a_batch_is_read_after_its_locks(threads, alice, monkeypatch):
