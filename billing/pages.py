@@ -67,6 +67,10 @@ class Member:
         return self.may(Act.SEND_REQUESTS)
 
     @property
+    def may_manage_by_program(self) -> bool:
+        return self.may(Act.MANAGE_BY_PROGRAM)
+
+    @property
     def may_pay(self) -> bool:
         return self.may(Act.PAY)
 

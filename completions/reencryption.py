@@ -15,6 +15,7 @@ from django.db import transaction
 from billing.models import WebhookEndpoint
 from completions.models import IdempotentRequest, Provider
 from gateway_project import secretbox
+from keys.models import ManagementReply
 
 _BATCH_ROWS = 20  # replies in memory at a time, of a megabyte or more each
 _PROGRESS_ROWS = 1_000
@@ -49,6 +50,8 @@ def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counte
         outcomes[outcome] += 1
         if outcome is Outcome.UNREADABLE:
             progress(f"a secret of the webhook {endpoint_id} cannot be decrypted: its owner must make a new one")
+    for management_reply in ManagementReply.objects.order_by("pk"):
+        outcomes[_reencrypt_management_reply(management_reply)] += 1
     for reply in _stored_replies():
         outcomes[_reencrypt_reply(reply)] += 1
         if outcomes.total() % _PROGRESS_ROWS == 0:
@@ -102,6 +105,17 @@ def _reencrypt_webhook(endpoint_id: UUID) -> Outcome:
         changed = {name: text for name, text in sealed.items() if text is not None}
         WebhookEndpoint.objects.filter(pk=endpoint_id).update(**changed)
     return Outcome.REENCRYPTED if changed else Outcome.CURRENT
+
+
+def _reencrypt_management_reply(reply: ManagementReply) -> Outcome:
+    try:
+        sealed = secretbox.reencrypt(reply.sealed_body)
+    except secretbox.Unreadable:
+        return Outcome.UNREADABLE
+    if sealed is None:
+        return Outcome.CURRENT
+    # Written once; gone if it was too old meanwhile.
+    return Outcome.REENCRYPTED if ManagementReply.objects.filter(pk=reply.pk).update(sealed_body=sealed) else Outcome.CHANGED
 
 
 def _stored_replies() -> Iterator[IdempotentRequest]:

@@ -12,6 +12,7 @@ from gateway_project.web import api_reference, crawlers, mailbox, openapi
 base = [
     path("", include("completions.public.urls")),
     path("api/billing/", include("billing.urls")),
+    path("api/", include("keys.key_api.urls")),
     path("api/", include("rankings.api.urls")),
     path("api/openapi.json", openapi.document, name="openapi"),
     path("docs", api_reference.show, name="docs"),

@@ -12,16 +12,19 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``lifecycle``          issue a key, change it, set its spending limit, pause and revoke it
 - ``rotation``           give a key a new secret, end the former ones, find the key of a secret
 - ``allowed_models``     the models that a key may use: which there are
+- ``management_keys``    issue, find and revoke keys that manage keys and cannot complete
+- ``key_api``            /api/keys: what programs do with keys by a management key
 - ``usage``              the body of GET /v1/usage
 - ``summaries``          keys and their spending as the pages show them
 - ``acts``               what people do with keys, recorded in the activity log
 - ``forms``              HTML forms for a spending limit, a new key, and what an owner changes of one
 - ``pages``              the dashboard; ``page_urls`` are its addresses
 - ``key_pages``          its pages of one key
+- ``management_pages``   its pages of management keys
 - ``desk``               what keys contribute to the support desk
 - ``admin``              the support pages of keys
 - ``audit``              invariants of keys, which ``billing.audit`` checks
-- ``tasks``              scheduled work: deletes old refusals
+- ``tasks``              scheduled work: deletes old refusals, and old replies to management keys
 - ``openapi``            the security scheme and the rate-limit headers of the API description
 - ``management``         commands: create_key, revoke_key, prepare_quickstart
 

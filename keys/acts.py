@@ -9,11 +9,12 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from billing import locks as account_locks
+from billing.models import Account, User
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from keys import lifecycle, locks, rotation, summaries
-from keys.models import ApiKey
+from keys import lifecycle, locks, management_keys, rotation, summaries
+from keys.models import ApiKey, ManagementKey
 
 _LIMIT = ("spending_limit_cents", "spending_type", "spending_period", "raised_limit_cents", "raised_until")
 _RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
@@ -140,6 +141,23 @@ def revoke(request: HttpRequest, key: ApiKey, **said: str) -> bool:
         lifecycle.revoke_key(key)
         _record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.", **said)
         return True
+
+
+def make_management_key(request: HttpRequest, account: Account, name: str) -> tuple[ManagementKey, str]:
+    """Make a management key. Return it and its secret."""
+    with transaction.atomic():
+        assert isinstance(request.user, User)
+        key, minted = management_keys.issue(account, name=name, created_by=request.user)
+        log.record(request, Activity.Act.MANAGEMENT_KEY_MADE, key, "Made the management key.", account_id=account.pk)
+    return key, minted
+
+
+def revoke_management_key(request: HttpRequest, key: ManagementKey) -> None:
+    """Revoke the management key. Nothing is recorded if it was revoked before."""
+    with transaction.atomic():
+        if management_keys.revoke(key):
+            act = Activity.Act.MANAGEMENT_KEY_REVOKED
+            log.record(request, act, key, "Revoked the management key.", account_id=key.account_id)
 
 
 def _record(request: HttpRequest, act: Activity.Act, key: ApiKey, summary: str, **values: Any) -> None:

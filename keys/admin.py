@@ -19,9 +19,9 @@ from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk.acts import act_once
 from gateway_project.templatetags.amounts import balance_usd, usd
-from keys import acts, locks, rotation, summaries
+from keys import acts, locks, rotation, secret, summaries
 from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
-from keys.models import ApiKey, FormerSecret, RefusalCount, RefusedRequest, SpendingDay
+from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply, RefusalCount, RefusedRequest, SpendingDay
 from keys.refusal_history import summaries as refusal_summaries
 from keys.refusal_history import tables
 
@@ -207,6 +207,29 @@ class FormerSecretAdmin(NewestFirstAdmin):
     @admin.display(description="secret")
     def hint(self, former: FormerSecret) -> str:
         return summaries.mask(former.last_four)
+
+
+@admin.register(ManagementKey)
+class ManagementKeyAdmin(ReadOnlyAdmin):
+    list_display = ("name", "hint", "account", "created_at", "last_used_at", "revoked_at")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
+    list_select_related = ("account",)
+    search_fields = ("name", "id__exact", "last_four__exact", "account__id__exact")
+    search_help_text = "The name, the id, the last four of the secret, or the account's id."
+    fields = ("name", "id", "hint", "account", "created_by", "created_at", "last_used_at", "revoked_at")
+    ordering = ("-id",)
+
+    @admin.display(description="secret")
+    def hint(self, key: ManagementKey) -> str:
+        return f"{secret.MANAGEMENT_PREFIX}…{key.last_four}"
+
+
+@admin.register(ManagementReply)
+class ManagementReplyAdmin(NewestFirstAdmin):
+    list_display = fields = ("at", "management_key", "idempotency_key", "status")  # not the reply, which may have a secret
+    list_select_related = ("management_key",)
+    search_fields = ("management_key__id__exact",)
+    search_help_text = "The management key's id."
 
 
 @admin.register(SpendingDay)

@@ -6,3 +6,4 @@ class KeysConfig(AppConfig):
 
     def ready(self) -> None:
         from keys import openapi  # noqa: F401  registers the security scheme
+        from keys.key_api import openapi as key_api_openapi  # noqa: F401  the same

@@ -37,6 +37,12 @@ INVALID_KEY_MESSAGE = (
 PAUSED_MESSAGE = "Incorrect API key provided: it is paused. Resume it on the dashboard's Keys page."
 CLOSED_ACCOUNT_MESSAGE = "Incorrect API key provided: its account is closed. Ask support to reopen it."
 
+# It is told by its format alone, which is public.
+MANAGEMENT_KEY_MESSAGE = (
+    "Incorrect API key provided: this is a management key, which makes and changes keys at /api/keys, and can do nothing else."
+    " Send a key from the dashboard's Keys page."
+)
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -57,7 +63,7 @@ class CallerAuthentication(BaseAuthentication):
     """Identifies the caller, for views that read the key's status in their own transaction: ``request.user`` is a Caller."""
 
     def authenticate(self, request: Request) -> Any:
-        caller = _identify(_given_secret(request))
+        caller = _identify(_completion_secret(request))
         request._request.key_id = caller.key_id  # type: ignore[attr-defined]  # for the log
         return caller, caller
 
@@ -117,16 +123,25 @@ def require_active(key: ApiKey, account: Account, now: datetime, caller: Caller)
         raise errors.InvalidApiKey(CLOSED_ACCOUNT_MESSAGE)
 
 
-def _given_secret(request: Request) -> str:
-    """Return the well-formed secret in a header. Where both are sent, ``Authorization`` counts."""
+def _completion_secret(request: Request) -> str:
+    """Return the well-formed secret of the request. The format and the checksum decide: malformed ones cost no query."""
+    given = given_secret(request)
+    if secret.key_id(given, secret.MANAGEMENT_PREFIX) is not None:
+        raise errors.InvalidApiKey(MANAGEMENT_KEY_MESSAGE)
+    if secret.key_id(given) is None:
+        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+    return given
+
+
+def given_secret(request: Request) -> str:
+    """Return what a header gives as the secret. Where both are sent, ``Authorization`` counts."""
     header: str = request.META.get("HTTP_AUTHORIZATION", "")
     if not header and (api_key := request.META.get("HTTP_X_API_KEY", "")):
         header = f"Bearer {api_key}"
     if not header:
         raise NotAuthenticated
     scheme, _, given = header.partition(" ")
-    if scheme.lower() != "bearer" or len(header) > HEADER_CHARACTERS_MAX or secret.key_id(given) is None:
-        # The format and the checksum decide: a flood of malformed secrets costs no query.
+    if scheme.lower() != "bearer" or len(header) > HEADER_CHARACTERS_MAX:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     return given
 

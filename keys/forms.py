@@ -99,6 +99,8 @@ class DetailsForm(forms.Form):
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
+        if self.key and name == self.key.name:
+            return name
         named = ApiKey.objects.filter(account=self.for_account, name__iexact=name, revoked_at=None)
         if self.key:
             if named.exclude(pk=self.key.pk).exists():
@@ -250,6 +252,24 @@ class RotateForm(ActForm):
     @property
     def grace(self) -> timedelta:
         return timedelta(seconds=self.cleaned_data["grace_seconds"])
+
+
+class ManagementKeyForm(forms.Form):
+    """A new management key. Validate it while the account is locked: a double click must not make two."""
+
+    name = forms.CharField(max_length=100, help_text="Which program will use it, such as “provisioning”.")
+
+    def __init__(self, account: Account, *args: Any) -> None:
+        super().__init__(*args)
+        self.account = account
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if self.account.management_keys.filter(name__iexact=name, revoked_at=None).exists():
+            raise forms.ValidationError(
+                "There is a management key with this name. If you made it just now, its secret was shown then."
+            )
+        return name
 
 
 class SecretForm(forms.Form):

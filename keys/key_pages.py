@@ -1,7 +1,7 @@
 """The pages of one key: what it may do and its secrets; change, pause and rotate it; find it by a leaked secret."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib import messages
 from django.db import transaction
@@ -19,10 +19,11 @@ from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import sent_forms
 from gateway_project.db import pool
 from gateway_project.web import hosts
-from keys import acts, locks, rotation, summaries
+from keys import acts, locks, management_keys, rotation, summaries
 from keys.forms import ChangeForm, RotateForm, SecretForm
-from keys.models import ApiKey
+from keys.models import ApiKey, ManagementKey
 
+Key = TypeVar("Key", ApiKey, ManagementKey)
 _REVOKED = "{} was revoked, and cannot be changed any more."
 
 
@@ -136,6 +137,7 @@ def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters("secret")
+@sensitive_variables("given", "form")
 @member_page
 def find_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Find the key of a leaked secret among those of the member's accounts, and lead to where it is revoked.
@@ -144,18 +146,32 @@ def find_key(request: HttpRequest, account: Account) -> HttpResponse:
     """
     form = SecretForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
-        key = _find(request, form.cleaned_data["secret"].strip())
+        given = form.cleaned_data["secret"].strip()
+        key, management_key = _own(request, rotation.find_key(given)), _own(request, management_keys.find(given))
         if key is not None:
             return _lead_to(request, key)
+        if management_key is not None:
+            return _lead_to_management_key(request, management_key)
         form.add_error("secret", "No key of your accounts has, or had, this secret.")
     return render(request, "dashboard/key_find.html", {"form": form})
 
 
-@sensitive_variables("given")
-def _find(request: HttpRequest, given: str) -> ApiKey | None:
-    key = rotation.find_key(given)
+def _own(request: HttpRequest, key: Key | None) -> Key | None:
+    """Return the key if it is of an account of the member."""
     is_own = key is not None and Membership.objects.filter(user=request.user.pk, account=key.account_id).exists()
     return key if is_own else None
+
+
+def _lead_to_management_key(request: HttpRequest, key: ManagementKey) -> HttpResponse:
+    select_account(request, key.account)
+    if key.revoked_at is not None:
+        messages.success(request, f"This is the secret of the management key {key.name}, which is revoked already.")
+    elif roles.may(request.user, key.account, Act.MANAGE_BY_PROGRAM):  # type: ignore[arg-type]  # a member page has a user
+        messages.warning(request, f"This is the secret of the management key {key.name} in {key.account.name}. Revoke it here.")
+        return redirect("revoke-management-key", key.pk)
+    else:
+        messages.warning(request, f"This is the secret of a management key. An owner of {key.account.name} can revoke it.")
+    return redirect("management-keys")
 
 
 def _lead_to(request: HttpRequest, key: ApiKey) -> HttpResponse:

@@ -146,6 +146,43 @@ class FormerSecret(models.Model):
         return f"...{self.last_four}, until {self.ends_at:%Y-%m-%d %H:%M} UTC"
 
 
+class ManagementKey(models.Model):
+    """A key that manages its account's keys at /api/keys, and cannot complete. Only owners make one."""
+
+    id = models.CharField(primary_key=True, max_length=22, default=identifiers.short_uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="management_keys")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    last_four = models.CharField(max_length=4, editable=False)
+    created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+", editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    last_used_at = models.DateTimeField(null=True, editable=False, help_text="To the minute.")
+    revoked_at = models.DateTimeField(null=True, editable=False)
+
+    def __str__(self) -> str:
+        return f"{self.name} (...{self.last_four})"
+
+
+class ManagementReply(models.Model):
+    """A reply to a POST under an Idempotency-Key, encrypted: it may show a secret. It is kept for an hour."""
+
+    management_key = models.ForeignKey(ManagementKey, on_delete=models.CASCADE, related_name="replies", db_index=False)
+    idempotency_key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64, help_text="Of the request.")
+    status = models.SmallIntegerField()
+    sealed_body = models.TextField()
+    at = models.DateTimeField(db_default=Now(), db_index=True)
+
+    class Meta:
+        verbose_name_plural = "management replies"
+        constraints = [
+            models.UniqueConstraint(fields=["management_key", "idempotency_key"], name="a_management_request_has_one_reply")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.status} to {self.management_key_id}"
+
+
 class RefusalCount(models.Model):
     """How often a key was refused within one hour, by error and code."""
 

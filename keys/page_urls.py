@@ -1,12 +1,15 @@
 from django.urls import path
 
-from keys import key_pages, pages
+from keys import key_pages, management_pages, pages
 
 urlpatterns = [
     path("", pages.overview, name="dashboard"),
     path("keys/", pages.key_list, name="keys"),
     path("keys/new/", pages.new_key, name="new-key"),
     path("keys/find/", key_pages.find_key, name="find-key"),
+    path("keys/management/", management_pages.list_keys, name="management-keys"),
+    path("keys/management/new/", management_pages.new_key, name="new-management-key"),
+    path("keys/management/<slug:key_id>/revoke/", management_pages.revoke_key, name="revoke-management-key"),
     path("keys/<slug:key_id>/", key_pages.show_key, name="key"),
     path("keys/<slug:key_id>/change/", key_pages.change_key, name="change-key"),
     path("keys/<slug:key_id>/limit/", pages.limit_key, name="limit-key"),

@@ -1,7 +1,8 @@
-"""The format of an API key's secret, and the digest that is stored of it. Pure.
+"""The format of a key's secret, and the digest that is stored of it. Pure.
 
     mgw_live_<key id, 22 characters>_<32 random characters><6 characters of checksum>
 
+The secret of a management key begins with ``mgw_manage_`` instead, so that neither is ever taken for the other.
 The prefix lets secret scanners find a leaked key. The checksum refuses a mistyped secret without a query. The id finds the
 row. The database stores a keyed digest: 190 random bits need no slow hash, and without the pepper a stolen table cannot be
 used to test secrets.
@@ -16,31 +17,32 @@ from collections.abc import Sequence
 from gateway_project import identifiers
 
 PREFIX = "mgw_live_"
+MANAGEMENT_PREFIX = "mgw_manage_"
 _RANDOM_CHARACTERS = 32
-_SHAPE = re.compile(r"mgw_live_([0-9A-Za-z]{22})_([0-9A-Za-z]{32})([0-9A-Za-z]{6})", re.ASCII)
+_SHAPE = re.compile(r"(mgw_(?:live|manage)_)([0-9A-Za-z]{22})_([0-9A-Za-z]{32})([0-9A-Za-z]{6})", re.ASCII)
 
-_BEGINS_LIKE_ONE = re.compile(rf"({PREFIX}[0-9A-Za-z]{{22}})_\w*", re.ASCII)
+_BEGINS_LIKE_ONE = re.compile(r"(mgw_(?:live|manage)_[0-9A-Za-z]{22})_\w*", re.ASCII)
 _ENDS_LIKE_ONE = re.compile(r"(?<![0-9A-Za-z])[0-9A-Za-z]{34}([0-9A-Za-z]{4})(?![0-9A-Za-z])", re.ASCII)
-_LOOKS_LIKE_ONE = re.compile(rf"{PREFIX}\w*", re.ASCII)
+_LOOKS_LIKE_ONE = re.compile(r"(mgw_(?:live|manage)_)\w*", re.ASCII)
 
 
-def mint(key_id: str) -> str:
+def mint(key_id: str, prefix: str = PREFIX) -> str:
     """Make a new secret for a key. It is stored nowhere."""
-    body = f"{PREFIX}{key_id}_{''.join(secrets.choice(identifiers.BASE62) for _ in range(_RANDOM_CHARACTERS))}"
+    body = f"{prefix}{key_id}_{''.join(secrets.choice(identifiers.BASE62) for _ in range(_RANDOM_CHARACTERS))}"
     return body + _checksum(body)
 
 
-def key_id(secret: str) -> str | None:
-    """Return the key id in ``secret``, or None if the format or the checksum is wrong."""
+def key_id(secret: str, prefix: str = PREFIX) -> str | None:
+    """Return the key id in ``secret``, or None if the format, the prefix or the checksum is wrong."""
     match = _SHAPE.fullmatch(secret)
-    if match is None or not hmac.compare_digest(_checksum(secret[:-6]), match[3]):
+    if match is None or match[1] != prefix or not hmac.compare_digest(_checksum(secret[:-6]), match[4]):
         return None
-    return match[1]
+    return match[2]
 
 
 def mask_all(text: str) -> str:
     """Return the text with "mgw_live_..." in place of whatever looks like a secret, whole or cut off."""
-    return _LOOKS_LIKE_ONE.sub(f"{PREFIX}...", text)
+    return _LOOKS_LIKE_ONE.sub(r"\1...", text)
 
 
 def conceal_all(text: str) -> str:

@@ -33,6 +33,9 @@ from completions.providers import ADAPTERS
 from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors, logs, metrics, urls_health
 from gateway_project.monitoring import collector, facts
+from keys import management_keys
+from keys.key_api.request_fields import NewKeySerializer, RotationSerializer
+from keys.key_api.views import PageFilterSet
 from rankings.api.filters import RankingFilter
 from rankings.models import SourceState
 from rankings.scoring import parameters
@@ -472,8 +475,12 @@ def test_documented_request_fields_and_bounds_are_those_of_the_serializer():
 
 @pytest.mark.parametrize(
     ("heading", "parameters"),
-    [("## GET /api/billing/ledger", LedgerPageFilterSet), ("## GET /api/rankings", RankingFilter)],
-    ids=["ledger", "rankings"],
+    [
+        ("## GET /api/billing/ledger", LedgerPageFilterSet),
+        ("## GET /api/keys", PageFilterSet),
+        ("## GET /api/rankings", RankingFilter),
+    ],
+    ids=["ledger", "keys", "rankings"],
 )
 def test_every_parameter_is_documented_with_its_bounds_and_no_other(heading, parameters):
     table = {row[0].strip("`"): row for row in rows(section(API, heading).partition("```")[0])}
@@ -484,6 +491,28 @@ def test_every_parameter_is_documented_with_its_bounds_and_no_other(heading, par
         bounds = [schema[bound] for bound in ("minimum", "maximum", "maxLength") if bound in schema]
         assert all(str(bound) in table[name][3] for bound in bounds)
         assert all(f"`{choice}`" in table[name][3] for choice in schema.get("enum", []))
+
+
+@pytest.mark.parametrize(
+    ("heading", "serializer"),
+    [("## POST /api/keys", NewKeySerializer), ("## POST /api/keys/{key_id}/rotate", RotationSerializer)],
+)
+def test_documented_fields_of_keys_and_their_bounds_are_those_of_the_serializer(heading, serializer):
+    table = {row[0].strip("`"): row for row in rows(section(API, heading).partition("```")[0])}
+    assert set(table) == set(serializer().fields)
+    for name, field in serializer().fields.items():
+        assert table[name][2] == ("yes" if field.required else "no")
+        for bound in ("min_value", "max_value", "max_length"):
+            value = getattr(field, bound, None)
+            assert value is None or str(value) in table[name][3] or "the same" in table[name][3], (name, bound)
+
+
+def test_a_key_matches_its_example(alice, echo_model):
+    limit = {"limit_cents": 500, "type": "RECURRING", "period": "MONTHLY"}
+    key, minted = factories.make_key(alice, **limit, allowed_models=["demo/echo"], tags=["web"])
+    assert chat.ask(client_for(minted)).status_code == 200
+    _, management_secret = management_keys.issue(alice, name="terraform", created_by=alice.members.get())
+    assert_as_shown(client_for(management_secret).get(f"/api/keys/{key.pk}"), example("## GET /api/keys/{key_id}"))
 
 
 def test_a_ranking_matches_its_example(db):

@@ -100,7 +100,7 @@ def _acts(request: HttpRequest, account: Account) -> dict[str, Any]:
             {
                 "id": act.pk,
                 "at": act.at,
-                "who": act.actor.email if act.actor else "an operator's command",
+                "who": act.who,
                 "summary": act.summary,
                 "reason": act.reason,
                 "ticket": act.ticket,

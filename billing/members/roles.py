@@ -12,6 +12,7 @@ class Act(Enum):
     """
 
     MANAGE_KEYS = "make, change or revoke keys"
+    MANAGE_BY_PROGRAM = "make or revoke management keys"  # with which a program does what MANAGE_KEYS allows
     SEND_REQUESTS = "send requests from the playground"
     PAY = "see or make payments"  # with receipts, billing details, the automatic top-up and warnings of a low balance
     MANAGE_WEBHOOKS = "manage webhooks"
@@ -26,7 +27,7 @@ ACTS: dict[Role, frozenset[Act]] = {
 }
 
 DESCRIPTIONS: dict[Role, str] = {
-    Role.OWNER: "may do everything: keys, payments and members",
+    Role.OWNER: "may do everything: keys, management keys, payments and members",
     Role.DEVELOPER: "makes and changes keys, manages webhooks, uses the playground; sees the statement, but no payments",
     Role.BILLING: "pays and sees payments and receipts; sees keys, but cannot change them",
     Role.VIEWER: "sees the balance, keys and the statement, and changes nothing",

@@ -50,7 +50,7 @@ class ActivityAdmin(NewestFirstAdmin):
 
     @admin.display(description="who")
     def who(self, activity: Activity) -> str:
-        return activity.actor.email if activity.actor else "an operator's command"
+        return activity.who
 
     def get_urls(self) -> list[URLPattern]:
         export = self.admin_site.admin_view(self.export_view)

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
@@ -26,15 +27,16 @@ def record(
     reason: str = "",
     ticket: str = "",
 ) -> None:
-    """Record that the request's user did ``act`` to ``target``. ``request`` is None for an operator's command.
+    """Record that the request's user, or its ``program``, did ``act`` to ``target``. It is None for an operator's command.
 
     Must run in the transaction of the act. ``before`` and ``after`` hold no secrets.
     """
     assert connection.in_atomic_block
-    actor = request.user if request and request.user.is_authenticated else None
+    user = getattr(request, "user", None)  # of a request of the API an account
     Activity.objects.create(
         act=act,
-        actor=actor,
+        actor=user if isinstance(user, get_user_model()) else None,
+        program=getattr(request, "program", ""),
         account_id=account_id,
         object_type=target._meta.label_lower,
         object_id=str(target.pk),

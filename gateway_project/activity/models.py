@@ -29,6 +29,8 @@ class Activity(models.Model):
         KEY_RESUMED = "KEY_RESUMED", "resumed a key"
         KEY_ROTATED = "KEY_ROTATED", "rotated a key"
         KEY_REVOKED = "KEY_REVOKED", "revoked a key"
+        MANAGEMENT_KEY_MADE = "MANAGEMENT_KEY_MADE", "made a management key"
+        MANAGEMENT_KEY_REVOKED = "MANAGEMENT_KEY_REVOKED", "revoked a management key"
         PASSWORD_CHANGED = "PASSWORD_CHANGED", "changed a password"
         INVITED = "INVITED", "sent a password link"
         INVITATION_REVOKED = "INVITATION_REVOKED", "revoked a password link"
@@ -59,7 +61,10 @@ class Activity(models.Model):
         on_delete=models.PROTECT,
         related_name="+",
         db_index=False,
-        help_text="Empty: a command of an operator.",
+        help_text="Empty: a program, or a command of an operator.",
+    )
+    program = models.CharField(
+        max_length=200, blank=True, db_default="", help_text="The management key by which a program acted, if it was one."
     )
     account_id = models.UUIDField(null=True, help_text="The account that the act concerns, if it is one.")
     object_type = models.CharField(max_length=100, help_text="What kind of row was changed, such as keys.apikey.")
@@ -87,6 +92,11 @@ class Activity(models.Model):
 
     def __str__(self) -> str:
         return self.summary
+
+    @property
+    def who(self) -> str:
+        """Who did it, in words."""
+        return self.actor.email if self.actor else self.program or "an operator's command"
 
 
 class SentForm(models.Model):

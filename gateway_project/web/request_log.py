@@ -73,7 +73,7 @@ def _facts(request: HttpRequest, response: HttpResponse, path: str, seconds: flo
         "duration_ms": round(seconds * 1000, 1),
         "streaming": response.streaming,
         # The id of the API key, if a view authenticated one. The id is not secret.
-        "key": getattr(request, "key_id", None),
+        "key": getattr(request, "key_id", None) or getattr(request, "management_key_id", None),
         # The completion and its cost, if there is one. For a stream a later line logs the cost.
         "completion": getattr(request, "completion_id", None),
         "cost": response.get("x-gateway-cost"),

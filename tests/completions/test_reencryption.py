@@ -17,7 +17,9 @@ from billing.warnings import endpoints
 from completions import reencryption
 from completions.models import IdempotentRequest, Provider
 from gateway_project import secretbox
+from keys import management_keys
 from tests import chat, second_factors
+from tests.conftest import client_for
 from tests.faults import fault
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operating" / "deploying.md").read_text()
@@ -128,6 +130,19 @@ def test_more_replies_than_a_batch_has_are_all_encrypted(api, settings, monkeypa
     assert reencrypt()["reencrypted"] == 1 + len(ids)
     settings.ENCRYPTION_KEYS = [NEW]
     assert {key: ask(api, key) for key in ids} == ids
+
+
+def test_replies_to_management_keys_are_encrypted_too(alice, settings):
+    _, minted = management_keys.issue(alice, name="terraform", created_by=alice.members.get())
+
+    def make():
+        return client_for(minted).post("/api/keys", {"name": "build"}, headers={"idempotency-key": "a"}).json()
+
+    made = make()
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    reencrypt()
+    settings.ENCRYPTION_KEYS = [NEW]
+    assert make() == made
 
 
 def test_what_cannot_be_decrypted_is_reported_and_left_as_it_is(api, settings):

@@ -22,7 +22,7 @@ from billing.models import (
     WebhookEndpoint,
 )
 from gateway_project.activity.models import Activity
-from keys.models import ApiKey, SpendingDay
+from keys.models import ApiKey, ManagementKey, SpendingDay
 from tests import factories, sessions
 from tests.browser import chromium, open_page  # noqa: F401  fixtures
 
@@ -111,7 +111,7 @@ def key(alice: Account) -> ApiKey:
 
 _KEPT: list[type[Model]] = [
     *(User, User.groups.through, User.user_permissions.through, Group, Group.permissions.through),
-    *(Account, Membership, Invitation, LedgerEntry, CreditRequest, Hold, ApiKey, SpendingDay, Activity),
+    *(Account, Membership, Invitation, LedgerEntry, CreditRequest, Hold, ApiKey, ManagementKey, SpendingDay, Activity),
     *(AccountWarning, WebhookEndpoint, WarningDelivery),
 ]
 

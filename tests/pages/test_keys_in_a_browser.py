@@ -71,3 +71,14 @@ def test_an_owner_changes_rotates_pauses_and_finds_a_key(transactional_db, alice
     page.get_by_role("button", name="Revoke the key").click()
     expect(page.get_by_text("production is revoked")).to_be_visible()
     assert ApiKey.objects.get().revoked_at is not None
+
+    page.get_by_role("link", name="management keys").click()
+    page.get_by_role("link", name="New management key").click()
+    page.get_by_label("Name").fill("terraform")
+    check(page, f"management-new-{name}")
+    page.get_by_role("button", name="Make the management key").click()
+    check(page, f"management-made-{name}")
+    page.get_by_role("link", name="I have copied it").click()
+    check(page, f"management-{name}")
+    page.get_by_role("link", name="Revoke terraform").click()
+    check(page, f"management-revoke-{name}")

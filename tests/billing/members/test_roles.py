@@ -9,6 +9,7 @@ from django.urls import get_resolver
 
 from billing.models import AccountWarning, Invitation, Membership, Payment, Role, WarningDelivery, WebhookEndpoint
 from gateway_project.db import pool
+from keys import management_keys
 from keys.models import RefusedRequest
 from tests import factories
 from tests.pages.conftest import key, rows, signed_in  # noqa: F401  fixtures
@@ -40,6 +41,9 @@ CASES = {
     "new-key": Case("keys/new/", KEYS, post=200, form={"name": "new", **NO_LIMIT}, writes=True),
     "limit-key": Case("keys/{key}/limit/", KEYS, post=302, form={"spending_type": "FIXED", "spending_limit": "5"}, writes=True),
     "find-key": Case("keys/find/", post=200, form={"secret": "mgw_live_"}),
+    "management-keys": Case("keys/management/"),
+    "new-management-key": Case("keys/management/new/", OWNS, post=200, form={"name": "deploy"}, writes=True),
+    "revoke-management-key": Case("keys/management/{manager}/revoke/", OWNS, post=302, writes=True),
     "key": Case("keys/{key}/"),
     "change-key": Case("keys/{key}/change/", KEYS, post=302, form={"name": "other", "tags": "web"}, writes=True),
     "pause-key": Case("keys/{key}/pause/", KEYS, get=405, post=302, writes=True),
@@ -91,6 +95,7 @@ def ids(alice, key):  # noqa: F811
     """What the paths and forms of the table name: rows of alice's account."""
     owner = alice.members.get()
     member = Membership.objects.create(account=alice, user=factories.make_user("other@example.org"), role=Role.VIEWER)
+    manager, _ = management_keys.issue(alice, name="terraform", created_by=owner)
     payment = Payment.objects.create(account=alice, amount_cents=500, processor="stripe", is_live=False, created_by=owner)
     factories.make_model("demo/echo")
     invitation = Invitation.objects.create(
@@ -113,6 +118,7 @@ def ids(alice, key):  # noqa: F811
         "account": alice.pk,
         "key": key.pk,
         "last_four": key.last_four,
+        "manager": manager.pk,
         "member": member.pk,
         "payment": payment.pk,
         "invitation": invitation.pk,

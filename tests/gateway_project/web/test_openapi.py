@@ -45,6 +45,12 @@ PATHS = {
 }
 
 
+MANAGED = [
+    *(("/api/keys", method) for method in ("get", "post")),
+    *(("/api/keys/{key_id}", method) for method in ("get", "patch")),
+    *((f"/api/keys/{{key_id}}/{act}", "post") for act in ("pause", "resume", "rotate", "revoke")),
+]
+OPERATIONS = [*PATHS.items(), *MANAGED]
 PUBLIC = {"/api/rankings"}
 MESSAGES = {"/v1/messages", "/v1/messages/count_tokens"}
 ERRORS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)]
@@ -83,9 +89,8 @@ def test_the_document_is_generated_without_warnings(tmp_path):
 
 
 def test_the_document_lists_exactly_the_paths_of_the_api(document):
-    assert {path: list(operations) for path, operations in document["paths"].items()} == {
-        path: [method] for path, method in PATHS.items()
-    }
+    described = [(path, method) for path, operations in document["paths"].items() for method in operations]
+    assert sorted(described) == sorted(OPERATIONS)
 
 
 def test_the_document_describes_every_view_of_the_api(document):
@@ -100,11 +105,12 @@ def test_the_document_describes_every_view_of_the_api(document):
             assert f"{prefix}{pattern.pattern}".partition("<")[0] in described
 
 
-@pytest.mark.parametrize(("path", "method"), PATHS.items())
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_every_operation_but_the_public_one_takes_a_bearer_key_and_describes_errors(document, path, method):
     operation = document["paths"][path][method]
-    assert operation.get("security", []) == ([] if path in PUBLIC else [{"apiKey": []}])
-    scheme = document["components"]["securitySchemes"]["apiKey"]
+    name = "managementKey" if (path, method) in MANAGED else "apiKey"
+    assert operation.get("security", []) == ([] if path in PUBLIC else [{name: []}])
+    scheme = document["components"]["securitySchemes"][name]
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     error = resolve(document, operation["responses"]["default"]["content"]["application/json"]["schema"])
     fields = {"type", "message"} if path in MESSAGES else {"message", "type", "code", "param"}
@@ -118,14 +124,14 @@ RATE_HEADERS = {
 }
 
 
-@pytest.mark.parametrize(("path", "method"), PATHS.items())
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_only_replies_to_a_key_under_v1_describe_rate_limit_headers(document, path, method):
     for status, response in document["paths"][path][method]["responses"].items():
         described = {name for name in response["headers"] if name.startswith("x-ratelimit-")}
         assert described == (RATE_HEADERS if path.startswith("/v1/") and status != "401" else set())
 
 
-@pytest.mark.parametrize(("path", "method"), PATHS.items())
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_every_reply_describes_its_request_id(document, path, method):
     assert all("x-request-id" in response["headers"] for response in document["paths"][path][method]["responses"].values())
 
@@ -157,10 +163,10 @@ def test_a_completion_takes_an_idempotency_key(document, api, echo_model):
         assert (api.post(chat.PATH, fields, headers={"Idempotency-Key": key}).status_code == 200) is matches
 
 
-@pytest.mark.parametrize(("path", "method"), PATHS.items())
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_errors_are_described_by_status_with_their_codes_and_headers(document, path, method):
     responses = document["paths"][path][method]["responses"]
-    described = {int(status) for status in responses if status not in ("200", "304", "default")}
+    described = {int(status) for status in responses if status not in ("200", "201", "304", "default")}
     assert {500, 503} <= described <= {error.status for error in ERRORS} | ({529} if path == "/v1/messages" else set())
     described -= {529}  # of Anthropic's API alone
     assert (401 in described) is (path not in PUBLIC)
@@ -178,7 +184,7 @@ def test_errors_are_described_by_status_with_their_codes_and_headers(document, p
 
 def test_the_servers_are_relative_where_one_address_serves_everything(document):
     assert document["servers"] == [{"url": "/"}]
-    assert not any("servers" in document["paths"][path][method] for path, method in PATHS.items())
+    assert not any("servers" in document["paths"][path][method] for path, method in OPERATIONS)
 
 
 def test_the_servers_are_the_two_addresses_where_there_are_two(settings):
@@ -191,7 +197,7 @@ def test_the_servers_are_the_two_addresses_where_there_are_two(settings):
         openapi._rendered_document.cache_clear()
     validate_schema(document)
     assert document["servers"] == [{"url": "https://example.org"}]
-    for path, method in PATHS.items():
+    for path, method in OPERATIONS:
         servers = document["paths"][path][method].get("servers")
         assert servers == ([{"url": "https://api.example.org"}] if path.startswith("/v1/") else None)
 
@@ -283,7 +289,7 @@ def test_names_of_schemas_are_plain(document):
 
 def test_every_operation_has_a_unique_id(document):
     names = [operation["operationId"] for operations in document["paths"].values() for operation in operations.values()]
-    assert len(set(names)) == len(PATHS)
+    assert len(set(names)) == len(OPERATIONS)
 
 
 def test_a_chat_request_has_its_fields_and_bounds(document):

@@ -1,0 +1,113 @@
+"""A key as replies show it."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from rest_framework import serializers
+
+from billing import money
+from gateway_project import dollars, timestamps
+from keys import summaries
+from keys.limits import spending
+from keys.limits.spending import SpendingWindow
+from keys.models import ApiKey, SpendingPeriod, SpendingType
+
+STATES = ("active", "paused", "expired", "revoked")
+
+
+class WindowSerializer(serializers.Serializer[Any]):
+    """What is spent of a spending limit in its current period."""
+
+    spentInDollars = serializers.CharField(help_text="Exactly.")
+    heldInDollars = serializers.CharField(help_text="By running requests.")
+    remainingInCents = serializers.IntegerField(help_text="Rounded down.")
+    remainingInDollars = serializers.CharField(help_text="Exactly.")
+    resetsAt = serializers.DateTimeField(allow_null=True, help_text="null for a FIXED limit.")
+
+
+class KeySerializer(serializers.Serializer[Any]):
+    """A key."""
+
+    id = serializers.CharField()
+    name = serializers.CharField()
+    state = serializers.ChoiceField(choices=STATES)
+    lastFour = serializers.CharField(help_text="The end of its secret.")
+    createdAt = serializers.DateTimeField()
+    expiresAt = serializers.DateTimeField(allow_null=True)
+    pausedAt = serializers.DateTimeField(allow_null=True)
+    revokedAt = serializers.DateTimeField(allow_null=True)
+    formerSecretsEndAt = serializers.DateTimeField(
+        allow_null=True, help_text="When the last former secret stops. null: only the newest works."
+    )
+    spendingLimit = serializers.IntegerField(allow_null=True, help_text="In cents.")
+    spendingType = serializers.ChoiceField(choices=SpendingType.values, allow_null=True)
+    spendingPeriod = serializers.ChoiceField(choices=SpendingPeriod.values, allow_null=True)
+    window = WindowSerializer(allow_null=True, help_text="null for a key without a spending limit.")
+    spentInDollars = serializers.CharField(help_text="In total, exactly.")
+    lastUsedOn = serializers.DateField(allow_null=True, help_text="The UTC day.")
+    requestsPerMinute = serializers.IntegerField(allow_null=True, help_text="Its own. null: as the account.")
+    tokensPerMinute = serializers.IntegerField(allow_null=True, help_text="Its own. null: as the account.")
+    allowedModels = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="null: all models.")
+    tags = serializers.ListField(child=serializers.CharField())
+
+
+class SecretKeySerializer(KeySerializer):
+    """A key with its new secret."""
+
+    secret = serializers.CharField(help_text="Shown once: the gateway stores only a digest of it.")
+
+
+class KeyPageSerializer(serializers.Serializer[Any]):
+    """A page of keys."""
+
+    keys = KeySerializer(many=True)
+    limit = serializers.IntegerField()
+    offset = serializers.IntegerField()
+    count = serializers.IntegerField(help_text="How many keys this reply has.")
+
+
+def describe_keys(keys: Iterable[ApiKey], now: datetime) -> list[dict[str, Any]]:
+    """Return each key as replies show it, with three queries for all of them."""
+    keys = list(keys)
+    windows = spending.read_windows(keys)
+    by_key = zip(keys, summaries.summarize_keys(keys, now), strict=True)
+    return [_describe(key, summary, windows[key.pk]) for key, summary in by_key]
+
+
+def _describe(key: ApiKey, summary: summaries.Summary, window: SpendingWindow | None) -> dict[str, Any]:
+    return {
+        "id": key.pk,
+        "name": key.name,
+        "state": summary.state.lower(),
+        "lastFour": key.last_four,
+        "createdAt": _time(key.created_at),
+        "expiresAt": _time(key.expires_at),
+        "pausedAt": _time(key.paused_at),
+        "revokedAt": _time(key.revoked_at),
+        "formerSecretsEndAt": _time(summary.former_end),
+        "spendingLimit": key.spending_limit_cents,
+        "spendingType": key.spending_type,
+        "spendingPeriod": key.spending_period,
+        "window": _window(window) if window else None,
+        "spentInDollars": dollars.format_plain(summary.spent_in_total_nanos),
+        "lastUsedOn": summary.last_used and summary.last_used.isoformat(),
+        "requestsPerMinute": key.requests_per_minute,
+        "tokensPerMinute": key.tokens_per_minute,
+        "allowedModels": key.allowed_models,
+        "tags": key.tags or [],
+    }
+
+
+def _window(window: SpendingWindow) -> dict[str, Any]:
+    return {
+        "spentInDollars": dollars.format_plain(window.spent_nanos),
+        "heldInDollars": dollars.format_plain(window.held_nanos),
+        "remainingInCents": money.floor_cents(window.available_nanos),
+        "remainingInDollars": dollars.format_plain(window.available_nanos),
+        "resetsAt": _time(window.resets_at),
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else timestamps.iso_millis(moment)

@@ -1,0 +1,176 @@
+"""What a request may set of a key: its fields with their bounds, and what they mean to ``lifecycle``."""
+
+from datetime import datetime
+from typing import Any
+
+from django.core.validators import RegexValidator
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from billing import money
+from billing.models import Account
+from gateway_project import errors
+from gateway_project.db import pool
+from keys import allowed_models, lifecycle
+from keys.limits import rate_limits
+from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey, SpendingPeriod, SpendingType
+
+GRACE_SECONDS_MAX = 7 * 86_400
+GRACE_SECONDS_DEFAULT = 86_400
+_LIMIT = {"spendingLimit": "limit_cents", "spendingType": "type", "spendingPeriod": "period"}
+_FIELDS = {
+    "name": "name",
+    "expiresAt": "expires_at",
+    "requestsPerMinute": "requests_per_minute",
+    "tokensPerMinute": "tokens_per_minute",
+    "allowedModels": "allowed_models",
+    "tags": "tags",
+}
+_TAG = RegexValidator(r"^[^,\x00-\x1f]+$", "must have no commas or control characters")
+
+
+class Integer(serializers.IntegerField):
+    """A JSON integer: no string, no boolean, no fraction."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value(data) if type(data) is int else self.fail("invalid")
+
+
+class Text(serializers.CharField):
+    """A JSON string."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value(data) if isinstance(data, str) else self.fail("invalid")
+
+
+@extend_schema_field({"type": "string", "format": "date-time"})
+class Time(serializers.Field[Any, Any, Any, Any]):
+    """A time with its offset from UTC: none is guessed."""
+
+    default_error_messages = {"invalid": "must be an ISO 8601 time with an offset, such as 2026-12-31T00:00:00Z"}
+
+    def to_internal_value(self, data: Any) -> Any:
+        try:
+            moment = datetime.fromisoformat(data)
+        except (TypeError, ValueError):
+            self.fail("invalid")
+        return moment if moment.tzinfo else self.fail("invalid")
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) -> Any:
+    return field(required=False, allow_null=True, **options)
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    """Fields of a key. null clears one. The three of the spending limit are set together."""
+
+    name = Text(max_length=100, required=False)
+    expiresAt = _optional(Time, help_text="From then on the key is refused. null: it never expires.")
+    spendingLimit = _optional(
+        Integer, min_value=0, max_value=money.CENTS_MAX, help_text="In cents. null: no limit. Give spendingType with it."
+    )
+    spendingType = _optional(serializers.ChoiceField, choices=SpendingType.values, help_text="FIXED: once. RECURRING: again.")
+    spendingPeriod = _optional(
+        serializers.ChoiceField, choices=SpendingPeriod.values, help_text="Of a RECURRING limit: it resets at 00:00 UTC."
+    )
+    requestsPerMinute = _optional(Integer, min_value=1, max_value=RATE_MAX, help_text="null: as the account.")
+    tokensPerMinute = _optional(Integer, min_value=1, max_value=RATE_MAX, help_text="null: as the account.")
+    allowedModels = _optional(
+        serializers.ListField,
+        child=Text(max_length=allowed_models.MODEL_CHARACTERS_MAX),
+        max_length=allowed_models.MODELS_MAX,
+        help_text="Ids of models. null or empty: all models.",
+    )
+    tags = _optional(
+        serializers.ListField,
+        child=Text(
+            max_length=TAG_CHARACTERS_MAX, validators=[RegexValidator(r"^[^,\x00-\x1f]+$", "has a comma or control character")]
+        ),
+        max_length=TAGS_MAX,
+        help_text="Labels of the key, without commas.",
+    )
+
+
+class NewKeySerializer(ChangeSerializer):
+    """A new key."""
+
+    name = Text(max_length=100)
+
+
+class RotationSerializer(serializers.Serializer[Any]):
+    """How a key is rotated."""
+
+    graceSeconds = Integer(
+        min_value=0,
+        max_value=GRACE_SECONDS_MAX,
+        default=GRACE_SECONDS_DEFAULT,
+        help_text="How long the secrets that work now go on working, at most.",
+    )
+
+
+def read(serializer: type[serializers.Serializer[Any]], body: Any) -> dict[str, Any]:
+    """Return the fields of the body. Raises ValidationError or InvalidRequest, which name the field."""
+    reader = serializer(data=body)
+    if isinstance(body, dict):
+        for name in body:
+            if name not in reader.fields:
+                raise errors.wrong(name, "is not a field that can be set", quotes_request=True)
+    reader.is_valid(raise_exception=True)
+    return dict(reader.validated_data)
+
+
+def limit(fields: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the spending limit as arguments of ``lifecycle.set_spending_limit``; None if the request has nothing of it."""
+    if not fields.keys() & _LIMIT.keys():
+        return None
+    cents, type, period = (fields.get(name) for name in _LIMIT)
+    if cents is None and (type or period):
+        raise errors.wrong("spendingLimit", "must be given with spendingType")
+    if cents is not None and type is None:
+        raise errors.wrong("spendingType", "must be given with spendingLimit: FIXED or RECURRING")
+    if type == SpendingType.RECURRING and period is None:
+        raise errors.wrong("spendingPeriod", "must be given for a RECURRING limit: DAILY, WEEKLY or MONTHLY")
+    if type == SpendingType.FIXED and period is not None:
+        raise errors.wrong("spendingPeriod", "must be null for a FIXED limit")
+    return {"limit_cents": cents, "type": type, "period": period}
+
+
+def details(fields: dict[str, Any], account: Account, key: ApiKey | None = None) -> dict[str, Any]:
+    """Return the other fields as arguments of ``lifecycle.change_key``. ``key`` is the one that changes, if there is one."""
+    found = {argument: fields[name] for name, argument in _FIELDS.items() if name in fields}
+    for name in ("allowed_models", "tags"):
+        if found.get(name) is not None:
+            found[name] = list(dict.fromkeys(found[name])) or None
+    changed = {name: value for name, value in found.items() if key is None or value != getattr(key, name)}
+    _require_future(changed.get("expires_at"))
+    _require_known(changed.get("allowed_models"), key)
+    _require_within_account(changed, account)
+    assert found.keys() <= lifecycle.CHANGEABLE
+    return found
+
+
+def _require_future(expires_at: datetime | None) -> None:
+    if expires_at is not None and expires_at <= pool.database_time():
+        raise errors.wrong("expiresAt", "must be in the future")
+
+
+def _require_known(ids: list[str] | None, key: ApiKey | None) -> None:
+    already = (key.allowed_models or []) if key else []
+    unknown = allowed_models.unknown([model_id for model_id in ids or [] if model_id not in already])
+    if unknown:
+        raise errors.wrong("allowedModels", f"has ids of no model: {', '.join(unknown)}", quotes_request=True)
+
+
+def _require_within_account(changed: dict[str, Any], account: Account) -> None:
+    """A rate may be below that of the account, and not above: only support sets higher ones."""
+    most = rate_limits.account_limits(account)
+    for name, argument, maximum in (
+        ("requestsPerMinute", "requests_per_minute", most.requests),
+        ("tokensPerMinute", "tokens_per_minute", most.tokens),
+    ):
+        rate = changed.get(argument)
+        if rate is not None and maximum is not None and rate > maximum:
+            raise errors.wrong(name, f"must be at most {maximum}, the limit of a key of the account")

@@ -1,0 +1,38 @@
+"""Issues, finds and revokes management keys, which manage the keys of their account and cannot complete."""
+
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from billing.models import Account, User
+from keys import secret
+from keys.models import ManagementKey
+
+_USE_WRITTEN_EVERY = timedelta(minutes=1)
+
+
+def issue(account: Account, *, name: str, created_by: User) -> tuple[ManagementKey, str]:
+    """Make a management key. Return it and its secret, which cannot be shown again."""
+    key = ManagementKey(account=account, name=name, created_by=created_by)
+    minted = secret.mint(key.pk, secret.MANAGEMENT_PREFIX)
+    key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
+    key.save(force_insert=True)
+    return key, minted
+
+
+def find(given: str) -> ManagementKey | None:
+    """Return the management key that has this secret, with its account, whether it is revoked or not."""
+    key = ManagementKey.objects.select_related("account").filter(pk=secret.key_id(given, secret.MANAGEMENT_PREFIX)).first()
+    return key if key and secret.matches(given, key.digest, settings.KEY_PEPPERS) else None
+
+
+def revoke(key: ManagementKey) -> bool:
+    """Disable the management key for good, at once. Return False if it was revoked before."""
+    return bool(ManagementKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=Now()))
+
+
+def note_use(key: ManagementKey) -> None:
+    """Note that a key, just found, is used: once a minute at most."""
+    if key.last_used_at is None or key.last_used_at < datetime.now(UTC) - _USE_WRITTEN_EVERY:
+        ManagementKey.objects.filter(pk=key.pk).update(last_used_at=Now())
