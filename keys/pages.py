@@ -18,6 +18,7 @@ from gateway_project.db import pool
 from gateway_project.web import hosts
 from keys import acts, summaries
 from keys.forms import KeyForm, LimitForm
+from keys.models import SpendingDay
 
 LATEST_ENTRIES = 5
 LATEST_KEYS = 5
@@ -32,6 +33,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     keys = summaries.keys_newest_first(account).filter(revoked_at=None)
     chart = summaries.build_chart(account, now.date())
     context = {
+        "was_used": chart is not None or SpendingDay.objects.filter(key__account=account, completions__gt=0).exists(),
         "lasts": summaries.describe_pace(account, chart),
         **_balance(account),
         "rows": [statement.format_entry(entry) for entry in ledger_pages.read_page(account, limit=LATEST_ENTRIES, offset=0)],

@@ -9,13 +9,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing import ledger, locks
-from billing.models import Account, LedgerEntry
+from billing.models import Account, LedgerEntry, Membership, Role
 from keys import summaries
 from keys.limits import spending
 from keys.models import ApiKey
 from tests import factories, outage, stepped_clock, usage
 from tests.conftest import client_for
-from tests.pages.conftest import owner_of, session_texts
+from tests.pages.conftest import owner_of, session_texts, signed_in
 
 SECRET = re.compile(r"mgw_live_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
 
@@ -69,16 +69,36 @@ def test_what_running_requests_hold_is_shown(owner, alice):
 
 
 def test_an_empty_account_explains_the_next_steps(bob):
-    from tests.pages.conftest import signed_in
-
     reply = signed_in(owner_of(bob)).get("/dashboard/", headers={"host": "localhost:8123"})
     page = text(reply)
     assert "There is no credit yet" in page
     assert "There is no key yet" in page
+    assert "Three steps to a first reply Add credit Requests are paid" in page
     assert 'href="/dashboard/keys/new/"' in reply.content.decode()
     assert "curl http://localhost:8123/v1/chat/completions" in page
     assert "There are no entries yet" in page
     assert "Nothing was spent in the last 30 days" in page
+
+
+def test_the_first_steps_show_how_far_the_account_is_until_a_request_was_answered(owner, alice):
+    page = text(owner.get("/dashboard/"))
+    assert "Add credit done Make a key A program" in page
+    assert "Waiting for it" not in page
+    key, _ = factories.make_key(alice, "laptop")
+    page = text(owner.get("/dashboard/"))
+    assert "Make a key done Send a request" in page
+    assert "Waiting for it. Look again" in page
+    use(key, cost_nanos=1, day=timezone.now().date() - timedelta(days=90))
+    assert "Three steps" not in text(owner.get("/dashboard/"))
+
+
+def test_the_first_steps_offer_only_what_the_role_may_do(db):
+    viewer = factories.make_user("viewer@example.org")
+    Membership.objects.create(account=factories.make_account("New"), user=viewer, role=Role.VIEWER)
+    page = text(signed_in(viewer).get("/dashboard/"))
+    assert "An owner or somebody of billing can add to it." in page
+    assert "An owner or a developer can make one." in page
+    assert "Make the first key" not in page
 
 
 def test_the_example_request_uses_the_address_of_the_api(owner, settings):
@@ -453,8 +473,6 @@ def test_a_key_that_does_not_exist_is_not_found(owner, key_id):
 
 def test_concurrent_clicks_make_one_key(transactional_db, alice):
     from concurrent.futures import ThreadPoolExecutor
-
-    from tests.pages.conftest import signed_in
 
     clients = [signed_in(owner_of(alice)) for _ in range(4)]
 

@@ -187,6 +187,20 @@ def test_an_owner_without_scripts_makes_and_revokes_a_key(transactional_db, alic
     assert client_for(secret).get("/api/billing/balance").status_code == 401
 
 
+def test_the_overview_sees_the_first_request_arrive(transactional_db, alice, open_page):
+    key, _ = factories.make_key(alice, "laptop")
+    page = open_page()
+    page.clock.install()
+    sign_in(page, "alice@example.org")
+    expect(page.get_by_text("Waiting for it.")).to_be_visible()
+    picture(page, "owner-first-steps")
+    use(key, 1, cost_nanos=1, days_ago=0)
+    page.clock.run_for(3_000)
+    expect(page.get_by_text("Your first request has arrived.")).to_be_visible()
+    page.clock.run_for(2_000)
+    expect(page.get_by_role("heading", name="Three steps to a first reply")).to_have_count(0)
+
+
 def test_times_are_in_the_readers_zone_with_utc_at_hand(transactional_db, alice, open_page):
     page = open_page(timezone_id="Asia/Tokyo", locale="en-GB")
     sign_in(page, "alice@example.org", "/dashboard/ledger/")

@@ -30,6 +30,21 @@ for (const said of document.querySelectorAll("[data-here]")) {
   said.textContent = ` (${moment.toLocaleString(undefined, { hour: "numeric", minute: "2-digit", ...more })} here)`;
 }
 
+// The last of the first steps: look for the request that it waits for, for ten minutes at most, as it keeps the session alive.
+const awaited = document.querySelector("[data-await-request]");
+if (awaited) {
+  const until = Date.now() + 600_000;
+  const timer = setInterval(async () => {
+    if (Date.now() > until) clearInterval(timer);
+    if (document.hidden) return;
+    const page = await fetch(location.href).then((reply) => (reply.ok ? reply.text() : null), () => null);
+    if (page === null || page.includes("data-await-request")) return;
+    clearInterval(timer);
+    awaited.textContent = awaited.dataset.awaitRequest;
+    setTimeout(() => location.reload(), 2_000);
+  }, 3_000);
+}
+
 // Ignore a second click while a form is being sent.
 for (const form of document.querySelectorAll("form[method=post]:not([data-repeats])")) {
   form.addEventListener("submit", (event) => {
