@@ -259,34 +259,6 @@ def test_an_owner_of_two_accounts_switches(transactional_db, alice, open_page):
     picture(page, "owner-two-accounts")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("options", [PHONE, {"viewport": {"width": 1200, "height": 800}}], ids=["phone", "desktop"])
-def test_no_page_is_wider_than_its_window(busy, open_page, scheme, options):
-    key = ApiKey.objects.get(name="production")
-    page = open_page(color_scheme=scheme, **options)
-    size = "phone" if options is PHONE else "desktop"
-    page.goto("/dashboard/")
-    picture(page, f"{size}-{scheme}-sign-in")
-    assert fits(page)
-    sign_in(page, "alice@example.org")
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (background == "rgb(16, 18, 24)") == (scheme == "dark")
-    paths = {
-        "overview": "",
-        "ledger": "ledger/",
-        "keys": "keys/",
-        "new": "keys/new/",
-        "limit": f"keys/{key.pk}/limit/",
-        "revoke": f"keys/{key.pk}/revoke/",
-        "password": "password/",
-    }
-    for name, path in paths.items():
-        page.goto(f"/dashboard/{path}")
-        picture(page, f"{size}-{scheme}-{name}")
-        assert fits(page), name
-        assert name not in ("overview", "ledger") or size == "phone" or violations(page) == [], name
-
-
 # --- Support -------------------------------------------------------------------------------------------------------
 
 
