@@ -12,7 +12,7 @@ from rankings.models import DailyRank, Source
 from rankings.pages import views as pages
 from rankings.publishing import publication
 from tests import factories
-from tests.browser import PHONE, fits, picture
+from tests.browser import PHONE, fits, picture, violations
 from tests.rankings.entries import UPDATED, forget, list_model, publish
 from tests.rankings.snapshots import make_alias, make_snapshot
 
@@ -203,6 +203,7 @@ def test_charts_are_drawn_for_a_phone_and_stand_above_the_list(listed, open_page
     assert (width, text_pixels >= 10) == (340, True)
     assert chart.bounding_box()["y"] < page.locator(".ranking").bounding_box()["y"]
     assert fits(page)
+    assert [v["id"] for v in violations(page)] == []
 
 
 def test_heading_explains_itself_on_a_tap_and_on_focus(listed, open_page):
