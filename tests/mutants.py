@@ -566,6 +566,7 @@ mutant(
 # --- Prices ------------------------------------------------------------------------------------------------------------
 
 PRICING = "completions/pricing/test_cost.py"
+ROTATION = "keys/test_rotation.py"
 MESSAGES = "completions/inbound/messages/test_views.py"
 MESSAGE_FIELDS = "completions/inbound/messages/test_request.py"
 RESPONSE_FIELDS = "completions/inbound/responses/test_request.py"
@@ -828,6 +829,25 @@ mutant(
         "count.apply(key)\n    rows.writes.rate_limits_updated[key.pk] = key\n    min_tokens = self._require_money",
     ),
     f"{ADMISSION}::test_an_unaffordable_request_does_not_count_against_the_rate_limits",
+)
+mutant(
+    "a_paused_key_is_good",
+    "A key that was paused after its identity was cached is admitted.",
+    code("keys.authentication:require_active", "key.paused_at is not None", "False"),
+    f"{ROTATION}::test_a_paused_key_is_refused_in_words_with_each_of_its_secrets_until_it_is_resumed",
+)
+mutant(
+    "an_ended_secret_is_good",
+    "A former secret works until its process forgets it.",
+    code("keys.authentication:require_active", "not key.accepts(caller.digest, now)", "False"),
+    f"{ROTATION}::test_a_secret_that_ends_at_once_is_refused_at_once[True]",
+    f"{ROTATION}::test_a_secret_stops_at_its_end_in_a_process_that_has_it_cached",
+)
+mutant(
+    "a_former_secret_never_ends",
+    "The end of a former secret is not looked at.",
+    code("keys.models:ApiKey.working_former_digests", "end > now", "True"),
+    f"{ROTATION}::test_a_secret_stops_at_its_end_in_a_process_that_has_it_cached",
 )
 mutant(
     "a_revoked_key_is_good",

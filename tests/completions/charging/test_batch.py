@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from completions.charging import batch
 from completions.models import Completion, IdempotentRequest, LanguageModel
 from gateway_project.db import pipelined_transaction, pool
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement, _Pipeline
+from keys import lifecycle, rotation
 from keys import locks as key_locks
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, usage
@@ -110,6 +112,20 @@ def test_admission_waits_for_a_locked_key_and_sees_its_revocation(threads, alice
     with transaction.atomic():
         key_locks.lock_key(key.pk)
         ApiKey.objects.filter(pk=key.pk).update(revoked_at=Now())
+        asking = begin(threads, lambda: ask(secret))
+        until(lambda: asking.done() or somebody_waits())
+    chat.assert_error(asking.result(), 401, "invalid_api_key")
+    assert not Hold.objects.exists()
+
+
+@pytest.mark.parametrize("act", ["pause", "rotate"])
+def test_admission_waits_for_a_key_that_is_paused_or_rotated_and_refuses_it(threads, alice, act):
+    key, secret = factories.make_key(alice)
+    with transaction.atomic():
+        if act == "pause":
+            lifecycle.pause_key(key)
+        else:
+            rotation.rotate_secret(key, grace=timedelta(0))
         asking = begin(threads, lambda: ask(secret))
         until(lambda: asking.done() or somebody_waits())
     chat.assert_error(asking.result(), 401, "invalid_api_key")
