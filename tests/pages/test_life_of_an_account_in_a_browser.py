@@ -1,0 +1,164 @@
+"""The whole life of an account in a real Chromium: from signing up to signing out everywhere."""
+
+import re
+
+import openai
+import pytest
+from django.core import mail
+from playwright.sync_api import expect
+
+from billing import audit, tasks
+from billing.models import Account, LedgerEntry, Membership, Role
+from tests import second_factors
+from tests.browser import picture
+from tests.pages.test_pages_in_a_browser import SECRET
+
+ANN, BEN = "ann@example.org", "ben@example.org"
+PASSWORD = "a wholly new sentence"
+
+
+@pytest.fixture
+def _gateway(settings, tmp_path):
+    """A gateway where people sign up, and whose processor of payments is the demo."""
+    settings.SIGN_UP, settings.SIGN_UP_DOMAINS = True, []
+    settings.PAYMENT_PROCESSOR, settings.GATEWAY_VAR = "demo", tmp_path
+
+
+def sent_to(address):
+    """Return the subject and the text of the last mail to an address."""
+    sent = next(message for message in reversed(mail.outbox) if message.to == [address])
+    return f"{sent.subject}\n{sent.body}"
+
+
+def link_to(address):
+    """Return the path of the link in the last mail to an address."""
+    return re.findall(r"^http://[^/\s]+(/\S+)$", sent_to(address), re.M)[0]
+
+
+def ask(live_server, secret, text="Hello", **fields):
+    with openai.OpenAI(base_url=f"{live_server.url}/v1", api_key=secret, max_retries=0) as sdk:
+        return sdk.chat.completions.create(model="demo/echo", messages=[{"role": "user", "content": text}], **fields)
+
+
+def choose_password(page, button):
+    page.get_by_label("New password", exact=True).fill(PASSWORD)
+    page.get_by_label("New password confirmation").fill(PASSWORD)
+    page.get_by_role("button", name=button).click()
+
+
+def sign_in(page, email):
+    page.get_by_label("mail").fill(email)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+
+
+@pytest.mark.usefixtures("_gateway", "echo_model")
+def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+
+    # Sign up, and prove the address.
+    page.goto("/")
+    page.goto("/accounts/signup/")
+    page.get_by_label("mail").fill(ANN)
+    page.get_by_role("button", name="Send me the link").click()
+    page.goto(link_to(ANN))
+    choose_password(page, "Open the account")
+    sign_in(page, ANN)
+    page.wait_for_url("**/dashboard/")
+    picture(page, "life-empty")
+
+    # A second factor.
+    page.goto("/accounts/2fa/totp/activate/")
+    page.get_by_label("code").fill(second_factors.code(page.locator("code").inner_text()))
+    page.get_by_role("button", name="Set it up").click()
+    page.get_by_text("Store these codes now").wait_for()
+    recovery_code = page.locator("#recovery-codes").inner_text().split()[0]
+
+    # Pay, and make a key.
+    page.goto("/dashboard/billing/")
+    page.get_by_role("button", name="$10.00").click()
+    page.get_by_role("button", name="Pay by card").click()
+    expect(page.get_by_text("$10.00 was added to the balance")).to_be_visible()
+    page.goto("/dashboard/keys/new/")
+    page.get_by_label("Name").fill("laptop")
+    page.get_by_role("button", name="Make the key").click()
+    former = SECRET.search(page.locator("#secret").inner_text())[0]
+    page.get_by_role("link", name="I have copied it").click()
+
+    # A first request falls below the balance that the owner wants to be warned of. Pages and a mail say so.
+    page.goto("/dashboard/warnings/")
+    page.get_by_role("link", name="Change when a balance is low").click()
+    page.get_by_label("Warn when the balance falls below").fill("10")
+    page.get_by_role("button", name="Save").click()
+    asked = ask(live_server, former)
+    tasks.mail_warnings()
+    assert "The balance fell below $10.00" in sent_to(ANN)
+    page.goto("/dashboard/warnings/")
+    expect(page.get_by_role("heading", name="The balance fell below $10.00")).to_be_visible()
+    picture(page, "life-warnings")
+    page.goto("/dashboard/requests/")
+    page.locator(f'a[href$="{asked.id}/"]').first.click()
+    expect(page.get_by_text("demo/echo").first).to_be_visible()
+    picture(page, "life-request")
+
+    # Rotate the key: the former secret stops at once. Limit it.
+    page.goto("/dashboard/keys/")
+    page.get_by_role("link", name="laptop", exact=True).click()
+    page.get_by_role("link", name="Rotate").click()
+    page.get_by_label("At once").check()
+    page.get_by_role("button", name="Make a new secret").click()
+    secret = SECRET.search(page.locator("#secret").inner_text())[0]
+    page.get_by_role("link", name="I have copied it").click()
+    with pytest.raises(openai.AuthenticationError):
+        ask(live_server, former)
+    ask(live_server, secret)
+    page.get_by_role("link", name="laptop", exact=True).click()
+    page.get_by_role("link", name="Limit").click()
+    page.get_by_label("One-time limit").check()
+    page.get_by_label("At most, in US dollars").fill("0.01")
+    page.get_by_role("button", name="Save the limit").click()
+    with pytest.raises(openai.RateLimitError, match="spending limit"):
+        ask(live_server, secret, max_tokens=4_096, n=1, text="x" * 20_000)
+
+    # The seller refunds what was paid: the balance is below zero, and requests are refused.
+    page.goto("/dashboard/billing/")
+    page.get_by_role("link", name="$10.00").first.click()
+    page.get_by_role("link", name="Its page of this payment").click()
+    page.get_by_role("button", name="As the seller: refund", exact=True).click()
+    page.goto("/dashboard/")
+    picture(page, "life-overview")
+    with pytest.raises(openai.APIStatusError) as refused:
+        ask(live_server, secret, max_tokens=1)
+    assert refused.value.status_code == 402
+
+    # Invite somebody, who joins.
+    page.goto("/dashboard/members/")
+    page.get_by_role("link", name="Invite somebody").click()
+    page.get_by_label("E-mail address").fill(BEN)
+    page.get_by_label("Developer:").check()
+    page.get_by_role("button", name="Send the invitation").click()
+    guest = open_page()
+    guest.goto(link_to(BEN))
+    choose_password(guest, "Join the account")
+    sign_in(guest, BEN)
+    guest.wait_for_url("**/dashboard/")
+
+    # Sign out everywhere: a second session of the owner ends.
+    elsewhere = open_page()
+    elsewhere.goto("/dashboard/")
+    sign_in(elsewhere, ANN)
+    elsewhere.get_by_label("code").fill(recovery_code)
+    elsewhere.get_by_role("button", name="Sign in", exact=True).click()
+    elsewhere.wait_for_url("**/dashboard/")
+    page.goto("/accounts/sessions/")
+    page.get_by_role("button", name="Sign out everywhere else").click()
+    elsewhere.goto("/dashboard/")
+    elsewhere.wait_for_url("**/accounts/login/**")
+
+    account = Account.objects.get()
+    assert set(Membership.objects.values_list("user__email", "role")) == {(ANN, Role.OWNER), (BEN, Role.DEVELOPER)}
+    assert [entry.type for entry in LedgerEntry.objects.order_by("seq")] == [
+        "CREDIT_PURCHASE", "USAGE_DEBIT", "USAGE_DEBIT", "REFUND_DEBIT"
+    ]  # fmt: skip
+    assert account.balance_nanos < 0
+    assert audit.verify() == []
