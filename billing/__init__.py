@@ -21,7 +21,9 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``views``              GET /api/billing/...; ``urls`` are its addresses
 - ``forms``              HTML forms for amounts, credits, users and memberships
 - ``sign_in``            limits on attempts to sign in
-- ``pages``              sign-in, choice of account and statement; ``page_urls`` are their addresses
+- ``list_forms``         filters of members' lists; ``spenders``: the names of those who spent, told by other apps
+- ``pages``              who is signed in, and the choice of account; ``page_urls`` are the addresses
+- ``statement_pages``    the statement and its CSV file
 - ``members``            roles, invitations, and the page of an account's members
 - ``payments``           credit bought from a processor, refunds, disputes, receipts
 - ``desk``               what billing contributes to the support desk

@@ -4,16 +4,16 @@ from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
-from billing import pages
+from billing import pages, statement_pages
 
 urlpatterns = [
     path("sign-in/", RedirectView.as_view(pattern_name="account_login", query_string=True), name="sign-in"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("password/", never_cache(login_required(pages.ChangePassword.as_view())), name="password"),
     path("account/", pages.choose_account, name="choose-account"),
-    path("ledger/", pages.show_statement, name="statement"),
+    path("ledger/", statement_pages.show_statement, name="statement"),
     path("members/", include("billing.members.page_urls")),
     path("billing/", include("billing.payments.page_urls")),
     path("warnings/", include("billing.warnings.page_urls")),
-    path("ledger.csv", pages.download_statement, name="statement-csv"),
+    path("ledger.csv", statement_pages.download_statement, name="statement-csv"),
 ]

@@ -15,19 +15,15 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST, require_safe
+from django.views.decorators.http import require_POST
 
-from billing import ledger_csv, ledger_pages, statement
 from billing.forms import NewPasswordForm
 from billing.members.roles import ACTS, Act
 from billing.models import Account, Membership, Role, User
 from billing.sign_in import mails
-from gateway_project import errors
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.web import error_handlers
 
-ENTRIES_PER_PAGE = 25
 _ACCOUNT_SESSION_KEY = "account_id"  # session key: the selected account of a member of several
 
 Page = Callable[..., HttpResponseBase]
@@ -144,30 +140,6 @@ def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
         raise Http404
     request.session[_ACCOUNT_SESSION_KEY] = chosen
     return redirect("dashboard")
-
-
-@require_safe
-@member_page
-def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
-    """List the ledger entries, newest first."""
-    pager = Pager.of(request, count=account.last_seq, per_page=ENTRIES_PER_PAGE)
-    entries = ledger_pages.read_page(account, limit=ENTRIES_PER_PAGE, offset=pager.offset)
-    context = {
-        "rows": [statement.format_entry(entry) for entry in entries],
-        "pager": pager,
-        "balance_nanos": account.balance_nanos,
-    }
-    return render(request, "dashboard/statement.html", context)
-
-
-@require_GET
-@member_page
-def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """Download all entries as CSV."""
-    try:
-        return ledger_csv.download(account, downloader=f"user {request.user.pk}")
-    except errors.RateLimitExceeded as refusal:
-        return error_handlers.respond(request, refusal)
 
 
 @dataclass(frozen=True)

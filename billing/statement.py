@@ -1,5 +1,6 @@
 """Ledger entries as plain values for pages."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ class StatementLine:
     """One ledger entry. Templates format the amounts."""
 
     id: str
+    seq: int
     type: str
     title: str
     detail: str
@@ -20,10 +22,18 @@ class StatementLine:
     balance_after_nanos: int
     created_at: datetime
     issued_by: str
+    spender: str
+    spender_name: str
+    model: str
+    completion_id: str
+    facts: list[tuple[str, str]]  # what else the entry says: names and values
 
 
-def format_entry(entry: LedgerEntry, *, issued_by: str = "") -> StatementLine:
-    """Format one entry. ``issued_by`` is the e-mail address of the issuer of a credit, if the reader may see it."""
+def format_entry(entry: LedgerEntry, *, issued_by: str = "", names: Mapping[str, str] | None = None) -> StatementLine:
+    """Format one entry. ``issued_by`` is the e-mail address of the issuer of a credit, if the reader may see it.
+
+    ``names`` are those of spenders by their ids.
+    """
     return StatementLine(
         id=str(entry.pk),
         type=entry.type,
@@ -34,7 +44,32 @@ def format_entry(entry: LedgerEntry, *, issued_by: str = "") -> StatementLine:
         balance_after_nanos=entry.balance_after_nanos,
         created_at=entry.created_at,
         issued_by=issued_by,
+        seq=entry.seq,
+        spender=entry.spender or "",
+        spender_name=(names or {}).get(entry.spender or "", ""),
+        model=entry.metadata.get("model", ""),
+        completion_id=entry.metadata.get("completionId", ""),
+        facts=_facts(entry.metadata),
     )
+
+
+_SETTLEMENTS = {
+    "reported": "by the provider's token counts",
+    "estimated": "estimated",
+    "partial": "cut short",
+    "recovered": "recovered after a failure of the gateway",
+}
+
+
+def _facts(metadata: dict[str, Any]) -> list[tuple[str, str]]:
+    facts = [
+        ("Prompt tokens", metadata.get("promptTokens")),
+        ("Generated tokens", metadata.get("completionTokens")),
+        ("Charged", _SETTLEMENTS.get(metadata.get("settlement", ""))),
+        ("Reason", metadata.get("reason")),
+        *(("Payment id", value) for name, value in metadata.items() if name.endswith("PaymentId")),
+    ]
+    return [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts if value is not None]
 
 
 def _detail(metadata: dict[str, Any]) -> str:

@@ -26,13 +26,14 @@ def format_usd(amount_nanos: int) -> str:
 def format_rounded_usd(amount_nanos: int) -> str:
     """The amount for people who ask how much it is: "$10.00", "-$1,234.00".
 
-    Rounded half up to cents; less than a cent to six decimals, as many requests cost no more: "$0.000195". Never rounded to
-    nothing: the least is "$0.000001".
+    Rounded to cents; less than a cent to six decimals, as many requests cost no more: "$0.000195". A half is rounded away from
+    nothing, so that a cost and its debit show the same figure, and nothing is rounded to nothing: the least is "$0.000001".
     """
     step_nanos = _CENT_NANOS if abs(amount_nanos) >= _CENT_NANOS else NANOS_PER_DOLLAR // 1_000_000
-    if 0 < abs(amount_nanos) < step_nanos:
-        return format_usd(step_nanos if amount_nanos > 0 else -step_nanos)
-    return format_usd((amount_nanos + step_nanos // 2) // step_nanos * step_nanos)
+    rounded_nanos = (abs(amount_nanos) + step_nanos // 2) // step_nanos * step_nanos
+    if amount_nanos:
+        rounded_nanos = max(rounded_nanos, step_nanos)
+    return format_usd(rounded_nanos if amount_nanos > 0 else -rounded_nanos)
 
 
 def format_floored_usd(amount_nanos: int) -> str:

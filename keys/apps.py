@@ -5,5 +5,11 @@ class KeysConfig(AppConfig):
     name = "keys"
 
     def ready(self) -> None:
-        from keys import openapi  # noqa: F401  registers the security scheme
+        from billing import spenders
+        from keys import (
+            openapi,  # noqa: F401  registers the security scheme
+            summaries,
+        )
         from keys.key_api import openapi as key_api_openapi  # noqa: F401  the same
+
+        spenders.register(summaries.read_names)

@@ -74,6 +74,11 @@ def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
     return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
 
 
+def read_names(account: Account) -> dict[str, str]:
+    """Return the names of the account's keys by their ids, the newest first."""
+    return dict(account.keys.order_by("-id").values_list("pk", "name"))
+
+
 def mask_secret(key: ApiKey) -> str:
     """Return the start and end of the secret. The id between is left out: ids sort by time, so they all begin alike."""
     return mask(key.last_four)

@@ -1,7 +1,6 @@
 """/dashboard/requests/: the latest requests of the account, and for each what it cost and why, or why it was refused."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -50,17 +49,13 @@ def _completions(request: HttpRequest, account: Account, form: HistoryForm) -> d
     searched = Completion.objects.filter(pk=page.searched_to) if page.searched_to else Completion.objects.none()
     return {
         "rows": [_row(completion) for completion in page.completions],
-        "first": _address(form) if page.newer else None,
-        "newer": _address(form, newer=page.newer) if page.newer else None,
-        "older": _address(form, older=page.older) if page.older else None,
-        "last": _address(form, newer=reading.FIRST) if page.older else None,
+        "first": form.address() if page.newer else None,
+        "newer": form.address(newer=page.newer) if page.newer else None,
+        "older": form.address(older=page.older) if page.older else None,
+        "last": form.address(newer=reading.FIRST) if page.older else None,
         "searched_to": searched.values_list("created_at", flat=True).first(),
         "searched_max": reading.SEARCHED_MAX,
     }
-
-
-def _address(form: HistoryForm, **place: str) -> str:
-    return "?" + urlencode({**form.filters, **place})
 
 
 def _refusals(request: HttpRequest, account: Account, form: HistoryForm) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing import ledger, locks
-from billing.models import Account, LedgerEntry, Membership, Role
+from billing.models import Account, Membership, Role
 from keys import summaries
 from keys.limits import spending
 from keys.models import ApiKey
@@ -143,34 +143,18 @@ def test_the_overview_takes_as_many_queries_for_many_keys_and_entries_as_for_one
 def test_the_statement_shows_each_entry_in_rounded_dollars_with_the_exact_ones_at_hand(owner, key):
     use(key, cost_nanos=195_000, number=1)
     use(key, cost_nanos=195_000_250, number=2)
-    page = text(owner.get("/dashboard/ledger/"))
+    reply = owner.get("/dashboard/ledger/").content.decode()
+    page = " ".join(re.sub(r"<[^>]+>", " ", re.sub(r"<dl.*?</dl>", "", reply, flags=re.DOTALL)).split())
     assert "Usage demo/echo, 14 tokens -$0.20 exactly -$0.19500025 $9.80 exactly $9.80480475" in page
     assert "Usage demo/echo, 14 tokens -$0.000195 $9.99 exactly $9.999805" in page
     assert "Support credit test +$10.00 $10.00" in page
-
-
-def test_the_statement_pages_from_the_newest(owner, key):
-    for number in range(60):
-        use(key, cost_nanos=number + 1, number=number)
-    pages = [owner.get(f"/dashboard/ledger/?page={page}").context["rows"] for page in (1, 2, 3)]
-    seqs = [[LedgerEntry.objects.get(pk=row.id).seq for row in rows] for rows in pages]
-    assert seqs == [list(range(61, 36, -1)), list(range(36, 11, -1)), list(range(11, 0, -1))]
-
-
-@pytest.mark.parametrize(
-    ("asked", "shown"), [("0", 1), ("-1", 1), ("x", 1), ("", 1), ("²", 1), ("1e3", 1), ("99", 2), ("9" * 5000, 1)]
-)
-def test_a_page_outside_the_list_shows_the_nearest_page(owner, key, asked, shown):
-    for number in range(30):
-        use(key, cost_nanos=1, number=number)
-    assert owner.get("/dashboard/ledger/", {"page": asked}).context["pager"].number == shown
 
 
 def test_the_statement_takes_as_many_queries_for_many_entries_as_for_one(owner, alice, key):
     few = queries_of(owner, "/dashboard/ledger/")
     for number in range(30):
         use(key, cost_nanos=1, number=number)
-    assert queries_of(owner, "/dashboard/ledger/") == few <= 5
+    assert queries_of(owner, "/dashboard/ledger/") == few <= 8
 
 
 def test_a_reason_is_shown_as_text(owner, alice):

@@ -54,6 +54,7 @@ CASES = {
     "playground": Case("playground/", KEYS, post=200, form=REQUEST, writes=True),
     "statement": Case("ledger/"),
     "statement-csv": Case("ledger.csv"),
+    "monthly-statement": Case("ledger/2026/1/"),
     "usage": Case("usage/"),
     "usage-csv": Case("usage/usage.csv", get=405, post=200, writes=True),
     "usage-focus": Case("usage/focus.csv", get=405, post=200, writes=True),

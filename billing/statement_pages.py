@@ -1,0 +1,113 @@
+"""/dashboard/ledger/: the entries of the account with filters, and the CSV file of exactly what is filtered."""
+
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_GET, require_safe
+
+from billing import ledger_csv, ledger_pages, spenders, statement
+from billing.ledger_pages import EntryFilter
+from billing.list_forms import ListForm
+from billing.models import Account, LedgerEntry
+from billing.pages import member_page
+from gateway_project import errors
+from gateway_project.db import pool
+from gateway_project.web import error_handlers
+
+ENTRIES_PER_PAGE = 25
+MONTHS_SHOWN = 24
+_MODEL_CHARACTERS_MAX = 200
+_TYPES = [("", "all")] + [(kind.value, LedgerEntry(type=kind).title) for kind in LedgerEntry.Type]
+
+
+class StatementForm(ListForm):
+    """Which entries are listed."""
+
+    type = forms.ChoiceField(required=False, choices=_TYPES)
+    key = forms.ChoiceField(required=False)
+    model = forms.CharField(required=False, max_length=_MODEL_CHARACTERS_MAX, label="Model id")
+    older = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+    newer = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 2, widget=forms.HiddenInput)
+    field_order = ("type", "key", "model", "since", "until")
+
+    def __init__(self, names: dict[str, str], data: Any) -> None:
+        super().__init__(data)
+        self.field("key").choices = [("", "all keys"), *names.items()]
+
+    @property
+    def entry_filter(self) -> EntryFilter:
+        """What a valid form selects."""
+        given = {name: self.cleaned_data[name] or None for name in ("type", "key", "model")}
+        return EntryFilter(given["type"], given["key"], self.begin, self.end, given["model"])
+
+
+@require_safe
+@member_page
+def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
+    """List the ledger entries that the filters select, newest first. ``?entry=`` is the id of an entry to begin with."""
+    names = spenders.read_names(account)
+    form = StatementForm(names, request.GET)
+    context: dict[str, Any] = {"form": form, "is_filtered": bool(form.filters), "balance_nanos": account.balance_nanos}
+    if not form.is_valid():
+        return render(request, "dashboard/statement.html", context, status=400)
+    opened = _entry(account, request.GET["entry"]) if "entry" in request.GET else None
+    older_than = opened.seq + 1 if opened else form.cleaned_data["older"]
+    newer_than = None if opened else form.cleaned_data["newer"]
+    page = ledger_pages.read_beside(
+        account, form.entry_filter, limit=ENTRIES_PER_PAGE, older_than=older_than, newer_than=newer_than
+    )
+    rows = [statement.format_entry(entry, names=names) for entry in page.entries]
+    places = {
+        "first": form.address() if page.newer else None,
+        "newer": form.address(newer=page.newer) if page.newer else None,
+        "older": form.address(older=page.older) if page.older else None,
+        "last": form.address(newer=0) if page.older else None,
+    }
+    searched = LedgerEntry.objects.filter(account=account, seq=page.searched_to) if page.searched_to else None
+    context |= {
+        **places,
+        "rows": rows,
+        "count": account.last_seq,
+        "opened_id": str(opened.pk) if opened else "",
+        "csv_query": form.address() if form.filters else "",
+        "months": _months(account),
+        "searched_to": searched.values_list("created_at", flat=True).first() if searched is not None else None,
+        "searched_max": ledger_pages.SEARCHED_MAX,
+    }
+    return render(request, "dashboard/statement.html", context)
+
+
+@require_GET
+@member_page
+def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Download the entries that the filters select as CSV."""
+    form = StatementForm(spenders.read_names(account), request.GET)
+    if not form.is_valid():
+        name, messages = next(iter(form.errors.items()))
+        return error_handlers.respond(request, errors.wrong(name, f"is not a filter: {messages[0]}".rstrip(".")))
+    try:
+        return ledger_csv.download(account, form.entry_filter, downloader=f"user {request.user.pk}")
+    except errors.RateLimitExceeded as refusal:
+        return error_handlers.respond(request, refusal)
+
+
+def _entry(account: Account, entry_id: str) -> LedgerEntry:
+    try:
+        return LedgerEntry.objects.get(account=account, pk=UUID(entry_id))
+    except (ValueError, LedgerEntry.DoesNotExist):
+        raise Http404 from None
+
+
+def _months(account: Account) -> list[date]:
+    """Return the first days of the last months in which the account had a ledger, the latest first."""
+    first = LedgerEntry.objects.filter(account=account, seq=1).values_list("created_at", flat=True).first()
+    if first is None:
+        return []
+    now = pool.database_time()
+    number, begun = now.year * 12 + now.month - 1, first.year * 12 + first.month - 1
+    return [date(each // 12, each % 12 + 1, 1) for each in range(number, max(begun, number - MONTHS_SHOWN + 1) - 1, -1)]

@@ -1,0 +1,56 @@
+"""/dashboard/ledger/<year>/<month>/: what a month changed, by type and by model, to print.
+
+The balances and the sums by type are those of the ledger, found by index seeks. Those by model are the sums of the usage page.
+"""
+
+from datetime import date, timedelta
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from billing import ledger_pages
+from billing.list_forms import begin_of
+from billing.models import Account, LedgerEntry
+from billing.pages import member_page
+from billing.payments import booking
+from completions.usage import figures
+from gateway_project.db import pool
+
+
+@require_safe
+@member_page
+def show_month(request: HttpRequest, account: Account, year: int, month: int) -> HttpResponse:
+    """Show the statement of a calendar month in UTC. Billing details are for those who may pay."""
+    first_day, now = _first_day(year, month), pool.database_time()
+    if first_day > now.date():
+        raise Http404
+    next_day = (first_day + timedelta(days=31)).replace(day=1)
+    since, until = begin_of(first_day), begin_of(next_day)
+    opening, closing = (ledger_pages.read_before(account, moment) for moment in (since, until))
+    context = {
+        "month": first_day,
+        "until": next_day,
+        "last_day": next_day - timedelta(days=1),
+        "is_running": until > now,
+        "seller": settings.SELLER_LINES,
+        "payer": booking.describe_payer(account) if request.member.may_pay else {},  # type: ignore[attr-defined]
+        "opening_nanos": opening.balance_after_nanos if opening else 0,
+        "closing_nanos": closing.balance_after_nanos if closing else 0,
+        "types": [
+            {"title": LedgerEntry(type=kind).title, "number": number, "nanos": nanos}
+            for kind, (number, nanos) in ledger_pages.sum_by_type(account, since, until).items()
+        ],
+        "models": [(group.value, used) for group, used in figures.read_groups(account, since, until, figures.MODEL)],
+        "used_in_all": figures.read_total(account, since, until),
+        "is_behind": figures.is_behind(account),
+    }
+    return render(request, "dashboard/month.html", context)
+
+
+def _first_day(year: int, month: int) -> date:
+    try:
+        return date(year, month, 1)
+    except (ValueError, OverflowError):
+        raise Http404 from None
