@@ -216,8 +216,9 @@ def _curl(address: str, path: str, method: str, operation: Schema, body: Any) ->
         lines.append(f"-X {method}")
     elif method == "POST" and body is None:
         lines.append("-X POST")
-    if operation.get("security"):
-        lines.append('-H "Authorization: Bearer $GATEWAY_API_KEY"')
+    for scheme in operation.get("security", []):
+        key = "GATEWAY_MANAGEMENT_KEY" if "managementKey" in scheme else "GATEWAY_API_KEY"
+        lines.append(f'-H "Authorization: Bearer ${key}"')
     if body is not None:
         lines += ['-H "Content-Type: application/json"', f"-d '{json.dumps(body, indent=2)}'"]
     return " \\\n  ".join(lines)

@@ -8,7 +8,7 @@ import pytest
 from gateway_project import errors
 from gateway_project.web import api_reference, openapi, public_page
 from tests.conftest import client_for
-from tests.gateway_project.web.test_openapi import PATHS
+from tests.gateway_project.web.test_openapi import OPERATIONS
 
 
 @pytest.fixture(autouse=True)
@@ -31,14 +31,22 @@ def text(path="/docs", **headers):
 
 def test_every_operation_is_shown_with_an_example():
     shown = text()
-    for path, method in PATHS.items():
+    for path, method in OPERATIONS:
         assert f"{method.upper()} {path} " in shown
     operations = api_reference.read_operations("http://api.test", "http://test")
-    assert {each.path for each in operations} == set(PATHS)
+    assert {each.path for each in operations} == {path for path, _ in OPERATIONS}
     for each in operations:
         assert each.curl.startswith(("curl http", 'curl "http'))
         assert "{" not in each.curl.partition(" -d ")[0], each.id  # every parameter of the path has an example
         assert all(reply.example for reply in each.replies)
+
+
+def test_the_examples_of_management_take_its_key():
+    operations = {each.id: each for each in api_reference.read_operations("http://api.test", "http://test")}
+    assert "Bearer $GATEWAY_MANAGEMENT_KEY" in operations["createKey"].curl
+    assert operations["updateKey"].curl.startswith("curl http://test/api/keys/0352")
+    assert "-X PATCH" in operations["updateKey"].curl
+    assert "-X POST" in operations["pauseKey"].curl
 
 
 def test_fields_show_their_type_their_bounds_and_where_they_stand():
