@@ -84,6 +84,8 @@ class RequestView(RatedView):
 
     parser_classes = [ReceivedBodyParser]
     body_arrived: Arrived = staticmethod(strict_json.uncounted)
+    syntax_max: int | None = None  # instead of REQUEST_SYNTAX_MAX
+    uncounted_syntax = b""
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         """Return the checked request. ``raw`` has the bytes of a body that is not small. Raises InvalidRequest."""
@@ -92,7 +94,8 @@ class RequestView(RatedView):
     def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
         """Return the fields of a body, and the checked request. Raises InvalidRequest."""
         with large_work.turn(work_bytes) as pause:
-            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            syntax_max = self.syntax_max or settings.REQUEST_SYNTAX_MAX
+            fields = strict_json.loads(raw, syntax_max=syntax_max, uncounted=self.uncounted_syntax, pause=pause)
             request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
             return fields, self.read(fields, raw if len(raw) > _SMALL_BYTES else None, pause)
 

@@ -100,6 +100,9 @@ class Embedder(Protocol):
     def check(self, request: ChatRequest, inputs: Inputs) -> None:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
 
+    def ignored_fields(self, request: ChatRequest) -> list[str]:
+        """Return the fields of the request that the provider is not sent, and that the gateway does not heed itself."""
+
     def embed(self, call: Call, inputs: Inputs) -> WholeReply:
         """Return a reply with as many embeddings as there are inputs, in their order. Raises ProviderFailed."""
 

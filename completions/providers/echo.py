@@ -15,6 +15,7 @@ import math
 import random
 import re
 import time
+from array import array
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -36,6 +37,7 @@ _TOKEN_CHARACTERS_MAX = 16
 _READ_FIELDS = ignored_fields.HONOURED | {"echo"}
 _PAUSE_TOKENS = 20_000  # take a few milliseconds to count
 _DIMENSIONS = 256  # of an embedding, unless the request says how many
+_BYTES_PER_NUMBER = 8
 _TOKENS_PER_MESSAGE = 3  # as a chat template would add
 
 
@@ -81,20 +83,27 @@ class EchoEmbedder:
     def check(self, request: ChatRequest, inputs: Inputs) -> None:
         """Accepts every checked request."""
 
+    def ignored_fields(self, request: ChatRequest) -> list[str]:
+        return []
+
     def embed(self, call: Call, inputs: Inputs) -> WholeReply:
         items = embeddings.items(call.request, inputs)
-        with large_work.turn(call.request.body.size_bytes):
+        dimensions = inputs.dimensions or _DIMENSIONS
+        with large_work.turn(max(call.request.body.size_bytes, inputs.number * dimensions * _BYTES_PER_NUMBER)) as pause:
             tokens = sum(len(item) if isinstance(item, list) else sum(1 for _ in _tokens(item)) for item in items)
-            vectors = [_embedding(item, inputs.dimensions or _DIMENSIONS) for item in items]
+            vectors = []
+            for item in items:
+                vectors.append(_embedding(item, dimensions))
+                pause()
         return WholeReply(choices=[], usage=Usage(tokens, 0), text_bytes=0, embeddings=vectors)
 
 
-def _embedding(item: str | list[int], dimensions: int) -> list[float]:
+def _embedding(item: str | list[int], dimensions: int) -> "array[float]":
     """Return numbers that are drawn by the input, with a sum of squares of 1."""
     drawn = random.Random(compact_json.dumps(item))  # noqa: S311  no secret
     numbers = [drawn.uniform(-1, 1) for _ in range(dimensions)]
     length = math.hypot(*numbers)
-    return [number / length for number in numbers]
+    return array("d", [number / length for number in numbers])
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,10 @@
 """What replies with embeddings have in common in every wire format."""
 
+import base64
+import math
+import sys
+from array import array
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -8,6 +13,8 @@ from completions.chat import ChatRequest, Inputs, Usage, WholeReply
 from completions.providers.exchange import UnusableResponse
 from gateway_project import large_work
 
+_PAUSE_EMBEDDINGS = 32
+_decode_vector = msgspec.json.Decoder(list[float] | str).decode
 Reply = TypeVar("Reply", bound=msgspec.Struct)
 
 
@@ -26,7 +33,33 @@ def decode(body: bytes, shape: type[Reply]) -> Reply:
         raise UnusableResponse("it has no embeddings") from error
 
 
-def whole_reply(vectors: list[list[float]], inputs: Inputs, usage: Usage | None) -> WholeReply:
+def read(written: Sequence[msgspec.Raw]) -> list["array[float]"]:
+    """Return the embeddings that are written as JSON: each in numbers, or in base64. Raises UnusableResponse."""
+    vectors: list[array[float]] = []
+    try:
+        with large_work.turn(sum(map(len, written))) as pause:
+            for index, numbers in enumerate(written):
+                vectors.append(_vector(_decode_vector(numbers)))
+                if index % _PAUSE_EMBEDDINGS == 0:
+                    pause()
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UnusableResponse("it has no embeddings") from error
+    return vectors
+
+
+def _vector(written: list[float] | str) -> "array[float]":
+    """Raises ValueError."""
+    if isinstance(written, list):
+        return array("d", written)
+    numbers = array("f", base64.b64decode(written, validate=True))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if not math.isfinite(sum(numbers)):
+        raise ValueError("a number is not finite")
+    return array("d", numbers)
+
+
+def whole_reply(vectors: list["array[float]"], inputs: Inputs, usage: Usage | None) -> WholeReply:
     """Return the reply. Raises UnusableResponse unless it has one embedding for each input, all of the size asked for.
 
     Some servers ignore the size, and an index that is searched with embeddings of another size finds nothing.

@@ -137,11 +137,14 @@ class Dispatch:
             headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
         if self.admitted.idempotency_key and not self.stores_reply:
             headers[idempotency.NOT_STORED_HEADER] = "false"
-        if self.call.request.inputs:  # every field of which is honoured
-            return headers
-        if ignored := providers.ADAPTERS[self.call.route.kind].ignored_fields(self.call):
+        if ignored := self._ignored_fields():
             headers["x-gateway-ignored-fields"] = ignored_fields.header_value(ignored)
         return headers
+
+    def _ignored_fields(self) -> list[str]:
+        if self.call.request.inputs:
+            return providers.EMBEDDERS[self.call.route.kind].ignored_fields(self.call.request)
+        return providers.ADAPTERS[self.call.route.kind].ignored_fields(self.call)
 
     def complete(self) -> WholeReply:
         """Return a whole reply. Raises ProviderFailed."""

@@ -87,17 +87,19 @@ def work_bytes(body: bytes) -> int:
     return max(len(body), _TEXT_PER_SYNTAX * sum(map(len, _syntax(body))))
 
 
-def loads(body: bytes, *, syntax_max: int | None = None, pause: Callable[[], None] | None = None) -> dict[str, Any]:
+def loads(
+    body: bytes, *, syntax_max: int | None = None, uncounted: bytes = b"", pause: Callable[[], None] | None = None
+) -> dict[str, Any]:
     """Parse one JSON object. Raises InvalidRequest with the reason.
 
     Parsers differ about NaN, repeated names, halves of surrogate pairs and NUL characters, which PostgreSQL rejects later.
     Each is an error here, because two parsers must never read the same bytes differently.
 
     ``syntax_max`` bounds the characters outside strings, white space not counted: the time that parsing takes depends on
-    them, and hardly on the length of the strings.
+    them, and hardly on the length of the strings. ``uncounted`` are characters that do not count.
     """
     pause = pause or _no_pause
-    names = _count_names(body, syntax_max, pause)
+    names = _count_names(body, syntax_max, uncounted, pause)
     try:
         value = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -123,12 +125,12 @@ def _no_pause() -> None:
 # --- Between the strings ------------------------------------------------------------------------------------------
 
 
-def _count_names(body: bytes, syntax_max: int | None, pause: Callable[[], None]) -> int:
+def _count_names(body: bytes, syntax_max: int | None, uncounted: bytes, pause: Callable[[], None]) -> int:
     """Return the number of names, if the body is JSON. Raises InvalidRequest beyond ``syntax_max`` characters."""
     names = characters = 0
     for syntax in _syntax(body):
         names += syntax.count(b":")
-        characters += len(syntax)
+        characters += len(syntax.translate(None, uncounted))
         if syntax_max is not None and characters > syntax_max:
             raise errors.InvalidRequest(
                 f"The request body has more than {syntax_max} characters of JSON outside strings: too many values."

@@ -17,6 +17,9 @@ INPUTS_MAX = 2_048
 TOKENS_MAX = 300_000  # of all inputs together, as estimated
 TOKEN_MAX = 2**31 - 1
 DIMENSIONS_MAX = 16_384
+NUMBERS_MAX = 2_048 * 3_072  # of a reply: as many embeddings as there may be, of the largest size that is common
+# Characters of JSON outside strings, without digits: a comma for each token, and brackets for each input.
+SYNTAX_MAX = TOKENS_MAX + 10 * INPUTS_MAX
 _PAUSE_INPUTS = 100
 _MARKS_TOKENS = 4  # that a tokenizer puts around an input
 
@@ -28,6 +31,7 @@ def parse(fields: Fields, raw: bytes | None, pause: Callable[[], None] = message
             refuse(name[:64], f"is not known; known are {', '.join(FIELDS)}", quotes_request=True)
     model, items = schema.read_model(fields), _read_items(fields, pause)
     sizes = [_size(item) for item in items]
+    dimensions = _read_dimensions(fields, len(items))
     tokens = sum(cost.estimate_tokens(size) for size in sizes)
     if tokens > TOKENS_MAX:
         refuse("input", f"has about {tokens} tokens; one request may have {TOKENS_MAX}")
@@ -45,10 +49,17 @@ def parse(fields: Fields, raw: bytes | None, pause: Callable[[], None] = message
             number=len(items),
             is_single=items is not fields["input"],
             are_tokens=isinstance(items[0], list),
-            dimensions=read_integer(fields, "dimensions", 1, DIMENSIONS_MAX),
+            dimensions=dimensions,
             as_base64=read_choice(fields, "encoding_format", ENCODING_FORMATS) == "base64",
         ),
     )
+
+
+def _read_dimensions(fields: Fields, inputs: int) -> int | None:
+    dimensions = read_integer(fields, "dimensions", 1, DIMENSIONS_MAX)
+    if dimensions and dimensions * inputs > NUMBERS_MAX:
+        refuse("dimensions", f"is {dimensions}, for each of {inputs} inputs; one reply may have {NUMBERS_MAX} numbers")
+    return dimensions
 
 
 def _read_items(fields: Fields, pause: Callable[[], None]) -> list[Any]:

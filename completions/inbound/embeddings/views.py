@@ -25,6 +25,8 @@ class EmbeddingsView(CompletionView):
     """One request for embeddings. It goes the way of every completion."""
 
     reply_format = EmbeddingsFormat()
+    syntax_max = embeddings_request.SYNTAX_MAX
+    uncounted_syntax = b"0123456789"
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return embeddings_request.parse(fields, raw, pause)

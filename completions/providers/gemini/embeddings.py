@@ -23,6 +23,9 @@ class GeminiEmbedder:
         if inputs.number > _INPUTS_MAX:
             refuse("input", f"must have at most {_INPUTS_MAX} items for {request.model}")
 
+    def ignored_fields(self, request: ChatRequest) -> list[str]:
+        return ["user"] if request.fields.get("user") is not None else []
+
     def embed(self, call: Call, inputs: Inputs) -> WholeReply:
         headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
         path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:batchEmbedContents"
@@ -40,7 +43,7 @@ def _body(call: Call, *, stream: bool) -> dict[str, Any]:
 
 
 class _Item(msgspec.Struct):
-    values: list[float]
+    values: msgspec.Raw
 
 
 class _Reply(msgspec.Struct):
@@ -50,4 +53,4 @@ class _Reply(msgspec.Struct):
 def parse_reply(body: bytes, inputs: Inputs) -> WholeReply:
     """Return the reply, whose usage is to be estimated. Raises UnusableResponse."""
     reply = embeddings.decode(body, _Reply)
-    return embeddings.whole_reply([item.values for item in reply.embeddings], inputs, None)
+    return embeddings.whole_reply(embeddings.read([item.values for item in reply.embeddings]), inputs, None)

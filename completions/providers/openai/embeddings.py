@@ -1,23 +1,30 @@
 """Embeddings of servers that speak OpenAI's API: POST {base_url}/embeddings.
 
-They are asked for numbers, and not for base64: not every server has that, and some ignore the field.
+They are asked for numbers, and not for base64: not every server has that, and some ignore the field. A batch whose reply in
+numbers would be larger than the gateway reads is asked for in base64, which takes a quarter of the bytes.
 """
 
 from typing import Any
 
 import msgspec
+from django.conf import settings
 
 from completions.chat import Call, ChatRequest, Inputs, Usage, WholeReply
 from completions.providers import embeddings, exchange, wire
 from completions.providers.exchange import UnusableResponse
 from completions.providers.openai.response import read_refusal
 
+_NUMBER_BYTES_MAX = 24  # as OpenAI writes it: on a line of its own
+_COMMON_DIMENSIONS_MAX = 3_072
 _SENT = ("input", "dimensions", "user")
 
 
 class OpenAIEmbedder:
     def check(self, request: ChatRequest, inputs: Inputs) -> None:
         """Accepts every checked request."""
+
+    def ignored_fields(self, request: ChatRequest) -> list[str]:
+        return []
 
     def embed(self, call: Call, inputs: Inputs) -> WholeReply:
         headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
@@ -28,11 +35,17 @@ class OpenAIEmbedder:
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:
     fields = call.request.fields
     given = {name: fields[name] for name in _SENT if fields.get(name) is not None}
-    return {"model": call.route.upstream_model, **given, "encoding_format": "float"}
+    return {"model": call.route.upstream_model, **given, "encoding_format": _encoding(call.request.inputs)}
+
+
+def _encoding(inputs: Inputs | None) -> str:
+    assert inputs is not None
+    numbers = inputs.number * (inputs.dimensions or _COMMON_DIMENSIONS_MAX)
+    return "base64" if numbers * _NUMBER_BYTES_MAX > settings.UPSTREAM_REPLY_BYTES_MAX else "float"
 
 
 class _Item(msgspec.Struct):
-    embedding: list[float]
+    embedding: msgspec.Raw
     index: int | None = None  # some servers leave it out, and keep the order
 
 
@@ -47,7 +60,8 @@ def parse_reply(body: bytes, inputs: Inputs) -> WholeReply:
     found = {place if item.index is None else item.index: item.embedding for place, item in enumerate(reply.data)}
     if sorted(found) != list(range(len(reply.data))):
         raise UnusableResponse("the indexes of its embeddings are not 0, 1, 2 and so on")
-    return embeddings.whole_reply([found[index] for index in sorted(found)], inputs, _usage(reply.usage))
+    vectors = embeddings.read([found[index] for index in sorted(found)])
+    return embeddings.whole_reply(vectors, inputs, _usage(reply.usage))
 
 
 def _usage(usage: Any) -> Usage | None:

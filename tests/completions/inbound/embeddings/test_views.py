@@ -23,7 +23,7 @@ def ask(api: Any, **fields: Any) -> Any:
     return api.post(PATH, {"model": "acme/embed", "input": ["red", "blue"], **fields})
 
 
-def found(*vectors: list[float], usage: Any = USAGE, **fields: Any) -> list[Any]:
+def found(*vectors: list[float] | str, usage: Any = USAGE, **fields: Any) -> list[Any]:
     """Return the script of a reply as OpenAI sends it."""
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     body = {"object": "list", "data": data, "model": "upstream-name", **({"usage": usage} if usage else {}), **fields}
@@ -232,7 +232,9 @@ def test_an_account_without_money_is_refused(bob, embedder, upstream):
         found([], []),
         found(data=[{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [2.0]}]),
         found(data=[{"index": 5, "embedding": [1.0]}, {"index": 0, "embedding": [2.0]}]),
-        found(data=[{"embedding": "AAAA"}, {"embedding": "AAAA"}]),
+        found(data=[{"embedding": "AAAA"}, {"embedding": "AAAA"}]),  # not of 32 bits each
+        found(data=[{"embedding": "AADAfw=="}, {"embedding": "AADAfw=="}]),  # not a number
+        found(data=[{"embedding": "$$$$"}, {"embedding": "$$$$"}]),
         reply(b"no JSON"),
     ],
 )
@@ -287,3 +289,56 @@ def test_the_list_of_models_says_the_kind(api, embedder, large):
     kinds = {model["id"]: (model["kind"], model["architecture"]) for model in api.get("/v1/models").json()["data"]}
     assert kinds["acme/embed"] == ("embedding", {"input_modalities": ["text"], "output_modalities": ["embeddings"]})
     assert kinds["acme/large"] == ("chat", {"input_modalities": ["text"], "output_modalities": ["text"]})
+
+
+# --- Large batches ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [[99_999] * 30_000, [[99_999] * 300] * 100])
+def test_as_many_tokens_as_documented_are_read(api, embedder, upstream, given):
+    upstream.will(found(*([[0.5]] * (100 if isinstance(given[0], list) else 1))))
+    assert ask(api, input=given).status_code == 200
+    assert upstream.requests[0].body["input"] == given
+
+
+@pytest.mark.parametrize("values", [[[]] * 200_000, [1] * 400_000])
+def test_too_many_values_are_refused_before_they_are_parsed(api, embedder, upstream, values):
+    answer = ask(api, input=values)
+    assert answer.status_code == 400
+    assert "too many values" in answer.json()["error"]["message"]
+
+
+def test_a_batch_that_is_too_large_in_numbers_is_asked_for_in_base64(api, embedder, upstream):
+    vector = base64.b64encode(struct.pack("<3072f", *([0.5, -0.25] * 1_536))).decode()
+    upstream.will(found(*[vector] * 2_048))
+    answer = ask(api, input=["x"] * 2_048)
+    assert upstream.requests[0].body["encoding_format"] == "base64"
+    [first, *_, last] = answer.json()["data"]
+    assert first["embedding"] == last["embedding"] == [0.5, -0.25] * 1_536
+    assert last["index"] == 2_047
+
+
+def test_numbers_are_read_where_base64_was_asked_for(api, embedder, upstream):
+    upstream.will(found(*[[0.5]] * 2_048))
+    answer = ask(api, input=["x"] * 2_048, encoding_format="base64")
+    assert [base64.b64decode(item["embedding"]) for item in answer.json()["data"]] == [struct.pack("<f", 0.5)] * 2_048
+
+
+def test_a_reply_has_a_bounded_number_of_numbers(api, alice):
+    factories.make_model("demo/embed", kind="embedding", input="0.10", output="0", max_output_tokens=1)
+    answer = ask(api, model="demo/embed", input=["x"] * 2_048, dimensions=3_073)
+    assert_refused(answer, "dimensions", "is 3073, for each of 2048 inputs; one reply may have 6291456 numbers")
+
+
+# --- What a provider is not sent --------------------------------------------------------------------------------------
+
+
+def test_no_field_that_is_honoured_is_told_to_be_ignored(api, embedder, upstream):
+    upstream.will(found(*TWO))
+    answer = ask(api, dimensions=2, encoding_format="base64", user="u", metadata={"team": "search"}, provider={"order": ["x"]})
+    assert "x-gateway-ignored-fields" not in answer, answer["x-gateway-ignored-fields"]
+
+
+def test_what_gemini_is_not_sent_is_named(api, gemini, upstream):
+    upstream.will(reply(json.dumps({"embeddings": [{"values": vector} for vector in TWO]}).encode()))
+    assert ask(api, user="u", dimensions=2)["x-gateway-ignored-fields"] == "user"
