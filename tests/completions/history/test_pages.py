@@ -223,9 +223,9 @@ def test_a_charge_is_explained_line_by_line(api, alice, owner, large, upstream):
     done = Completion.objects.get()
     page = page_of(owner, done)
     assert "What it cost $0.000046 exactly $0.0000462 Charged by the provider's own token counts." in page
-    assert "Prompt tokens 5 $3.00 a million $0.000015" in page
-    assert "Cached prompt tokens 4 $0.30 a million $0.000001 exactly $0.0000012" in page
-    assert "Generated tokens 2 $15.00 a million $0.00003" in page
+    assert "Number A million Amount Prompt tokens 5 $3.00 $0.000015" in page
+    assert "Cached prompt tokens 4 $0.30 $0.000001 exactly $0.0000012" in page
+    assert "Generated tokens 2 $15.00 $0.00003" in page
     assert "In all, rounded up once to a billionth of a dollar $0.000046 exactly $0.0000462" in page
     hold = Hold.objects.get()
     assert (hold.amount_nanos, done.cost_nanos) == (round(float(reply["x-gateway-max-cost"]) * 1e9), 46_200)
