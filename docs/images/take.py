@@ -47,6 +47,7 @@ MODELS: list[tuple[str, float, str, str, float]] = [
     ("Cirrus 4 Mini", 1387, "0.15", "0.60", 0.006),
     ("Dune 8B", 1311, "0.05", "0.10", 0.004),
 ]
+PUBLIC_PAGES = {"landing": "/", "models": "/models", "reference": "/docs"}
 STREAMS, STREAM_WORDS, CROWD = 24, 40, 240
 
 
@@ -65,6 +66,12 @@ def main() -> None:
     _use(account, facts)
     _rank(facts)
     base_url = facts["base_url"]
+    _draw()
+    for name, path in PUBLIC_PAGES.items():
+        with _browser(width=1280) as page:
+            page.goto(f"{base_url}{path}")
+            page.wait_for_load_state("networkidle")
+            page.screenshot(path=HERE / f"{name}.png")
     with _browser(width=1280, height=1440) as page:
         page.goto(f"{base_url}/rankings?search=example&limit=5")
         page.wait_for_load_state("networkidle")
@@ -196,6 +203,19 @@ def _stream(facts: dict[str, Any], model: tuple[str, float, str, str, float]) ->
     }
     headers = {"Authorization": f"Bearer {facts['api_key']}"}
     requests.post(f"{facts['api_url']}/v1/chat/completions", json=body, headers=headers, timeout=60).raise_for_status()
+
+
+# --- The mark, as pictures for links to the pages and for telephones ------------------------------------------------
+
+
+def _draw() -> None:
+    static = ROOT / "templates" / "static" / "dashboard"
+    with _browser(width=1200, height=630) as page:
+        page.goto((HERE / "card.svg").as_uri())
+        page.screenshot(path=static / "card.png")
+    with _browser(width=180, height=180) as page:
+        page.set_content(f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{(static / 'icon.svg').read_text()}")
+        page.screenshot(path=static / "icon.png", omit_background=True)
 
 
 # --- Pictures -----------------------------------------------------------------------------------------------------
