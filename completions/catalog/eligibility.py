@@ -63,6 +63,8 @@ def _within_bounds(preferences: ProviderPreferences, offer: Offer) -> Offer:
     for candidate in offer.candidates:
         if preferences.allow_price(candidate.price) and _is_good_enough(preferences, candidate):
             chosen = lookup.find_offer(candidate.model_id)
+            if not preferences.allow_price(chosen.price):  # it was raised after the alias was read
+                continue
             return replace(chosen, alias=offer.alias, ranking=offer.ranking, candidates=offer.candidates)
     raise errors.wrong("provider", f"leaves no model of {offer.alias}")
 
