@@ -23,17 +23,18 @@ class _RenderedPage:
     html: bytes
     gzipped: bytes
     digest: str
+    version: object
 
 
 _pages: TTLCache[Hashable, _RenderedPage] = TTLCache(seconds=_CACHED_SECONDS, entries_max=_PAGES_MAX)
 
 
-def respond(request: HttpRequest, key: Hashable, render: Callable[[], str]) -> HttpResponseBase:
-    """Return the page with that key, rendered if need be, or 304."""
+def respond(request: HttpRequest, key: Hashable, render: Callable[[], str], version: object = None) -> HttpResponseBase:
+    """Return the page with that key, rendered if need be, or 304. One that was made of another ``version`` is rendered anew."""
     page = _pages.get(key)
-    if page is None:
+    if page is None or page.version is not version:
         html = render().encode()
-        page = _RenderedPage(html, gzip.compress(html, mtime=0), hashlib.sha256(html).hexdigest()[:24])
+        page = _RenderedPage(html, gzip.compress(html, mtime=0), hashlib.sha256(html).hexdigest()[:24], version)
         _pages.put(key, page)
     response = _response(page, is_gzipped="gzip" in request.headers.get("Accept-Encoding", ""))
     return get_conditional_response(request, etag=response["ETag"], response=response) or response

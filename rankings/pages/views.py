@@ -4,24 +4,19 @@ A rendered page is cached for some seconds, and as long as nothing new is publis
 """
 
 import functools
-import gzip
-import hashlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
-from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
 from completions.models import Category, LanguageModel, Price
 from gateway_project import dollars, errors
-from gateway_project.cache import TTLCache
 from gateway_project.db import pool
-from gateway_project.web import hosts
+from gateway_project.web import hosts, public_page
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery
 from rankings.models import DailyRank, Entry, Source
@@ -36,29 +31,13 @@ from rankings.scoring import parameters
 from rankings.sources import registry
 
 HISTORY_DAYS = 180
-_HEADERS = {"Cache-Control": "public, max-age=60", "Vary": "Accept-Encoding"}
-_CACHED_SECONDS = 10
-_PAGES_MAX = 256
 
 View = Callable[..., HttpResponseBase]
 
 
-@dataclass(frozen=True)
-class _RenderedPage:
-    """A page, plain and gzipped to a tenth of its size. It holds no secret that the compressed size could reveal."""
-
-    html: bytes
-    gzipped: bytes
-    digest: str
-    published: PublishedRankings
-
-
-_pages: TTLCache[Hashable, _RenderedPage] = TTLCache(seconds=_CACHED_SECONDS, entries_max=_PAGES_MAX)
-
-
 def forget() -> None:
     """Render every page again when it is next asked for."""
-    _pages.clear()
+    public_page.forget()
     page_facts.forget()
 
 
@@ -86,19 +65,7 @@ def _error_page(error: errors.ApiError) -> HttpResponse:
 def _cached_page(request: HttpRequest, key: Hashable, render: Callable[[PublishedRankings], str]) -> HttpResponseBase:
     """Return the page with that cache key, rendered if need be, or 304."""
     published = listing.published()
-    page = _pages.get(key)
-    if page is None or page.published is not published:
-        html = render(published).encode()
-        page = _RenderedPage(html, gzip.compress(html, mtime=0), hashlib.sha256(html).hexdigest()[:24], published)
-        _pages.put(key, page)
-    response = _response(page, is_gzipped="gzip" in request.headers.get("Accept-Encoding", ""))
-    return get_conditional_response(request, etag=response["ETag"], response=response) or response
-
-
-def _response(page: _RenderedPage, *, is_gzipped: bool) -> HttpResponse:
-    if not is_gzipped:
-        return HttpResponse(page.html, headers={**_HEADERS, "ETag": f'"{page.digest}"'})
-    return HttpResponse(page.gzipped, headers={**_HEADERS, "ETag": f'"{page.digest}-gzip"', "Content-Encoding": "gzip"})
+    return public_page.respond(request, ("rankings", key), lambda: render(published), version=published)
 
 
 # --- The list -----------------------------------------------------------------------------------------------------

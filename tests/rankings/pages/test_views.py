@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from completions.models import Category, Completion, LanguageModel, Provider, RoutableAlias, Route
 from gateway_project.db import pool
+from gateway_project.web import public_page
 from rankings.api import filters
 from rankings.models import DailyRank, Entry, Profile, Source, SourceState
 from rankings.pages import facts
@@ -346,13 +347,13 @@ def test_a_post_is_refused(listed):
 
 @pytest.mark.parametrize("path", ["/rankings", "/rankings/acme/alpha"])
 def test_page_is_the_same_for_everybody_and_cacheable(listed, alice, path):
-    signed_in_page, public_page = signed_in(owner_of(alice)).get(path), get(path)
-    assert signed_in_page.content == public_page.content
-    for reply in (signed_in_page, public_page):
+    signed_in_page, anonymous_page = signed_in(owner_of(alice)).get(path), get(path)
+    assert signed_in_page.content == anonymous_page.content
+    for reply in (signed_in_page, anonymous_page):
         assert not reply.cookies
         assert reply["Vary"] == "Accept-Encoding"
         assert reply["Cache-Control"] == "public, max-age=60"
-    assert "default-src 'self'" in public_page["Content-Security-Policy"]
+    assert "default-src 'self'" in anonymous_page["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("path", ["/rankings", "/rankings/acme/alpha"])
@@ -376,7 +377,7 @@ def test_client_that_accepts_gzip_gets_gzip(listed):
 
 @pytest.mark.parametrize("path", ["/rankings", "/rankings/acme/alpha"])
 def test_cached_page_takes_no_query(listed, path, django_assert_num_queries, monkeypatch):
-    for cache in (pages._pages, facts._facts, listing._published, listing._catalog):
+    for cache in (public_page._pages, facts._facts, listing._published, listing._catalog):
         monkeypatch.setattr(cache, "_clock", lambda: 0.0)
     get(path)
     with django_assert_num_queries(0):
