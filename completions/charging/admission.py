@@ -245,7 +245,9 @@ def require_allowed(key: ApiKey, offer: Offer) -> None:
 
 
 def _is_allowed(key: ApiKey, offer: Offer) -> bool:
-    return not key.allowed_models or offer.model_id in key.allowed_models or offer.alias in key.allowed_models
+    """A key that may use an alias may use it as of any day."""
+    alias = offer.alias.partition("@")[0]
+    return not key.allowed_models or not {offer.model_id, offer.alias, alias}.isdisjoint(key.allowed_models)
 
 
 def _account_and_key(caller: Caller, rows: LockedRows) -> tuple[Account, ApiKey]:

@@ -147,3 +147,10 @@ def test_a_reply_names_the_ranking_that_chose_and_its_id_chooses_alike(api):
 def test_rankings_of_days_are_not_listed(api):
     RoutableAlias.objects.create(id=f"{ASKED}@2026-11-22", model_ids=["acme/good"])
     assert {model["id"] for model in api.get("/v1/models").json()["data"]} == {"acme/good", "acme/better", ASKED}
+
+
+def test_a_key_that_may_use_an_alias_may_use_it_as_of_any_day(alice):
+    RoutableAlias.objects.create(id=f"{ASKED}@2026-11-22", model_ids=["acme/good"], ranked_on=date(2026, 11, 22))
+    client = client_for(limited_key(alice, [ASKED]))
+    assert ask(client, model=f"{ASKED}@2026-11-22").json()["model"] == "acme/good"
+    assert_error(ask(client, model="acme/good"), 404, "model_not_found", "model")
