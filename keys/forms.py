@@ -142,11 +142,11 @@ class DetailsForm(forms.Form):
     @property
     def details(self) -> dict[str, Any]:
         """What the form says, as arguments of ``lifecycle.change_key``."""
-        day = self.cleaned_data["last_day"]
-        return {
-            **{name: self.cleaned_data[name] for name in ("name", "allowed_models", "tags")},
-            "expires_at": None if day is None else datetime.combine(day + timedelta(days=1), time.min, UTC),
-        }
+        details = {name: self.cleaned_data[name] for name in ("name", "allowed_models", "tags")}
+        if "last_day" in self.changed_data:  # a key made by a program may end at any time of its last day
+            day = self.cleaned_data["last_day"]
+            details["expires_at"] = None if day is None else datetime.combine(day + timedelta(days=1), time.min, UTC)
+        return details
 
 
 def _unique(texts: Iterable[str]) -> list[str]:
@@ -210,10 +210,7 @@ class ChangeForm(DetailsForm):
 
     @property
     def details(self) -> dict[str, Any]:
-        details = {**super().details, **{name: self.cleaned_data[name] for name in self._most}}
-        if "last_day" not in self.changed_data:  # a key made by a program may end at any time of its last day
-            del details["expires_at"]
-        return details
+        return {**super().details, **{name: self.cleaned_data[name] for name in self._most}}
 
 
 def _initial(key: ApiKey) -> dict[str, Any]:

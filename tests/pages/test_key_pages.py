@@ -109,6 +109,14 @@ def test_what_is_saved_unchanged_changes_nothing_and_is_not_recorded(owner, alic
     assert summaries_of(key) == []
 
 
+def test_a_key_that_ends_on_the_last_day_of_all_can_be_renamed(owner, alice):
+    ends = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    key, _ = factories.make_key(alice, expires_at=ends)
+    sent = {"name": "renamed", "last_day": "9999-12-31", "allowed_models": "", "tags": ""}
+    assert owner.post(address(key, "change/"), sent).status_code == 302
+    assert fields(key, "name", "expires_at") == ("renamed", ends)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
