@@ -45,14 +45,19 @@ def content_length(request: HttpRequest | Request) -> int:
 
     A view that needs a body calls this first: DRF takes a body without a length for an empty form, and does not parse it.
     """
+    refuse_chunks(request)
     length = request.META.get("CONTENT_LENGTH") or ""
-    if not length and "HTTP_TRANSFER_ENCODING" in request.META:
-        raise errors.LengthRequired("Send the request with a Content-Length; chunked request bodies are not read.")
     if not (length.isascii() and length.isdigit() and int(length)):
         raise errors.InvalidRequest("The request body is empty. Send a JSON object.")
     if int(length) > settings.REQUEST_BYTES_MAX:
         raise errors.RequestTooLarge(f"The request body is larger than {settings.REQUEST_BYTES_MAX} bytes.")
     return int(length)
+
+
+def refuse_chunks(request: HttpRequest | Request) -> None:
+    """Raise LengthRequired for a body without a length. A view whose body may be absent calls this first, for that reason."""
+    if not request.META.get("CONTENT_LENGTH") and "HTTP_TRANSFER_ENCODING" in request.META:
+        raise errors.LengthRequired("Send the request with a Content-Length; chunked request bodies are not read.")
 
 
 def uncounted(_arrived_bytes: int) -> None:

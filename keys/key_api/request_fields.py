@@ -1,6 +1,6 @@
 """What a request may set of a key: its fields with their bounds, and what they mean to ``lifecycle``."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.validators import RegexValidator
@@ -52,9 +52,9 @@ class Time(serializers.Field[Any, Any, Any, Any]):
     def to_internal_value(self, data: Any) -> Any:
         try:
             moment = datetime.fromisoformat(data)
-        except (TypeError, ValueError):
+            return moment.astimezone(UTC) if moment.tzinfo else self.fail("invalid")
+        except (TypeError, ValueError, OverflowError):  # the last: in UTC it is before year 1 or after year 9999
             self.fail("invalid")
-        return moment if moment.tzinfo else self.fail("invalid")
 
     def to_representation(self, value: Any) -> Any:
         return value

@@ -173,6 +173,7 @@ class RotateView(APIView):
         responses={200: SecretKeySerializer, **openapi.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ONE)},
     )
     def post(self, request: Request, key_id: str) -> Response:
+        strict_json.refuse_chunks(request)  # the former secrets would work for longer than it says
         fields = request_fields.read(RotationSerializer, request.data)
 
         def act(key: ApiKey) -> dict[str, Any]:

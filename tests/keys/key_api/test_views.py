@@ -108,6 +108,8 @@ WRONG = [
     ("expiresAt", {"expiresAt": "2020-01-01T00:00:00Z"}),
     ("expiresAt", {"expiresAt": "2099-01-01T00:00:00"}),
     ("expiresAt", {"expiresAt": 5}),
+    ("expiresAt", {"expiresAt": "9999-12-31T23:59:59-12:00"}),  # in the year 10000 of UTC
+    ("expiresAt", {"expiresAt": "9999-12-31T23:59:59-23:59"}),
     *(("spendingLimit", {**LIMIT, "spendingLimit": value}) for value in (-1, "5", 5.0, True, 922_337_203_686, None)),
     *(("spendingType", {**LIMIT, "spendingType": value}) for value in ("fixed", "", None, 1)),
     *(("spendingPeriod", {**LIMIT, "spendingPeriod": value}) for value in ("YEARLY", None, 1)),
@@ -246,6 +248,13 @@ def test_a_key_is_rotated(api, key, body, hours):
 @pytest.mark.parametrize("value", [-1, 604_801, "5", None, True, 1.5])
 def test_a_wrong_grace_period_is_refused(api, key, value):
     assert_wrong(api.post(f"{KEYS}/{key.pk}/rotate", {"graceSeconds": value}), "graceSeconds", "")
+    assert not FormerSecret.objects.exists()
+
+
+def test_a_chunked_body_is_refused_as_its_grace_period_would_not_be_read(api, key):
+    headers = {"HTTP_TRANSFER_ENCODING": "chunked"}
+    refused = api.generic("POST", f"{KEYS}/{key.pk}/rotate", content_type="application/json", **headers)
+    assert (refused.status_code, refused.json()["error"]["type"]) == (411, "invalid_request_error")
     assert not FormerSecret.objects.exists()
 
 
