@@ -5,6 +5,7 @@ enforce invariants between rows.
 """
 
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from django.contrib.auth.base_user import BaseUserManager
 from django.contrib.auth.models import AbstractUser
@@ -581,7 +582,7 @@ class WebhookEndpoint(models.Model):
         default_permissions = ("view",)
 
     def __str__(self) -> str:
-        return self.url
+        return urlsplit(self.url).netloc  # a path may be a secret
 
 
 class WarningDelivery(models.Model):

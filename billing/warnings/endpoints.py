@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 
 from billing import locks
 from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
@@ -59,7 +60,7 @@ def make(request: HttpRequest, account: Account, url: str) -> tuple[WebhookEndpo
         endpoint = WebhookEndpoint(account=account, url=url)
         endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
         endpoint.save(force_insert=True)
-        _record(request, Activity.Act.ENDPOINT_MADE, endpoint, f"Made the webhook endpoint {url}.")
+        _record(request, Activity.Act.ENDPOINT_MADE, endpoint, f"Made the webhook endpoint {endpoint}.")
     return endpoint, secret
 
 
@@ -71,7 +72,7 @@ def rotate(request: HttpRequest, endpoint: WebhookEndpoint) -> str:
         endpoint.sealed_previous_secret, endpoint.previous_until = endpoint.sealed_secret, pool.database_time() + GRACE
         endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
         endpoint.save(update_fields=["sealed_secret", "sealed_previous_secret", "previous_until"])
-        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"Rotated the secret of the webhook endpoint {endpoint.url}.")
+        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"Rotated the secret of the webhook endpoint {endpoint}.")
     return secret
 
 
@@ -82,14 +83,14 @@ def set_paused(request: HttpRequest, endpoint: WebhookEndpoint, *, is_paused: bo
         endpoint.is_paused, endpoint.disabled_at, endpoint.failing_since = is_paused, None, None
         endpoint.save(update_fields=["is_paused", "disabled_at", "failing_since"])
         verb = "Paused" if is_paused else "Went on with"
-        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"{verb} the webhook endpoint {endpoint.url}.")
+        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"{verb} the webhook endpoint {endpoint}.")
 
 
 def delete(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
     """Delete the endpoint, with its deliveries."""
     with transaction.atomic():
         endpoint = _lock(endpoint)
-        _record(request, Activity.Act.ENDPOINT_DELETED, endpoint, f"Deleted the webhook endpoint {endpoint.url}.")
+        _record(request, Activity.Act.ENDPOINT_DELETED, endpoint, f"Deleted the webhook endpoint {endpoint}.")
         endpoint.delete()
 
 
@@ -104,7 +105,7 @@ def send_test(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
         kind = AccountWarning.Kind.TEST
         warning = AccountWarning.objects.create(account_id=endpoint.account_id, kind=kind, data={}, prepared_at=now)
         WarningDelivery.objects.create(warning=warning, endpoint=endpoint, next_try_at=now)
-        _record(request, Activity.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook endpoint {endpoint.url}.")
+        _record(request, Activity.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook endpoint {endpoint}.")
 
 
 def send_again(request: HttpRequest, delivery: WarningDelivery) -> bool:
@@ -115,7 +116,7 @@ def send_again(request: HttpRequest, delivery: WarningDelivery) -> bool:
         if not again.update(**waiting):
             return False
         assert delivery.endpoint
-        summary = f"Sent a warning to the webhook endpoint {delivery.endpoint.url} again."
+        summary = f"Sent a warning to the webhook endpoint {delivery.endpoint} again."
         _record(request, Activity.Act.WARNING_REPEATED, delivery.endpoint, summary)
     return True
 
@@ -133,9 +134,9 @@ def _purpose(endpoint: WebhookEndpoint) -> str:
 
 
 def _lock(endpoint: WebhookEndpoint) -> WebhookEndpoint:
-    """Lock the account, then the endpoint, as deliveries do."""
+    """Lock the account, then the endpoint, as deliveries do. Raises Http404 if it was deleted meanwhile."""
     locks.lock_account(endpoint.account_id)
-    return WebhookEndpoint.objects.select_for_update().get(pk=endpoint.pk)
+    return get_object_or_404(WebhookEndpoint.objects.select_for_update(), pk=endpoint.pk)
 
 
 def _record(request: HttpRequest | None, act: Activity.Act, endpoint: WebhookEndpoint, summary: str) -> None:

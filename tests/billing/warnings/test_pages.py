@@ -3,10 +3,12 @@
 import re
 
 import pytest
+from django.http import Http404
+from django.test import RequestFactory
 from django.utils import timezone
 
 from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
-from billing.warnings import deliveries, summaries
+from billing.warnings import deliveries, endpoints, summaries
 from gateway_project.activity.models import Activity
 from tests import usage
 from tests.pages.conftest import make_staff, owner, session_texts, signed_in  # noqa: F401  fixtures
@@ -77,6 +79,17 @@ def test_acts_on_a_webhook_are_in_the_activity_log(owner, alice, endpoint):  # n
     acts = Activity.objects.filter(account_id=alice.pk, actor=alice.members.get()).order_by("pk").values_list("act", flat=True)
     changed = "ENDPOINT_CHANGED"
     assert list(acts) == ["ENDPOINT_MADE", "ENDPOINT_TESTED", changed, changed, changed, "ENDPOINT_DELETED"]
+    log = str(list(Activity.objects.values()))
+    assert "Made the webhook endpoint example.org." in log
+    assert "7f3a" not in log  # what is in a path may be a secret, and the log is kept
+
+
+def test_a_webhook_that_was_deleted_meanwhile_is_not_found(owner, endpoint):  # noqa: F811
+    opened = WebhookEndpoint.objects.get()
+    owner.post(f"{PAGE}webhooks/{opened.pk}/delete/")
+    for act in (endpoints.rotate, endpoints.send_test, endpoints.delete):
+        with pytest.raises(Http404):
+            act(RequestFactory().post(PAGE), opened)
 
 
 def test_the_threshold_is_changed_recorded_and_switched_off(owner, alice):  # noqa: F811
