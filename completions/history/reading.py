@@ -19,7 +19,6 @@ from completions.history.explanation import Status
 from completions.models import Completion
 
 SEARCHED_MAX = 20_000  # of all keys together
-_OF_EACH_KEY_MIN = 100
 FIRST, _LAST = "0", "~"  # before and after every id
 
 
@@ -106,7 +105,7 @@ class _Scan:
     def horizon(self) -> str | None:
         """Return the id to which all keys together are searched; None if that is the whole range."""
         keys = 1 if self._selection.key_id else self._count_keys()
-        of_each_key = max(SEARCHED_MAX // max(keys, 1), _OF_EACH_KEY_MIN)
+        of_each_key = max(SEARCHED_MAX // max(keys, 1), 1)
         statement = _HORIZON.format(order=self._order, extreme="min" if self._is_backward else "max")
         horizon: list[str | None] = _execute(statement, {**self._values, "searched_max": of_each_key})
         return horizon[0]

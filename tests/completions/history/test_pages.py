@@ -157,7 +157,6 @@ def test_a_page_keeps_the_filters(owner, key, past, monkeypatch):  # noqa: F811
 @pytest.mark.parametrize("direction", ["older", "newer"])
 def test_a_search_without_an_index_is_bounded_and_says_how_far_it_came(owner, key, past, monkeypatch, direction):  # noqa: F811
     monkeypatch.setattr(reading, "SEARCHED_MAX", 2)
-    monkeypatch.setattr(reading, "_OF_EACH_KEY_MIN", 2)
     ids = [past(key, minutes, end_user="rare" if minutes in (0, 4) else None).pk for minutes in range(5)]
     reply = owner.get(LIST, {"user": "rare", **({"newer": "0"} if direction == "newer" else {})})
     pages = [[row["completion"].pk for row in reply.context["rows"]]]
