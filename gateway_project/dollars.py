@@ -41,6 +41,12 @@ def format_floored_usd(amount_nanos: int) -> str:
     return format_usd(amount_nanos // _CENT_NANOS * _CENT_NANOS)
 
 
+def format_left_usd(amount_nanos: int) -> str:
+    """What is left of an amount, rounded down: to cents, below a cent to six decimals: "$9.99", "$0.009993"."""
+    step_nanos = _CENT_NANOS if abs(amount_nanos) >= _CENT_NANOS else NANOS_PER_DOLLAR // 1_000_000
+    return format_usd(amount_nanos // step_nanos * step_nanos)
+
+
 def format_unrounded_usd(amount_millionths: int) -> str:
     """The exact amount of a part of a charge, before its rounding, in millionths of a nanodollar: "$0.0000001875"."""
     whole, fraction = divmod(amount_millionths, NANOS_PER_DOLLAR * 1_000_000)

@@ -704,7 +704,7 @@ mutant(
 mutant(
     "a_limit_of_running_requests_is_not_read",
     "A key that was given its limit while a request ran is not warned of when that request is settled.",
-    code("completions.charging.batch:_lock_and_read", "and key.pk not in spending_ids", "and False"),
+    code("completions.charging.batch:_lock_and_read", "limited_ids - spending_ids", "set()"),
     f"{LIMIT_MARKS}::test_a_limit_that_was_set_while_the_request_ran_counts",
 )
 mutant(

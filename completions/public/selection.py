@@ -57,7 +57,10 @@ def read(parameters: QueryDict) -> Selection:
 
 
 def apply(selection: Selection, models: Iterable[ListedModel]) -> list[ListedModel]:
-    """Return the selected models in their order. Among equals, and where a figure is not known, it is that of the names."""
+    """Return the selected models in their order. Among equals, and where a figure is not known, it is that of the names.
+
+    By name, those that can be called now come first.
+    """
     named = sorted(models, key=lambda each: (each.model.name.casefold(), each.model.pk))
     return sorted((each for each in named if _passes(selection, each)), key=_ORDERS[selection.sort])
 
@@ -77,7 +80,7 @@ def _known_first(figure: float | None, *, is_descending: bool = False) -> tuple[
 
 # The price is that of three input tokens to one output token, as the rankings have it.
 _ORDERS: dict[str, Callable[[ListedModel], Any]] = {
-    "name": lambda each: 0,
+    "name": lambda each: not each.is_available,
     "price": lambda each: 3 * each.price.input_nanos + each.price.output_nanos,
     "context": lambda each: -each.model.context_window,
     "speed": lambda each: _known_first(each.measured.tokens_per_second, is_descending=True),

@@ -33,6 +33,12 @@ def balance_usd(amount_nanos: int) -> SafeString:
 
 
 @register.filter
+def left_usd(amount_nanos: int) -> SafeString:
+    """Show what is left to spend, rounded down to cents, below a cent to six decimals."""
+    return _show(dollars.format_usd(amount_nanos), dollars.format_left_usd(amount_nanos))
+
+
+@register.filter
 def rounded_usd(amount_nanos: int) -> str:
     """Return the rounded amount as plain text, for the axes of plots."""
     return dollars.format_rounded_usd(amount_nanos)

@@ -71,3 +71,18 @@ def test_amounts_are_rounded_to_cents_and_to_six_decimals_below_a_cent(nanos, us
 )
 def test_balances_are_rounded_down_to_cents_as_in_the_api(nanos, usd):
     assert dollars.format_floored_usd(nanos) == usd
+
+
+@pytest.mark.parametrize(
+    ("nanos", "usd"),
+    [
+        (9_992_999, "$0.009992"),
+        (4_999_999_999, "$4.99"),
+        (10_000_000, "$0.01"),
+        (999, "$0.00"),
+        (0, "$0.00"),
+        (-1, "-$0.000001"),
+    ],
+)
+def test_what_is_left_is_rounded_down_with_six_decimals_below_a_cent(nanos, usd):
+    assert dollars.format_left_usd(nanos) == usd
