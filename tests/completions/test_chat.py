@@ -14,8 +14,8 @@ FIELDS = {
     "reasoning": {"effort": "none"},
     "stop": ["a", "b"],
     "logprobs": None,
-    "metadata": {str(number): "x" for number in range(16)},
-    "user": "u" * 2_000,
+    "logit_bias": {str(number): 1 for number in range(16)},
+    "prompt_cache_key": "u" * 2_000,
 }
 
 
@@ -30,7 +30,7 @@ def test_a_released_body_has_every_name_and_the_short_values(raw):
     assert list(request.fields) == list(FIELDS)
     short = ("model", "reasoning", "stop", "logprobs")
     assert {name: request.fields[name] for name in short} == {name: FIELDS[name] for name in short}
-    assert all(request.fields[name] not in (None, FIELDS[name]) for name in ("messages", "metadata", "user"))
+    assert all(request.fields[name] not in (None, FIELDS[name]) for name in ("messages", "logit_bias", "prompt_cache_key"))
 
 
 def test_a_restored_body_is_the_same_as_before(raw):
