@@ -21,8 +21,6 @@ from tests import chat, factories, usage
 from tests.billing import guards
 from tests.conftest import client_for
 
-TODAY = datetime.now(UTC).date()
-
 
 @pytest.fixture
 def story(alice: Account, echo_model: Any) -> ApiKey:
@@ -38,8 +36,9 @@ def story(alice: Account, echo_model: Any) -> ApiKey:
 def unsettle(account: Account, key: ApiKey) -> None:
     """Admit two more completions, and release one of them."""
     like = Completion.objects.order_by("id").first()
+    today = datetime.now(UTC).date()
     for name in ("running", "released"):
-        usage.reserve(key, day=TODAY, amount_nanos=100)
+        usage.reserve(key, day=today, amount_nanos=100)
         Hold.objects.create(reference=name, account=account, amount_nanos=100, expires_at="2100-01-01T00:00:00Z")
         Account.objects.filter(pk=account.pk).update(held_nanos=F("held_nanos") + 100, open_holds=F("open_holds") + 1)
         Completion.objects.create(
@@ -50,7 +49,7 @@ def unsettle(account: Account, key: ApiKey) -> None:
             price=like.price,
             provider=like.provider,
             is_stream=False,
-            spending_day=TODAY,
+            spending_day=today,
             counted_tokens=1,
         )
     left = Completion.objects.get(pk="released")
