@@ -35,7 +35,7 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     """Return the offer with only the routes that can serve the request. Raises InvalidRequest if there is none."""
     if request.provider_preferences and request.provider_preferences.bound_models:
         offer = _within_bounds(request.provider_preferences, offer)
-    _require_kind(request, offer)
+    require_kind(request, offer)
     token_budget.require_possible_max_tokens(request, offer)
     _require_capabilities(request, offer)
     refusal: errors.InvalidRequest | None = None
@@ -74,7 +74,8 @@ def _is_good_enough(preferences: ProviderPreferences, candidate: Candidate) -> b
     return wanted is None or (candidate.quality is not None and candidate.quality >= wanted)
 
 
-def _require_kind(request: ChatRequest, offer: Offer) -> None:
+def require_kind(request: ChatRequest, offer: Offer) -> None:
+    """Raise InvalidRequest when text is asked of a model that makes embeddings, or the reverse."""
     if offer.is_embedding and not request.inputs:
         raise errors.wrong("model", f"is {offer.model_id}, which makes embeddings: send it to /v1/embeddings")
     if request.inputs and not offer.is_embedding:

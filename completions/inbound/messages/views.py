@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from completions.catalog import lookup
+from completions.catalog import eligibility, lookup
 from completions.charging import admission
 from completions.chat import ChatRequest, Offer
 from completions.inbound import caller_errors, descriptions
@@ -114,6 +114,7 @@ class CountTokensView(_AnthropicReplies, RequestView):
         with self.reading(request) as (key, chat):
             offer = lookup.find_offer(chat.model)
             admission.require_allowed(key, offer)
+            eligibility.require_kind(chat, offer)
             return Response({"input_tokens": _input_tokens(chat, offer)})
 
 

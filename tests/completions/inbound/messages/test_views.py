@@ -316,6 +316,12 @@ def count(api: Any, **fields: Any) -> Any:
     return api.post(f"{PATH}/count_tokens", {"model": "demo/echo", "messages": HELLO, **fields})
 
 
+def test_no_prompt_is_counted_for_a_model_that_makes_embeddings(api):
+    factories.make_model("demo/embed", kind="embedding", output="0", max_output_tokens=1)
+    message = "model is demo/embed, which makes embeddings: send it to /v1/embeddings"
+    assert_error(count(api, model="demo/embed"), 400, "invalid_request_error", message)
+
+
 def test_tokens_of_everything_are_counted_and_nothing_is_asked_or_held(api, echo_model):
     plain = count(api)
     assert plain.json() == {"input_tokens": 2}
