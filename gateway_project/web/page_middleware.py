@@ -3,19 +3,23 @@
 The classes are subclasses of Django's, so that they satisfy the admin's system checks.
 """
 
+import functools
 import logging
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
+import csp.constants
 import gevent
 from csp.middleware import CSPMiddleware
+from csp.utils import build_policy
 from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
+from django.http.response import HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
@@ -124,4 +128,16 @@ class PageMessageMiddleware(PagesOnly, MessageMiddleware): ...
 class PageFrameMiddleware(PagesOnly, XFrameOptionsMiddleware): ...
 
 
-class PagePolicyMiddleware(PagesOnly, CSPMiddleware): ...
+class PagePolicyMiddleware(PagesOnly, CSPMiddleware):
+    """Computes the policy once for all pages but those that change it: the library copies the settings for each reply."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if settings.DEBUG or any(name.startswith("_csp") for name in vars(response)):
+            return super().process_response(request, response)
+        response.setdefault(csp.constants.HEADER, _policy())
+        return response
+
+
+@functools.cache
+def _policy() -> str:
+    return build_policy()
