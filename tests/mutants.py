@@ -914,7 +914,11 @@ mutant(
 mutant(
     "fingerprints_do_not_tell_the_language",
     "A chat completion under the Idempotency-Key of a Messages request gets that one's reply.",
-    code("completions.inbound.messages.views:MessagesView.fingerprinted", "return {_PATH: fields}", "return fields"),
+    code(
+        "completions.inbound.completion_view:CompletionView.fingerprinted",
+        "{self.fingerprinted_path: fields} if self.fingerprinted_path else fields",
+        "fields",
+    ),
     f"{MESSAGES}::test_a_repetition_gets_the_same_reply_and_another_language_does_not",
 )
 mutant(

@@ -246,8 +246,9 @@ def require_allowed(key: ApiKey, offer: Offer) -> None:
 
 def _is_allowed(key: ApiKey, offer: Offer) -> bool:
     """A key that may use an alias may use it as of any day."""
-    alias = offer.alias.partition("@")[0]
-    return not key.allowed_models or not {offer.model_id, offer.alias, alias}.isdisjoint(key.allowed_models)
+    if not key.allowed_models:
+        return True
+    return any(name in key.allowed_models for name in (offer.model_id, offer.alias, offer.alias.partition("@")[0]))
 
 
 def _account_and_key(caller: Caller, rows: LockedRows) -> tuple[Account, ApiKey]:

@@ -1,7 +1,7 @@
 """Errors about a chat request, and headers about its fields, in the names of the caller's own fields. Pure."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gateway_project import errors
 
@@ -22,3 +22,11 @@ def renamed(error: errors.ApiError, rename: Rename) -> errors.ApiError:
 def rename_list(names: str, rename: Rename) -> str:
     """Return the value of a header that lists fields."""
     return ", ".join(rename(name) for name in names.split(", "))
+
+
+def rename_beginning(path: str, names: Mapping[str, str]) -> str:
+    """Return the path with its beginning renamed: the first of ``names`` that is a field on the way to it. Else the path."""
+    for ours, theirs in names.items():
+        if path == ours or path.startswith((f"{ours}.", f"{ours}[")):
+            return theirs + path[len(ours) :]
+    return path

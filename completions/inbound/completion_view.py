@@ -130,11 +130,15 @@ class CompletionView(RequestView):
 
     authentication_classes = [CallerAuthentication]
     reply_format: WholeFormat
+    fingerprinted_path = ""
     dispatched: Dispatch | None = None
 
     def fingerprinted(self, fields: Fields) -> Fields:
-        """Return what a repetition under the same Idempotency-Key must be equal in."""
-        return fields
+        """Return what a repetition under the same Idempotency-Key must be equal in: the path, too, but of the gateway's own.
+
+        The same fields can be a request to another endpoint.
+        """
+        return {self.fingerprinted_path: fields} if self.fingerprinted_path else fields
 
     def complete(self, request: Request) -> HttpResponseBase:
         """Return the reply to a request, whose body has not been read."""

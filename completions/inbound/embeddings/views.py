@@ -15,7 +15,6 @@ from completions.inbound.embeddings.serializers import EmbeddingRequestSerialize
 from completions.request.fields import Fields
 from gateway_project.web import openapi
 
-_PATH = "/v1/embeddings"
 _DESCRIPTION = (
     "Returns numbers for the meaning of one text or of many, by a model of the kind embedding. Charged are its tokens."
 )
@@ -25,15 +24,12 @@ class EmbeddingsView(CompletionView):
     """One request for embeddings. It goes the way of every completion."""
 
     reply_format = EmbeddingsFormat()
+    fingerprinted_path = "/v1/embeddings"
     syntax_max = embeddings_request.SYNTAX_MAX
     uncounted_syntax = b"0123456789"
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return embeddings_request.parse(fields, raw, pause)
-
-    def fingerprinted(self, fields: Fields) -> Fields:
-        """Return the fields under the path, as those of every language but the gateway's own."""
-        return {_PATH: fields}
 
     @extend_schema(
         operation_id="createEmbedding",

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from completions.inbound import caller_errors
+
 _PLACE = re.compile(r"messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)", re.DOTALL)
 _MESSAGES = {
     "image_url.url": "source",
@@ -53,10 +55,7 @@ def rename(path: str, messages: Sequence[MessagePlace]) -> str:
     if found := _TOOL.match(path):
         member = f".{_TOOL_FIELDS.get(found[2], found[2])}" if found[2] else ""
         return f"{found[1]}{member}{path[found.end() :]}"
-    for ours, theirs in _FIELDS.items():
-        if path == ours or path.startswith((f"{ours}.", f"{ours}[")):
-            return theirs + path[len(ours) :]
-    return path
+    return caller_errors.rename_beginning(path, _FIELDS)
 
 
 def _in_messages(messages: Sequence[MessagePlace], index: str, member: str | None, number: str | None, rest: str) -> str | None:

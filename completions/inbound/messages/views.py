@@ -30,7 +30,6 @@ from completions.request.fields import Fields
 from gateway_project import compact_json
 from gateway_project.web import error_replies, openapi
 
-_PATH = "/v1/messages"
 _BETAS = "HTTP_ANTHROPIC_BETA"
 _IGNORED = "x-gateway-ignored-fields"
 _DESCRIPTION = (
@@ -66,14 +65,11 @@ class MessagesView(_AnthropicReplies, CompletionView):
     """One request in the language of Anthropic's Messages. It goes the way of every completion."""
 
     reply_format = reply.MessagesFormat()
+    fingerprinted_path = "/v1/messages"
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request, self.places = messages_request.parse(fields, raw, self.request.META.get(_BETAS, ""), pause)
         return request
-
-    def fingerprinted(self, fields: Fields) -> Fields:
-        """Return the fields under the path: the same fields can be a request in another language, too."""
-        return {_PATH: fields}
 
     @extend_schema(
         operation_id="createMessage",

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from completions.inbound import caller_errors
+
 _IN_MESSAGE = re.compile(r"messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)", re.DOTALL)
 # The rest of a path within a part or a call -> its rest in the caller's.
 _MEMBERS = {
@@ -49,10 +51,7 @@ def rename(path: str, messages: Sequence[ItemPlace]) -> str:
         return _in_items(messages, *found.groups()) or path
     if found := _TOOL.fullmatch(path):
         return found[1] + found[2]
-    for ours, theirs in _FIELDS.items():
-        if path == ours or path.startswith((f"{ours}.", f"{ours}[")):
-            return theirs + path[len(ours) :]
-    return path
+    return caller_errors.rename_beginning(path, _FIELDS)
 
 
 def _in_items(messages: Sequence[ItemPlace], index: str, member: str | None, number: str | None, rest: str) -> str | None:

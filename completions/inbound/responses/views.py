@@ -18,7 +18,6 @@ from completions.inbound.responses.serializers import ResponseRequestSerializer,
 from completions.request.fields import Fields
 from gateway_project.web import error_replies, openapi
 
-_PATH = "/v1/responses"
 _IGNORED = "x-gateway-ignored-fields"
 _DESCRIPTION = (
     "OpenAI's Responses, for every model. Nothing is kept: a request has the whole conversation, and `store: true` and "
@@ -29,16 +28,13 @@ _DESCRIPTION = (
 class ResponsesView(CompletionView):
     """One request in the language of OpenAI's Responses. It goes the way of every completion."""
 
+    fingerprinted_path = "/v1/responses"
     places: Sequence[ItemPlace] = ()  # of the messages of a request that has been read
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request, self.places, repeated = responses_request.parse(fields, raw, pause)
         self.reply_format = reply.ResponsesFormat(repeated)
         return request
-
-    def fingerprinted(self, fields: Fields) -> Fields:
-        """Return the fields under the path: the same fields can be a request to another endpoint, too."""
-        return {_PATH: fields}
 
     def handle_exception(self, exc: Exception) -> Any:
         error = error_replies.translate(exc)
