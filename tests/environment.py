@@ -13,6 +13,17 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright runs an event loop i
 for name in ("GATEWAY_API_HOST", "GATEWAY_BASE_HOST"):
     os.environ.pop(name, None)
 
+import psycopg  # noqa: E402
+
 from gateway_project.local import development  # noqa: E402
 
+# Of the embedded server of the tests: what it writes need not survive the machine, only the processes.
+_UNSAFE = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "4GB", "checkpoint_timeout": "1h"}
+
+_server_is_embedded = not os.environ.get("DATABASE_URL")
 development.prepare(os.environ)
+if _server_is_embedded:
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as _server:
+        for _name, _value in _UNSAFE.items():
+            _server.execute(f"ALTER SYSTEM SET {_name} = '{_value}'")
+        _server.execute("SELECT pg_reload_conf()")

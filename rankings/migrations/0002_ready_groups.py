@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
     atomic = False
     dependencies = [
         ("rankings", "0001_initial"),
-        ("billing", "0016_ready_groups"),
+        ("billing", "0003_ready_groups"),
     ]
 
     operations = [migrations.RunPython(fill, migrations.RunPython.noop)]

@@ -6,7 +6,7 @@ from django.db import migrations
 
 from gateway_project.activity import staff_groups
 
-_COSTS = ["view_completion", "view_languagemodel", "view_price"]
+_COSTS = ["view_completion", "view_languagemodel", "view_price", "view_completionhour"]
 _CATALOG = [*_COSTS, "view_provider", "view_route", "view_upstreamlist", "view_catalogproposal", "view_routablealias"]
 COMPLETIONS = {
     "Support": _COSTS,
@@ -25,10 +25,14 @@ def fill(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    atomic = False
+    replaces = [
+        ("completions", "0022_ready_groups"),
+        ("completions", "0024_groups_see_hours"),
+    ]
+
     dependencies = [
-        ("completions", "0021_completions_are_found_by_key"),
-        ("billing", "0016_ready_groups"),
+        ("completions", "0002_unused_indexes"),
+        ("billing", "0003_ready_groups"),
     ]
 
     operations = [migrations.RunPython(fill, migrations.RunPython.noop)]

@@ -22,6 +22,13 @@ DROP FUNCTION activity_refuse_change();
 
 
 class Migration(migrations.Migration):
+    replaces = [
+        ("activity", "0002_acts_are_never_changed"),
+        ("activity", "0003_take_over_the_admins_history"),
+        ("activity", "0004_forms_are_acted_on_once"),
+        ("activity", "0005_programs_act"),
+    ]
+
     dependencies = [("activity", "0001_initial")]
 
     operations = [migrations.RunSQL(APPEND_ONLY, UNDO)]
