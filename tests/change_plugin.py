@@ -54,15 +54,15 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if config.option.changed is None:
         return
-    since = base(ROOT, config.option.changed)
-    changed = changed_files(ROOT, since) if since else set()
+    since = base(config.rootpath, config.option.changed)
+    changed = changed_files(config.rootpath, since) if since else set()
     if config.option.mutants == "all":
         if since and not touches_mutants(changed):
             pytest.exit(f"No mutant is touched by what changed since {since:.12}.", returncode=0)
         return
     if not changed:
         raise pytest.UsageError("nothing differs from the main branch: --changed=REVISION names what to compare with")
-    tests = tests_of(changed)
+    tests = select_tests(changed)
     if not tests:
         pytest.exit(f"No test names what changed since {since:.12}: {', '.join(sorted(changed))}", returncode=0)
     config.args = tests
@@ -118,11 +118,9 @@ def touches_mutants(changed: Iterable[str]) -> bool:
     return any(path.startswith(paths) or PurePosixPath(path).name == "conftest.py" for path in changed)
 
 
-def tests_of(changed: Iterable[str]) -> list[str]:
+def select_tests(changed: Iterable[str]) -> list[str]:
     """Return the files, and single tests of further ones, that test what changed."""
-    found: set[str] = set()
-    for path in changed:
-        found |= set(_tests_of(PurePosixPath(path)))
+    found = {test for path in changed for test in _tests_of(PurePosixPath(path))}
     if "tests" in found:
         return ["tests"]
     files = {test for test in found if (ROOT / test).is_file()}
