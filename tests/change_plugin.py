@@ -11,6 +11,7 @@ tests depend on, such as settings, runs them all.
 """
 
 import functools
+import logging
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -30,8 +31,6 @@ PACKAGES = ("gateway_project", "billing", "keys", "completions", "rankings")
 
 # Every test depends on what these paths begin with.
 _EVERYTHING = ("gateway_project/settings", "pyproject.toml", "requirements", "tests/conftest.py", "tests/environment.py")
-# What also decides whether a mutant is killed, beside the files that are mutated and those of the tests that must kill them.
-_EVERY_MUTANT = (*_EVERYTHING, "tests/mutants.py", "tests/mutant_plugin.py", "tests/waiting.py", "tests/factories.py")
 _IMPORTERS_MAX = 8  # whose own tests run, too: with more, a module is known by its own tests
 _TESTS_BY_FOLDER = {
     "docs": "tests/test_docs.py",
@@ -88,11 +87,13 @@ def base(root: Path, revision: str = "") -> str | None:
     Without a revision that is the last commit shared with the main branch. Where HEAD is on that branch and nothing is
     uncommitted, it is unknown how many of its commits are new.
     """
+    head = _git(root, "rev-parse", "HEAD").strip()
     for name in [revision] if revision else ["origin/HEAD", "main"]:
-        if (commit := _git(root, "merge-base", "HEAD", name)) is not None:
-            [commit] = commit.splitlines()
-            is_new = revision or commit != str(_git(root, "rev-parse", "HEAD")).strip() or changed_files(root, commit)
-            return commit if is_new else None
+        try:
+            commit = _git(root, "merge-base", "HEAD", name).strip()
+        except subprocess.CalledProcessError:  # there is no such revision, or the clone is too shallow
+            continue
+        return commit if revision or commit != head or changed_files(root, commit) else None
     return None
 
 
@@ -100,22 +101,28 @@ def changed_files(root: Path, since: str) -> set[str]:
     """Return the paths that differ from the commit, with those that are gone or not yet added."""
     different = _git(root, "diff", "--name-only", "--no-renames", "-z", since, "--")
     added = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
-    return {path for paths in (different, added) for path in str(paths or "").split("\0") if path}
+    return {path for path in (different + added).split("\0") if path}
 
 
-def _git(root: Path, *arguments: str) -> str | None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    done = subprocess.run(["git", *arguments], cwd=root, env=environ, capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else None
+def _git(root: Path, *arguments: str) -> str:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # of a hook that runs tests
+    return subprocess.run(["git", *arguments], cwd=root, env=environ, capture_output=True, text=True, check=True).stdout
 
 
 # --- Which tests it touches --------------------------------------------------------------------------------------------
 
 
 def touches_mutants(changed: Iterable[str]) -> bool:
-    """Return whether a change may decide whether a mutant is killed: always, where a test of one or all tests changed."""
-    paths = (*_EVERY_MUTANT, *mutant_plugin.killer_files(), *(mutant.change.path for mutant in MUTANTS.values()))
-    return any(path.startswith(paths) or PurePosixPath(path).name == "conftest.py" for path in changed)
+    """Return whether a change may decide whether a mutant is killed.
+
+    That is a change of what is mutated, of tests that must kill it, of what these may use, or of what all tests depend on.
+    """
+    paths = (*_EVERYTHING, *mutant_plugin.killer_files(), *(mutant.change.path for mutant in MUTANTS.values()))
+    return any(path.startswith(paths) or _is_used_by_tests(PurePosixPath(path)) for path in changed)
+
+
+def _is_used_by_tests(path: PurePosixPath) -> bool:
+    return path.parts[0] == "tests" and path.suffix == ".py" and not path.name.startswith("test_")
 
 
 def select_tests(changed: Iterable[str]) -> list[str]:
@@ -132,7 +139,7 @@ def _tests_of(path: PurePosixPath) -> Iterator[str]:
         yield "tests"
     elif path.name.startswith("test_") and path.parts[0] == "tests":
         yield str(path)
-    elif path.parts[0] == "tests" and path.suffix == ".py":
+    elif _is_used_by_tests(path):
         yield from _tests_with(path)
     else:
         tests = set(_tests_of_module(path) if path.suffix == ".py" else _tests_of_text(path))
@@ -151,8 +158,9 @@ def _tests_with(path: PurePosixPath) -> Iterator[str]:
         file = _file(module)
         if file.name.startswith("test_"):
             yield str(file)
+        elif str(file) == "tests/conftest.py":
+            yield "tests"
         elif file.name == "conftest.py":
-            yield "tests" if len(file.parts) == 2 else ""
             yield from (test for test in _texts("tests") if PurePosixPath(test).is_relative_to(file.parent))
 
 
@@ -244,4 +252,5 @@ def _texts(folder: str) -> dict[str, str]:
 def _import_graph() -> "grimp.ImportGraph":
     import grimp
 
+    logging.getLogger("grimp").setLevel(logging.ERROR)  # it warns of names that no module can have, such as crashing.conf.py
     return grimp.build_graph(*PACKAGES, "tests", cache_dir=None)

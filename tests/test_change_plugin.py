@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -128,6 +129,7 @@ def test_several_changes_are_tested_together_and_each_test_once():
         ("tests/billing/test_holds.py", True),
         ("tests/billing/conftest.py", True),
         ("tests/mutants.py", True),
+        ("tests/usage.py", True),
         ("requirements-dev.txt", True),
         ("docs/limits.md", False),
         ("rankings/admin.py", False),
@@ -162,7 +164,7 @@ def test_the_command_runs_the_tests_of_a_change_and_says_so(project):
 
 def configured(root, mutants):
     option = SimpleNamespace(changed="", mutants=mutants)
-    config = SimpleNamespace(rootpath=root, option=option, args=["tests"])
+    config: Any = SimpleNamespace(rootpath=root, option=option, args=["tests"])
     change_plugin.pytest_configure(config)
     return config
 
