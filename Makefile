@@ -11,7 +11,7 @@ PIP := $(IN) -m pip install --disable-pip-version-check --no-input --root-user-a
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
 
-.PHONY: help run test faults coverage lint bench lock clean
+.PHONY: help run test mutants faults coverage lint bench lock clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -21,12 +21,16 @@ help:  ## List the commands
 run: $(VENV)/installed  ## Serve the gateway: PORT=8000, CATALOG=FILE.toml adds models of yours
 	@exec $(IN) -m gateway_project.local.supervisor
 
-test: $(VENV)/installed-dev  ## Run all tests: ARGS=tests/billing runs some
+test: $(VENV)/installed-dev  ## Run all tests: ARGS=tests/billing runs some, ARGS=--changed those that a change touches
 	@echo "Starting PostgreSQL, making a test database for each core and collecting the tests. The first results follow in a minute or two ..."
 	@$(IN) -m pytest $(IN_PARALLEL) $(ARGS)
 
-faults: $(VENV)/installed-dev  ## Bring every fault about and write docs/reliability.md: FAULT_SECONDS=30 for each load
-	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m fault $(ARGS)
+mutants: $(VENV)/installed-dev  ## Run every mutant with the tests that must kill it: ARGS=--changed if a change touches any
+	@$(IN) -m pytest $(IN_PARALLEL) --mutants=all $(ARGS)
+
+faults: $(VENV)/installed-dev  ## Bring every fault about, write docs/reliability.md, run mutants: FAULT_SECONDS=30 for each load
+	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m fault --mutants=none $(ARGS)
+	@$(if $(ARGS),,$(MAKE) --no-print-directory mutants)
 
 coverage: $(VENV)/installed-dev  ## Run all tests and measure which statements they execute
 	@$(IN) -m coverage erase

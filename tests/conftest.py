@@ -28,7 +28,6 @@ hypothesis.settings.load_profile("repeatable")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the slowest tests first, the slowest of all at the beginning, so that no core is idle at the end."""
     slow = (
-        "tests/test_mutants.py",
         "tests/gateway_project/local/",
         "tests/live/",
         "tests/pages/test_pages_in_a_browser.py",

@@ -1,11 +1,13 @@
-"""A pytest plugin that runs tests against mutants of the gateway (``tests.mutants``). Loaded only on request.
+"""A pytest plugin that runs tests against mutants of the gateway (``tests.mutants``), in their own process and database.
 
-    pytest -p tests.mutant_plugin --mutant=settle_twice tests/billing    those tests with that mutant
-    pytest -p tests.mutant_plugin --mutants tests/billing               every mutant with the tests there that must kill it
+    pytest                                        all tests, and each dangerous mutant with the tests that must kill it
+    pytest --mutants=all tests/billing            only mutants: every one with the tests there that must kill it
+    pytest --mutants=none                         no mutants
+    pytest --mutant=settle_twice tests/billing    those tests with that mutant, to see how they fail
 
-With ``--mutants``, a test that must kill a mutant passes when it fails, and fails when the mutant survives. The same tests
-also run without a mutant in the same process, so that state left behind by a mutant makes them fail. Every mutant must also
-pass one test of a plain completion: a mutant that breaks everything would prove nothing.
+A test that must kill a mutant passes when it fails, and fails when the mutant survives. The same test also runs without a
+mutant, after those with one, so that state left behind by a mutant makes it fail. Every mutant must also pass one test of a
+plain completion: a mutant that breaks everything would prove nothing.
 """
 
 import traceback
@@ -19,54 +21,92 @@ from django.db import connection
 from tests import waiting
 from tests.mutants import LONG, MUTANTS, SERVES
 
-_DATABASE = "test_mutants"  # not the database of the pytest that starts this one
-_WAIT_SECONDS_MAX = 4  # of a test that must fail: a mutant may be what it waits for in vain
+_WAIT_SECONDS_MAX = 2  # of a test that must fail: a mutant may be what it waits for in vain
+# A failing test leaves threads and unread streams behind.
+_LEFT_BEHIND = [f"ignore::pytest.Pytest{what}ExceptionWarning" for what in ("Unraisable", "UnhandledThread")]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("mutants")
     group.addoption("--mutant", choices=MUTANTS, help="run all selected tests with this mutant")
-    group.addoption("--mutants", action="store_true", help="run each mutant with the tests that must kill it")
+    group.addoption("--mutants", choices=["all", "dangerous", "none"], default="dangerous", help="which mutants must be killed")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    connection.settings_dict["TEST"]["NAME"] = _DATABASE
-    # A failing test leaves threads and unread streams behind.
-    for left_behind in ("Unraisable", "UnhandledThread"):
-        config.addinivalue_line("filterwarnings", f"ignore::pytest.Pytest{left_behind}ExceptionWarning")
-    # Any failing example is enough; shrinking it takes minutes.
+    if config.option.mutants != "all":
+        return
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = killer_files()
+    for filter_ in _LEFT_BEHIND:
+        config.addinivalue_line("filterwarnings", filter_)
+    # The first failing example is enough; shrinking it and looking for others take minutes.
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
-    hypothesis.settings.register_profile("mutants", parent=hypothesis.settings(), phases=phases)
+    hypothesis.settings.register_profile("mutants", hypothesis.settings(), phases=phases, report_multiple_bugs=False)
     hypothesis.settings.load_profile("mutants")
 
 
 # --- Selection of tests --------------------------------------------------------------------------------------------
 
 
+def killer_files() -> list[str]:
+    """Return the files with tests that must kill mutants, those with the slowest first, so that no core is idle at the end."""
+    files = {_file(test) for mutant in MUTANTS.values() for test in mutant.tests}
+    return sorted(files, key=lambda file: (file not in map(_file, LONG), file))
+
+
+def killed_by(test: str, which: str) -> list[str]:
+    """Return the names of the mutants, all or the dangerous ones, that the test must kill, or its function with others."""
+    return [name for name, tests in runs(which).items() if _function(test) in map(_function, tests)]
+
+
+def runs(which: str) -> dict[str, set[str]]:
+    """Return the tests that run with each mutant: of the dangerous ones without the slow tests."""
+    if which == "all":
+        return {name: set(mutant.tests) for name, mutant in MUTANTS.items()}
+    return {name: set(mutant.tests) - LONG for name, mutant in MUTANTS.items() if mutant.dangerous and which == "dangerous"}
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.config.option.mutant:
-        names: list[str | None] = [metafunc.config.option.mutant]
-    elif metafunc.config.option.mutants:
-        function = _function(metafunc.definition.nodeid)
-        names = [name for name, mutant in MUTANTS.items() if any(_function(test) == function for test in mutant.tests)]
-        names.append(None)  # last: without a mutant
-    else:
-        return
-    metafunc.fixturenames.append("mutant")
-    metafunc.parametrize("mutant", names, ids=[f"@{name}" for name in names])
+    option = metafunc.config.option
+    names = [option.mutant] if option.mutant else killed_by(metafunc.definition.nodeid, option.mutants)
+    if names:
+        mutants = [pytest.param(name, id=f"@{name}") for name in names]
+        if not option.mutant:
+            mutants.append(pytest.param(None, id=pytest.HIDDEN_PARAM))  # last: without a mutant
+        metafunc.fixturenames.append("mutant")
+        metafunc.parametrize("mutant", mutants)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.option.mutants:
+    which = config.option.mutants
+    if config.option.mutant:
         return
-    collected = {_plain(item.nodeid) for item in items}
-    mutant_tests = {test for mutant in MUTANTS.values() for test in mutant.tests}
-    if missing := {test for test in mutant_tests - collected if _file(test) in map(_file, collected)}:
-        raise pytest.UsageError(f"mutants name tests that do not exist: {', '.join(sorted(missing))}")
+    if not any("::" in argument for argument in config.args):
+        require_all(which, {(_of(item), _plain(item.nodeid)) for item in items})
+    wanted = _wanted(which)
     items[:] = [
-        item for item in items if _plain(item.nodeid) in (MUTANTS[_of(item)].tests if _of(item) else mutant_tests - LONG)
+        item
+        for item in items
+        if (_of(item), _plain(item.nodeid)) in wanted or (which != "all" and not _of(item))  # the tests without a mutant
     ]
+    for item in filter(_of, items):
+        for filter_ in _LEFT_BEHIND:
+            item.add_marker(pytest.mark.filterwarnings(filter_))
+
+
+def require_all(which: str, collected: set[tuple[str, str]]) -> None:
+    """Stop the run if a test that must run with a mutant, or without one, is not collected, though its file is."""
+    files = {_file(test) for _, test in collected}
+    if missing := {test for _, test in _wanted(which) - collected if _file(test) in files}:
+        raise pytest.UsageError(f"mutants name tests that do not exist: {', '.join(sorted(missing))}")
+
+
+def _wanted(which: str) -> set[tuple[str, str]]:
+    """Return the runs: the name of a mutant and a test; and each test that is not slow without one."""
+    wanted = {(name, test) for name, tests in runs(which).items() for test in tests}
+    return wanted | {("", test) for _, test in wanted if test not in LONG}
 
 
 def _of(item: pytest.Item) -> str:
@@ -97,8 +137,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     name = _of(item)
     if not name:
         return (yield)
-    must_fail = item.config.option.mutants and _plain(item.nodeid) != SERVES
-    with MUTANTS[name].applied(), pytest.MonkeyPatch.context() as patch:
+    must_fail = not item.config.option.mutant and _plain(item.nodeid) != SERVES
+    with MUTANTS[name].change.applied(), pytest.MonkeyPatch.context() as patch:
         if must_fail:
             patch.setattr(waiting, "SECONDS_MAX", _WAIT_SECONDS_MAX)
         try:

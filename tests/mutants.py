@@ -1,8 +1,9 @@
-"""Mutants: the gateway with one deliberate fault each, and the tests that must fail with it. ``test_mutants.py`` runs them.
+"""Mutants: the gateway with one deliberate fault each, and the tests that must fail with it. ``make mutants`` runs all of them.
+
+``make test`` runs the dangerous ones. ``tests.mutant_plugin`` does both, and tells how to run one by hand.
 
 The product has no switches for this. A mutant replaces text in a function's source, or changes the test database, only while
-a test runs. A mutant whose text no longer occurs in the source fails, and must be updated. ``tests.mutant_plugin`` tells how to
-run one by hand.
+a test runs. A mutant whose text no longer occurs in the source fails, and must be updated.
 """
 
 import ast
@@ -13,29 +14,42 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from django.db import connection
 
+ROOT = Path(__file__).resolve().parent.parent
+
 # A test of a plain reply, which every mutant passes: a mutant that breaks everything would prove nothing.
 SERVES = "tests/test_promises.py::test_a_completion_has_every_field_with_its_type"
 
-# Slow tests, which are not run again without a mutant.
+# Slow tests, which are not run again without a mutant, and only in ``make mutants``.
 LEDGER_STATE_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_ledger_equals_its_model_after_any_steps"
 BATCH_STATE_MACHINE = "tests/completions/charging/test_batch_state_machine.py::test_batches_do_what_the_model_says"
 LONG = {LEDGER_STATE_MACHINE, BATCH_STATE_MACHINE}
 
-Change = Callable[[], AbstractContextManager[None]]
+
+@dataclass(frozen=True)
+class Change:
+    """How to break something while a block runs, and the path of what is broken: a file, or a folder of migrations."""
+
+    path: str
+    applied: Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: what it breaks, as a sentence; how to apply it; and the tests that must each fail with it."""
+    """A fault: what it breaks, as a sentence; the change that does; and the tests that must each fail with it.
+
+    A dangerous one would lose money of owners or of the operator, or open what is closed, before anybody noticed.
+    """
 
     breaks: str
-    applied: Change
+    change: Change
     killed_by: tuple[str, ...]
+    dangerous: bool = False
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -45,8 +59,8 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {}
 
 
-def mutant(name: str, breaks: str, change: Change, *killed_by: str) -> None:
-    MUTANTS[name] = Mutant(breaks, change, tuple(f"tests/{test}" for test in killed_by))
+def mutant(name: str, breaks: str, change: Change, *killed_by: str, dangerous: bool = False) -> None:
+    MUTANTS[name] = Mutant(breaks, change, tuple(f"tests/{test}" for test in killed_by), dangerous)
 
 
 # --- What a mutant may change --------------------------------------------------------------------------------------
@@ -64,7 +78,13 @@ def code(where: str, *texts: str) -> Change:
         finally:
             function.__code__ = sound_code
 
-    return changed
+    return Change(_path(where.partition(":")[0]), changed)
+
+
+def _path(module: str) -> str:
+    """Return the path of a module's file below the root of the project, without importing it."""
+    path = Path(*module.split("."))
+    return str(path / "__init__.py" if (ROOT / path).is_dir() else path.with_suffix(".py"))
 
 
 def _function(where: str) -> FunctionType:
@@ -87,15 +107,15 @@ def _compiled(where: str, function: FunctionType, texts: Sequence[str]) -> CodeT
 
 def without_trigger(table: str, name: str) -> Change:
     """Drop a trigger of the test database."""
-    return _executed(f"DROP TRIGGER {name} ON {table}")
+    return _executed(table, f"DROP TRIGGER {name} ON {table}")
 
 
 def without_unique(table: str, column: str) -> Change:
     """Drop the unique constraint of a column in the test database."""
-    return _executed(f"ALTER TABLE {table} DROP CONSTRAINT {table}_{column}_key")
+    return _executed(table, f"ALTER TABLE {table} DROP CONSTRAINT {table}_{column}_key")
 
 
-def _executed(sql: str) -> Change:
+def _executed(table: str, sql: str) -> Change:
     """Execute the SQL in tests that are rolled back, which rolls back the change, too."""
 
     @contextmanager
@@ -107,7 +127,7 @@ def _executed(sql: str) -> Change:
                 cursor.execute("SET CONSTRAINTS ALL DEFERRED")
         yield
 
-    return executed
+    return Change(f"{table.partition('_')[0]}/migrations/", executed)
 
 
 # --- Locks -----------------------------------------------------------------------------------------------------------
@@ -140,6 +160,7 @@ mutant(
         'Statement(lock_rows_statement(Account, account_ids).sql.replace("FOR NO KEY UPDATE", ""), list(account_ids))',
     ),
     f"{BATCH}::test_admission_waits_for_a_locked_account_and_sees_its_holds",
+    dangerous=True,
 )
 mutant(
     "no_lock_on_keys_in_a_batch",
@@ -224,6 +245,7 @@ mutant(
     "Each admission of a batch sees the balance from before the batch.",
     code("billing.holds:place", "account.held_nanos += amount_nanos", "pass"),
     f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_money_covers[balance]",
+    dangerous=True,
 )
 mutant(
     "a_batch_forgets_what_a_key_held",
@@ -284,6 +306,7 @@ mutant(
         " for pk, hold in pipelined_transaction.instances(Hold, found_holds).items()}",
     ),
     f"{BATCH}::test_a_commit_whose_answer_is_lost_takes_effect_once[settlement]",
+    dangerous=True,
 )
 
 # --- Holds -------------------------------------------------------------------------------------------------------------
@@ -309,6 +332,7 @@ mutant(
     ),
     f"{ADMISSION}::test_a_balance_one_nanodollar_short_is_refused",
     LEDGER_MACHINE,
+    dangerous=True,
 )
 mutant(
     "settle_twice",
@@ -318,6 +342,7 @@ mutant(
     LEDGER_MACHINE,
     f"{SWEEPER}::test_settling_twice_charges_once",
     f"{LOAD}::test_a_hold_resolved_concurrently_is_resolved_once",
+    dangerous=True,
 )
 mutant(
     "release_whatever_the_state",
@@ -346,6 +371,7 @@ mutant(
     f"{HOLDS}::test_no_more_is_settled_than_was_held",
     LEDGER_MACHINE,
     f"{RELAY}::test_usage_above_the_hold_charges_the_hold_and_counts_a_loss",
+    dangerous=True,
 )
 mutant(
     "a_hold_is_never_given_back",
@@ -388,6 +414,7 @@ mutant(
     "The database takes two entries for one business fact.",
     without_unique("billing_ledgerentry", "reference"),
     f"{CONSTRAINTS}::test_a_reference_is_booked_once",
+    dangerous=True,
 )
 mutant(
     "a_payment_is_booked_twice",
@@ -395,6 +422,7 @@ mutant(
     code("billing.ledger:credit_purchase", "pay:{processor}:{payment_id}", "pay:{processor}:{payment_id}:{account.last_seq}"),
     f"{LEDGER}::test_a_payment_is_booked_once_with_its_id",
     LEDGER_MACHINE,
+    dangerous=True,
 )
 PAYMENTS = "billing/payments"
 mutant(
@@ -433,6 +461,7 @@ mutant(
     "Events are handled although no secret is set.",
     code("billing.payments.webhook:_processor", "not configuration.webhook_secret()", "False"),
     f"{PAYMENTS}/test_webhook.py::test_without_a_secret_the_webhook_refuses_every_event_even_one_signed_with_nothing",
+    dangerous=True,
 )
 mutant(
     "a_lost_card_is_charged_again",
@@ -498,6 +527,7 @@ mutant(
     f"{CONSTRAINTS}::test_entries_are_never_changed",
     f"{CONSTRAINTS}::test_entries_are_never_changed_by_deleting_them",
     CONSISTENT_LEDGER,  # the audit also checks that the guards exist
+    dangerous=True,
 )
 mutant(
     "entries_can_be_truncated",
@@ -518,6 +548,7 @@ mutant(
     "The database accepts a balance that differs from the ledger.",
     without_trigger("billing_account", "accounts_agree_with_their_book"),
     f"{CONSTRAINTS}::test_accounts_agree_with_their_book",
+    dangerous=True,
 )
 mutant(
     "a_resolved_hold_can_be_changed",
@@ -854,6 +885,7 @@ mutant(
     "A key that was revoked after its identity was cached is admitted.",
     code("keys.authentication:require_active", "key.revoked_at is not None", "False"),
     "completions/charging/test_idempotency.py::test_a_revoked_api_key_gets_no_replay",
+    dangerous=True,
 )
 
 # Of these the state machine must find one by itself. It draws the same steps in every run.
@@ -904,6 +936,7 @@ mutant(
     code("completions.charging.idempotency:check", "stored.expires_at <= now", "True"),
     f"{IDEMPOTENCY}::test_a_retry_gets_the_same_reply_and_is_charged_once[False]",
     f"{IDEMPOTENCY}::test_a_retry_conflicts_while_its_request_runs",
+    dangerous=True,
 )
 mutant(
     "fingerprints_are_ignored",
@@ -966,6 +999,7 @@ mutant(
         "reply.decode()",
     ),
     f"{IDEMPOTENCY}::test_a_stored_reply_is_encrypted",
+    dangerous=True,
 )
 mutant(
     "stored_replies_have_no_bound",
