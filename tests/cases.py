@@ -13,7 +13,8 @@ from django.db import connection, transaction
 def undone() -> Iterator[None]:
     """Run a case in a savepoint, check its deferred constraints as at the end of a test, and undo what it wrote."""
     savepoint = transaction.atomic()
-    savepoint._from_testcase = True  # like the test's own transaction, it does not count as one of the product's
+    # Like the test's own transaction, it does not count as one of the product's.
+    savepoint._from_testcase = True  # type: ignore[attr-defined]
     with savepoint:
         yield
         connection.check_constraints()

@@ -124,7 +124,7 @@ def test_null_parameters_are_not_passed_on(api, upstream):
     assert set(upstream.requests[0].body) == {"model", "messages", "stream", "max_tokens"}
 
 
-UNPAID = {
+UNPAID: dict[str, dict[str, Any]] = {
     "another token limit": {"max_new_tokens": 9, "max_output_tokens": 9, "n_predict": 9, "num_predict": 9, "options": {}},
     "hidden choices": {"best_of": 9, "prediction": {"type": "content", "content": "x" * 99}},
     "another model": {"models": ["acme/large"], "route": "fallback", "provider": {}, "preset": "p", "fallbacks": ["x"]},

@@ -146,7 +146,7 @@ def test_invalid_field_is_refused_by_name(fields, param, why):
 
 
 # The bounds that the OpenAPI document tells callers.
-BOUNDS = {
+BOUNDS: dict[str, Any] = {
     name: field
     for name, field in ChatCompletionRequestSerializer().fields.items()
     if getattr(field, "max_value", None) is not None
