@@ -59,7 +59,7 @@ class Found:
     address: str
 
 
-def finders() -> list[Finder]:
+def finders() -> tuple[Finder, ...]:
     """Return the finders of all apps, in the apps' order."""
     return contributions.collect("search", "FINDERS")
 

@@ -11,6 +11,7 @@ from billing import support_credit
 from billing.models import Account, LedgerEntry, Membership, User
 from gateway_project.activity.models import Activity
 from tests import factories
+from tests.cases import undone
 from tests.pages.conftest import make_staff, owner_of, signed_in
 from tests.pages.test_support import NEW_PASSWORD, account_page, accounts_form, credit_form
 from tests.waiting import somebody_waits, until
@@ -99,15 +100,15 @@ ATTACKS_ON_USERS = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS_ON_USERS)
 @pytest.mark.parametrize(
     "kind", ["a superuser", "an inactive superuser", "through a group", "by themselves", "inactive", "not yet staff"]
 )
-def test_nobody_changes_somebody_with_a_permission_that_they_lack(manager, rows, kind, attack):
-    path, form = ATTACKS_ON_USERS[attack](stronger(kind))
-    before = rows()
-    assert manager.post(path, form).status_code == 403
-    assert rows() == before
+def test_nobody_changes_somebody_with_a_permission_that_they_lack(manager, rows, subtests, kind):
+    user, before = stronger(kind), rows()
+    for attack, request_of in ATTACKS_ON_USERS.items():
+        with subtests.test(attack), undone():
+            assert manager.post(*request_of(user)).status_code == 403
+            assert rows() == before
 
 
 def test_the_page_of_somebody_stronger_can_be_read(manager):
@@ -231,13 +232,13 @@ def group_of(kind, manager_user):
     raise AssertionError(kind)
 
 
-@pytest.mark.parametrize("attack", ATTACKS_ON_GROUPS)
 @pytest.mark.parametrize("kind", ["their own", "one with a permission that they lack", "one with a stronger member"])
-def test_nobody_changes_a_group_above_them_or_their_own(manager, manager_user, rows, kind, attack):
-    path, form = ATTACKS_ON_GROUPS[attack](group_of(kind, manager_user))
-    before = rows()
-    assert manager.post(path, form).status_code == 403
-    assert rows() == before
+def test_nobody_changes_a_group_above_them_or_their_own(manager, manager_user, rows, subtests, kind):
+    group, before = group_of(kind, manager_user), rows()
+    for attack, request_of in ATTACKS_ON_GROUPS.items():
+        with subtests.test(attack), undone():
+            assert manager.post(*request_of(group)).status_code == 403
+            assert rows() == before
 
 
 def test_nobody_puts_a_permission_that_they_lack_into_a_group(manager, rows):
@@ -305,24 +306,24 @@ def errors_of(reply):
     return " ".join(reply.content.decode().split())
 
 
-@pytest.mark.parametrize("join", WAYS_TO_JOIN)
 @pytest.mark.parametrize("who", ["manager", "superuser"])
-def test_nobody_makes_themselves_a_member(request, alice, rows, who, join):
+def test_nobody_makes_themselves_a_member(request, alice, rows, subtests, who):
     client = request.getfixturevalue(who)
     user = User.objects.get(email__in=["manager@example.org", "root@example.org"])
-    path, form = join(user, alice)
     before = rows()
-    assert "Nobody makes or ends a membership of their own" in errors_of(client.post(path, form))
-    assert rows() == before
+    for join in WAYS_TO_JOIN:
+        with subtests.test(join.__name__), undone():
+            assert "Nobody makes or ends a membership of their own" in errors_of(client.post(*join(user, alice)))
+            assert rows() == before
 
 
-@pytest.mark.parametrize("join", WAYS_TO_JOIN)
-def test_nobody_becomes_a_member_of_an_account_that_they_credited(manager, superuser, alice, rows, join):
+def test_nobody_becomes_a_member_of_an_account_that_they_credited(manager, superuser, alice, rows, subtests):
     assert manager.post(account_page(alice, "credit"), credit_form(manager, alice)).status_code == 302
-    path, form = join(User.objects.get(email="manager@example.org"), alice)
-    before = rows()
-    assert "manager@example.org has credited this account" in errors_of(superuser.post(path, form))
-    assert rows() == before
+    user, before = User.objects.get(email="manager@example.org"), rows()
+    for join in WAYS_TO_JOIN:
+        with subtests.test(join.__name__), undone():
+            assert "manager@example.org has credited this account" in errors_of(superuser.post(*join(user, alice)))
+            assert rows() == before
 
 
 def test_a_membership_waits_for_a_credit_of_the_same_person_and_is_refused(transactional_db, superuser, alice):

@@ -12,6 +12,7 @@ from gateway_project.db import pool
 from keys import management_keys
 from keys.models import RefusedRequest
 from tests import factories
+from tests.cases import undone
 from tests.pages.conftest import key, rows, signed_in  # noqa: F401  fixtures
 
 EVERYBODY, KEYS, PAYS, OWNS = "ODBV", "OD", "OB", "O"
@@ -131,11 +132,15 @@ def _demo(settings, tmp_path):
     settings.PAYMENT_PROCESSOR, settings.GATEWAY_VAR = "demo", tmp_path
 
 
-def member_of(account, role):
-    """Return a client of somebody who has this role in the account."""
+def make_member(account, role):
     user = factories.make_user(f"{role.lower()}@example.org")
     Membership.objects.create(account=account, user=user, role=role)
-    return signed_in(user)
+    return user
+
+
+def member_of(account, role):
+    """Return a client of somebody who has this role in the account."""
+    return signed_in(make_member(account, role))
 
 
 def path_and_form(case, ids):
@@ -150,44 +155,52 @@ def test_every_page_of_the_dashboard_is_in_the_table():
 
 
 @pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("name", CASES)
-def test_a_role_opens_its_pages_and_no_others(alice, ids, rows, role, name):  # noqa: F811
-    case, client = CASES[name], member_of(alice, role)
-    path, form = path_and_form(case, ids)
-    may = role[0] in case.who
+def test_a_role_opens_its_pages_and_no_others(alice, ids, rows, subtests, role):  # noqa: F811
+    user = make_member(alice, role)
     before = rows()
-    assert client.get(path).status_code == (case.get if may or case.get == 405 else 403)
-    assert rows() == before
-    reply = client.post(path, form)
-    assert reply.status_code == (case.post if may or case.post == 405 else 403), reply.content.decode()
-    assert (rows() != before) == (may and case.writes)
+    for name, case in CASES.items():
+        with subtests.test(name), undone():
+            client, may = signed_in(user), role[0] in case.who
+            path, form = path_and_form(case, ids)
+            page = client.get(path)
+            assert page.getvalue() or page.status_code in (302, 405)  # a download is under way until it is read
+            assert page.status_code == (case.get if may or case.get == 405 else 403)
+            assert rows() == before
+            reply = client.post(path, form)
+            assert reply.status_code == (case.post if may or case.post == 405 else 403), reply.getvalue()
+            assert reply.getvalue() or reply.status_code in (302, 405)
+            assert (rows() != before) == (may and case.writes)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_an_owner_of_another_account_reaches_nothing_of_this_one(ids, rows, alice, charlie, name):  # noqa: F811
-    case, client = CASES[name], signed_in(charlie.members.get())
-    path, form = path_and_form(case, ids)
+def test_an_owner_of_another_account_reaches_nothing_of_this_one(ids, rows, alice, charlie, subtests):  # noqa: F811
+    user = charlie.members.get()
 
     def rows_of_alice():
         every = [row for found in rows().values() for row in found]
         return [row for row in every if alice.pk in (row.get("account_id"), row.get("id"))]
 
     before = rows_of_alice()
-    for reply in (client.get(path), client.post(path, form)):
-        assert reply.status_code in ((404, 405) if "{" in case.path or name == "choose-account" else (200, 302, 404, 405))
-        assert reply.status_code != 200 or "Alice" not in b"".join(reply).decode()
-    assert rows_of_alice() == before
+    for name, case in CASES.items():
+        with subtests.test(name), undone():
+            client, (path, form) = signed_in(user), path_and_form(case, ids)
+            for reply in (client.get(path), client.post(path, form)):
+                is_of_alice = "{" in case.path or name == "choose-account"
+                assert reply.status_code in ((404, 405) if is_of_alice else (200, 302, 404, 405))
+                assert reply.status_code != 200 or "Alice" not in b"".join(reply).decode()
+            assert rows_of_alice() == before
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "join"])
-def test_somebody_signed_out_is_led_to_the_sign_in(ids, rows, name):  # noqa: F811
-    case, client = CASES[name], Client()
-    path, form = path_and_form(case, ids)
+def test_somebody_signed_out_is_led_to_the_sign_in(ids, rows, subtests):  # noqa: F811
     before = rows()
-    for reply, status in ((client.get(path), case.get), (client.post(path, form), case.post)):
-        assert reply.status_code == (405 if status == 405 else 302)
-        assert status == 405 or reply["Location"] == f"/accounts/login/?next={path}"
-    assert rows() == before
+    for name, case in CASES.items():
+        if name == "join":
+            continue
+        with subtests.test(name), undone():
+            client, (path, form) = Client(), path_and_form(case, ids)
+            for reply, status in ((client.get(path), case.get), (client.post(path, form), case.post)):
+                assert reply.status_code == (405 if status == 405 else 302)
+                assert status == 405 or reply["Location"] == f"/accounts/login/?next={path}"
+            assert rows() == before
 
 
 WORDS = ("keys/new/", "/limit/", "/revoke/", "/billing/", "members/invite/", "/role/")

@@ -207,9 +207,9 @@ def test_a_run_ends_in_time_for_the_next_one_while_the_processor_does_not_answer
     sessions.sign_in(other, charlie.members.get())
     set_up(stripe, other, threshold="40")
     stripe.is_down = True
-    monkeypatch.setattr(top_ups, "RUN_SECONDS_MAX", 0)
-    assert tasks.top_up_accounts() == 1
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(top_ups, "RUN_SECONDS_MAX", 0)
+        assert tasks.top_up_accounts() == 1
     assert tasks.top_up_accounts() == 2
 
 

@@ -1,10 +1,14 @@
-"""Messages over HTTP: every valid role and part reaches the upstream, every invalid one is refused by its path."""
+"""Messages: every valid role and part reaches the upstream, every invalid one is refused by its path."""
 
 import base64
 
 import pytest
 
-from tests.chat import assert_error, everything_written
+from completions.providers.openai import request as openai_request
+from completions.request import schema
+from gateway_project.errors import InvalidRequest
+from tests.chat import assert_error
+from tests.completions.offers import make_call, make_offer
 from tests.completions.rows import ask, assert_charged
 
 HELLO = {"role": "user", "content": "Hello"}
@@ -17,11 +21,12 @@ CALL = {"id": "call_1", "type": "function", "function": FIND}
 CUSTOM_CALL = {"id": "call_1", "type": "custom", "custom": {"name": "sql"}}
 
 
-@pytest.fixture(autouse=True)
-def capable(large):
-    """Give the model images and function calling."""
+@pytest.fixture
+def api(api, large):
+    """A client, for a model that reads images and calls functions."""
     large.image_support = large.function_calling = True
     large.save()
+    return api
 
 
 def conversation(content, role="user", **fields):
@@ -76,8 +81,17 @@ VALID = {
 }
 
 
+def parse(messages):
+    return schema.parse({"model": "acme/large", "messages": messages})
+
+
 @pytest.mark.parametrize("messages", VALID.values(), ids=VALID)
-def test_valid_messages_reach_the_upstream_unchanged(api, alice, upstream, messages):
+def test_valid_messages_are_passed_on_unchanged(messages):
+    assert openai_request.body(make_call(parse(messages), make_offer(), 9), stream=False)["messages"] == messages
+
+
+def test_valid_messages_reach_the_upstream_over_http(api, alice, upstream):
+    messages = [message for conversation in VALID.values() for message in conversation]
     assert ask(api, messages=messages).status_code == 200
     [asked] = upstream.requests
     assert asked.body["messages"] == messages
@@ -228,19 +242,19 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("messages", "param", "why"), INVALID.values(), ids=INVALID)
-def test_invalid_message_is_refused_by_path_and_nothing_happens(api, upstream, messages, param, why):
-    before = everything_written()
-    error = assert_error(ask(api, messages=messages), 400, "invalid_request_error", param)
-    assert error["message"].startswith(f"{param} {why}")
-    assert upstream.requests == []
-    assert everything_written() == before
+def test_invalid_message_is_refused_by_path(messages, param, why):
+    with pytest.raises(InvalidRequest) as refusal:
+        parse(messages)
+    assert refusal.value.param == param
+    assert refusal.value.message.startswith(f"{param} {why}")
 
 
 @pytest.mark.parametrize("part", [IMAGE, AUDIO, PDF], ids=lambda part: part["type"])
 @pytest.mark.parametrize("role", ["developer", "system", "tool", "function"])
-def test_only_user_messages_may_have_images_audio_and_files(api, role, part):
-    messages = conversation([part], role, tool_call_id="c", name="f")
-    assert_error(ask(api, messages=messages), 400, "invalid_request_error", f"{PART}.type")
+def test_only_user_messages_may_have_images_audio_and_files(role, part):
+    with pytest.raises(InvalidRequest) as refusal:
+        parse(conversation([part], role, tool_call_id="c", name="f"))
+    assert refusal.value.param == f"{PART}.type"
 
 
 # --- Settings ----------------------------------------------------------------------------------------------------
@@ -254,11 +268,12 @@ def test_image_addresses_are_accepted_when_the_setting_allows_them(api, upstream
 
 
 @pytest.mark.parametrize("url", ["http://example.org/a.png", "HTTPS://example.org", "https://example.org/\n", "//a", "ftp://a"])
-def test_other_addresses_are_refused(api, upstream, settings, url):
+def test_other_addresses_are_refused(settings, url):
     settings.REQUEST_REMOTE_IMAGES = True
-    error = assert_error(ask(api, messages=image(url=url)), 400, "invalid_request_error", f"{IMAGE_PATH}.url")
-    assert error["message"] == f"{IMAGE_PATH}.url {DATA_URL} or an https:// address."
-    assert upstream.requests == []
+    with pytest.raises(InvalidRequest) as refusal:
+        parse(image(url=url))
+    assert refusal.value.param == f"{IMAGE_PATH}.url"
+    assert refusal.value.message == f"{IMAGE_PATH}.url {DATA_URL} or an https:// address."
 
 
 def test_number_of_images_is_limited(api, upstream, settings):

@@ -1,13 +1,23 @@
-"""The request body of POST /v1/chat/completions, beyond the bounds that ``tests/test_promises.py`` checks."""
+"""The request body of POST /v1/chat/completions: the bounds of each field, without HTTP. ``test_refusals`` sends some of them.
+
+The bounds of ``max_tokens``, ``temperature``, ``top_p`` and ``stream`` are in ``tests/test_promises.py``, those of messages in
+``test_messages``.
+"""
+
+import json
+from typing import Any
 
 import pytest
 
 from completions.chat import ChatRequest
 from completions.request import schema
+from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors
 from tests import chat
 
 HELLO = {"role": "user", "content": "hello"}
+FIND = {"type": "function", "function": {"name": "find", "description": "Finds.", "parameters": {"type": "object"}}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": {"type": "object"}}}
 
 
 def parse(**fields: object) -> ChatRequest:
@@ -15,7 +25,16 @@ def parse(**fields: object) -> ChatRequest:
     return schema.parse(fields)
 
 
-REFUSED = [
+def tool(**function):
+    return {"tools": [{"type": "function", "function": function}]}
+
+
+def chosen(choice):
+    return {"tools": [FIND], "tool_choice": choice}
+
+
+NAME = "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons"
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"model": ""}, "model", "must have 1 to 200 characters"),
     ({"model": "m" * 201}, "model", "must have 1 to 200 characters"),
     ({"model": 1}, "model", "must be a string"),
@@ -37,23 +56,112 @@ REFUSED = [
     ({"max_completion_tokens": "5"}, "max_completion_tokens", "must be an integer"),
     ({"max_tokens": 5, "max_completion_tokens": 5}, "max_completion_tokens", "must not be given together with max_tokens"),
     ({"max_tokens": 2**31}, "max_tokens", "must be between 1 and 2147483647"),
-    ({"n": 17}, "n", "must be between 1 and 16"),
-    ({"n": 0}, "n", "must be between 1 and 16"),
-    ({"n": True}, "n", "must be an integer"),
-    ({"n": "1"}, "n", "must be an integer"),
     ({"stream": True, "stream_options": []}, "stream_options", "must be an object"),
     ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage", "must be true or false"),
     ({"stream_options": {"include_usage": True}}, "stream_options", "is only allowed when stream is true"),
     ({"stream": False, "stream_options": {}}, "stream_options", "is only allowed when stream is true"),
+    *(({"n": value}, "n", "must be between 1 and 16") for value in (0, -1, 17)),
+    *(({"n": value}, "n", "must be an integer") for value in (1.0, 2.0, True, "1", [], {})),
+    ({"audio": {"voice": "alloy", "format": "wav"}}, "audio", "is not supported: replies are text"),
+    ({"frequency_penalty": 2.1}, "frequency_penalty", "must be between -2.0 and 2.0"),
+    ({"frequency_penalty": "1"}, "frequency_penalty", "must be a number"),
+    ({"presence_penalty": -2.1}, "presence_penalty", "must be between -2.0 and 2.0"),
+    ({"presence_penalty": True}, "presence_penalty", "must be a number"),
+    ({"functions": []}, "functions", "must be an array of 1 to 128 functions"),
+    ({"functions": [{"name": ""}]}, "functions[0].name", NAME),
+    ({"functions": [{"name": "f", "parameters": []}]}, "functions[0].parameters", "must be an object"),
+    ({"logit_bias": []}, "logit_bias", "must be an object"),
+    ({"logit_bias": {"7": 101}}, "logit_bias.7", "must be a number between -100 and 100"),
+    ({"logit_bias": {"7" * 99: "1"}}, "logit_bias." + "7" * 64, "must be a number between -100 and 100"),
+    ({"logprobs": 1}, "logprobs", "must be true or false"),
+    ({"top_logprobs": 5}, "top_logprobs", "is only allowed when logprobs is true"),
+    ({"logprobs": False, "top_logprobs": 0}, "top_logprobs", "is only allowed when logprobs is true"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "must be between 0 and 20"),
+    ({"logprobs": True, "top_logprobs": -1}, "top_logprobs", "must be between 0 and 20"),
+    ({"logprobs": True, "top_logprobs": True}, "top_logprobs", "must be an integer"),
+    ({"metadata": []}, "metadata", "must be an object"),
+    ({"metadata": {str(place): "x" for place in range(6)}}, "metadata", "must have at most 5 entries"),
+    ({"metadata": {"k": 1}}, "metadata.k", "must be a string of at most 512 characters"),
+    ({"metadata": {"k": "x" * 513}}, "metadata.k", "must be a string of at most 512 characters"),
+    ({"metadata": {"": "x"}}, "metadata.", "must be a string of at most 512 characters, under a name of 1 to 64"),
+    ({"user": "x" * 513}, "user", "must have at most 512 characters"),
+    ({"safety_identifier": "x" * 513}, "safety_identifier", "must have at most 512 characters"),
+    ({"metadata": {"k" * 65: "x"}}, "metadata." + "k" * 64, "must be a string of at most 512 characters"),
+    ({"modalities": ["text", "audio"]}, "modalities", 'must be ["text"]: replies are text'),
+    ({"modalities": "text"}, "modalities", 'must be ["text"]: replies are text'),
+    ({"parallel_tool_calls": "no"}, "parallel_tool_calls", "must be true or false"),
+    ({"prompt_cache_key": 1}, "prompt_cache_key", "must be a string"),
+    ({"reasoning_effort": "huge"}, "reasoning_effort", "must be one of none, minimal, low, medium, high, xhigh, max"),
+    ({"reasoning_effort": ["low"]}, "reasoning_effort", "must be one of none"),
+    ({"response_format": "json"}, "response_format", "must be an object"),
+    ({"response_format": {}}, "response_format.type", "is required"),
+    ({"response_format": {"type": "xml"}}, "response_format.type", "must be one of text, json_object, json_schema"),
+    ({"response_format": {"type": ["text"]}}, "response_format.type", "must be one of text, json_object, json_schema"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "is required"),
+    ({"response_format": {"type": "json_schema", "json_schema": []}}, "response_format.json_schema", "must be an object"),
+    ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.json_schema.name", "is required"),
+    ({"response_format": {**SCHEMA, "json_schema": {"name": "a b"}}}, "response_format.json_schema.name", NAME),
+    ({"response_format": {**SCHEMA, "json_schema": {"name": "a", "schema": 1}}}, "response_format.json_schema.schema", "must"),
+    ({"safety_identifier": {}}, "safety_identifier", "must be a string"),
+    ({"seed": 1.5}, "seed", "must be an integer"),
+    ({"seed": 2**63}, "seed", "must be between -9223372036854775808 and 9223372036854775807"),
+    ({"stop": 1}, "stop", "must be a string or an array of at most 16 strings"),
+    ({"stop": ["x"] * 17}, "stop", "must be a string or an array of at most 16 strings"),
+    ({"stop": ["x", None]}, "stop[1]", "must be a string"),
+    ({"store": "yes"}, "store", "must be true or false"),
+    ({"stream": True, "stream_options": {"include_obfuscation": 1}}, "stream_options.include_obfuscation", "must be true"),
+    ({"temperature": 10**400}, "temperature", "must be between 0.0 and 2.0"),
+    ({"tools": {}}, "tools", "must be an array of 1 to 128 tools"),
+    ({"tools": []}, "tools", "must be an array of 1 to 128 tools"),
+    ({"tools": [FIND] * 129}, "tools", "must be an array of 1 to 128 tools"),
+    ({"tools": ["find"]}, "tools[0]", "must be an object"),
+    ({"tools": [FIND, {"function": {"name": "f"}}]}, "tools[1].type", "is required"),
+    ({"tools": [{"type": "web_search"}]}, "tools[0].type", "must be function"),
+    ({"tools": [{"type": ["function"]}]}, "tools[0].type", "must be function"),
+    ({"tools": [{"type": "function"}]}, "tools[0].function", "is required"),
+    ({"tools": [{"type": "function", "function": "find"}]}, "tools[0].function", "must be an object"),
+    (tool(), "tools[0].function.name", "is required"),
+    (tool(name=1), "tools[0].function.name", NAME),
+    (tool(name="n" * 129), "tools[0].function.name", NAME),
+    (tool(name="f", parameters="{}"), "tools[0].function.parameters", "must be an object"),
+    ({"tool_choice": "auto"}, "tool_choice", "is only allowed with tools"),
+    (chosen("any"), "tool_choice", "must be one of none, auto, required, or name a function"),
+    (chosen(["auto"]), "tool_choice", "must be one of none, auto, required, or name a function"),
+    (chosen({"type": "function"}), "tool_choice.function", "is required"),
+    (chosen({"type": "function", "function": "find"}), "tool_choice.function", "must be an object"),
+    (chosen({"type": "function", "function": {}}), "tool_choice.function.name", "is required"),
+    (chosen({"type": "function", "function": {"name": "lose"}}), "tool_choice.function.name", "must be the name of one"),
+    (chosen({"type": "function", "function": {"name": ["find"]}}), "tool_choice.function.name", "must be the name of one"),
+    ({"user": 1}, "user", "must be a string"),
+    ({"verbosity": "loud"}, "verbosity", "must be one of low, medium, high"),
 ]
 
 
-@pytest.mark.parametrize(("fields", "param", "why"), REFUSED)
+@pytest.mark.parametrize(("fields", "param", "why"), REFUSED, ids=[json.dumps(row[0])[:60] for row in REFUSED])
 def test_invalid_field_is_refused_by_name(fields, param, why):
     with pytest.raises(errors.InvalidRequest) as refusal:
         parse(**fields)
     assert refusal.value.param == param
     assert refusal.value.message.startswith(f"{param} {why}")
+
+
+# The bounds that the OpenAPI document tells callers.
+BOUNDS: dict[str, Any] = {
+    name: field
+    for name, field in ChatCompletionRequestSerializer().fields.items()
+    if getattr(field, "max_value", None) is not None
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_number_is_accepted_at_the_bounds_that_are_told_and_refused_beyond_them(name):
+    least, most, logprobs = BOUNDS[name].min_value, BOUNDS[name].max_value, {"logprobs": True}
+    for value in (least, most):
+        assert parse(**logprobs, **{name: value}).fields[name] == value
+    for value in (least - 1, most + 1, "1", True, [], {}):
+        with pytest.raises(errors.InvalidRequest) as refusal:
+            parse(**logprobs, **{name: value})
+        assert refusal.value.param == name
 
 
 @pytest.mark.parametrize(

@@ -105,17 +105,18 @@ def test_the_document_describes_every_view_of_the_api(document):
             assert f"{prefix}{pattern.pattern}".partition("<")[0] in described
 
 
-@pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_every_operation_but_the_public_one_takes_a_bearer_key_and_describes_errors(document, path, method):
-    operation = document["paths"][path][method]
-    name = "managementKey" if (path, method) in MANAGED else "apiKey"
-    assert operation.get("security", []) == ([] if path in PUBLIC else [{name: []}])
-    scheme = document["components"]["securitySchemes"][name]
-    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
-    error = resolve(document, operation["responses"]["default"]["content"]["application/json"]["schema"])
-    fields = {"type", "message"} if path in MESSAGES else {"message", "type", "code", "param"}
-    assert set(error["properties"]["error"]["properties"]) == fields
-    assert set(error["properties"]["error"]["required"]) == fields
+def test_every_operation_but_the_public_one_takes_a_bearer_key_and_describes_errors(document, subtests):
+    for path, method in OPERATIONS:
+        with subtests.test(f"{method} {path}"):
+            operation = document["paths"][path][method]
+            name = "managementKey" if (path, method) in MANAGED else "apiKey"
+            assert operation.get("security", []) == ([] if path in PUBLIC else [{name: []}])
+            scheme = document["components"]["securitySchemes"][name]
+            assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+            error = resolve(document, operation["responses"]["default"]["content"]["application/json"]["schema"])
+            fields = {"type", "message"} if path in MESSAGES else {"message", "type", "code", "param"}
+            assert set(error["properties"]["error"]["properties"]) == fields
+            assert set(error["properties"]["error"]["required"]) == fields
 
 
 RATE_HEADERS = {
@@ -124,16 +125,20 @@ RATE_HEADERS = {
 }
 
 
-@pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_only_replies_to_a_key_under_v1_describe_rate_limit_headers(document, path, method):
-    for status, response in document["paths"][path][method]["responses"].items():
-        described = {name for name in response["headers"] if name.startswith("x-ratelimit-")}
-        assert described == (RATE_HEADERS if path.startswith("/v1/") and status != "401" else set())
+def test_only_replies_to_a_key_under_v1_describe_rate_limit_headers(document, subtests):
+    for path, method in OPERATIONS:
+        with subtests.test(f"{method} {path}"):
+            for status, response in document["paths"][path][method]["responses"].items():
+                described = {name for name in response["headers"] if name.startswith("x-ratelimit-")}
+                assert described == (RATE_HEADERS if path.startswith("/v1/") and status != "401" else set())
 
 
-@pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_every_reply_describes_its_request_id(document, path, method):
-    assert all("x-request-id" in response["headers"] for response in document["paths"][path][method]["responses"].values())
+def test_every_reply_describes_its_request_id(document, subtests):
+    for path, method in OPERATIONS:
+        with subtests.test(f"{method} {path}"):
+            assert all(
+                "x-request-id" in response["headers"] for response in document["paths"][path][method]["responses"].values()
+            )
 
 
 def test_a_completion_describes_its_headers(document):
@@ -163,23 +168,24 @@ def test_a_completion_takes_an_idempotency_key(document, api, echo_model):
         assert (api.post(chat.PATH, fields, headers={"Idempotency-Key": key}).status_code == 200) is matches
 
 
-@pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_errors_are_described_by_status_with_their_codes_and_headers(document, path, method):
-    responses = document["paths"][path][method]["responses"]
-    described = {int(status) for status in responses if status not in ("200", "201", "304", "default")}
-    assert {500, 503} <= described <= {error.status for error in ERRORS} | ({529} if path == "/v1/messages" else set())
-    described -= {529}  # of Anthropic's API alone
-    assert (401 in described) is (path not in PUBLIC)
-    if path == "/v1/chat/completions":
-        assert described == {error.status for error in ERRORS} - {403, 405}
-    for status in described:
-        response = responses[str(status)]
-        assert response["content"] == responses["default"]["content"]
-        codes = {error.code for error in ERRORS if error.status == status}
-        assert set(response["description"].split(" or ")) <= codes
-        if path == "/v1/chat/completions":
-            sent = {name for error in ERRORS if error.status == status for name in error.fixed_headers}
-            assert sent <= set(response["headers"])
+def test_errors_are_described_by_status_with_their_codes_and_headers(document, subtests):
+    for path, method in OPERATIONS:
+        with subtests.test(f"{method} {path}"):
+            responses = document["paths"][path][method]["responses"]
+            described = {int(status) for status in responses if status not in ("200", "201", "304", "default")}
+            assert {500, 503} <= described <= {error.status for error in ERRORS} | ({529} if path == "/v1/messages" else set())
+            described -= {529}  # of Anthropic's API alone
+            assert (401 in described) is (path not in PUBLIC)
+            if path == "/v1/chat/completions":
+                assert described == {error.status for error in ERRORS} - {403, 405}
+            for status in described:
+                response = responses[str(status)]
+                assert response["content"] == responses["default"]["content"]
+                codes = {error.code for error in ERRORS if error.status == status}
+                assert set(response["description"].split(" or ")) <= codes
+                if path == "/v1/chat/completions":
+                    sent = {name for error in ERRORS if error.status == status for name in error.fixed_headers}
+                    assert sent <= set(response["headers"])
 
 
 def test_the_servers_are_relative_where_one_address_serves_everything(document):
@@ -249,20 +255,21 @@ def validate(document: dict, media: dict) -> None:
     jsonschema.validate(media["example"], {**as_json_schema(document, media["schema"]), "components": components})
 
 
-@pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_every_operation_has_examples_of_its_schemas(document, path, method):
+def test_every_operation_has_examples_of_its_schemas(document, subtests):
     """They stand in gateway_project/web/openapi_examples.json, by the operation's id."""
-    operation = document["paths"][path][method]
-    success = operation["responses"].get("200") or operation["responses"]["201"]
-    medias = [*success["content"].values()]
-    if "requestBody" in operation:
-        medias.append(operation["requestBody"]["content"]["application/json"])
-    for media in medias:
-        assert media.get("example"), operation["operationId"]
-        validate(document, media)
-    for parameter in operation.get("parameters", []):
-        if parameter["in"] == "path" or "example" in parameter:
-            jsonschema.validate(parameter["example"], parameter["schema"])
+    for path, method in OPERATIONS:
+        with subtests.test(f"{method} {path}"):
+            operation = document["paths"][path][method]
+            success = operation["responses"].get("200") or operation["responses"]["201"]
+            medias = [*success["content"].values()]
+            if "requestBody" in operation:
+                medias.append(operation["requestBody"]["content"]["application/json"])
+            for media in medias:
+                assert media.get("example"), operation["operationId"]
+                validate(document, media)
+            for parameter in operation.get("parameters", []):
+                if parameter["in"] == "path" or "example" in parameter:
+                    jsonschema.validate(parameter["example"], parameter["schema"])
 
 
 def test_there_is_no_example_of_what_is_no_operation(document):

@@ -63,20 +63,23 @@ NO_BOOLEANS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "number"), WHOLE_NUMBERS.items())
 @pytest.mark.parametrize("path", [LEDGER, RANKINGS])
-def test_ascii_digits_are_a_number(api, path, text, number):
-    body = api.get(path, {"limit": text, "offset": text}).json()
-    page = body.get("pagination", body)
-    assert (page["limit"], page["offset"]) == (number, number)
+def test_ascii_digits_are_a_number(api, subtests, path):
+    for text, number in WHOLE_NUMBERS.items():
+        with subtests.test(text):
+            body = api.get(path, {"limit": text, "offset": text}).json()
+            page = body.get("pagination", body)
+            assert (page["limit"], page["offset"]) == (number, number)
 
 
-@pytest.mark.parametrize("text", NO_WHOLE_NUMBERS, ids=lambda text: repr(text[:12]))
 @pytest.mark.parametrize("param", ["limit", "offset"])
 @pytest.mark.parametrize("path", [LEDGER, RANKINGS])
-def test_other_text_is_no_number(api, path, param, text):
-    error = chat.assert_error(api.get(path, {param: text}), 400, "invalid_request_error", param)
-    assert error["message"].startswith(f"{param} must not be empty." if text == "" else f"{param} must be an integer ")
+def test_other_text_is_no_number(api, subtests, path, param):
+    for text in NO_WHOLE_NUMBERS:
+        with subtests.test(repr(text[:12])):
+            error = chat.assert_error(api.get(path, {param: text}), 400, "invalid_request_error", param)
+            problem = "must not be empty." if text == "" else "must be an integer "
+            assert error["message"].startswith(f"{param} {problem}")
 
 
 @pytest.mark.parametrize("text", ["", "\uff15", "+5", "5.0", "0", "101", "9" * 5_000])

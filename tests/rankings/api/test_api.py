@@ -231,13 +231,15 @@ def test_without_a_category_every_model_is_listed_with_its_rank_in_its_own(liste
     ]
 
 
-@pytest.mark.parametrize("category", Category.values)
-def test_category_filters_by_the_category_of_the_model(listed, category):
-    of_category = [entry for entry in get().json()["rankings"] if entry["model"]["category"] == category]
-    body = get(category=category).json()
-    assert body["rankings"] == of_category  # with the ranks, scores and changes of the whole list
-    assert body["pagination"]["total"] == len(of_category)
-    assert [entry["categoryRank"] for entry in of_category] == list(range(1, len(of_category) + 1))
+def test_category_filters_by_the_category_of_the_model(listed, subtests):
+    everything = get().json()["rankings"]
+    for category in Category.values:
+        with subtests.test(category):
+            of_category = [entry for entry in everything if entry["model"]["category"] == category]
+            body = get(category=category).json()
+            assert body["rankings"] == of_category  # with the ranks, scores and changes of the whole list
+            assert body["pagination"]["total"] == len(of_category)
+            assert [entry["categoryRank"] for entry in of_category] == list(range(1, len(of_category) + 1))
 
 
 def test_board_is_another_leaderboard_of_all_models(listed, now):
@@ -265,75 +267,76 @@ def test_board_that_a_source_lacks_gives_an_empty_list(listed):
     assert (body["rankings"], body["pagination"]["total"]) == ([], 0)
 
 
-@pytest.mark.parametrize(
-    ("sort", "order", "expected"),
-    [
-        ("rank", "asc", ["acme/alpha", "acme/beta", "lab/gamma", "lab/delta", "zed/epsilon"]),
-        ("rank", "desc", ["zed/epsilon", "lab/delta", "lab/gamma", "acme/beta", "acme/alpha"]),
-        ("score", "asc", ["zed/epsilon", "acme/beta", "lab/gamma", "acme/alpha", "lab/delta"]),  # without a score: last
-        ("score", "desc", ["acme/alpha", "acme/beta", "lab/gamma", "zed/epsilon", "lab/delta"]),
-        ("name", "asc", ["zed/epsilon", "acme/alpha", "acme/beta", "lab/delta", "lab/gamma"]),  # ignoring case
-        ("name", "desc", ["lab/gamma", "lab/delta", "acme/beta", "acme/alpha", "zed/epsilon"]),
-        ("change", "asc", ["lab/delta", "lab/gamma", "acme/alpha", "zed/epsilon", "acme/beta"]),  # ties by id
-        ("change", "desc", ["acme/beta", "acme/alpha", "zed/epsilon", "lab/gamma", "lab/delta"]),
-        ("quality", "desc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),  # unmeasured: last
-        ("speed", "asc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),
-        ("price", "asc", ["lab/delta", "acme/alpha", "lab/gamma", "zed/epsilon", "acme/beta"]),
-        ("price", "desc", ["acme/beta", "acme/alpha", "lab/gamma", "zed/epsilon", "lab/delta"]),
-        ("context", "desc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),
-    ],
-)
-def test_sort_order_is_total_and_stable(listed, sort, order, expected):
-    assert ids(get(sortBy=sort, sortOrder=order)) == expected
+SORTED = [
+    ("rank", "asc", ["acme/alpha", "acme/beta", "lab/gamma", "lab/delta", "zed/epsilon"]),
+    ("rank", "desc", ["zed/epsilon", "lab/delta", "lab/gamma", "acme/beta", "acme/alpha"]),
+    ("score", "asc", ["zed/epsilon", "acme/beta", "lab/gamma", "acme/alpha", "lab/delta"]),  # without a score: last
+    ("score", "desc", ["acme/alpha", "acme/beta", "lab/gamma", "zed/epsilon", "lab/delta"]),
+    ("name", "asc", ["zed/epsilon", "acme/alpha", "acme/beta", "lab/delta", "lab/gamma"]),  # ignoring case
+    ("name", "desc", ["lab/gamma", "lab/delta", "acme/beta", "acme/alpha", "zed/epsilon"]),
+    ("change", "asc", ["lab/delta", "lab/gamma", "acme/alpha", "zed/epsilon", "acme/beta"]),  # ties by id
+    ("change", "desc", ["acme/beta", "acme/alpha", "zed/epsilon", "lab/gamma", "lab/delta"]),
+    ("quality", "desc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),  # unmeasured: last
+    ("speed", "asc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),
+    ("price", "asc", ["lab/delta", "acme/alpha", "lab/gamma", "zed/epsilon", "acme/beta"]),
+    ("price", "desc", ["acme/beta", "acme/alpha", "lab/gamma", "zed/epsilon", "lab/delta"]),
+    ("context", "desc", ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma", "zed/epsilon"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("search", "expected"),
-    [
-        ("ALPHA", ["acme/alpha"]),
-        ("acme", ["acme/alpha", "acme/beta"]),  # the provider
-        ("étoile", ["lab/gamma", "lab/delta"]),
-        ("LAB/g", ["lab/gamma"]),  # the id
-        ("100%", ["zed/epsilon"]),
-        ("%", ["zed/epsilon"]),
-        ("_", []),
-        ("  beta ", ["acme/beta"]),
-        ("", ["acme/alpha", "acme/beta", "lab/gamma", "lab/delta", "zed/epsilon"]),
-        ("nothing such", []),
-    ],
-)
-def test_search_matches_names_providers_and_ids_in_any_case(listed, search, expected):
-    assert ids(get(search=search)) == expected
+def test_sort_order_is_total_and_stable(listed, subtests):
+    for sort, order, expected in SORTED:
+        with subtests.test(f"{sort} {order}"):
+            assert ids(get(sortBy=sort, sortOrder=order)) == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [("true", ["acme/alpha", "acme/beta"]), ("false", ["acme/alpha", "acme/beta", "lab/gamma"])]
-)
-def test_commercial_only_keeps_models_with_commercial_use(listed, given, expected):
-    assert ids(get(commercialOnly=given))[:3] == expected
+FOUND = [
+    ("ALPHA", ["acme/alpha"]),
+    ("acme", ["acme/alpha", "acme/beta"]),  # the provider
+    ("étoile", ["lab/gamma", "lab/delta"]),
+    ("LAB/g", ["lab/gamma"]),  # the id
+    ("100%", ["zed/epsilon"]),
+    ("%", ["zed/epsilon"]),
+    ("_", []),
+    ("  beta ", ["acme/beta"]),
+    ("", ["acme/alpha", "acme/beta", "lab/gamma", "lab/delta", "zed/epsilon"]),
+    ("nothing such", []),
+]
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ({"provider": "acme"}, ["acme/alpha", "acme/beta"]),
-        ({"provider": "ÉTOILE LAB"}, ["lab/gamma", "lab/delta"]),
-        ({"provider": "Étoile"}, []),  # the whole name
-        ({"imagesOnly": "true"}, ["acme/alpha"]),
-        ({"toolsOnly": "true"}, ["acme/alpha"]),
-        ({"contextMin": "200000"}, ["acme/alpha"]),
-        ({"contextMin": "200001"}, []),
-        ({"priceMaxInCents": "2"}, ["lab/delta"]),  # (3 x $0.01 + $0.05) / 4 = $0.02
-        ({"priceMaxInCents": "1"}, []),
-        ({"priceMaxInCents": "599"}, ["acme/alpha", "lab/gamma", "lab/delta", "zed/epsilon"]),  # beta costs $6
-        ({"priceMaxInCents": "600", "provider": "Acme", "sortBy": "price"}, ["acme/alpha", "acme/beta"]),
-        ({"imagesOnly": "false", "toolsOnly": "false", "contextMin": "0", "provider": "Zed"}, ["zed/epsilon"]),
-    ],
-)
-def test_models_are_filtered_by_what_the_catalog_says_of_them(listed, filters, expected):
-    reply = get(**filters)
-    assert ids(reply) == expected
-    assert reply.json()["pagination"]["total"] == len(expected)
+def test_search_matches_names_providers_and_ids_in_any_case(listed, subtests):
+    for search, expected in FOUND:
+        with subtests.test(search):
+            assert ids(get(search=search)) == expected
+
+
+def test_commercial_only_keeps_models_with_commercial_use(listed):
+    assert ids(get(commercialOnly="true")) == ["acme/alpha", "acme/beta"]
+    assert ids(get(commercialOnly="false")) == ids(get())
+
+
+FILTERED = [
+    ({"provider": "acme"}, ["acme/alpha", "acme/beta"]),
+    ({"provider": "ÉTOILE LAB"}, ["lab/gamma", "lab/delta"]),
+    ({"provider": "Étoile"}, []),  # the whole name
+    ({"imagesOnly": "true"}, ["acme/alpha"]),
+    ({"toolsOnly": "true"}, ["acme/alpha"]),
+    ({"contextMin": "200000"}, ["acme/alpha"]),
+    ({"contextMin": "200001"}, []),
+    ({"priceMaxInCents": "2"}, ["lab/delta"]),  # (3 x $0.01 + $0.05) / 4 = $0.02
+    ({"priceMaxInCents": "1"}, []),
+    ({"priceMaxInCents": "599"}, ["acme/alpha", "lab/gamma", "lab/delta", "zed/epsilon"]),  # beta costs $6
+    ({"priceMaxInCents": "600", "provider": "Acme", "sortBy": "price"}, ["acme/alpha", "acme/beta"]),
+    ({"imagesOnly": "false", "toolsOnly": "false", "contextMin": "0", "provider": "Zed"}, ["zed/epsilon"]),
+]
+
+
+def test_models_are_filtered_by_what_the_catalog_says_of_them(listed, subtests):
+    for parameters, expected in FILTERED:
+        with subtests.test(str(parameters)):
+            reply = get(**parameters)
+            assert ids(reply) == expected
+            assert reply.json()["pagination"]["total"] == len(expected)
 
 
 def test_total_and_has_more_follow_the_filters(listed):
@@ -360,43 +363,44 @@ def test_filters_commute(listed):
         assert both == [each for each in ids(get(search=search)) if each in ids(get(commercialOnly="true"))]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "says"),
-    [
-        ("source", "internal", "must be one of INTERNAL, LMSYS_ARENA"),
-        ("source", "", "must not be empty"),
-        ("category", "general", "must be one of GENERAL, CODING"),
-        ("board", "general", "must be one of GENERAL, CODING"),
-        ("board", "", "must not be empty"),
-        ("availableOnly", "yes", "must be true or false"),
-        ("limit", "0", "must be an integer between 1 and 100"),
-        ("limit", "101", "must be an integer between 1 and 100"),
-        ("limit", "-1", "must be an integer"),
-        ("limit", "ten", "must be an integer"),
-        ("limit", "5.0", "must be an integer"),
-        ("limit", " 5", "must be an integer"),
-        ("limit", "٥", "must be an integer"),
-        ("limit", "", "must not be empty"),
-        ("limit", "9" * 400, "must be an integer"),
-        ("offset", "-1", "must be an integer between 0 and 1000000"),
-        ("offset", "1000001", "must be an integer between 0 and 1000000"),
-        ("sortBy", "elo", "must be one of rank, score, name, change, quality, speed, price, context"),
-        ("imagesOnly", "yes", "must be true or false"),
-        ("toolsOnly", "", "must not be empty"),
-        ("contextMin", "128k", "must be an integer between 0 and 1000000000"),
-        ("priceMaxInCents", "0.5", "must be an integer between 0 and 1000000000"),
-        ("provider", "x" * 201, "at most 200 characters"),
-        ("sortOrder", "ascending", "must be one of asc, desc"),
-        ("search", "x" * 201, "at most 200 characters"),
-        ("search", "a\x00b", "must not contain NUL characters"),
-        ("commercialOnly", "yes", "must be true or false"),
-        ("commercialOnly", "", "must not be empty"),
-    ],
-)
-def test_invalid_parameter_is_named(db, name, value, says):
-    error = assert_error(get(**{name: value}), 400, "invalid_request_error", name)
-    assert error["message"].startswith(name)
-    assert says in error["message"]
+INVALID = [
+    ("source", "internal", "must be one of INTERNAL, LMSYS_ARENA"),
+    ("source", "", "must not be empty"),
+    ("category", "general", "must be one of GENERAL, CODING"),
+    ("board", "general", "must be one of GENERAL, CODING"),
+    ("board", "", "must not be empty"),
+    ("availableOnly", "yes", "must be true or false"),
+    ("limit", "0", "must be an integer between 1 and 100"),
+    ("limit", "101", "must be an integer between 1 and 100"),
+    ("limit", "-1", "must be an integer"),
+    ("limit", "ten", "must be an integer"),
+    ("limit", "5.0", "must be an integer"),
+    ("limit", " 5", "must be an integer"),
+    ("limit", "٥", "must be an integer"),
+    ("limit", "", "must not be empty"),
+    ("limit", "9" * 400, "must be an integer"),
+    ("offset", "-1", "must be an integer between 0 and 1000000"),
+    ("offset", "1000001", "must be an integer between 0 and 1000000"),
+    ("sortBy", "elo", "must be one of rank, score, name, change, quality, speed, price, context"),
+    ("imagesOnly", "yes", "must be true or false"),
+    ("toolsOnly", "", "must not be empty"),
+    ("contextMin", "128k", "must be an integer between 0 and 1000000000"),
+    ("priceMaxInCents", "0.5", "must be an integer between 0 and 1000000000"),
+    ("provider", "x" * 201, "at most 200 characters"),
+    ("sortOrder", "ascending", "must be one of asc, desc"),
+    ("search", "x" * 201, "at most 200 characters"),
+    ("search", "a\x00b", "must not contain NUL characters"),
+    ("commercialOnly", "yes", "must be true or false"),
+    ("commercialOnly", "", "must not be empty"),
+]
+
+
+def test_invalid_parameter_is_named(db, subtests):
+    for name, value, says in INVALID:
+        with subtests.test(f"{name}={value[:20]!r}"):
+            error = assert_error(get(**{name: value}), 400, "invalid_request_error", name)
+            assert error["message"].startswith(name)
+            assert says in error["message"]
 
 
 def test_unknown_parameters_are_ignored(listed, now):

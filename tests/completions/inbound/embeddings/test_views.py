@@ -160,34 +160,35 @@ def test_what_happened_is_told_by_the_id_of_the_reply(api, embedder, upstream):
 # --- Refusals ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("fields", "param", "message"),
-    [
-        ({"input": None}, "input", "is required"),
-        ({"input": ""}, "input", "must not be empty"),
-        ({"input": []}, "input", "must be a string, an array of tokens, or an array of 1 to 2048 of either"),
-        ({"input": 7}, "input", "must be a string, an array of tokens"),
-        ({"input": ["red", ""]}, "input[1]", "must not be empty"),
-        ({"input": ["red", [1]]}, "input[1]", "must be a string as the first"),
-        ({"input": [[1], "red"]}, "input[1]", "must be an array of tokens as the first"),
-        ({"input": ["red", None]}, "input[1]", "must be a string or an array of tokens"),
-        ({"input": [1, -1]}, "input", "must have integers from 0 to 2147483647 only"),
-        ({"input": [1, True]}, "input", "must have integers"),
-        ({"input": [[1, 1.5]]}, "input[0]", "must have integers"),
-        ({"input": ["x"] * 2_049}, "input", "1 to 2048"),
-        ({"input": "x" * 1_200_001}, "input", "has about 300001 tokens; one request may have 300000"),
-        ({"dimensions": 0}, "dimensions", "must be between 1 and 16384"),
-        ({"dimensions": True}, "dimensions", "must be an integer"),
-        ({"encoding_format": "hex"}, "encoding_format", "must be one of float, base64"),
-        ({"stream": True}, "stream", "is not known"),
-        ({"models": ["acme/other"]}, "models", "is not known"),
-        ({"user": 5}, "user", "must be a string"),
-        ({"model": ""}, "model", "must have 1 to 200 characters"),
-    ],
-)
-def test_bad_input_is_refused_by_the_name_of_its_field(api, embedder, upstream, fields, param, message):
-    assert_refused(ask(api, **fields), param, message)
-    assert upstream.requests == []
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"input": None}, "input", "is required"),
+    ({"input": ""}, "input", "must not be empty"),
+    ({"input": []}, "input", "must be a string, an array of tokens, or an array of 1 to 2048 of either"),
+    ({"input": 7}, "input", "must be a string, an array of tokens"),
+    ({"input": ["red", ""]}, "input[1]", "must not be empty"),
+    ({"input": ["red", [1]]}, "input[1]", "must be a string as the first"),
+    ({"input": [[1], "red"]}, "input[1]", "must be an array of tokens as the first"),
+    ({"input": ["red", None]}, "input[1]", "must be a string or an array of tokens"),
+    ({"input": [1, -1]}, "input", "must have integers from 0 to 2147483647 only"),
+    ({"input": [1, True]}, "input", "must have integers"),
+    ({"input": [[1, 1.5]]}, "input[0]", "must have integers"),
+    ({"input": ["x"] * 2_049}, "input", "1 to 2048"),
+    ({"input": "x" * 1_200_001}, "input", "has about 300001 tokens; one request may have 300000"),
+    ({"dimensions": 0}, "dimensions", "must be between 1 and 16384"),
+    ({"dimensions": True}, "dimensions", "must be an integer"),
+    ({"encoding_format": "hex"}, "encoding_format", "must be one of float, base64"),
+    ({"stream": True}, "stream", "is not known"),
+    ({"models": ["acme/other"]}, "models", "is not known"),
+    ({"user": 5}, "user", "must be a string"),
+    ({"model": ""}, "model", "must have 1 to 200 characters"),
+]
+
+
+def test_bad_input_is_refused_by_the_name_of_its_field(api, embedder, upstream, subtests):
+    for fields, param, message in BAD:
+        with subtests.test(str(fields)[:60]):
+            assert_refused(ask(api, **fields), param, message)
+            assert upstream.requests == []
 
 
 def test_a_model_that_writes_text_makes_no_embeddings(api, large, upstream):

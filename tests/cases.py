@@ -1,0 +1,21 @@
+"""Cases of one test that begin with the same rows: making those is most of the time of a small test.
+
+A test loops over its cases with pytest's ``subtests``, so that a failure names every case that failed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection, transaction
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Run a case in a savepoint, check its deferred constraints as at the end of a test, and undo what it wrote."""
+    savepoint = transaction.atomic()
+    # Like the test's own transaction, it does not count as one of the product's.
+    savepoint._from_testcase = True  # type: ignore[attr-defined]
+    with savepoint:
+        yield
+        connection.check_constraints()
+        transaction.set_rollback(True)
