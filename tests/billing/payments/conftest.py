@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from stripe import _http_client as stripe_client
 
 from billing.models import Account, Payment
 from tests import sessions
@@ -15,7 +16,9 @@ WEBHOOK = "/api/billing/webhooks/stripe"
 
 
 @pytest.fixture
-def stripe(settings: Any) -> Iterator[StripeServer]:
+def stripe(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[StripeServer]:
+    monkeypatch.setattr(stripe_client.HTTPClient, "INITIAL_DELAY", 0)  # between the attempts of Stripe's own client
+    monkeypatch.setattr(stripe_client.HTTPClient, "MAX_DELAY", 0)
     with stripe_server.serving() as server:
         settings.PAYMENT_PROCESSOR = "stripe"
         settings.STRIPE_SECRET_KEY = stripe_server.SECRET_KEY
