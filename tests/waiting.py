@@ -12,15 +12,17 @@ from typing import Any
 from django.db import connection, transaction
 
 SECONDS_MAX = 60.0  # less than the lock_timeout of the tests' own transactions, which wait for each other
+PROCESS_SECONDS_MAX = 300.0  # for another process: its reply, its start or its end, on a machine that is busy with others
 
 
-def until(condition: Callable[[], Any]) -> None:
+def until(condition: Callable[[], Any], seconds_max: float | None = None) -> None:
     """Wait until the condition is true. After the time limit return, too: the next assertion fails with a better message.
 
-    Asks less often the longer it takes: a condition may cost much of the core that what it waits for needs.
+    For what another process does, pass PROCESS_SECONDS_MAX. Asks less often the longer it takes: a condition may cost much of
+    the core that what it waits for needs.
     """
-    began_at = time.monotonic()
-    while not condition() and (seconds := time.monotonic() - began_at) < SECONDS_MAX:
+    began_at, limit = time.monotonic(), seconds_max or SECONDS_MAX
+    while not condition() and (seconds := time.monotonic() - began_at) < limit:
         time.sleep(min(0.002 + seconds / 20, 0.1))
 
 

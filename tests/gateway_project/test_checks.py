@@ -99,7 +99,7 @@ def run(command: tuple[str, ...], **variables: str) -> "subprocess.CompletedProc
     """Run a process that must end by itself: one that is restarted for ever would look like a slow start."""
     environ = bare_environment(**variables)
     return subprocess.run(
-        [sys.executable, *command], cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=60
+        [sys.executable, *command], cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=300
     )
 
 

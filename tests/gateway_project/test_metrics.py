@@ -11,7 +11,7 @@ def test_a_command_makes_the_missing_directory(tmp_path):
     shared = tmp_path / "not" / "there"
     environ = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(shared)}
     done = subprocess.run(
-        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert list(shared.glob("counter_*.db"))
@@ -23,7 +23,7 @@ def test_a_later_process_shows_what_an_earlier_one_counted(tmp_path):
     def run(code: str) -> str:
         arguments = [sys.executable, "-c", f"from gateway_project import metrics; {code}"]
         return subprocess.run(
-            arguments, env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=60, check=True
+            arguments, env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=300, check=True
         ).stdout
 
     run("metrics.outbox_stored_total.inc(2)")

@@ -1,4 +1,4 @@
-"""A real gunicorn on the test database. One serves all tests of the folder; its settings are small, so that tests are fast."""
+"""Real gunicorns on the test database. One serves all tests of the folder that need the same settings."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,53 +18,99 @@ from django.db import connection
 from gateway_project.monitoring.models import Process
 from tests import waiting
 from tests.browser import chromium
+from tests.document_server import reply, serving
 from tests.live.gateway import Gateway
 from tests.upstream import KEY, KEY_ENV, Upstream, upstream
 
 __all__ = ["chromium", "upstream"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+REQUEST_BYTES_MAX = 1_000_000
 SETTINGS = {
     "WEB_CONCURRENCY": "1",
     "GATEWAY_DATABASE_POOL_SIZE": "4",
-    "GATEWAY_REQUEST_BYTES_MAX": "100000",
-    "GATEWAY_REQUEST_BODY_TIMEOUT": "1",
+    "GATEWAY_REQUEST_BYTES_MAX": str(REQUEST_BYTES_MAX),
+    "GATEWAY_BYTES_IN_FLIGHT_MAX": str(3 * REQUEST_BYTES_MAX),
+    "GATEWAY_ACCOUNT_BYTES_IN_FLIGHT_MAX": str(3 * REQUEST_BYTES_MAX),
+    "GATEWAY_REQUEST_BODY_TIMEOUT": "600",  # a slow machine is no slow client
     "GATEWAY_STREAM_HEARTBEAT_SECONDS": "1",
     "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "2",
     "GATEWAY_KEY_READS_PER_MINUTE": "1000000",  # readers of the ledger poll without a pause
     "REDIS_URL": "",
     KEY_ENV: KEY,
 }
+HURRIED, AS_DEPLOYED = "tests/live/hurried.conf.py", "deploy/gunicorn.conf.py"
+
+
+class Gateways:
+    """Running gateways, by how their settings differ from SETTINGS."""
+
+    def __init__(self, directories: pytest.TempPathFactory, everywhere: dict[str, str]) -> None:
+        self._directories, self._everywhere = directories, everywhere
+        self._running: dict[tuple[tuple[str, str], ...], Gateway] = {}
+
+    def __call__(self, **settings: str) -> Gateway:
+        """Return the gateway that has these settings. Start one if there is none, or if a test has ended it."""
+        name = tuple(sorted((each, value) for each, value in settings.items() if SETTINGS.get(each) != value))
+        if name not in self._running or not self._running[name].runs():
+            self._running[name] = start(self._directories.mktemp("gateway") / "log", {**self._everywhere, **settings})
+        return self._running[name]
+
+    def start_anew(self, **settings: str) -> Gateway:
+        """Start a gateway that no test has used, in place of the one that has these settings."""
+        self.end(**settings)
+        return self(**settings)
+
+    def end(self, **settings: str) -> None:
+        """Stop the gateway that has these settings, if it runs."""
+        for name, gateway in self._running.items():
+            if dict(name) == settings:
+                gateway.stop()
+
+    def stop(self) -> None:
+        for gateway in self._running.values():
+            gateway.terminate()
+        for gateway in self._running.values():
+            gateway.stop()
+
+
+@pytest.fixture(scope="package")
+def origins() -> Iterator[list[str]]:
+    """The origins of two sites. Pages of the first may call the gateways."""
+    with serving() as one, serving() as other:
+        for server in (one, other):
+            server.will(reply("<!doctype html><title>An application</title>", Content_Type="text/html"))
+        yield [one.origin, other.origin]
 
 
 @pytest.fixture(scope="package")
 def gateways(
-    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Gateway]]:
-    """Return a function that starts a gateway with the given settings, or returns the running one that has them.
+    django_db_setup: None, django_db_blocker: Any, origins: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateways]:
+    """A function that returns a gateway with the given settings.
 
     They end with the tests of this folder: their reports in the database would be those of other hosts to tests elsewhere.
     """
-    running: dict[tuple[tuple[str, str], ...], Gateway] = {}
-
-    def started(**settings: str) -> Gateway:
-        name = tuple(sorted((each, value) for each, value in settings.items() if SETTINGS.get(each) != value))
-        if name not in running:
-            running[name] = start(tmp_path_factory.mktemp("gateway") / "log", settings)
-        return running[name]
-
-    yield started
-    for gateway in running.values():
-        gateway.terminate()
-    for gateway in running.values():
-        gateway.stop()
+    gateways = Gateways(tmp_path_factory, {"GATEWAY_CORS_ORIGINS": origins[0]})
+    yield gateways
+    gateways.stop()
     with django_db_blocker.unblock():
         Process.objects.all().delete()
 
 
 @pytest.fixture
-def gateway(transactional_db: None, gateways: Callable[..., Gateway]) -> Iterator[Gateway]:
+def gateway(transactional_db: None, gateways: Gateways) -> Iterator[Gateway]:
     served = gateways()
+    mark = len(served.log())
+    yield served
+    assert "Traceback" not in served.log()[mark:]
+
+
+@pytest.fixture
+def impatient(transactional_db: None, gateways: Gateways) -> Iterator[Gateway]:
+    """A gateway that soon gives up, except on idle connections: only for tests whose clients are late on purpose."""
+    soon = {"GATEWAY_REQUEST_BODY_TIMEOUT": "1", "GATEWAY_UPSTREAM_TOTAL_SECONDS": "3", "GATEWAY_KEEPALIVE_SECONDS": "3600"}
+    served = gateways(**soon)
     mark = len(served.log())
     yield served
     assert "Traceback" not in served.log()[mark:]
@@ -79,7 +125,7 @@ def large(upstream: Upstream, gateway: Gateway) -> Any:
     return factories.make_model("acme/large", provider=provider, input="3.00", output="15.00", upstream_model="large-2026")
 
 
-def start(log: Path, settings: dict[str, str], configuration: str = "deploy/gunicorn.conf.py") -> Gateway:
+def start(log: Path, settings: dict[str, str], configuration: str = HURRIED) -> Gateway:
     """Start gunicorn. Return when every worker has loaded the gateway."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -89,9 +135,9 @@ def start(log: Path, settings: dict[str, str], configuration: str = "deploy/guni
     with log.open("wb") as file:
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=file, stderr=file)
     gateway = Gateway(port, process, log)
-    deadline = time.monotonic() + 2 * waiting.SECONDS_MAX
+    deadline = time.monotonic() + waiting.PROCESS_SECONDS_MAX
     while len(gateway.loaded()) < int(environ["WEB_CONCURRENCY"]) or not _is_ready(gateway.url):
-        if process.poll() is not None or time.monotonic() > deadline:
+        if not gateway.runs() or time.monotonic() > deadline:
             gateway.stop()
             pytest.fail(f"gunicorn does not start:\n{gateway.log()}")
         time.sleep(0.05)
@@ -106,7 +152,7 @@ def database_url() -> str:
 
 def _is_ready(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=waiting.SECONDS_MAX) as reply:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=waiting.PROCESS_SECONDS_MAX) as reply:
             return reply.status == 200
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return False

@@ -18,7 +18,7 @@ from bench import run
 from tests import waiting
 from tests.gateway_project.local.launch import free_port
 from tests.live import history_programs
-from tests.live.conftest import ROOT, start
+from tests.live.conftest import AS_DEPLOYED, ROOT, start
 from tests.live.database_server import DatabaseServer
 from tests.live.gateway import QUESTION, Gateway
 from tests.live.history import Call
@@ -39,7 +39,7 @@ class Fleet:
         own = self.directory(len(self.hosts))
         own.mkdir()
         given = {**SETTINGS, "DATABASE_URL": self.server.url, "GATEWAY_VAR": str(own), **settings}
-        self.hosts.append(start(own / "log", given))
+        self.hosts.append(start(own / "log", given, AS_DEPLOYED))
         return self.hosts[-1]
 
     def directory(self, host: int) -> Path:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from billing.models import Account, Hold
 from tests import waiting
 from tests.completions.rows import assert_ledger_is_consistent
@@ -31,16 +33,26 @@ class Gateway:
         self.port, self._process, self._log = port, process, log
         self.url = f"http://127.0.0.1:{port}"
 
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
     def terminate(self) -> None:
         self._process.terminate()
 
     def stop(self) -> None:
         self.terminate()
         try:
-            self._process.wait(30)
+            self._process.wait(waiting.PROCESS_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def kill(self) -> None:
+        """Kill the master first, so that it starts no other worker, and then its workers."""
+        processes = [psutil.Process(self._process.pid), *psutil.Process(self._process.pid).children(recursive=True)]
+        for process in processes:
+            process.kill()
+        self._process.wait()
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
@@ -61,7 +73,7 @@ class Gateway:
         return self.log()[since:].count(f" {line} ")
 
     def request(self, method: str, path: str, *, secret: str = "", body: Any = None, **headers: str) -> Answer:
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=waiting.SECONDS_MAX)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=waiting.PROCESS_SECONDS_MAX)
         try:
             given = {name.replace("_", "-"): value for name, value in headers.items()}
             if secret:
@@ -82,7 +94,7 @@ class Gateway:
         client = socket.socket()
         if receive_bytes:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        client.settimeout(waiting.SECONDS_MAX)
+        client.settimeout(waiting.PROCESS_SECONDS_MAX)
         client.connect(("127.0.0.1", self.port))
         return client
 
@@ -132,7 +144,7 @@ def answer(client: socket.socket) -> Answer:
 
 def eventually(condition: Callable[[], bool]) -> None:
     """Wait until the condition is true."""
-    waiting.until(condition)
+    waiting.until(condition, waiting.PROCESS_SECONDS_MAX)
     assert condition(), "the condition was not true in time"
 
 

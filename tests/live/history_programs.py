@@ -22,7 +22,7 @@ from tests.live.history import BalanceReading, Call, EntryJson, LedgerReading
 ODD, DEAR, NEVER = "demo/odd", "demo/dear", "demo/never"
 UNLIMITED, LIMITED = ("first", "second"), "limited"
 PAGE = 100
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 300
 KINDS = {
     "whole": 6,
     "streamed": 4,

@@ -16,7 +16,7 @@ FAULTY_KEY = "sk-of-the-faulty-host"
 @pytest.fixture
 def faulty(transactional_db, gateways):
     """A gateway on the same database, on a host for which every request to the upstream fails."""
-    served = gateways(**{KEY_ENV: FAULTY_KEY})
+    served = gateways(**{KEY_ENV: FAULTY_KEY, "GATEWAY_CIRCUIT_OPEN_SECONDS": "60"})
     mark = len(served.log())
     yield served
     assert "Traceback" not in served.log()[mark:]
@@ -43,7 +43,7 @@ def test_a_host_for_which_a_provider_fails_takes_it_from_no_other_host(gateway, 
     assert faulty.ask(secrets[0], model="acme/large").status == 503
     assert ask_many(gateway, 24) == [200] * 24
     assert "circuit" not in gateway.log()[mark:]
-    assert "circuit open: large-2026 at scripted for 10 s, in this process; a hint to other processes" in faulty.log()
+    assert "circuit open: large-2026 at scripted for 60 s, in this process; a hint to other processes" in faulty.log()
     for account in (alice, charlie):
         wait_until_settled(account)
     assert Completion.objects.exclude(settlement="released").count() == 26

@@ -64,7 +64,7 @@ def answered_first(clients: list[socket.socket], count: int) -> list[socket.sock
     poller = select.poll()  # select() takes no file descriptor above 1,023
     for client in clients:
         poller.register(client, select.POLLIN)
-    deadline = time.monotonic() + waiting.SECONDS_MAX
+    deadline = time.monotonic() + waiting.PROCESS_SECONDS_MAX
     answered: set[int] = set()
     while len(answered) < count:
         assert time.monotonic() < deadline, f"only {len(answered)} of {ASKED} were answered"
@@ -123,8 +123,8 @@ def test_a_balance_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_spen
     assert kinds(refused) == {(429, "rate_limit_exceeded", "1", None)}
     assert [one.status for one in served] == [200] * SERVED
     assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS)
-    wait_retry_after(refused)
-    late = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]
+    other = factories.make_key(bob, "other", requests_in_flight_max=ASKED)[1]  # no worker has refusals of it in its cache
+    late = [answer(client) for client in gateway.ask_at_once(other, body, ASKED)]
     assert kinds(late) == {(402, "insufficient_quota", None, "false")}
     assert_ten_are_charged(bob, from_nanos=SERVED * WORST_NANOS)
 

@@ -1,13 +1,9 @@
 """Pages of other origins, in a real Chromium, call a running gateway that allows one of them."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 
 from tests import factories
-from tests.document_server import reply, serving
-from tests.live.gateway import Gateway, wait_until_settled
+from tests.live.gateway import wait_until_settled
 
 # What openai's package sends from a browser with dangerouslyAllowBrowser, beside the key.
 ASK = """async ([url, key, fields]) => {
@@ -29,17 +25,7 @@ READ_TWICE = """async (url) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def origins() -> Iterator[list[str]]:
-    with serving() as one, serving() as other:
-        for server in (one, other):
-            server.will(reply("<!doctype html><title>An application</title>", Content_Type="text/html"))
-        yield [one.origin, other.origin]
-
-
-@pytest.fixture
-def gateway(transactional_db: None, gateways: Callable[..., Gateway], origins: list[str], echo_model: Any) -> Gateway:
-    return gateways(GATEWAY_CORS_ORIGINS=origins[0])
+pytestmark = pytest.mark.usefixtures("echo_model")
 
 
 def test_a_page_of_an_allowed_origin_completes_and_reads_every_header(gateway, alice, origins, chromium):

@@ -12,7 +12,8 @@ from billing.models import Hold
 from completions.models import Completion
 from keys import lifecycle
 from tests import factories, waiting
-from tests.live.gateway import Answer, answer, head, read_until, wait_until_settled
+from tests.live.conftest import REQUEST_BYTES_MAX
+from tests.live.gateway import Answer, answer, eventually, head, read_until, wait_until_settled
 
 LENGTH = 90_000  # above 64 KB, and below the bound of the gateway under test
 
@@ -73,51 +74,45 @@ def test_a_connection_is_used_again_after_a_body_that_nobody_read(gateway, key, 
     wait_until_settled(alice)
 
 
-def test_a_connection_is_closed_if_the_rest_of_a_refused_body_does_not_come(gateway, key):
+def test_a_connection_is_closed_if_the_rest_of_a_refused_body_does_not_come(impatient, key):
     lifecycle.revoke_key(key[0])
-    with gateway.dial() as client:
+    with impatient.dial() as client:
         client.sendall(keep_alive(key[1], b"{" * LENGTH)[:-1])
         assert read_answer(client).status == 401
         assert client.recv(1) == b""
 
 
-LARGEST = 1_000_000
-
-
-@pytest.fixture
-def with_room(transactional_db, gateways):
-    """A gateway that holds three of its largest bodies, and gives clients the usual time to send them."""
-    return gateways(
-        GATEWAY_REQUEST_BYTES_MAX=str(LARGEST),
-        GATEWAY_ACCOUNT_BYTES_IN_FLIGHT_MAX=str(3 * LARGEST),
-        GATEWAY_BYTES_IN_FLIGHT_MAX=str(3 * LARGEST),
-        GATEWAY_REQUEST_BODY_TIMEOUT="30",
-    )
+# The gateway holds three of its largest bodies.
 
 
 @contextmanager
 def announced(gateway, secret: str, count: int, *, sent_bytes: int) -> Iterator[list[socket.socket]]:
-    """Send the head of the largest body and so many bytes of it, on each of so many connections."""
+    """Send the head of the largest body and so many bytes of it, on each of so many connections.
+
+    At the end, wait until the gateway has noticed that they are closed: then it has room again.
+    """
+    since = len(gateway.log())
     with ExitStack() as connections:
         clients = [connections.enter_context(gateway.dial()) for _ in range(count)]
         for client in clients:
-            client.sendall(head(secret, f"Content-Length: {LARGEST}") + b" " * sent_bytes)
+            client.sendall(head(secret, f"Content-Length: {REQUEST_BYTES_MAX}") + b" " * sent_bytes)
         yield clients
+    eventually(lambda: gateway.log()[since:].count(" POST /v1/chat/completions 4") >= count)
 
 
-def test_bodies_that_are_announced_and_not_sent_leave_room_for_others(with_room, alice, bob, secret, echo_model):
+def test_bodies_that_are_announced_and_not_sent_leave_room_for_others(gateway, alice, bob, secret, echo_model):
     factories.credit(bob, 100)
     neighbour = factories.make_key(bob)[1]
-    text = "x" * (LARGEST - 1_000)
-    with announced(with_room, secret, 6, sent_bytes=0):
+    text = "x" * (REQUEST_BYTES_MAX - 1_000)
+    with announced(gateway, secret, 6, sent_bytes=0):
         for _ in range(2):
-            assert with_room.ask(neighbour, messages=[{"role": "user", "content": text}], max_tokens=1).status == 200
+            assert gateway.ask(neighbour, messages=[{"role": "user", "content": text}], max_tokens=1).status == 200
     wait_until_settled(bob)
 
 
-def test_a_body_is_refused_while_it_arrives_when_its_account_has_no_room_for_more(with_room, alice, secret, echo_model):
-    with announced(with_room, secret, 4, sent_bytes=LARGEST - 1) as clients:
-        refused = select.select(clients, [], [], waiting.SECONDS_MAX)[0]
+def test_a_body_is_refused_while_it_arrives_when_its_account_has_no_room_for_more(gateway, alice, secret, echo_model):
+    with announced(gateway, secret, 4, sent_bytes=REQUEST_BYTES_MAX - 1) as clients:
+        refused = select.select(clients, [], [], waiting.PROCESS_SECONDS_MAX)[0]
         assert [answer(client).status for client in refused] == [429]
     assert not Completion.objects.exists()
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway_project.local import redis as embedded_redis
 from tests import factories, waiting
-from tests.live.conftest import ROOT, SETTINGS, database_url, start
+from tests.live.conftest import AS_DEPLOYED, ROOT, SETTINGS, database_url, start
 from tests.live.database_proxy import running_proxy
 from tests.live.gateway import Gateway, eventually, read_all
 from tests.upstream import HANG, refusal
@@ -18,7 +18,8 @@ DEPLOYMENT = {
     "GATEWAY_DEVELOPMENT": "0",
     "GATEWAY_ALLOWED_HOSTS": "127.0.0.1",
     "GATEWAY_PRIVATE_UPSTREAMS": "*",
-    "GATEWAY_UPSTREAM_TOTAL_SECONDS": "2",
+    "GATEWAY_UPSTREAM_TOTAL_SECONDS": "3",
+    "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "300",  # gunicorn kills a worker that takes longer to end, and then it logs no end
     "GATEWAY_UPSTREAM_ATTEMPTS_MAX": "1",
 }
 SAID = "whisper-7f3a"
@@ -52,7 +53,7 @@ def test_a_web_process_writes_only_json_and_one_line_for_each_failed_request(
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider)
     secret = factories.make_key(alice)[1]
-    gateway = start(tmp_path / "log", {**DEPLOYMENT, "DATABASE_URL": proxy.database_url})
+    gateway = start(tmp_path / "log", {**DEPLOYMENT, "DATABASE_URL": proxy.database_url}, AS_DEPLOYED)
     try:
         replies = [gateway.ask(secret, messages=QUESTION, temperature=SAID), gateway.ask(f"{secret[:-1]}!", messages=QUESTION)]
         upstream.will(refusal(500, "out of order"), [HANG])
@@ -68,7 +69,7 @@ def test_a_web_process_writes_only_json_and_one_line_for_each_failed_request(
         replies.append(gateway.request("GET", "/readyz"))
     finally:
         gateway.terminate()
-    assert gateway._process.wait(waiting.SECONDS_MAX) == 0
+    assert gateway._process.wait(waiting.PROCESS_SECONDS_MAX) == 0
 
     assert [reply.status for reply in replies] == [400, 401, 502, 504, 503, 503, 503]
     assert all(reply.startswith(b"HTTP/1.1 400 ") for reply in unreadable)
@@ -97,22 +98,27 @@ def redis_url(tmp_path):
     process = embedded_redis.start(tmp_path)
     yield embedded_redis.url(tmp_path)
     embedded_redis.stop(tmp_path)
-    process.wait(waiting.SECONDS_MAX)
+    process.wait(waiting.PROCESS_SECONDS_MAX)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "started"),
-    [(["worker", "--pool", "threads"], " ready."), (["beat", "--schedule", "{var}/schedule"], "Starting")],
-)
-def test_worker_and_beat_write_only_json(transactional_db, redis_url, tmp_path, arguments, started):
+def test_worker_and_beat_write_only_json(transactional_db, redis_url, tmp_path):
     environ = {**os.environ, **SETTINGS, **DEPLOYMENT, "DATABASE_URL": database_url(), "REDIS_URL": redis_url}
-    command = [sys.executable, "-m", "celery", "-A", "gateway_project", *(word.format(var=tmp_path) for word in arguments)]
-    log = tmp_path / "log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=file, stderr=file)
+    commands = {
+        "worker": (["worker", "--pool", "threads"], " ready."),
+        "beat": (["beat", "--schedule", f"{tmp_path}/schedule"], "Starting"),
+    }
+    running = {}
+    for name, (arguments, _) in commands.items():
+        command = [sys.executable, "-m", "celery", "-A", "gateway_project", *arguments]
+        with (tmp_path / name).open("wb") as file:
+            running[name] = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=file, stderr=file)
     try:
-        eventually(lambda: started in log.read_text())
+        for name, (_, started) in commands.items():
+            eventually(lambda: started in (tmp_path / name).read_text())  # noqa: B023  ends within the iteration
     finally:
-        process.terminate()
-        assert process.wait(waiting.SECONDS_MAX) == 0
-    lines(Gateway(0, process, log))
+        for process in running.values():
+            process.terminate()
+        ends = {name: process.wait(waiting.PROCESS_SECONDS_MAX) for name, process in running.items()}
+    assert ends == {"worker": 0, "beat": 0}
+    for name, process in running.items():
+        lines(Gateway(0, process, tmp_path / name))

@@ -5,7 +5,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import psutil
 import pytest
 from django.db import connection, transaction
 
@@ -16,7 +15,6 @@ from keys.models import SpendingDay
 from tests import factories, waiting
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent
 from tests.faults import fault
-from tests.live.conftest import start
 from tests.live.database_proxy import running_proxy
 from tests.live.gateway import eventually, read_all, read_until, wait_until_settled
 from tests.upstream import DONE, FINISH, HANG, ROLE, refusal, stream, usage, whole, words
@@ -24,30 +22,38 @@ from tests.upstream import DONE, FINISH, HANG, ROLE, refusal, stream, usage, who
 COST_NANOS = 9 * 3_000 + 2 * 15_000  # of the usage that the scripted upstream reports
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def proxy():
     with running_proxy() as proxy:
         yield proxy
 
 
+@pytest.fixture(scope="module")
+def outbox(tmp_path_factory):
+    """The outbox of all gateways of this module."""
+    return tmp_path_factory.mktemp("outbox")
+
+
+@pytest.fixture(scope="module")
+def behind_proxy(gateways, django_db_blocker, proxy, outbox):
+    """The settings of a gateway behind the proxy. It has time enough to end."""
+    with django_db_blocker.unblock():
+        settings = {"DATABASE_URL": proxy.database_url, "GATEWAY_OUTBOX_DIR": str(outbox)}
+    settings["GATEWAY_GRACEFUL_TIMEOUT_SECONDS"] = "300"
+    yield settings
+    gateways.end(**settings)
+
+
 @pytest.fixture
-def begin(transactional_db, proxy, tmp_path, upstream):
-    """Return a function that starts a gateway behind the proxy; all of them share an outbox."""
+def gateway(transactional_db, gateways, behind_proxy, outbox, upstream):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
     factories.make_model("acme/large", provider=provider, input="3.00", output="15.00")
-    begun = []
-
-    def begin():
-        log = tmp_path / str(len(begun)) / "log"
-        log.parent.mkdir()
-        settings = {"DATABASE_URL": proxy.database_url, "GATEWAY_OUTBOX_DIR": str(tmp_path / "outbox")}
-        begun.append(start(log, {**settings, "GATEWAY_GRACEFUL_TIMEOUT_SECONDS": "3"}))
-        return begun[-1]
-
-    yield begin
-    for gateway in begun:
-        gateway.stop()
-        assert "Traceback" not in gateway.log()
+    served = gateways(**behind_proxy)
+    mark = len(served.log())
+    yield served
+    assert "Traceback" not in served.log()[mark:]
+    for path in outbox.iterdir():
+        path.unlink()
 
 
 @pytest.fixture
@@ -79,8 +85,8 @@ def three_replies(gateway, secret, upstream):
         yield end
 
 
-def stored(tmp_path):
-    return sorted(path.name for path in (tmp_path / "outbox").iterdir())
+def stored(outbox):
+    return sorted(path.name for path in outbox.iterdir())
 
 
 @fault(
@@ -88,22 +94,21 @@ def stored(tmp_path):
     "All connections to the database are cut while replies run",
     "The replies are sent whole; their settlements wait on disk and are charged once when the database is back",
 )
-def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(begin, proxy, alice, secret, upstream, tmp_path):
-    gateway = begin()
+def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(gateway, proxy, alice, secret, upstream, outbox):
     with three_replies(gateway, secret, upstream) as end:
         proxy.cut()
         answered, failed = end()
     assert (answered.status, answered.json()["usage"]["total_tokens"]) == (200, 11)
     assert (failed.status, failed.json()["error"]["code"]) == (502, "upstream_error")
     assert gateway.request("GET", "/readyz").status == 503
-    assert stored(tmp_path) == sorted(f"{completion.pk}.json" for completion in Completion.objects.all())
+    assert stored(outbox) == sorted(f"{completion.pk}.json" for completion in Completion.objects.all())
     shown = gateway.request("GET", "/metrics").body.decode()
     assert f'gateway_outbox_waiting{{host="{processes.host()}"}} 3.0' in shown
     assert "gateway_database_up 0.0" in shown
     assert "gateway_ledger_violations" not in shown  # what it cannot read now, it does not show
     assert Hold.objects.filter(state="HELD").count() == 3
     proxy.restore()
-    eventually(lambda: stored(tmp_path) == [])
+    eventually(lambda: stored(outbox) == [])
     wait_until_settled(alice)
     alice.refresh_from_db()
     assert alice.balance_nanos == 10_000_000_000 - 2 * COST_NANOS
@@ -111,50 +116,6 @@ def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(begin, pr
     assert sorted(Completion.objects.values_list("settlement", flat=True)) == ["released", "reported", "reported"]
     eventually(lambda: b"gateway_ledger_violations 0.0" in gateway.request("GET", "/metrics").body)
     assert f'gateway_outbox_waiting{{host="{processes.host()}"}} 0.0' in gateway.request("GET", "/metrics").body.decode()
-
-
-@fault(
-    "Database",
-    "The server is killed during an outage of the database",
-    "The next server charges the settlements that wait on disk, once",
-)
-def test_settlements_left_on_disk_by_a_killed_server_are_settled_by_the_next(begin, proxy, alice, secret, upstream, tmp_path):
-    gate = threading.Event()
-    upstream.will(held_up(gate))
-    gateway = begin()
-    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
-        read_until(client, b"Hello ")
-        proxy.cut()
-        gate.set()
-        assert b"[DONE]" in read_all(client)
-    for process in [*psutil.Process(gateway._process.pid).children(recursive=True), gateway._process]:
-        process.kill()
-    [name] = stored(tmp_path)
-    assert json.loads((tmp_path / "outbox" / name).read_text())["cost_nanos"] == COST_NANOS
-    proxy.restore()
-    begin()
-    eventually(lambda: stored(tmp_path) == [])
-    assert_charged(alice, "reported", prompt=9, completion=2, nanos=COST_NANOS)
-    assert_ledger_is_consistent()
-
-
-@fault(
-    "Deployment",
-    "A host is shut down during an outage of the database",
-    "Streams end with an error event, and their settlements wait on disk",
-)
-def test_a_shutdown_during_an_outage_stores_the_settlement(begin, proxy, alice, secret, upstream, tmp_path):
-    upstream.will(stream(ROLE, words("Hello you"), HANG))
-    gateway = begin()
-    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
-        read_until(client, b"Hello you")
-        proxy.cut()
-        gateway.terminate()
-        assert b"The gateway is being restarted." in read_all(client)
-    assert gateway._process.wait(waiting.SECONDS_MAX) == 0
-    [name] = stored(tmp_path)
-    assert json.loads((tmp_path / "outbox" / name).read_text())["settlement"] == "partial"
-    assert Completion.objects.get(pk=name.removesuffix(".json")).settlement is None
 
 
 def forget_admissions():
@@ -172,9 +133,8 @@ def forget_admissions():
     "The callers get their replies. Each is a dead letter and counted in `gateway_operator_loss_nanos_total`",
 )
 def test_replies_whose_admission_a_crash_forgot_are_sent_and_what_they_cost_is_counted(
-    begin, alice, secret, upstream, tmp_path
+    gateway, alice, secret, upstream, outbox
 ):
-    gateway = begin()
     with three_replies(gateway, secret, upstream) as end:
         lost = {completion.pk: completion for completion in Completion.objects.all()}
         forget_admissions()
@@ -182,11 +142,11 @@ def test_replies_whose_admission_a_crash_forgot_are_sent_and_what_they_cost_is_c
     assert (answered.status, answered.json()["usage"]["total_tokens"]) == (200, 11)
     assert "x-gateway-cost" not in answered.headers
     assert (failed.status, failed.json()["error"]["code"]) == (502, "upstream_error")
-    names = stored(tmp_path)
+    names = stored(outbox)
     assert len(names) == 2
     assert {f"{answered.json()['id']}.dead"} < set(names) < {f"{each}.dead" for each in lost}
     for name in names:
-        letter = json.loads((tmp_path / "outbox" / name).read_text())
+        letter = json.loads((outbox / name).read_text())
         assert (letter["cost_nanos"], letter["settlement"], letter["usage"]["prompt_tokens"]) == (COST_NANOS, "reported", 9)
         admission = lost[letter["completion"]]
         assert letter["admission"]["account_id"] == str(alice.pk)
@@ -199,3 +159,50 @@ def test_replies_whose_admission_a_crash_forgot_are_sent_and_what_they_cost_is_c
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000, 0)
     assert not LedgerEntry.objects.filter(type="USAGE_DEBIT").exists()
     assert_ledger_is_consistent()
+
+
+# --- Ends: the next test begins with another gateway ---------------------------------------------------------------------
+
+
+@fault(
+    "Database",
+    "The server is killed during an outage of the database",
+    "The next server charges the settlements that wait on disk, once",
+)
+def test_settlements_left_on_disk_by_a_killed_server_are_settled_by_the_next(
+    gateways, behind_proxy, gateway, proxy, alice, secret, upstream, outbox
+):
+    gate = threading.Event()
+    upstream.will(held_up(gate))
+    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
+        read_until(client, b"Hello ")
+        proxy.cut()
+        gate.set()
+        assert b"[DONE]" in read_all(client)
+    gateway.kill()
+    [name] = stored(outbox)
+    assert json.loads((outbox / name).read_text())["cost_nanos"] == COST_NANOS
+    proxy.restore()
+    gateways(**behind_proxy)
+    eventually(lambda: stored(outbox) == [])
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=COST_NANOS)
+    assert_ledger_is_consistent()
+
+
+@fault(
+    "Deployment",
+    "A host is shut down during an outage of the database",
+    "Streams end with an error event, and their settlements wait on disk",
+)
+def test_a_shutdown_during_an_outage_stores_the_settlement(gateway, proxy, alice, secret, upstream, outbox):
+    upstream.will(stream(ROLE, words("Hello you"), HANG))
+    with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
+        read_until(client, b"Hello you")
+        proxy.cut()
+        gateway.terminate()
+        assert b"The gateway is being restarted." in read_all(client)
+    assert gateway._process.wait(waiting.PROCESS_SECONDS_MAX) == 0
+    proxy.restore()
+    [name] = stored(outbox)
+    assert json.loads((outbox / name).read_text())["settlement"] == "partial"
+    assert Completion.objects.get(pk=name.removesuffix(".json")).settlement is None

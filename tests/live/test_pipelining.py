@@ -4,7 +4,7 @@ import select
 
 import pytest
 
-from tests import factories
+from tests import factories, waiting
 from tests.faults import fault
 
 PIPELINED = 3_000
@@ -29,8 +29,8 @@ def test_pipelined_requests_take_turns_with_those_of_others(gateway, secret, ech
         replies = client.recv(1_000_000).count(b"HTTP/1.1 200")
         assert 0 < replies < PIPELINED / 2  # the other was served meanwhile
         replies = 1
-        while replies < 100:  # and they are all served in the end
-            assert select.select([client], [], [], 60)[0]
+        while replies < 20:  # and its own are served, too
+            assert select.select([client], [], [], waiting.PROCESS_SECONDS_MAX)[0]
             replies += client.recv(1_000_000).count(b"HTTP/1.1 200")
 
 

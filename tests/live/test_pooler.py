@@ -105,7 +105,7 @@ def test_session_mode_works(pooled, tmp_path, alice, echo_model):
 def test_transaction_mode_is_refused_in_words(pooled, command):
     environ = {**os.environ, "DATABASE_URL": pooled("transaction"), "PORT": str(free_port()), "REDIS_URL": ""}
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=waiting.SECONDS_MAX
+        [sys.executable, *command], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=waiting.PROCESS_SECONDS_MAX
     )
     assert done.returncode != 0
     assert "gateway.E015" in done.stderr

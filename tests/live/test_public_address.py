@@ -2,6 +2,8 @@
 
 import http.client
 import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.cookies import SimpleCookie
 from urllib.parse import urlencode
@@ -10,7 +12,7 @@ import pytest
 
 from tests import factories, waiting
 from tests.faults import fault
-from tests.live.gateway import Answer, answer, head, read_all
+from tests.live.gateway import Answer, Gateway, answer, head, read_all
 from tests.upstream import KEY, KEY_ENV
 
 METRICS_SECRET = "m" * 40
@@ -33,7 +35,6 @@ def production(transactional_db, gateways, metrics_port):
         GATEWAY_BEHIND_PROXY="1",
         GATEWAY_ALLOWED_HOSTS="127.0.0.1",
         GATEWAY_METRICS_BIND=str(metrics_port),
-        GATEWAY_KEEPALIVE_SECONDS="1",
         **{KEY_ENV: KEY},
     )
 
@@ -97,7 +98,7 @@ def test_cookies_are_bound_to_this_host_and_to_tls(production, alice, settings):
 
 def cookies(gateway, method, headers, body=None):
     """Return the cookies that the sign-in page sets."""
-    with closing(http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=waiting.SECONDS_MAX)) as client:
+    with closing(http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=waiting.PROCESS_SECONDS_MAX)) as client:
         client.request(method, "/accounts/login/", body, {**HOST, "X-Forwarded-Proto": "https", **headers})
         lines = client.getresponse().headers.get_all("Set-Cookie", [])
     return [cookie for line in lines for cookie in SimpleCookie(line).values()]
@@ -121,7 +122,7 @@ def test_a_reply_to_a_malformed_request_has_the_headers_too(production):
 
 
 def get_from(port: int, path: str, **headers: str) -> tuple[int, bytes]:
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=waiting.SECONDS_MAX)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=waiting.PROCESS_SECONDS_MAX)
     client.request("GET", path, headers=headers)
     reply = client.getresponse()
     found = reply.status, reply.read()
@@ -168,41 +169,45 @@ def trickle(client: socket.socket) -> bytes:
     raise AssertionError("the connection is still open")
 
 
+def ends(gateway: Gateway, requests: list[bytes]) -> list[bytes]:
+    """Send each of these beginnings twice: once nothing follows, once a byte at a time. Return what came until the end."""
+
+    def end(begun: bytes, finish: Callable[[socket.socket], bytes]) -> bytes:
+        with gateway.dial() as client:
+            client.sendall(begun)
+            return finish(client)
+
+    with ThreadPoolExecutor(2 * len(requests)) as threads:  # all at once: each waits for its time to be over
+        ended = [threads.submit(end, begun, finish) for begun in requests for finish in (read_all, trickle)]
+        return [each.result() for each in ended]
+
+
 @fault(
     "Client",
     "A connection sends half a request, or one byte at a time",
     "It is closed when its time is over, however slowly it comes",
 )
-@pytest.mark.parametrize(
-    "begun",
-    [b"", b"GET /v1/mo", b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "],
-    ids=["nothing", "half a request line", "half a header"],
-)
-def test_a_connection_that_sends_half_a_head_is_closed(production, begun):
-    with production.dial() as client:
-        client.sendall(begun)
-        assert read_all(client) == b""
-    with production.dial() as client:
-        client.sendall(begun + b"x")
-        assert trickle(client) == b""
+def test_a_connection_that_sends_half_a_head_is_closed(transactional_db, gateways):
+    gateway = gateways(GATEWAY_KEEPALIVE_SECONDS="1")
+    begun = [b"", b"GET /v1/mo", b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "]
+    assert ends(gateway, begun) == [b""] * 6
 
 
-@pytest.mark.parametrize("is_trickled", [False, True], ids=["stopped", "trickled"])
-@pytest.mark.parametrize(
-    ("path", "media_type"),
-    [("/admin/login/", b"x-www-form-urlencoded"), ("/v1/chat/completions", b"json")],
-    ids=["form", "JSON"],
-)
-def test_a_body_that_does_not_arrive_in_time_gets_408_and_its_connection_is_closed(
-    gateway, secret, path, media_type, is_trickled
-):
+def test_a_body_that_does_not_arrive_in_time_gets_408_and_its_connection_is_closed(impatient, alice, secret):
     """Long before the limit for idle connections, for which the client here would not wait."""
-    begun = head(secret, "Content-Length: 90000", target=f"POST {path}")
-    begun = begun.replace(b"Connection: close\r\n", b"").replace(b"application/json", b"application/" + media_type)
-    with gateway.dial() as client:
-        client.sendall(begun + b"{")
-        received = trickle(client) if is_trickled else read_all(client)
-    assert received.startswith(b"HTTP/1.1 408 ")
+    begun = [
+        head(secret, "Content-Length: 90000", target=f"POST {path}").replace(b"application/json", media_type)
+        for path, media_type in [
+            ("/admin/login/", b"application/x-www-form-urlencoded"),
+            ("/v1/chat/completions", b"application/json"),
+        ]
+    ]
+    kept_open = [each.replace(b"Connection: close\r\n", b"") + b"{" for each in begun]
+    for received in ends(impatient, kept_open):
+        assert received.startswith(b"HTTP/1.1 408 ")
+    assert not alice.completions.exists()
+    assert not alice.holds.exists()
+    assert alice.last_seq == 1
 
 
 def test_a_form_that_breaks_off_is_refused_and_logs_no_error(gateway):

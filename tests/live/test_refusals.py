@@ -1,4 +1,4 @@
-"""What a process has collected of refusals is written every few seconds, and when it ends."""
+"""What a process has collected of refusals is written every few seconds. ``test_slow_clients_and_shutdown`` ends one."""
 
 from keys.models import RefusalCount, RefusedRequest
 from tests import factories
@@ -12,12 +12,3 @@ def test_refusals_of_a_running_process_are_written_meanwhile(gateway, alice):
     ids = {answer.headers["x-request-id"] for answer in refused}
     assert set(RefusedRequest.objects.values_list("request_id", flat=True)) == ids
     assert RefusalCount.objects.get().number == 3
-
-
-def test_a_process_that_ends_writes_what_it_has_collected(transactional_db, gateways, alice):
-    _, secret = factories.make_key(alice)
-    gateway = gateways(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="5")
-    answer = gateway.ask(secret, model="demo/nobody")
-    gateway.stop()
-    assert RefusedRequest.objects.get().request_id == answer.headers["x-request-id"]
-    assert "Traceback" not in gateway.log()

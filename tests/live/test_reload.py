@@ -16,10 +16,14 @@ BROKEN = "this is no Python\n"
 
 @pytest.fixture
 def code(tmp_path, monkeypatch):
-    """A copy of the code, which gateways are started from."""
+    """A copy of the code, with its bytecode, which gateways are started from. They soon try again what does not start."""
     root = tmp_path / "code"
     for name in COPIED:
-        shutil.copytree(conftest.ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(conftest.ROOT / name, root / name)
+    configuration = root / conftest.AS_DEPLOYED
+    as_deployed = configuration.read_text()
+    configuration.write_text(as_deployed.replace("_PAUSE_SECONDS = 5", "_PAUSE_SECONDS = 1"))
+    assert configuration.read_text() != as_deployed
     monkeypatch.setattr(conftest, "ROOT", root)
     return root
 
@@ -45,15 +49,15 @@ def _is_running(pid: int) -> bool:
 def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db, code, tmp_path):
     outbox = tmp_path / "outbox"
     settings = {"GATEWAY_OUTBOX_DIR": str(outbox), "GATEWAY_DEVELOPMENT": "0", "GATEWAY_ALLOWED_HOSTS": "127.0.0.1"}
-    gateway = conftest.start(tmp_path / "log", {**settings, "WEB_CONCURRENCY": "2"})
+    gateway = conftest.start(tmp_path / "log", {**settings, "WEB_CONCURRENCY": "2"}, conftest.AS_DEPLOYED)
     try:
         eventually(lambda: gateway.log().count('"check": "gateway.W001"') == 2)  # both have loaded all code
         first = serving(gateway)
         assert len(first) == 2
 
-        urls = code / "completions" / "urls.py"
-        good = urls.read_text()
-        urls.write_text(BROKEN)
+        broken = code / "gateway_project" / "settings.py"  # among the first that is read, so that it fails soon
+        good = broken.read_text()
+        broken.write_text(BROKEN)
         gateway._process.send_signal(signal.SIGHUP)
         eventually(lambda: gateway.log().count("the workers stay as they are") == 1)
         assert "SyntaxError" in gateway.log()
@@ -64,7 +68,7 @@ def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db,
         eventually(lambda: "The others go on" in gateway.log())
         assert gateway.request("GET", "/readyz").status == 200
         assert serving(gateway) == first - {killed}
-        urls.write_text(good)
+        broken.write_text(good)
         eventually(lambda: len(serving(gateway)) == 2)
 
         outbox.rmdir()

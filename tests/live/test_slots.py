@@ -14,13 +14,12 @@ from tests.faults import fault
 from tests.live.gateway import answer, eventually, head, read_until, wait_until_settled
 from tests.upstream import whole
 
-SLOTS = 9  # of ten connections
-SLOTS_OF_NARROW = 18  # of 20
+SLOTS = 18  # of 20 connections
 
 
 @pytest.fixture
-def small(transactional_db, gateways):
-    return gateways(GATEWAY_WORKER_CONNECTIONS="10")
+def narrow(transactional_db, gateways):
+    return gateways(GATEWAY_WORKER_CONNECTIONS="20", GATEWAY_KEY_REQUESTS_IN_FLIGHT="3")
 
 
 @fault(
@@ -28,29 +27,24 @@ def small(transactional_db, gateways):
     "Streams take all slots of a process",
     "Further completions get 503 with `Retry-After`; probes and pages are served. The slots are free when the streams end",
 )
-def test_a_process_full_of_completions_answers_probes_and_pages_and_frees_its_slots(small, alice, echo_model):
+def test_a_process_full_of_completions_answers_probes_and_pages_and_frees_its_slots(narrow, alice, echo_model):
     """The streams of one key leave in silence: demo/echo waits a minute before its first word."""
     let_providers_cancel()
-    secret = factories.make_key(alice)[1]
-    streams = [small.open_stream(secret, echo={"delay_seconds": 60}) for _ in range(SLOTS)]
+    secret = factories.make_key(alice, requests_in_flight_max=SLOTS + 1)[1]
+    streams = [narrow.open_stream(secret, echo={"delay_seconds": 60}) for _ in range(SLOTS)]
     assert all(b" 200 " in read_until(stream, b"\r\n") for stream in streams)
     before = list(Account.objects.values())
-    refused = small.ask(secret, stream=True)
+    refused = narrow.ask(secret, stream=True)
     assert (refused.status, refused.json()["error"]["code"]) == (503, "service_unavailable")
     assert refused.headers["retry-after"] == "2"
     assert (list(Account.objects.values()), Hold.objects.count()) == (before, SLOTS)
     for path in ("/healthz", "/readyz", reverse("account_login"), "/v1/models"):
-        assert small.request("GET", path, secret=secret).status == 200, path
+        assert narrow.request("GET", path, secret=secret).status == 200, path
     for stream in streams:
         stream.close()
     wait_until_settled(alice)
     assert set(Completion.objects.values_list("settlement", flat=True)) == {"partial"}
-    eventually(lambda: small.ask(secret).status == 200)
-
-
-@pytest.fixture
-def narrow(transactional_db, gateways):
-    return gateways(GATEWAY_WORKER_CONNECTIONS="20", GATEWAY_KEY_REQUESTS_IN_FLIGHT="3")
+    eventually(lambda: narrow.ask(secret).status == 200)
 
 
 @pytest.mark.parametrize("lines", [[], ["Idempotency-Key: once"]])
@@ -59,7 +53,7 @@ def test_bodies_that_one_key_half_sends_leave_slots_to_others(narrow, alice, bob
     key, secret = factories.make_key(alice)
     if is_revoked:
         lifecycle.revoke_key(key)
-    half_sent = [narrow.dial() for _ in range(SLOTS_OF_NARROW + 1)]
+    half_sent = [narrow.dial() for _ in range(SLOTS + 1)]
     for client in half_sent:
         client.sendall(head(secret, "Content-Length: 500", *lines) + b"{")
     taken_max = 6 if lines else 3

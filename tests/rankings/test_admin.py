@@ -211,7 +211,7 @@ def test_refresh_now_does_not_keep_the_page_waiting(superuser, sources):
     assert not Snapshot.objects.exists()
     hold.set()
     [run] = [thread for thread in threading.enumerate() if thread.name == "refresh LMSYS_ARENA"]
-    run.join(30)
+    run.join(60)
     assert Snapshot.objects.get().source == Source.LMSYS_ARENA
 
 

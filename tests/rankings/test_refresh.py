@@ -1,24 +1,30 @@
 """A run of a source: locked, on schedule, stored whole or not at all, independent of other sources; also by real workers."""
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from io import StringIO
 
 import pytest
+from celery import Celery
 from django.core.management import call_command
 from django.db import connection
 
 from completions.models import Category
 from gateway_project.db import pool
+from gateway_project.local import development, redis, supervisor
 from rankings import refresh, tasks
 from rankings.identity import mapping
 from rankings.models import Alias, Entry, Snapshot, Source, SourceState, Standing
 from rankings.refresh import RefreshResult
 from rankings.sources import registry
-from tests import factories
+from tests import factories, waiting
 from tests.faults import fault
-from tests.gateway_project.local.launch import Launch
+from tests.live.conftest import database_url
 from tests.rankings.source_server import (
     AA,
     AA_KEY,
@@ -127,12 +133,12 @@ def held_elsewhere(source) -> Iterator[None]:
         with refresh._lock(source) as is_locked:
             assert is_locked
             taken.set()
-            done.wait(60)
+            done.wait(waiting.PROCESS_SECONDS_MAX)
         connection.close()
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert taken.wait(60)
+    assert taken.wait(waiting.SECONDS_MAX)
     yield
     done.set()
     thread.join()
@@ -277,7 +283,7 @@ def test_slow_source_runs_in_a_thread_without_a_worker(sources):
     assert tasks.refresh.delay(SOURCE).get() == "started"
     [run] = [thread for thread in threading.enumerate() if thread.name == "refresh LMSYS_ARENA"]
     hold.set()
-    run.join(30)
+    run.join(waiting.SECONDS_MAX)
     assert state().failures == 1
 
 
@@ -301,33 +307,32 @@ def test_beat_starts_a_task_for_each_source_every_minute(settings, monkeypatch):
     "A ranking source accepts a request and never replies",
     "The other sources are refreshed meanwhile",
 )
-def test_workers_refresh_other_sources_while_one_hangs():
-    """Start Redis, a Celery worker and beat, as `make run` does."""
-    served, hold, launch = Sources(), threading.Event(), Launch()
+@pytest.mark.django_db(transaction=True)
+def test_workers_refresh_other_sources_while_one_hangs(tmp_path):
+    """Start Redis and a Celery worker, as `make run` does."""
+    call_command("load_catalog", built_in=True, stdout=StringIO())
+    served, hold, broker = Sources(), threading.Event(), redis.start(tmp_path)
+    for _ in range(3):  # as many as attempts, should one be given up
+        served.answer(MMLU_PRO, Reply(hold=hold))
+    environ = {**os.environ, **addresses(served), "GATEWAY_AA_API_KEY": AA_KEY, "GATEWAY_RANKINGS_FETCH": "1"}
+    environ |= {"DATABASE_URL": database_url(), "REDIS_URL": redis.url(tmp_path)}
+    command = [sys.executable, *supervisor._commands(tmp_path, has_redis=True)["worker"]]
+    worker = subprocess.Popen(command, env=environ, cwd=development.ROOT, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(3):  # as many as attempts, should one be given up
-            served.answer(MMLU_PRO, Reply(hold=hold))
-        launch.start(**addresses(served), GATEWAY_AA_API_KEY=AA_KEY, GATEWAY_RANKINGS_FETCH="1")
-        assert "SUCCESSES 2" in launch.manage("shell", "-c", _REFRESH).stdout, launch.log()
+        with Celery(broker=redis.url(tmp_path).replace("unix://", "redis+socket://"), set_as_current=False) as sender:
+            for source in (Source.HUGGINGFACE, Source.LMSYS_ARENA, Source.ARTIFICIAL_ANALYSIS):
+                sender.send_task(tasks.refresh.name, [source.value])
+        succeeded = SourceState.objects.exclude(last_success_at=None).order_by("source")
+        waiting.until(lambda: succeeded.count() == 2 and served.times_asked(MMLU_PRO), waiting.PROCESS_SECONDS_MAX)
+        assert [each.source for each in succeeded] == [Source.ARTIFICIAL_ANALYSIS, Source.LMSYS_ARENA]
         assert not hold.is_set()
         assert served.times_asked(MMLU_PRO) == 1  # it hangs there all the while
         assert served.times_asked(ARENA) == 7
         assert served.times_asked(AA) == 3
     finally:
+        worker.kill()
+        worker.wait()
         hold.set()
-        launch.clean_up()
+        broker.terminate()
+        broker.wait()
         served.close()
-
-
-_REFRESH = """
-import time
-from rankings import tasks
-from rankings.models import SourceState
-asked = SourceState.objects.filter(pk__in=["HUGGINGFACE", "LMSYS_ARENA", "ARTIFICIAL_ANALYSIS"])
-for source in ["HUGGINGFACE", "LMSYS_ARENA", "ARTIFICIAL_ANALYSIS"]:
-    tasks.refresh.delay(source)
-deadline = time.monotonic() + 150
-while (successes := asked.exclude(last_success_at=None).count()) < 2 and time.monotonic() < deadline:
-    time.sleep(0.1)
-print("SUCCESSES", successes)
-"""

@@ -50,7 +50,7 @@ def leave(provider, client, **form):
 
 def come_back(client, address):
     """Let the browser go there. Return our reply when it comes back."""
-    back = urlsplit(requests.get(address, allow_redirects=False, timeout=10).headers["Location"])
+    back = urlsplit(requests.get(address, allow_redirects=False, timeout=300).headers["Location"])
     assert back.netloc == "testserver"
     return client.get(f"{back.path}?{back.query}")
 
@@ -250,7 +250,7 @@ def test_the_provider_is_asked_for_the_address_only(provider, elsewhere):
 def test_a_reply_of_the_provider_counts_once_and_in_the_browser_that_asked(provider, elsewhere):
     client = Client()
     address = leave(provider, client)
-    back = urlsplit(requests.get(address, allow_redirects=False, timeout=10).headers["Location"])
+    back = urlsplit(requests.get(address, allow_redirects=False, timeout=300).headers["Location"])
     path = f"{back.path}?{back.query}"
     assert Client().get(path)["Location"] == SIGN_IN  # another browser: its state is unknown
     assert elsewhere.exchanges == 0
@@ -265,7 +265,7 @@ def test_a_provider_that_does_not_confirm_signs_in_nobody(provider, way, elsewhe
     before, client = rows(), Client()
     elsewhere.person, elsewhere.is_down = (None if way == "declined" else ANN), way == "down"
     address = leave(provider, client)
-    back = urlsplit(requests.get(address, allow_redirects=False, timeout=10).headers["Location"])
+    back = urlsplit(requests.get(address, allow_redirects=False, timeout=300).headers["Location"])
     if way == "unreachable":
         from billing.sign_in.identities import _ADAPTERS
 

@@ -51,7 +51,7 @@ def receiving() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             here.received.append((self.path, headers, self.rfile.read(int(headers["content-length"]))))
-            here.answers.wait(30)
+            here.answers.wait(300)
             status = here.statuses.pop(0) if len(here.statuses) > 1 else here.statuses[0]
             self.send_response(status)
             self.send_header("Location", here.url)

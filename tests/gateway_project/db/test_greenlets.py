@@ -45,6 +45,6 @@ print("two connections" if holder.value != waiter.value else "one connection")
 def test_a_greenlet_that_waits_in_the_database_does_not_block_others():
     environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "gateway_project.settings", "GATEWAY_DATABASE_POOL_SIZE": "4"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stdout) == (0, "two connections\n"), done.stderr

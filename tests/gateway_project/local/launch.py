@@ -87,7 +87,7 @@ class Launch:
         return json.loads((self.var / "quickstart.json").read_text())
 
     def get(self, path: str, **options: Any) -> requests.Response:
-        return requests.get(self.url + path, timeout=60, **options)
+        return requests.get(self.url + path, timeout=300, **options)
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "manage.py", *arguments]

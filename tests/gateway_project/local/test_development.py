@@ -70,7 +70,7 @@ def test_redis_listens_in_tmp_when_the_path_suits_no_socket(tmp_path, name):
     assert socket.parent != directory
     assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
     embedded_redis.stop(directory)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
     assert embedded_redis.url(directory) == ""
     socket.parent.rmdir()
 
@@ -78,13 +78,13 @@ def test_redis_listens_in_tmp_when_the_path_suits_no_socket(tmp_path, name):
 def test_redis_starts_over_a_stale_socket(tmp_path):
     first = embedded_redis.start(tmp_path)
     first.kill()
-    first.wait(timeout=60)
+    first.wait(timeout=300)
     assert (tmp_path / "redis.sock").exists()
     assert embedded_redis.url(tmp_path) == ""
     second = embedded_redis.start(tmp_path)
     assert embedded_redis.url(tmp_path) == f"unix://{tmp_path / 'redis.sock'}"
     embedded_redis.stop(tmp_path)
-    assert second.wait(timeout=60) == 0
+    assert second.wait(timeout=300) == 0
 
 
 @pytest.fixture(scope="module")
@@ -117,5 +117,5 @@ def test_a_stale_postmaster_file_does_not_break_the_start(var, pid_line):
 
 def _run_postgresql(var: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(var)]
-    done = subprocess.run(command, env=bare_environment(), cwd=development.ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=bare_environment(), cwd=development.ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr

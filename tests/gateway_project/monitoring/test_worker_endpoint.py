@@ -23,7 +23,7 @@ def ask(db):
     def send(path, **headers):
         request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
+            with urllib.request.urlopen(request, timeout=300) as reply:
                 return reply.status, reply.read()
         except urllib.error.HTTPError as error:
             with error:

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from billing.models import LedgerEntry
-from tests import factories
-from tests.live.conftest import gateway, gateways
+from tests import factories, waiting
+from tests.live.conftest import ROOT
 from tests.live.gateway import Gateway, wait_until_settled
 
-__all__ = ["gateway", "gateways"]
-
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
+README = (ROOT / "README.md").read_text()
 ADDRESS = "http://127.0.0.1:8000"
 
 
@@ -51,7 +49,9 @@ def run(command: list[str], text: str, where: Path, gateway: Gateway, **environ:
     assert ADDRESS in text
     text = text.replace(ADDRESS, gateway.url)
     environ = {**os.environ, **environ}
-    done = subprocess.run(command, input=text, cwd=where, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, input=text, cwd=where, env=environ, capture_output=True, text=True, timeout=waiting.PROCESS_SECONDS_MAX
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

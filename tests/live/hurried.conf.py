@@ -1,0 +1,15 @@
+"""gunicorn as in production, with short pauses between what its workers do regularly. See ``pauses``."""
+
+import runpy
+from typing import Any
+
+_production = runpy.run_path("deploy/gunicorn.conf.py")
+globals().update({name: value for name, value in _production.items() if not name.startswith("_")})
+
+
+def post_worker_init(worker: Any) -> None:
+    from tests.live import pauses
+
+    pauses.shorten()
+    pauses.settle_within(_production["graceful_timeout"] - 1)
+    _production["post_worker_init"](worker)
