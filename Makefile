@@ -26,7 +26,7 @@ test: $(VENV)/installed-dev  ## Run all tests: ARGS=tests/billing runs some
 	@$(IN) -m pytest $(IN_PARALLEL) $(ARGS)
 
 faults: $(VENV)/installed-dev  ## Bring every fault about and write docs/reliability.md: FAULT_SECONDS=30 for each load
-	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m fault $(ARGS)
+	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m "fault or long" $(ARGS)
 
 coverage: $(VENV)/installed-dev  ## Run all tests and measure which statements they execute
 	@$(IN) -m coverage erase
