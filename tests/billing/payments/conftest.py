@@ -15,7 +15,9 @@ WEBHOOK = "/api/billing/webhooks/stripe"
 
 
 @pytest.fixture
-def stripe(settings: Any) -> Iterator[StripeServer]:
+def stripe(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[StripeServer]:
+    monkeypatch.setattr("stripe.HTTPClient.INITIAL_DELAY", 0)  # its client waits between tries
+    monkeypatch.setattr("stripe.HTTPClient.MAX_DELAY", 0)
     with stripe_server.serving() as server:
         settings.PAYMENT_PROCESSOR = "stripe"
         settings.STRIPE_SECRET_KEY = stripe_server.SECRET_KEY
