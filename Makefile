@@ -29,7 +29,7 @@ mutants: $(VENV)/installed-dev  ## Run every mutant with the tests that must kil
 	@$(IN) -m pytest $(IN_PARALLEL) --mutants=all $(ARGS)
 
 faults: $(VENV)/installed-dev  ## Bring every fault about, write docs/reliability.md, run mutants: FAULT_SECONDS=30 for each load
-	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m fault --mutants=none $(ARGS)
+	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m "fault or long" --mutants=none $(ARGS)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory mutants)
 
 coverage: $(VENV)/installed-dev  ## Run all tests and measure which statements they execute

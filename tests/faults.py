@@ -1,6 +1,7 @@
 """Marks the tests that bring a fault about, in the words of an operator, and writes the table of `docs/reliability.md`.
 
-``make faults`` runs the marked tests (``tests.fault_plugin``). Those marked ``pytest.mark.long``, too, run only there.
+``make faults`` runs the marked tests (``tests.fault_plugin``). Those marked ``pytest.mark.long``, too, run only
+there, as do long tests of anything else.
 """
 
 import ast

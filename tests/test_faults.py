@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from tests import faults
 from tests.faults import PAGE, Fault
@@ -51,6 +50,6 @@ def test_a_fault_that_does_not_hold_fails_the_command(tmp_path):
     assert PAGE.read_text() == before  # these are no faults of the gateway
 
 
-def test_the_long_tests_are_marked_as_faults():
-    long = {path for path in Path(faults.ROOT, "tests").rglob("test_*.py") if "pytest.mark.long\n" in path.read_text()}
-    assert {test.partition("::")[0] for test in faults.marked()} >= {str(path.relative_to(faults.ROOT)) for path in long}
+def test_the_command_runs_the_long_tests_too():
+    command = ["make", "--dry-run", "faults", "ARGS=tests/pages"]
+    assert '-m "fault or long" tests/pages' in subprocess.run(command, cwd=faults.ROOT, capture_output=True, text=True).stdout

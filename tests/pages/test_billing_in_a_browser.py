@@ -17,7 +17,7 @@ def demo(transactional_db, bob, settings, tmp_path):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("desk", {}),
+        pytest.param("desk", {}, marks=pytest.mark.long),
         ("dark-phone-without-scripts", {**PHONE, "color_scheme": "dark", "java_script_enabled": False}),
     ],
 )

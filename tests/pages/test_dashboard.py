@@ -278,10 +278,12 @@ def test_a_limit_is_changed_and_cleared(owner, key):
     path = f"/dashboard/keys/{key.pk}/limit/"
     limit = {"spending_type": "RECURRING", "spending_limit": "7.50", "spending_period": "WEEKLY"}
     assert owner.post(path, limit)["Location"] == "/dashboard/keys/"
+    assert "The spending limit of laptop is now: $7.50 per week." in text(owner.get("/dashboard/keys/"))
     key.refresh_from_db()
     assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (750, "RECURRING", "WEEKLY")
     assert 'value="7.50"' in owner.get(path).content.decode()
-    assert owner.post(path, {"spending_type": "NONE", "spending_limit": "", "spending_period": ""}).status_code == 302
+    cleared = owner.post(path, {"spending_type": "NONE", "spending_limit": "", "spending_period": ""}, follow=True)
+    assert "The spending limit of laptop is now: no limit." in text(cleared)
     key.refresh_from_db()
     assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (None, None, None)
 
@@ -322,7 +324,9 @@ def test_a_revoked_key_is_refused_at_once(owner, alice):
     assert "Revoke test?" in text(owner.get(f"/dashboard/keys/{key.pk}/revoke/"))
     assert owner.post(f"/dashboard/keys/{key.pk}/revoke/")["Location"] == "/dashboard/keys/"
     assert client_for(secret).get("/api/billing/balance").status_code == 401
-    assert "Revoked" in text(owner.get("/dashboard/keys/"))
+    listed = text(owner.get("/dashboard/keys/"))
+    assert "test is revoked. Requests with it are refused from now on." in listed
+    assert "Revoked" in listed
 
 
 def test_revoking_twice_keeps_the_first_time(owner, key):

@@ -16,7 +16,7 @@ NEW = "a wholly new sentence"
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("desk", {}),
+        pytest.param("desk", {}, marks=pytest.mark.long),
         ("dark-phone-without-scripts", {**PHONE, "color_scheme": "dark", "java_script_enabled": False}),
     ],
 )

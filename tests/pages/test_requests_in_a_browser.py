@@ -7,26 +7,33 @@ from billing.models import LedgerEntry
 from completions.models import Completion
 from keys.refusal_history import collector
 from tests import chat, factories
-from tests.browser import PHONE, fits, picture, sign_in, violations
+from tests.browser import PHONE, PHONE_SIZE, fits, picture, sign_in, violations
 from tests.conftest import client_for
 
-DESKTOP = {"viewport": {"width": 1200, "height": 800}}
+DESK, DARK_PHONE = {"viewport": {"width": 1200, "height": 800}}, {**PHONE, "color_scheme": "dark"}
 
 
-@pytest.mark.parametrize(("scheme", "options"), [("light", DESKTOP), ("dark", PHONE)], ids=["desktop", "phone"])
-def test_an_owner_finds_out_what_a_request_cost_and_why_another_was_refused(alice, echo_model, open_page, scheme, options):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("desk", DESK), pytest.param("dark-phone", DARK_PHONE, marks=pytest.mark.long)],
+    ids=["desk", "dark-phone"],
+)
+def test_an_owner_finds_out_what_a_request_cost_and_why_another_was_refused(alice, echo_model, open_page, name, options):
     api = client_for(factories.make_key(alice, "production")[1])
     for number in range(3):
         assert chat.ask(api, user=f"user-{number}", metadata={"team": "search"}).status_code == 200
     assert chat.ask(api, model="demo/none").status_code == 404
     collector.write()
-    page = open_page(color_scheme=scheme, **options)
+    page = open_page(**options)
     sign_in(page, "alice@example.org", "/dashboard/requests/")
 
-    def check(name):
-        picture(page, f"requests-{name}-{scheme}")
-        assert fits(page), name
-        assert violations(page) == [], name
+    def check(step):
+        picture(page, f"requests-{step}-{name}")
+        assert violations(page) == [], step
+        page.set_viewport_size(PHONE_SIZE)
+        assert fits(page), step
+        page.set_viewport_size(options["viewport"])
+        assert fits(page), step
 
     check("list")
     page.locator("td.when a").first.click()
@@ -39,6 +46,7 @@ def test_an_owner_finds_out_what_a_request_cost_and_why_another_was_refused(alic
     check("entry")
     page.locator("section[aria-labelledby=months] a").first.click()
     page.wait_for_url("**/dashboard/ledger/20*/*/")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
     check("month")
     page.goto("/dashboard/requests/?status=refused")
     check("refusals")

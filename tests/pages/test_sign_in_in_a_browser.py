@@ -7,6 +7,10 @@ from tests import browser, factories, second_factors
 from tests.billing.sign_in import identity_server
 
 STAFF = "support@example.org"
+PHONE_OR_DARK = pytest.mark.parametrize(
+    "options",
+    [pytest.param(browser.PHONE, id="phone"), pytest.param({"color_scheme": "dark"}, id="dark", marks=pytest.mark.long)],
+)
 
 
 @pytest.fixture
@@ -37,7 +41,7 @@ def sign_out(page):
 
 
 @pytest.mark.usefixtures("_required")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_staff_set_up_a_passkey_and_sign_in_with_it_alone(open_page, scheme):
     factories.make_user(STAFF, is_staff=True, is_superuser=True)
     page = with_authenticator(open_page(color_scheme=scheme))
@@ -99,48 +103,7 @@ def test_an_app_is_set_up_without_scripts_on_a_telephone(open_page, alice):
         assert browser.fits(page), path
 
 
-@pytest.mark.usefixtures("_required")
-def test_staff_are_invited_choose_a_password_and_set_up_an_app(open_page, settings, tmp_path):
-    settings.MAIL_DIR, settings.EMAIL_BACKEND = tmp_path, "gateway_project.mail.DirectoryBackend"
-    boss = factories.make_user("boss@example.org", is_staff=True, is_superuser=True)
-    second_factors.give_app(boss)
-    page = open_page()
-    page.goto("/admin/billing/user/add/")
-    page.get_by_label("mail").fill("boss@example.org")
-    page.get_by_label("Password").fill(factories.PASSWORD)
-    page.get_by_role("button", name="Sign in", exact=True).click()
-    page.get_by_label("Code").fill(second_factors.code())
-    page.get_by_role("button", name="Sign in", exact=True).click()
-    page.wait_for_url("**/user/add/")
-    page.get_by_label("E-mail address").fill(STAFF)
-    page.get_by_label("Staff status").check()
-    browser.picture(page, "invite")
-    page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("has been sent a link to set a password").wait_for()
-    page.goto("/admin/billing/passwordlink/")
-    browser.picture(page, "invitations")
-    guest = open_page(color_scheme="dark")
-    guest.goto("/mails/")
-    browser.picture(guest, "mails-dark")
-    guest.get_by_role("link", name="http").first.click()
-    guest.get_by_label("New password", exact=True).fill("a wholly new sentence")
-    guest.get_by_label("New password confirmation").fill("a wholly new sentence")
-    browser.picture(guest, "password-link-dark")
-    guest.get_by_role("button", name="Set it").click()
-    guest.get_by_text("Your password is set").wait_for()
-    guest.get_by_label("mail").fill(STAFF)
-    guest.get_by_label("Password").fill("a wholly new sentence")
-    guest.get_by_role("button", name="Sign in", exact=True).click()
-    guest.wait_for_url("**/accounts/2fa/")
-    guest.get_by_role("link", name="Set up an app").click()
-    browser.picture(guest, "app-dark")
-    guest.get_by_label("code").fill(second_factors.code(guest.locator(".small code").inner_text()))
-    guest.get_by_role("button", name="Set it up").click()
-    guest.get_by_role("link", name="I have stored them").click()
-    guest.get_by_text("Model Gateway support").first.wait_for()
-
-
-@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, browser.PHONE], ids=["dark", "phone"])
+@PHONE_OR_DARK
 def test_a_person_signs_up_and_changes_the_address(open_page, settings, tmp_path, db, options):
     settings.MAIL_DIR, settings.EMAIL_BACKEND = tmp_path, "gateway_project.mail.DirectoryBackend"
     page, name = open_page(**options), "phone" if "is_mobile" in options else "dark"
@@ -174,7 +137,7 @@ def test_a_person_signs_up_and_changes_the_address(open_page, settings, tmp_path
     page.get_by_text("From now on you sign in as ann@example.com").wait_for()
 
 
-@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, browser.PHONE], ids=["dark", "phone"])
+@PHONE_OR_DARK
 def test_a_person_signs_up_with_google_and_connects_github(open_page, settings, monkeypatch, options):
     settings.SIGN_UP, settings.SIGN_UP_DOMAINS = True, []
     name = "phone" if "is_mobile" in options else "dark"

@@ -297,6 +297,7 @@ def test_a_credit_that_overflows_the_balance_is_refused(support, alice, rows):
 
 def test_support_sets_and_clears_a_keys_limit(support, support_user, key):
     assert send(support, key_page(key, "limit"), LIMIT)["Location"] == key_page(key)
+    assert "The spending limit is now: $2.50 per day." in text(support.get(key_page(key)))
     key.refresh_from_db()
     assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (250, "RECURRING", "DAILY")
     cleared = {"spending_type": "NONE", "spending_limit": "", "spending_period": ""}
@@ -320,8 +321,9 @@ def test_support_revokes_a_key(support, support_user, alice):
     key, secret = factories.make_key(alice)
     assert "Revoke the key" in support.get(key_page(key, "revoke")).content.decode()
     assert client_for(secret).get("/api/billing/balance").status_code == 200
-    for _ in range(2):
-        assert send(support, key_page(key, "revoke"), {})["Location"] == key_page(key)
+    assert send(support, key_page(key, "revoke"), {})["Location"] == key_page(key)
+    assert "The key is revoked." in text(support.get(key_page(key)))
+    assert send(support, key_page(key, "revoke"), {})["Location"] == key_page(key)
     assert client_for(secret).get("/api/billing/balance").status_code == 401
     log = Activity.objects.get()
     assert (log.actor, log.object_id, log.summary) == (support_user, key.pk, "Revoked the key.")

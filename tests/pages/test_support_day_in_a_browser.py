@@ -229,7 +229,7 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     page.wait_for_url(f"**{key_page(key)}")
     assert refused["x-request-id"] in page.locator(".support-refused").inner_text()
     assert refused.json()["error"]["message"] in page.locator(".support-refused").inner_text()
-    assert _trial(page) == "No: 429 rate_limit_exceeded"
+    _try(page, "No: 429 rate_limit_exceeded")
     page.goto(key_page(key))
     follow(page, "Raise it for a time")
     until = (timezone.now() + timedelta(days=2)).replace(second=0, microsecond=0)
@@ -242,26 +242,24 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     key.refresh_from_db()
     assert (key.spending_limit_cents, key.raised_limit_cents, key.raised_until.astimezone(UTC)) == (0, 500, until)
     assert acts()[-1] == ("KEY_RAISED", SUPPORT)
-    assert _trial(page) == "Yes"
+    _try(page, "Yes")
     assert chat.ask(client_for(secret)).status_code == 200
     ApiKey.objects.filter(pk=key.pk).update(raised_until=Now())  # as two days later
-    assert _trial(page) == "No: 429 rate_limit_exceeded"
+    _try(page, "No: 429 rate_limit_exceeded")
     assert chat.ask(client_for(secret)).status_code == 429
     page.goto(key_page(key))
     expect(page.get_by_text("raised to")).to_have_count(0)
 
 
-def _trial(page):
-    """Ask on the key's page, or again on that of the trial, whether a request would be served. Return the answer's heading."""
+def _try(page, answer):
+    """Ask on the key's page, or again on that of the trial, whether a request would be served: the answer's heading says it."""
     if "/trial/" not in page.url:
         page.goto(re.sub(r"/change/.*", "/change/", page.url))
         follow(page, "Would it be served?")
         page.get_by_label("Model").fill("demo/echo")
         page.get_by_label("Max tokens").fill("100")
     press(page, "Try")
-    answer = page.locator("#answer h2")
-    answer.wait_for()
-    return answer.inner_text()
+    expect(page.locator("#answer h2")).to_have_text(answer)
 
 
 # --- Prices ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from keys import lifecycle
 from keys.limits import refusal_cache
 from keys.models import ApiKey
 from keys.refusal_history.collector import process_collector
-from tests import browser, chat, factories
+from tests import chat, factories
 from tests.completions.conftest import impatient
 from tests.conftest import client_for
 from tests.keys.refusal_history.conftest import _nothing_collected
@@ -153,24 +153,3 @@ def test_a_keys_page_shows_attempts_at_providers_that_failed(support, alice, ups
     may_see = signed_in(make_staff("more@example.org", ["keys.view_apikey", "completions.view_completion"]))
     link = re.search(r'href="(/admin/completions/completion/[^"?]+)"', may_see.get(key_page(key)).content.decode())[1]
     assert "scripted: 401, your key is wrong" in text(may_see.get(link))
-
-
-# --- In a browser ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("color_scheme", ["light", "dark"])
-def test_support_tries_a_request_in_a_browser(open_page, alice, echo_model, color_scheme):
-    key, _ = factories.make_key(alice, "laptop")
-    make_staff("support@example.org", SUPPORT_PERMISSIONS)
-    page = open_page(color_scheme=color_scheme, viewport={"width": 1280, "height": 900})
-    browser.sign_in(page, "support@example.org", key_page(key))
-    page.get_by_role("link", name="Would it be served?").click()
-    page.get_by_label("Model").fill("demo/echo")
-    page.get_by_label("Max tokens").fill("100")
-    page.get_by_role("button", name="Try").click()
-    assert page.locator("#answer h2").inner_text() == "Yes"
-    browser.picture(page, f"refusals-trial-yes-{color_scheme}")
-    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
-    page.get_by_role("button", name="Try").click()
-    page.get_by_role("heading", name="No: 429 rate_limit_exceeded").wait_for()
-    browser.picture(page, f"refusals-trial-no-{color_scheme}")
