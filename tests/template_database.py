@@ -1,7 +1,7 @@
-"""One migrated database that all runs of the tests copy: each worker, and each pytest that a test starts, has a copy of its own.
+"""One migrated database, of which each process that runs tests gets a copy.
 
-To copy it takes a tenth of a second, to migrate an empty one many. Its name tells the migrations that made it, so that a change of
-these makes another one.
+A copy takes a tenth of a second, the migrations take seconds. The name of the template is a digest of the migrations, so that
+a changed migration makes another template.
 """
 
 import hashlib
