@@ -1,12 +1,9 @@
 """A pytest plugin that fails a run of the whole suite in which one test file takes more than its share of the time.
 
-The suite answers soon only as long as no file grows at the cost of the others. A share is of the sum of all files, and not a
-number of seconds, so that it does not depend on how fast the machine is. It is measured twice:
-
-- processor time, of the worker and of processes of the tests that have ended: of this a busy machine takes nothing away;
-- time on the clock, which also counts waiting. A busy machine lengthens it, and not evenly, so that twice the share is allowed.
-
-Fixtures of the session, such as the test database, belong to no file. ``make test ARGS=--durations=20`` prints the shares, too.
+The suite answers soon only as long as no file grows at the cost of the others. A share is of the processor time of all files: of
+the worker, and of processes of the tests that have ended. So it depends neither on how fast the machine is nor on how busy.
+Fixtures of the session, such as the test database, belong to no file. ``make test ARGS=--durations=20`` prints the shares, and
+the time on the clock, which also counts waiting.
 """
 
 import functools
@@ -29,7 +26,6 @@ SHARES_MAX = {  # of files that may take more, and why
     "tests/pages/test_sign_in_in_a_browser.py": (0.04, "walks through each way to sign in, in a browser"),
     "tests/gateway_project/local/test_supervisor.py": (0.03, "starts whole gateways from nothing"),
 }
-_CLOCK_FACTOR = 2  # how much more of the clock a file may take: half of the machine may be busy with something else
 
 
 @dataclass(frozen=True)
@@ -53,13 +49,12 @@ def now() -> Times:
 
 def excesses(times: dict[str, Times]) -> list[str]:
     """Return a sentence for each file that takes more than its share."""
+    total_seconds = sum(each.cpu_seconds for each in times.values()) or 1.0
     found = []
-    for measure, field, factor in (("processor time", "cpu_seconds", 1), ("time", "clock_seconds", _CLOCK_FACTOR)):
-        total = sum(getattr(each, field) for each in times.values()) or 1.0
-        for file, each in sorted(times.items()):
-            share, share_max = getattr(each, field) / total, SHARES_MAX.get(file, (SHARE_MAX, ""))[0] * factor
-            if share > share_max:
-                found.append(f"{file} takes {share:.1%} of the {measure} of all tests; {share_max:.0%} is its share.")
+    for file, each in sorted(times.items()):
+        share, share_max = each.cpu_seconds / total_seconds, SHARES_MAX.get(file, (SHARE_MAX, ""))[0]
+        if share > share_max:
+            found.append(f"{file} takes {share:.1%} of the processor time of all tests; {share_max:.0%} is its share.")
     return found
 
 

@@ -43,8 +43,7 @@ def test_work():
     [
         pytest.param("tests/test_a.py", Times(1.9, 4.0), [], id="within its share"),
         pytest.param("tests/test_a.py", Times(2.5, 4.0), ["2.5% of the processor time of all tests; 2%"], id="works"),
-        pytest.param("tests/test_a.py", Times(1.0, 7.5), [], id="waits, perhaps for a busy machine"),
-        pytest.param("tests/test_a.py", Times(1.0, 8.5), ["4.1% of the time of all tests; 4%"], id="waits"),
+        pytest.param("tests/test_a.py", Times(1.0, 99.0), [], id="waits, perhaps for a busy machine"),
         pytest.param(EXCEPTION, Times(2.5, 8.5), [], id="an exception"),
         pytest.param(EXCEPTION, Times(9.0, 4.0), [f"% of the processor time of all tests; {SHARE_MAX:.0%}"], id="even so"),
     ],
