@@ -57,7 +57,7 @@ def django_db_setup(
     with django_db_blocker.unblock():
         template_database.create_copy()
     own_flush, receivers = connection.ops.sql_flush, post_migrate.receivers
-    connection.ops.sql_flush = lambda style, tables, **options: _flush_statements(tables)  # type: ignore[assignment, method-assign]
+    connection.ops.sql_flush = lambda style, tables, **options: _flush_statements(tables)  # type: ignore[method-assign]
     post_migrate.receivers = []  # these would look for the rows that are kept
     yield
     connection.ops.sql_flush, post_migrate.receivers = own_flush, receivers  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
 """A pytest plugin that fails a run of the whole suite in which one test file takes more than its share of the time.
 
-The suite answers soon only as long as no file grows at the cost of the others. A share is of the processor time of all files: of
-the worker, and of processes of the tests that have ended. So it depends neither on how fast the machine is nor on how busy.
+The suite answers soon only as long as no file grows at the cost of the others. A share is of the processor time of all files:
+of the worker, and of processes of the tests that have ended. So it depends neither on how fast the machine is nor on how busy.
 Fixtures of the session, such as the test database, belong to no file. ``make test ARGS=--durations=20`` prints the shares, and
 the time on the clock, which also counts waiting.
 """

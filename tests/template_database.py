@@ -21,7 +21,7 @@ _LOCK = 7_130_004  # an advisory lock: one process makes the template, others wa
 
 def create_copy() -> None:
     """Make the test database of this process from the template, and connect to it from now on."""
-    template, name = _template(), connection.creation._get_test_db_name()
+    template, name = _template(), connection.creation._get_test_db_name()  # type: ignore[attr-defined]
     with connection._nodb_cursor() as cursor:
         cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
