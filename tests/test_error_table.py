@@ -231,7 +231,7 @@ def rates(what: str, **changes: str | None) -> dict[str, str | None]:
 
 
 # group, condition, status, type, code, param, headers: a pattern, or None where the header must be absent
-TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
+GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
     "the key": {
         "no key": (lambda scenario: Request(None), *BAD_KEY),
         "another scheme": (other_scheme, *BAD_KEY),
@@ -334,6 +334,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "unforeseen": (malformed_encryption_key, 500, "api_error", "internal_error", None, {}),
     },
 }
+TABLE = {condition: row for group in GROUPS.values() for condition, row in group.items()}
 
 ALL_HEADERS = {"www-authenticate", "retry-after", "retry-after-ms", "x-should-retry", "allow"} | {
     f"x-ratelimit-{what}-{of}" for what in ("limit", "remaining", "reset") for of in ("requests", "tokens")
@@ -363,9 +364,9 @@ def assert_headers(reply: Any, expected: dict[str, str | None]) -> None:
         assert (found is None) if pattern is None else re.fullmatch(pattern, found or ""), (name, found)
 
 
-@pytest.mark.parametrize("group", TABLE)
+@pytest.mark.parametrize("group", GROUPS)
 def test_a_refusal_matches_the_table_and_writes_nothing(alice, echo_model, subtests, group):
-    for condition, (arrange, status, type, code, param, headers) in TABLE[group].items():
+    for condition, (arrange, status, type, code, param, headers) in GROUPS[group].items():
         for form, fields in (("whole", {}), ("streamed", {"stream": True})):
             with subtests.test(f"{condition}, {form}"), arranged(alice) as scenario:
                 request = arrange(scenario)
@@ -380,8 +381,7 @@ def test_a_refusal_matches_the_table_and_writes_nothing(alice, echo_model, subte
 
 def test_every_error_of_the_table_has_a_class():
     declared = {(error.status, error.type, error.code) for error in ERRORS}
-    rows = [row for group in TABLE.values() for row in group.values()]
-    assert {(status, type, code) for _, status, type, code, _, _ in rows} <= declared
+    assert {(status, type, code) for _, status, type, code, _, _ in TABLE.values()} <= declared
 
 
 # --- Outside the table: upstreams that fail after money was held, an unavailable database --------------------------

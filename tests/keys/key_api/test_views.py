@@ -1,6 +1,7 @@
 """/api/keys, as a program sees it: each reply, the rows, and the lines of the activity log."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -101,7 +102,7 @@ def test_a_key_is_made_with_everything(api, echo_model):
     assert window["resetsAt"].endswith("-01T00:00:00.000Z")
 
 
-WRONG = [
+WRONG: list[tuple[str, dict[str, Any]]] = [
     ("name", {"name": None}),
     ("name", {"name": ""}),
     ("name", {"name": 5}),
