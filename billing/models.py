@@ -42,6 +42,12 @@ class User(AbstractUser):
 
     username = None  # type: ignore[assignment]
     email = models.EmailField("e-mail address", unique=True)
+    links_generation = models.IntegerField(
+        default=0, db_default=0, editable=False, help_text="Links that were mailed under an earlier one are void."
+    )
+    last_code_step = models.BigIntegerField(
+        default=0, db_default=0, editable=False, help_text="The step of time of the last code of an app that was accepted."
+    )
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
@@ -487,7 +493,9 @@ class TopUpRule(models.Model):
     amount_cents = models.BigIntegerField(help_text="How much each time.")
     month_cents_max = models.BigIntegerField(help_text="How much at most in a UTC month.")
     set_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+", help_text="Who is told when it fails.")
-    base_url = models.CharField(max_length=300, help_text="Where the pages are, for links in mails.")
+    base_url = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Not used any more; a later release removes it."
+    )
     processor = models.CharField(max_length=20)
     card_payment = models.OneToOneField(
         Payment,
@@ -655,3 +663,28 @@ class PasswordLink(models.Model):
 
     def __str__(self) -> str:
         return f"password link for {self.user}"
+
+
+class AddressChange(models.Model):
+    """A change of a user's e-mail address: asked for, perhaps made, perhaps undone. Written under the lock of the user."""
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="address_changes")
+    former = models.EmailField()
+    address = models.EmailField()
+    asked_at = models.DateTimeField(db_default=Now(), editable=False)
+    changed_at = models.DateTimeField(null=True)
+    undone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user"],
+                condition=Q(changed_at__isnull=True, undone_at__isnull=True),
+                name="a_user_asks_for_one_change_of_address",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.former} to {self.address}"

@@ -21,7 +21,7 @@ from django.utils import timezone
 from billing import accounts, staff_permissions
 from billing.forms import MembershipForm, MembershipFormSet, NewUserForm, UserForm
 from billing.models import Invitation, Membership, PasswordLink, User
-from billing.sign_in import mails, password_links, second_factor
+from billing.sign_in import addresses, password_links, second_factor
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 
@@ -148,8 +148,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if "email" in form.changed_data and change:  # staff could otherwise take a person's place unseen
-            former = User(email=form.initial["email"])
-            mails.notify(former, f"The e-mail address is now {obj.email}. Support staff changed it.")
+            addresses.change_by_staff(request, obj, form.initial["email"])
         if not change:  # the mail server may take long: not in this transaction
             transaction.on_commit(lambda: self._invite(request, obj))
 

@@ -176,8 +176,7 @@ def _tell(endpoint: WebhookEndpoint, reason: str) -> None:
 
 def page_address() -> str:
     """Return the address of the page of warnings for mails; without a configured host, its name."""
-    base = hosts.configured_base_url()
-    return f"{base}/dashboard/warnings/" if base else "the page Warnings of your dashboard"
+    return hosts.mailed_page("warnings", "the page Warnings of your dashboard")
 
 
 def forget_old() -> int:
