@@ -208,7 +208,7 @@ def _count_decline(account: Account, rule: TopUpRule, payment: Payment, declined
 def _tell(account: Account, rule: TopUpRule, *, needs_payer: bool) -> None:
     if not account.members.filter(pk=rule.set_by_id).exists():
         return
-    context = {
+    context: dict[str, Any] = {
         "account": account.name,
         "amount": format_cents(rule.amount_cents),
         "reason": rule.stopped_because,

@@ -26,6 +26,7 @@ MIGRATIONS = [
     ("completions", "0024_groups_see_hours"),
     ("billing", "0026_groups_see_invitations"),
     ("keys", "0014_groups_see_management_keys"),
+    ("billing", "0032_validate_what_waits"),
 ]
 
 # What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.
@@ -56,6 +57,7 @@ MAY = {
         "billing.creditrequest": "view approve decline",
         "billing.user": "view change send_password_links remove_second_factors",
         "billing.membership": "view",
+        "billing.ownerrequest": "view",
         "billing.passwordlink": "view",
     },
     "Finance": {
@@ -86,7 +88,8 @@ MAY = {
         "billing.hold": "view",
         "billing.signinlimit": "view",
         "billing.user": "view add change send_password_links remove_second_factors",
-        "billing.membership": "view add change delete",
+        "billing.membership": "view delete",
+        "billing.ownerrequest": "view approve decline",
         "billing.passwordlink": "view revoke",
         "billing.invitation": "view",
         "auth.group": "view",
