@@ -56,7 +56,7 @@ class CreditRequestAdmin(WaitingActAdmin):
         return support_credit.approval_refusal(asked, by)
 
     def facts(self, asked: CreditRequest) -> dict[str, str]:
-        return {"balance": dollars.format_usd(asked.account.balance_nanos)}
+        return {"amount": self.amount(asked), "balance": dollars.format_usd(asked.account.balance_nanos)}
 
     def approve(self, request: HttpRequest, asked: CreditRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
         entry = support_credit.approve(asked.pk, by=by).entry
